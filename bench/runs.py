@@ -9,7 +9,7 @@ from typing import TypeVar
 import clew
 from bench.clock import Act, Contestant
 from bench.turns import turn
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 
 T = TypeVar("T")
 CHECKPOINTS = 3
@@ -24,12 +24,12 @@ class Parrot:
     def __init__(self, text: str) -> None:
         self._reply = Reply(text=text, usage=Usage(calls=1, input_tokens=1, output_tokens=1))
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The words."""
-        yield Text(self._reply.text)
+        yield TextChunk(self._reply.text)
         yield self._reply
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing is asked for."""
         raise NotImplementedError
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import uvicorn
 
 from clew.core.errors import ModelFailed
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection
-from clew.server.process import listening
+from clew.server.process import open_listener
 from clew.server.settings import ServerSettings, from_variables
 
 T = TypeVar("T")
@@ -27,13 +27,13 @@ class PromptModel:
 
     name = "prompt"
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The pieces."""
         for piece in ANSWER:
-            yield Text(piece)
+            yield TextChunk(piece)
         yield Reply(text="".join(ANSWER), usage=Usage(calls=1, output_tokens=len(ANSWER)))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing."""
         raise ModelFailed(model=self.name, problem="it fills no forms")
 
@@ -51,7 +51,7 @@ def app() -> Application:
 
 def main(program: str) -> None:
     """Serve until ended, and tell the port first."""
-    listener = listening(ServerSettings(port=0))
+    listener = open_listener(ServerSettings(port=0))
     port = listener.getsockname()[1]
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()

@@ -16,7 +16,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 import clew
-from clew.adapters.adk import SessionService, thread_of
+from clew.adapters.adk import SessionService, thread_id_of
 
 
 class Offline(BaseLlm):
@@ -83,7 +83,7 @@ async def main() -> None:
                 await service.append_event(theirs, Event(author="user", content=said("So was I.")))
             except StaleSessionError as error:
                 print("refused:", error)
-            thread = db.thread(thread_of("weather", "alice", "s1"))
+            thread = db.thread(thread_id_of("weather", "alice", "s1"))
             print("the thread is whole:", (await thread.verify()).ok)
 
 

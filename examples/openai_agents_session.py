@@ -41,7 +41,7 @@ async def main() -> None:
                 f"{len(await session.get_items())} items here, {len(await other.get_items())} in the branch"
             )
             print(
-                f"the second answer used {turns[1].spent.total} tokens, all {(await session.usage()).total}"
+                f"the second answer used {turns[1].usage.total} tokens, all {(await session.usage()).total}"
             )
             print(f"about Bremen: {[turn.text for turn in await session.search('bremen')]}")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from clew.companion.crisis.classifier import features, in_doubt, scores, weights
-from clew.companion.crisis.concepts import read
-from clew.companion.crisis.floor import TURNS, floor
-from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.classifier import features, is_in_doubt, load_weights, score_margins
+from clew.companion.crisis.concepts import read_message
+from clew.companion.crisis.floor import MOST_TURNS, judge_message
+from clew.companion.crisis.lexicon import load_lexicon
 from clew.runtime.model.messages import Message
 
 MILLISECONDS = 1.0
@@ -28,7 +28,7 @@ async def measure(ground: Ground) -> Section:
     new = itertools.count(1)
     contestants = [
         _judging("a message alone", said, 0, new),
-        _judging("a message behind others", said, TURNS, new),
+        _judging("a message behind others", said, MOST_TURNS, new),
         _judging(f"one of the {len(doubted)} in {len(said)} that the network reads", doubted, 0, new),
     ]
     timings = await one_by_one(contestants, ground.pace(rounds=14, block=50, warmup=50))
@@ -40,8 +40,8 @@ async def measure(ground: Ground) -> Section:
 
 
 def _doubted(text: str) -> bool:
-    reading = read(text, lexicon())
-    return in_doubt(reading, scores(features(reading), weights()))
+    reading = read_message(text, load_lexicon())
+    return is_in_doubt(reading, score_margins(features(reading), load_weights()))
 
 
 def _bound(name: str) -> Bound:
@@ -59,7 +59,7 @@ def _judging(name: str, given: Sequence[str], turns: int, new: Iterator[int]) ->
         message = said[-1]
 
         async def judged() -> object:
-            return floor(message, before)
+            return judge_message(message, before)
 
         return judged
 

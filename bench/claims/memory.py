@@ -10,7 +10,7 @@ from bench.clock import Act, Contestant, Timing, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.recall.retrieval import VECTORS, Retriever
+from clew.runtime.memory.recall.retrieval import MOST_VECTORS, Retriever
 from clew.runtime.memory.values import Candidate, Fact, item_of
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.search import Search, SearchPage, search_everything
@@ -34,12 +34,14 @@ async def measure(ground: Ground) -> Section:
         memory = await filled(db, count)
         words = Retriever(memory)
         embedder = HashingEmbedder()
-        vectors = Retriever(await filled(db, VECTORS, owner="few"), embedder)
-        await vectors.embed()
+        vectors = Retriever(await filled(db, MOST_VECTORS, owner="few"), embedder)
+        await vectors.embed_missing()
         contestants = [
             contestant("words", f"top 20 of {count:,} facts", words.recall),
             contestant("search", f"first page among {count:,} facts", lambda said: _searched(db, said)),
-            contestant("words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors.recall, 0.1),
+            contestant(
+                "words and vectors", f"hashing, {MOST_VECTORS:,} facts and vectors", vectors.recall, 0.1
+            ),
         ]
         timings = await one_by_one(contestants, ground.pace(rounds=20, block=20, warmup=20))
     return Section(
@@ -48,7 +50,7 @@ async def measure(ground: Ground) -> Section:
         verdicts=_verdicts(timings),
         notes=(
             "A message is three to six words; one in five has only words that stand in thousands of facts.",
-            f"The newest {VECTORS:,} vectors are compared by their signs, the best of them exactly.",
+            f"The newest {MOST_VECTORS:,} vectors are compared by their signs, the best of them exactly.",
             "A search looks through everything that one owner has said and that is known of them.",
         ),
     )

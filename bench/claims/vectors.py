@@ -9,7 +9,7 @@ from bench.claims.memory import contestant, filled
 from bench.clock import Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Section
-from clew.runtime.memory.recall.retrieval import VECTORS, Retriever
+from clew.runtime.memory.recall.retrieval import MOST_VECTORS, Retriever
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
 
 
@@ -31,7 +31,8 @@ async def measure(ground: Ground) -> Section:
         verdicts=[],
         notes=(
             "No target is set: this is what it takes.",
-            f"Every fact has a vector of 512 numbers. The newest {VECTORS:,} are compared: by their signs, "
+            "Every fact has a vector of 512 numbers. "
+            f"The newest {MOST_VECTORS:,} are compared: by their signs, "
             "and the best of them exactly.",
             "What is older is found by words.",
         ),
@@ -41,11 +42,11 @@ async def measure(ground: Ground) -> Section:
 async def _contestants(db: clew.Database, store: str, count: int) -> list[Contestant]:
     embedder = HashingEmbedder()
     found = Retriever(await filled(db, count), embedder)
-    made = await found.embed()
+    made = await found.embed_missing()
 
     async def by_vector(said: str) -> object:
         (vector,) = await embedder.embed([said])
-        return await found.by_vector(vector)
+        return await found.places_by_vector(vector)
 
     return [
         contestant(f"{store}, vectors", f"{made:,} vectors, hashing", by_vector),

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import clew
 from bench.retrieval.dataset import Question, facts, questions
-from clew.core.text.rank import fused
+from clew.core.text.rank import fuse_rankings
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import FACTS, fact_of
@@ -30,14 +30,16 @@ async def _ranked(url: str) -> dict[str, list[list[str]]]:
         await memory.learn(facts())
         embedder = HashingEmbedder()
         retriever = Retriever(memory, embedder)
-        await retriever.embed()
+        await retriever.embed_missing()
         quotes = {item.place: fact_of(item).quote for item in await db.thread(memory.thread).items(log=FACTS)}
         found: dict[str, list[list[str]]] = {path: [] for path in PATHS}
         for question in questions():
-            by_words = await retriever.by_words(question.text)
+            by_words = await retriever.places_by_words(question.text)
             (vector,) = await embedder.embed([question.text])
-            by_vector = await retriever.by_vector(vector)
-            for path, places in zip(PATHS, (by_words, by_vector, fused([by_words, by_vector])), strict=True):
+            by_vector = await retriever.places_by_vector(vector)
+            for path, places in zip(
+                PATHS, (by_words, by_vector, fuse_rankings([by_words, by_vector])), strict=True
+            ):
                 found[path].append([quotes[place] for place in places])
         return found
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from clew.core.errors import ClewError, VersionConflict
 from clew.core.items import assistant, call, result, system, user
 from clew.core.patch import append, delete, increment, insert, max, merge, min, remove, set, union
-from clew.core.values import Absent, Anywhere, Changeset, Exact, Item, Job, Limits, Record, Scope
+from clew.core.values import Absent, AnyVersion, Changeset, Exact, Item, Job, Limits, Record, Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.urls import open
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from clew.runtime import (
         Context,
         Delta,
-        Log,
         Message,
         Runtime,
         State,
+        StateLog,
         input,
-        kept,
         loaded,
+        persistent,
         run_agent,
         tool,
     )
@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Absent",
-    "Anywhere",
+    "AnyVersion",
     "Changeset",
     "ClewError",
     "Context",
@@ -39,12 +39,12 @@ __all__ = [
     "Item",
     "Job",
     "Limits",
-    "Log",
     "Message",
     "Record",
     "Runtime",
     "Scope",
     "State",
+    "StateLog",
     "Thread",
     "VersionConflict",
     "append",
@@ -54,12 +54,12 @@ __all__ = [
     "increment",
     "input",
     "insert",
-    "kept",
     "loaded",
     "max",
     "merge",
     "min",
     "open",
+    "persistent",
     "remove",
     "result",
     "run_agent",

@@ -32,7 +32,7 @@ from clew.urls import open as open_async
 
 A = TypeVar("A")
 R = TypeVar("R")
-S = TypeVar("S", bound="_Front[Any]")
+S = TypeVar("S", bound="_BlockingProxy[Any]")
 P = ParamSpec("P")
 
 _END = object()
@@ -90,46 +90,46 @@ class BackgroundLoop:
         await self._loop.shutdown_default_executor()
 
 
-class _Front(Generic[A]):
+class _BlockingProxy(Generic[A]):
     """What blocks in front of something that is awaited."""
 
-    def __init__(self, behind: A, loop: BackgroundLoop) -> None:
-        self._behind = behind
+    def __init__(self, target: A, loop: BackgroundLoop) -> None:
+        self._target = target
         self._loop = loop
 
     def __repr__(self) -> str:
-        return repr(self._behind)
+        return repr(self._target)
 
 
-def _blocking(
+def _block_on(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], R]:
     """An async method that blocks until it is done."""
 
-    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._loop.run(method, self._behind, *args, **kwargs)
+    def call(self: _BlockingProxy[A], *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method, self._target, *args, **kwargs)
 
     return cast("Callable[Concatenate[Any, P], R]", update_wrapper(call, method))
 
 
-def _making(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], front: Callable[[R, BackgroundLoop], S]
+def _block_and_wrap(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], proxy: Callable[[R, BackgroundLoop], S]
 ) -> Callable[Concatenate[Any, P], S]:
     """The same for a method whose result blocks too."""
 
-    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> S:
-        return front(self._loop.run(method, self._behind, *args, **kwargs), self._loop)
+    def call(self: _BlockingProxy[A], *args: P.args, **kwargs: P.kwargs) -> S:
+        return proxy(self._loop.run(method, self._target, *args, **kwargs), self._loop)
 
     return cast("Callable[Concatenate[Any, P], S]", update_wrapper(call, method))
 
 
-def _stepping(
+def _block_on_steps(
     method: Callable[Concatenate[A, P], AsyncIterator[R]],
 ) -> Callable[Concatenate[Any, P], Iterator[R]]:
     """An async iterator, one blocking step at a time."""
 
-    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        return _steps(method(self._behind, *args, **kwargs), self._loop)
+    def call(self: _BlockingProxy[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        return _steps(method(self._target, *args, **kwargs), self._loop)
 
     return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
 
@@ -144,133 +144,133 @@ def _steps(steps: AsyncIterator[R], loop: BackgroundLoop) -> Iterator[R]:
                 loop.run(steps.aclose)
 
 
-class Log(_Front[AsyncLog]):
+class Log(_BlockingProxy[AsyncLog]):
     """One log of a thread."""
 
-    pop = _blocking(AsyncLog.pop)
-    clear = _blocking(AsyncLog.clear)
-    compact = _blocking(AsyncLog.compact)
+    pop = _block_on(AsyncLog.pop)
+    clear = _block_on(AsyncLog.clear)
+    compact = _block_on(AsyncLog.compact)
 
 
-class Records(_Front[AsyncRecords]):
+class Records(_BlockingProxy[AsyncRecords]):
     """The records of one tenant, as one user sees them."""
 
-    put = _blocking(AsyncRecords.put)
-    get = _blocking(AsyncRecords.get)
-    find = _blocking(AsyncRecords.find)
-    drop = _blocking(AsyncRecords.drop)
+    put = _block_on(AsyncRecords.put)
+    get = _block_on(AsyncRecords.get)
+    find = _block_on(AsyncRecords.find)
+    drop = _block_on(AsyncRecords.drop)
 
 
-class Jobs(_Front[AsyncJobs]):
+class Jobs(_BlockingProxy[AsyncJobs]):
     """The jobs of one tenant."""
 
-    enqueue = _blocking(AsyncJobs.enqueue)
-    claim = _blocking(AsyncJobs.claim)
-    extend = _blocking(AsyncJobs.extend)
-    finish = _blocking(AsyncJobs.finish)
-    fail = _blocking(AsyncJobs.fail)
-    release = _blocking(AsyncJobs.release)
-    retry = _blocking(AsyncJobs.retry)
-    get = _blocking(AsyncJobs.get)
-    list = _blocking(AsyncJobs.list)
+    enqueue = _block_on(AsyncJobs.enqueue)
+    claim = _block_on(AsyncJobs.claim)
+    extend = _block_on(AsyncJobs.extend)
+    finish = _block_on(AsyncJobs.finish)
+    fail = _block_on(AsyncJobs.fail)
+    release = _block_on(AsyncJobs.release)
+    retry = _block_on(AsyncJobs.retry)
+    get = _block_on(AsyncJobs.get)
+    list = _block_on(AsyncJobs.list)
 
 
-class Thread(_Front[AsyncThread]):
+class Thread(_BlockingProxy[AsyncThread]):
     """A thread by its id, as one tenant and user see it."""
 
     @property
     def id(self) -> str:
         """The thread's id."""
-        return self._behind.id
+        return self._target.id
 
     @check_arguments
     def log(self, name: Id = HISTORY) -> Log:
         """One of the thread's logs, to take from it."""
-        return Log(self._behind.log(name), self._loop)
+        return Log(self._target.log(name), self._loop)
 
-    append = _blocking(AsyncThread.append)
-    head = _blocking(AsyncThread.head)
-    state = _blocking(AsyncThread.state)
-    items = _blocking(AsyncThread.items)
-    named = _blocking(AsyncThread.named)
-    changesets = _blocking(AsyncThread.changesets)
-    diff = _blocking(AsyncThread.diff)
-    delete = _blocking(AsyncThread.delete)
-    repair = _blocking(AsyncThread.repair)
-    erase = _blocking(AsyncThread.erase)
-    verify = _blocking(AsyncThread.verify)
-    changed = _blocking(AsyncThread.changed)
-    watch = _stepping(AsyncThread.watch)
+    append = _block_on(AsyncThread.append)
+    head = _block_on(AsyncThread.head)
+    state = _block_on(AsyncThread.state)
+    items = _block_on(AsyncThread.items)
+    items_by_id = _block_on(AsyncThread.items_by_id)
+    changesets = _block_on(AsyncThread.changesets)
+    diff = _block_on(AsyncThread.diff)
+    delete = _block_on(AsyncThread.delete)
+    repair = _block_on(AsyncThread.repair)
+    erase = _block_on(AsyncThread.erase)
+    verify = _block_on(AsyncThread.verify)
+    wait_for_change = _block_on(AsyncThread.wait_for_change)
+    watch = _block_on_steps(AsyncThread.watch)
 
     @check_arguments
     def fork(self, id: Id, *, at: int | None = None) -> "Thread":
         """A new thread that goes its own way from a version of this one."""
-        return Thread(self._loop.run(self._behind.fork, id, at=at), self._loop)
+        return Thread(self._loop.run(self._target.fork, id, at=at), self._loop)
 
 
-class Retention(_Front[AsyncRetention]):
+class Retention(_BlockingProxy[AsyncRetention]):
     """Holds, rules and receipts of one tenant, for its operators."""
 
-    hold = _blocking(AsyncRetention.hold)
-    release = _blocking(AsyncRetention.release)
-    holds = _blocking(AsyncRetention.holds)
-    receipts = _blocking(AsyncRetention.receipts)
-    settle = _blocking(AsyncRetention.settle)
-    rules = _blocking(AsyncRetention.rules)
-    add = _blocking(AsyncRetention.add)
-    drop = _blocking(AsyncRetention.drop)
-    apply = _blocking(AsyncRetention.apply)
+    hold = _block_on(AsyncRetention.hold)
+    release = _block_on(AsyncRetention.release)
+    holds = _block_on(AsyncRetention.holds)
+    receipts = _block_on(AsyncRetention.receipts)
+    settle = _block_on(AsyncRetention.settle)
+    rules = _block_on(AsyncRetention.rules)
+    add = _block_on(AsyncRetention.add)
+    drop = _block_on(AsyncRetention.drop)
+    apply = _block_on(AsyncRetention.apply)
 
 
-class Database(_Front[AsyncDatabase]):
+class Database(_BlockingProxy[AsyncDatabase]):
     """Threads, records and jobs, as one tenant and user see them."""
 
-    create = _making(AsyncDatabase.create, Thread)
-    threads = _blocking(AsyncDatabase.threads)
-    commit = _blocking(AsyncDatabase.commit)
-    committed = _blocking(AsyncDatabase.committed)
-    search = _blocking(AsyncDatabase.search)
-    index = _blocking(AsyncDatabase.index)
-    erase = _blocking(AsyncDatabase.erase)
-    report = _blocking(AsyncDatabase.report)
+    create = _block_and_wrap(AsyncDatabase.create, Thread)
+    threads = _block_on(AsyncDatabase.threads)
+    commit = _block_on(AsyncDatabase.commit)
+    commit_with_heads = _block_on(AsyncDatabase.commit_with_heads)
+    search = _block_on(AsyncDatabase.search)
+    index = _block_on(AsyncDatabase.index)
+    erase = _block_on(AsyncDatabase.erase)
+    report = _block_on(AsyncDatabase.report)
 
     @property
     def tenant(self) -> str:
         """Whose threads these are."""
-        return self._behind.tenant
+        return self._target.tenant
 
     @property
     def user(self) -> str | None:
         """On whose behalf it is used; None for all users of the tenant."""
-        return self._behind.user
+        return self._target.user
 
     @property
     def records(self) -> Records:
         """Small documents beside the threads."""
-        return Records(self._behind.records, self._loop)
+        return Records(self._target.records, self._loop)
 
     @property
     def jobs(self) -> Jobs:
         """Work to be done later."""
-        return Jobs(self._behind.jobs, self._loop)
+        return Jobs(self._target.jobs, self._loop)
 
     @property
     def retention(self) -> Retention:
         """What must stay, what may go, and receipts of what went. For operators."""
-        return Retention(self._behind.retention, self._loop)
+        return Retention(self._target.retention, self._loop)
 
     @check_arguments
     def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
         """The same store for another tenant, or for one user of it."""
-        return Database(self._behind.scope(tenant=tenant, user=user), self._loop)
+        return Database(self._target.scope(tenant=tenant, user=user), self._loop)
 
     @check_arguments
     def thread(self, id: Id) -> Thread:
         """A thread by its id; whether it exists shows when it is used."""
-        return Thread(self._behind.thread(id), self._loop)
+        return Thread(self._target.thread(id), self._loop)
 
 
-class Opened(Database):
+class OwnedDatabase(Database):
     """A database that was opened here, to be closed here."""
 
     def __enter__(self) -> Self:
@@ -284,16 +284,16 @@ class Opened(Database):
     def close(self) -> None:
         """Close the store and end the loop's thread."""
         with suppress(StoreClosed):  # twice is once
-            self._loop.run(self._behind.close)
+            self._loop.run(self._target.close)
         self._loop.close()
 
 
 @check_arguments
-def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opened:
+def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> OwnedDatabase:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
     loop = BackgroundLoop()
     try:
-        return Opened(loop.run(open_async, url, limits=limits, files=files), loop)
+        return OwnedDatabase(loop.run(open_async, url, limits=limits, files=files), loop)
     except BaseException:
         loop.close()
         raise

@@ -13,7 +13,7 @@ from clew.core.values import Limits
 from clew.database.database import Database
 
 
-class Opening:
+class DatabaseOpener:
     """A database about to be opened: ``async with`` it, or ``await`` it and close it yourself."""
 
     def __init__(self, url: str, limits: Limits | None, files: Files | None) -> None:
@@ -36,16 +36,16 @@ class Opening:
             await self._database.close()
 
     async def _open(self) -> Database:
-        return Database(await open_store(self._url, limits=self._limits), owned=True, files=self._files)
+        return Database(await open_store(self._url, limits=self._limits), owns_store=True, files=self._files)
 
 
 @check_arguments
-def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opening:
+def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> DatabaseOpener:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``.
 
     ``files`` are those that are kept beside it, on a volume: they go with what is erased or deleted.
     """
-    return Opening(url, limits, files)
+    return DatabaseOpener(url, limits, files)
 
 
 async def open_store(url: str, *, limits: Limits | None = None) -> Store:
@@ -109,6 +109,6 @@ async def _schema_at(url: str) -> int:
             from clew.stores.postgres.schema import NEWEST, migrate
         except ImportError as error:
             raise MissingExtra(extra="postgres", package="psycopg") from error
-        done = await migrate(url)
-        return done[0] - 1 if done else NEWEST
+        migrations = await migrate(url)
+        return migrations[0] - 1 if migrations else NEWEST
     return 0

@@ -14,7 +14,7 @@ from clew.cli.chat import session
 from clew.companion.agent import companion
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
 
 T = TypeVar("T")
@@ -31,14 +31,14 @@ class SlowModel:
 
     name = "slow"
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
-        yield Text("It begins well. It goes on. ")
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
+        yield TextChunk("It begins well. It goes on. ")
         while not may_go_on():  # noqa: ASYNC110 - another process says so
             await asyncio.sleep(0.01)
-        yield Text("And it ends well.")
+        yield TextChunk("And it ends well.")
         yield Reply(text="It begins well. It goes on. And it ends well.", usage=Usage(calls=1))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         raise ModelFailed(model=self.name, problem="it gives no typed answers")
 
 

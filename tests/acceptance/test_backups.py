@@ -19,7 +19,7 @@ import clew
 import clew.sync
 from clew.cli.app import run
 from clew.cli.backup import files
-from clew.cli.command import made_call
+from clew.cli.command import new_call
 from clew.cli.commands import backup as commands_backup
 from clew.core.values import Enqueue, Job, Put, Record
 from clew.stores.sqlite import store as sqlite_store
@@ -344,8 +344,8 @@ async def test_a_backup_that_is_stopped_leaves_nothing(
         if steps == 3:
             loop.call_soon_threadsafe(task.cancel)
 
-    monkeypatch.setattr(files, "_percent", lambda advance: step)
-    call = made_call(medium.url, None, None, as_json=False)
+    monkeypatch.setattr(files, "_percent_progress", lambda advance: step)
+    call = new_call(medium.url, None, None, as_json=False)
     there = names_in(tmp_path)
     task = asyncio.ensure_future(commands_backup.backup(call, tmp_path / "b"))
     with pytest.raises(asyncio.CancelledError):

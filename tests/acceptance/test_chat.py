@@ -22,7 +22,7 @@ from clew.cli.chat import session
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory import memory_of
-from clew.runtime.records.episodes import ACTIVE_ROW, FEEDBACK, ROW, episode_of
+from clew.runtime.records.episodes import ACTIVE_EPISODE, EPISODE, FEEDBACK, episode_of
 
 COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
@@ -163,9 +163,9 @@ def test_whoever_wants_nothing_brought_up_is_greeted_without_it(chat: Chat) -> N
 @pytest.mark.promise("R-11")
 def test_leaving_ends_the_session(chat: Chat, url: str) -> None:
     chat(*ALICE, lines=[ANN])
-    (ended,) = [episode_of(record) for record in records(url, ROW)]
+    (ended,) = [episode_of(record) for record in records(url, EPISODE)]
 
-    assert records(url, ACTIVE_ROW) == []
+    assert records(url, ACTIVE_EPISODE) == []
     assert (ended.status, ended.ended_by, objects(url, "s1", "alice")) == (
         "ended",
         "shutdown",
@@ -177,7 +177,7 @@ def test_leaving_ends_the_session(chat: Chat, url: str) -> None:
 def test_leaving_ends_every_session_that_was_begun(chat: Chat, url: str) -> None:
     chat(*ALICE, lines=[ANN, "/new", "I like green tea.", "/new", "I live in Oslo.", "/exit"])
 
-    assert [episode_of(record).status for record in records(url, ROW)] == ["ended"] * 3
+    assert [episode_of(record).status for record in records(url, EPISODE)] == ["ended"] * 3
     assert sorted(objects(url, "s1", "alice")) == ["Ann", "Oslo", "green tea", "nuts"]
 
 

@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.cli.chat.commands import COMMANDS
 from clew.core.values import RecordQuery
-from clew.runtime.records.episodes import FEEDBACK, ROW, episode_of
+from clew.runtime.records.episodes import EPISODE, FEEDBACK, episode_of
 from tests.support.terminal import ROOT, Terminal, terminal
 
 COMMAND = str(Path(sys.executable).with_name("clew"))
@@ -147,7 +147,7 @@ def test_ctrl_c_at_the_feedback_and_ctrl_d_end_the_session_all_the_same(
     chat.press("C-d")
     chat.wait_for("clew chat --thread-id t1", "[ended with 0]")
 
-    assert sorted(str(episode_of(row).ended_by) for row in rows(tmp_path, ROW)) == ["cli", "shutdown"]
+    assert sorted(str(episode_of(row).ended_by) for row in rows(tmp_path, EPISODE)) == ["cli", "shutdown"]
     assert rows(tmp_path, FEEDBACK) == []
 
 
@@ -182,7 +182,7 @@ def test_no_line_is_broken_inside_a_word(open_chat: Open, width: int) -> None:
     assert answer(told, "Hi").endswith(" ".join(INTRODUCED.split()))
     assert WIDE in "".join(said.split())
     assert " ".join(INTRODUCED.split()) in said
-    assert {word for command in COMMANDS for word in command.about.split()} <= set(listed.split())
+    assert {word for command in COMMANDS for word in command.description.split()} <= set(listed.split())
 
 
 @pytest.mark.promise("R-14", "R-17")

@@ -14,7 +14,7 @@ import clew
 from clew.cli.app import run
 from clew.cli.backup import dumps
 from clew.core.redaction import without_password
-from clew.stores.postgres.pool import parse
+from clew.stores.postgres.pool import parse_url
 from tests.support.postgres import find_binaries
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -112,7 +112,7 @@ def test_what_is_no_password_is_shown() -> None:
 
 
 def test_an_address_keeps_its_password_to_itself() -> None:
-    address = parse("postgresql://me:Zebra%40Quagga@127.0.0.1:1/db?sslpassword=Zebra&pool_max=3")
+    address = parse_url("postgresql://me:Zebra%40Quagga@127.0.0.1:1/db?sslpassword=Zebra&pool_max=3")
 
     assert address.secrets == {"password": "Zebra@Quagga", "sslpassword": "Zebra"}
     assert seen_in(repr(address) + address.public_conninfo) == []

@@ -15,10 +15,17 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import clew
-from clew.adapters.adk import SessionService, events_of, thread_of
+from clew.adapters.adk import SessionService, events_of, thread_id_of
 from clew.adapters.openai_agents import Session
 from clew.adapters.pydantic_ai import Conversations, history_of
-from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
+from clew.core.messages.plain import (
+    PlainMessage,
+    PlainToolCall,
+    PlainToolResult,
+    as_chat,
+    as_responses,
+    messages_by_role,
+)
 from clew.core.messages.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, text, weather_agent
 
@@ -34,12 +41,12 @@ RESPONSES: list[Any] = [
 ]
 
 
-def called(id: str, city: str) -> ToolCall:
-    return ToolCall(id=id, name="weather", arguments={"city": city})
+def called(id: str, city: str) -> PlainToolCall:
+    return PlainToolCall(id=id, name="weather", arguments={"city": city})
 
 
-def answered(id: str, output: str) -> ToolResult:
-    return ToolResult(id=id, name="weather", output=output)
+def answered(id: str, output: str) -> PlainToolResult:
+    return PlainToolResult(id=id, name="weather", output=output)
 
 
 SAID = [
@@ -68,7 +75,7 @@ def joined(messages: list[PlainMessage]) -> list[PlainMessage]:
             calls=tuple(call for each in said for call in each.calls),
             results=tuple(result for each in said for result in each.results),
         )
-        for role, said in turns_of(messages)
+        for role, said in messages_by_role(messages)
     ]
 
 
@@ -116,7 +123,7 @@ async def test_it_goes_on_in_adk(db: clew.Database) -> None:
     running = Runner(app_name="weather", agent=agent, session_service=service)
     async for _ in running.run_async(user_id="alice", session_id="s1", new_message=message):
         pass
-    told = await exported(db, thread_of("weather", "alice", "s1"))
+    told = await exported(db, thread_id_of("weather", "alice", "s1"))
 
     assert isinstance(agent.model, ScriptedLlm)
     assert agent.model.asked == [["How are Lisbon and Porto?", "Blue, and grey.", "Thanks!"]]
@@ -140,7 +147,7 @@ async def test_it_comes_back_from_adk(db: clew.Database) -> None:
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
     for event in events_of(await exported(db), agent="agent"):
         await service.append_event(session, event)
-    told = await exported(db, thread_of("weather", "alice", "s1"))
+    told = await exported(db, thread_id_of("weather", "alice", "s1"))
 
     items = [clew.Item(body=body, format="openai.responses") for body in as_responses(told)]
 

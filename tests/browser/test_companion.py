@@ -13,7 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 import clew
-from clew.companion.values import LIMITS, SIMPLE
+from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE
 from clew.core.values import RecordQuery
 from clew.runtime.crises import crises
 from clew.runtime.memory.memory import Memory
@@ -85,7 +85,7 @@ def memory_of(visitor: Visitor) -> Memory:
 async def test_a_session_is_held_ended_and_taken_up_on_the_next_thread(guest: Visitor) -> None:
     page = await guest.open("/studio/threads")
     first = await begin(page)
-    await expect(page.get_by_text(SIMPLE)).to_be_visible()
+    await expect(page.get_by_text(OFFLINE_NOTICE)).to_be_visible()
     for message in ("My sister is called Ann.", "I worry about my exam.", "I cannot sleep because of it."):
         await say(page, message)
     await page.get_by_role("button", name="End session").click()
@@ -231,7 +231,7 @@ async def test_the_limits_are_always_in_sight(guest: Visitor) -> None:
     await say(page, "Hello")
     await page.reload()
 
-    await expect(page.get_by_text(LIMITS)).to_be_visible()
+    await expect(page.get_by_text(LIMITS_NOTICE)).to_be_visible()
 
 
 @pytest.mark.promise("R-14", "R-15")

@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import expect
 
 import clew
-from clew.workbench.experiments.datasets import Choice, make_dataset
+from clew.workbench.experiments.datasets import ExampleSelection, make_dataset
 from clew.workbench.experiments.examples import Example
-from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.experiments import ExperimentPlan
 from clew.workbench.experiments.results import exact
 from clew.workbench.experiments.runner import run_experiment
 from tests.browser.conftest import Visitor
@@ -23,7 +23,7 @@ async def tried(visitor: Visitor) -> tuple[str, str]:
     thread = await db.create(f"talk-{user}", owner=user)
     for asked, answered in (("Hi", "Hello."), ("Bye", "Ciao."), ("Thanks", "Welcome.")):
         await thread.append(items=[clew.user(asked), clew.assistant(answered)])
-    await make_dataset(db, f"set-{user}", Choice(threads=(f"talk-{user}",)), now=1_750_000_000_000)
+    await make_dataset(db, f"set-{user}", ExampleSelection(threads=(f"talk-{user}",)), now=1_750_000_000_000)
 
     def knowing(example: Example) -> str:
         if example.question == "Bye":
@@ -32,7 +32,7 @@ async def tried(visitor: Visitor) -> tuple[str, str]:
 
     first, second = f"first-{user}", f"second-{user}"
     for name, subject in ((first, lambda example: "Hello."), (second, knowing)):
-        plan = Plan(dataset=f"set-{user}", subject=f"the agent of {name}", scorer="exact")
+        plan = ExperimentPlan(dataset=f"set-{user}", subject=f"the agent of {name}", scorer="exact")
         await run_experiment(db, name, plan, subject, exact)
     return first, second
 

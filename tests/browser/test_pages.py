@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from clew.runtime.memory.memory import Memory
-from clew.server.routes.studio import every_file
+from clew.server.routes.studio import studio_files
 from tests.browser.conftest import Visitor
 from tests.browser.world import Studio, furnish, remember
 
@@ -207,8 +207,8 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(studio: Studio) -> 
 
 
 async def test_every_module_is_fetched_ahead() -> None:
-    page = every_file()["index.html"].content.decode()
-    modules = {path for path in every_file() if path.endswith(".js")} - {"voice.js"}  # for pages of others
+    page = studio_files()["index.html"].content.decode()
+    modules = {path for path in studio_files() if path.endswith(".js")} - {"voice.js"}  # for pages of others
 
     assert {path for path in modules if f'"/studio/{path}"' in page} == modules
 

@@ -13,8 +13,8 @@ from clew.client import AsyncClient
 from clew.core.values import Job
 from clew.runtime import Effect
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.values import Candidate, Source
-from clew.runtime.model.protocol import Part, Reply, Request, Text, ToolCall, Usage
+from clew.runtime.memory.values import Candidate, MemorySource
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifacts
@@ -51,7 +51,7 @@ class Guide:
     def __init__(self, go_on: asyncio.Event) -> None:
         self._go_on = go_on
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One reply, word by word."""
         last = request.messages[-1]
         heard = last.text.lower()
@@ -68,21 +68,21 @@ class Guide:
             await asyncio.sleep(PAUSE if "count" in heard else 0)
             if "hold on" in heard and index == HELD_AT:
                 await self._go_on.wait()
-            yield Text(word)
+            yield TextChunk(word)
             if "break off" in heard:
                 raise RuntimeError("the model fell over")
         yield Reply(text="".join(words), usage=_usage(request, len(words)))
 
-    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> tuple[Any, Usage]:
         """Nothing is asked of it in this way."""
         raise NotImplementedError
 
 
-def _call(name: str, arguments: dict[str, Any], request: Request) -> ToolCall:
+def _call(name: str, arguments: dict[str, Any], request: ModelRequest) -> ToolCall:
     return ToolCall(id=f"call-{len(request.messages)}", name=name, arguments=arguments)
 
 
-def _usage(request: Request, said: int) -> Usage:
+def _usage(request: ModelRequest, said: int) -> Usage:
     heard = sum(len(message.text.split()) for message in request.messages)
     return Usage(calls=1, input_tokens=heard, output_tokens=said, cost=PRICE * (heard + said))
 
@@ -170,7 +170,7 @@ async def remember(studio: Studio, user: str) -> None:
     """Some facts about a user and a rule, learned from their trip."""
     mine = studio.db.scope(tenant=studio.db.tenant, user=user)
     head = await mine.thread(f"trip-{user}").head()
-    source = Source(thread=f"trip-{user}", version=3, time=head.updated)
+    source = MemorySource(thread=f"trip-{user}", version=3, time=head.updated)
     likes = ("tiled houses", "long walks along the river", "custard tarts")
     known = [
         Candidate(

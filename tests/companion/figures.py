@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
-from clew.companion.crisis.classifier import by_both, by_weights, weights
-from clew.companion.crisis.floor import Judged, floor, judge
-from clew.companion.crisis.judgement import Judgement, request, settle
-from clew.companion.crisis.network import network
+from clew.companion.crisis.classifier import combined_scorer, load_weights, weights_scorer
+from clew.companion.crisis.floor import FloorVerdict, judge_message, judge_message_with
+from clew.companion.crisis.judgement import Judgement, decide_level, judgement_request
+from clew.companion.crisis.network import load_network
 from clew.runtime.model.messages import Message
 from clew.testing.scripted_model import ScriptedModel
 from tests.companion.labelled import (
@@ -79,8 +79,10 @@ async def _judged(part: str) -> list[Pair]:
 def _alone(part: str) -> list[int]:
     """What the weights find without the network."""
     if part not in (DEVELOPMENT, FIFTH):
-        by = by_weights(weights())
-        return [int(judge(one.text, as_messages(one.before), by).level) for one in messages(part)]
+        by = weights_scorer(load_weights())
+        return [
+            int(judge_message_with(one.text, as_messages(one.before), by).level) for one in messages(part)
+        ]
     found = [level for level, _ in _cross_validated()[DEVELOPMENT]["messages"]]
     if part == DEVELOPMENT:
         return found
@@ -101,9 +103,9 @@ async def _pair(
     chance: random.Random,
     by: Sequence[int] | None,
 ) -> Pair:
-    found = floor(text, before) if by is None else Judged(level=by[0], leans=bool(by[1]))
+    found = judge_message(text, before) if by is None else FloorVerdict(level=by[0], leans=bool(by[1]))
     model = await _scripted(text, before, level, chance)
-    settled = settle(found, model, failed=model is None)
+    settled = decide_level(found, model, has_failed=model is None)
     return Pair(level, int(found.level), int(settled.level))
 
 
@@ -115,7 +117,7 @@ async def _scripted(
         return None
     off = chance.choice((-1, 1)) if chance.random() < WRONG_BY_ONE else 0
     model = ScriptedModel(lambda asked: {"level": min(max(level + off, 0), 3)})
-    answer, _ = await model.fill(request(text, before), Judgement)
+    answer, _ = await model.fill(judgement_request(text, before), Judgement)
     return answer
 
 
@@ -175,14 +177,14 @@ def milliseconds(some: int = 300) -> float:
 
     Nothing is remembered of a message, so that the network reads it each time if it is asked.
     """
-    by = by_both(weights(), network().levels)
+    by = combined_scorer(load_weights(), load_network().levels)
     given = [one for one in messages(DEVELOPMENT) if one.file == "ordinary_days"][:some]
     taken = []
     for one in given:
         before, times = as_messages(one.before), []
         for _ in range(3):
             began = time.thread_time()
-            judge(one.text, before, by)
+            judge_message_with(one.text, before, by)
             times.append(time.thread_time() - began)
         taken.append(min(times) * 1000)
     return statistics.median(taken)

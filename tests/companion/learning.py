@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from clew.companion.crisis.classifier import DAMPED, GROUPS, HEADS, Features, Weights
+from clew.companion.crisis.classifier import DAMPING, FEATURE_GROUPS, SCORE_NAMES, Features, Weights
 
 EPOCHS, STRENGTH, SEED = 7, 0.5, 1
 GRAVE = 1.5
@@ -49,9 +49,9 @@ def learn(examples: Sequence[Example], begins: Sequence[float], source: str = ""
     """Weights for every score."""
     names, rarity = _names(examples)
     rows = [_row(one, names, rarity) for one in examples]
-    learnt = [_separate(rows, examples, head, len(rarity) + 1) for head in HEADS]
+    learnt = [_separate(rows, examples, head, len(rarity) + 1) for head in SCORE_NAMES]
     tables = {}
-    for group, table in zip(GROUPS, names, strict=True):
+    for group, table in zip(FEATURE_GROUPS, names, strict=True):
         kept = {
             name: tuple(round(100 * one[at] * rarity[at]) for one in learnt) for name, at in table.items()
         }
@@ -62,7 +62,9 @@ def learn(examples: Sequence[Example], begins: Sequence[float], source: str = ""
 
 def _names(examples: Sequence[Example]) -> tuple[list[dict[str, int]], list[float]]:
     """The features worth learning, each with its place, and how rare each is."""
-    counts = [Counter(name for one in examples for name in one.found[group]) for group in range(len(GROUPS))]
+    counts = [
+        Counter(name for one in examples for name in one.found[group]) for group in range(len(FEATURE_GROUPS))
+    ]
     tables: list[dict[str, int]] = []
     rarity: list[float] = []
     for count in counts:
@@ -74,7 +76,7 @@ def _names(examples: Sequence[Example]) -> tuple[list[dict[str, int]], list[floa
 
 def _row(example: Example, names: Sequence[dict[str, int]], rarity: Sequence[float]) -> _Row:
     places, values = [len(rarity)], [1.0]
-    for found, table, damped in zip(example.found, names, DAMPED, strict=True):
+    for found, table, damped in zip(example.found, names, DAMPING, strict=True):
         share = (len(found) + damped) ** -0.5
         known = sorted(table[name] for name in found if name in table)
         places += known

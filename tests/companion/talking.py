@@ -10,14 +10,14 @@ import msgspec
 from clew.companion.lookup import SearchProvider
 from clew.companion.memory.control import was_command
 from clew.companion.offline.model import OfflineModel
-from clew.companion.pipeline import stages_with
-from clew.companion.state import Companion
+from clew.companion.pipeline import make_stages
+from clew.companion.state import CompanionState
 from clew.companion.values import AgentOutput, CrisisAudit, assessment
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.memory import Finalizer
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.events import Event
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
@@ -28,16 +28,16 @@ DANGER, UNCLEAR = "[danger]", "[unclear]"
 SAFE = "Please call somebody now."
 
 
-async def crisis_gate(state: Companion, ctx: Context) -> Delta:
+async def crisis_gate(state: CompanionState, ctx: Context) -> Delta:
     """A gate that hears what the message says in brackets."""
     level = 3 if DANGER in state.message else 1 if UNCLEAR in state.message else 0
     if level > 1:
-        ctx.turn.safe_reply(SAFE)
+        ctx.turn.set_safe_reply(SAFE)
     ctx.turn.record_crisis(level=level)
     return {"crisis": assessment(level), "crisis_audit": CrisisAudit(classifier_path="floor_only")}
 
 
-async def crisis_response(state: Companion, ctx: Context) -> Delta:
+async def crisis_response(state: CompanionState, ctx: Context) -> Delta:
     """A fixed reply."""
     style = "crisis_response" if state.crisis.level > 1 else "safety_check"
     return {"response_text": SAFE, "response_style": style}
@@ -49,21 +49,21 @@ class Knowing:
     name = "knowing"
 
     def __init__(self, *replies: str | BaseException, **forms: Any) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.asked: list[str] = []
         self._replies = list(replies)
         self._forms = forms
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         self.requests.append(request)
         said = self._replies.pop(0) if self._replies else "I see."
         if isinstance(said, BaseException):
             raise said
         for word in said.split(" "):
-            yield Text(f"{word} ")
+            yield TextChunk(f"{word} ")
         yield Reply(text=said, usage=Usage(calls=1))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         self.asked.append(kind.__name__)
         form = self._forms.get(kind.__name__)
         if form is None:
@@ -77,7 +77,7 @@ def stages(
     search: SearchProvider | None = None, skills: Mapping[str, str] | None = None, known: Sequence[Any] = ()
 ) -> list[Stage]:
     """The companion's stages behind the gate of these tests."""
-    return stages_with(crisis_gate, crisis_response, search=search, skills=skills, known=known)
+    return make_stages(crisis_gate, crisis_response, search=search, skills=skills, working_memory=known)
 
 
 def talker(
@@ -87,16 +87,16 @@ def talker(
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
     **options: Any,
-) -> Runtime[Companion, AgentOutput]:
+) -> Runtime[CompanionState, AgentOutput]:
     """A runtime of the companion behind the gate of these tests."""
     return Runtime(
         db,
-        schema=Companion,
+        schema=CompanionState,
         stages=stages(search, skills),
         model=model,
         response_model=model or OfflineModel(),
         output=AgentOutput,
-        finalize=Finalizer(OfflineModel(), is_done=was_command),
+        finalize=Finalizer(OfflineModel(), is_command=was_command),
         **options,
     )
 
@@ -105,7 +105,7 @@ class Talk:
     """One person on one thread."""
 
     def __init__(
-        self, runtime: Runtime[Companion, AgentOutput], thread: str = "s1", user: str | None = "alice"
+        self, runtime: Runtime[CompanionState, AgentOutput], thread: str = "s1", user: str | None = "alice"
     ) -> None:
         self.runtime = runtime
         self.thread = thread
@@ -116,7 +116,7 @@ class Talk:
         outputs = [await self.runtime.run_turn(self.thread, said, user=self.user) for said in messages]
         return outputs[-1].output
 
-    async def state(self) -> Companion:
+    async def state(self) -> CompanionState:
         """The state as it is kept."""
         return await self.runtime.state(self.thread, user=self.user)
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from clew.cli.app import build
-from clew.companion.evaluation.runner import evaluated
-from clew.companion.evaluation.scripts import Line, Script, Session, scripts
+from clew.cli.app import build_app
+from clew.companion.evaluation.runner import evaluate_script
+from clew.companion.evaluation.scripts import Script, ScriptSession, ScriptTurn, scripts
 from clew.database.database import Database
 
 LONG = 30
@@ -16,7 +16,7 @@ LONG = 30
 
 @pytest.mark.parametrize("script", scripts().values(), ids=lambda script: script.name)
 async def test_a_conversation_goes_as_it_is_written(in_memory: Database, script: Script) -> None:
-    result = await evaluated(in_memory, script)
+    result = await evaluate_script(in_memory, script)
 
     assert result.failures == ()
 
@@ -44,31 +44,31 @@ def test_there_are_long_ones_over_several_sessions() -> None:
     ids=lambda wrong: str(next(iter(wrong))),
 )
 async def test_an_expectation_that_is_not_met_is_told(in_memory: Database, wrong: dict[str, object]) -> None:
-    line = msgspec.convert({"say": "Hi", **wrong}, Line)
-    script = Script(name="wrong", about="", sessions=(Session(thread="s1", turns=(line,)),))
-    result = await evaluated(in_memory, script)
+    line = msgspec.convert({"say": "Hi", **wrong}, ScriptTurn)
+    script = Script(name="wrong", about="", sessions=(ScriptSession(thread="s1", turns=(line,)),))
+    result = await evaluate_script(in_memory, script)
 
     (failure,) = result.failures
     assert failure.expected.startswith(next(iter(wrong)))
-    assert not result.passed
+    assert not result.is_passed
 
 
 async def test_what_a_session_leaves_is_looked_at(in_memory: Database) -> None:
-    session = Session(
+    session = ScriptSession(
         thread="s1",
-        turns=(Line(say="My sister is called Ann."),),
+        turns=(ScriptTurn(say="My sister is called Ann."),),
         knows=("Beth",),
         knows_not=("Ann",),
         count=7,
         concerns=("money",),
     )
-    result = await evaluated(in_memory, Script(name="wrong", about="", sessions=(session,)))
+    result = await evaluate_script(in_memory, Script(name="wrong", about="", sessions=(session,)))
 
     assert len(result.failures) == 4
 
 
 def test_the_command_reports_and_says_by_its_code_whether_all_is_well() -> None:
-    ran = CliRunner().invoke(build(), ["evaluate", "in_danger", "--json"])
+    ran = CliRunner().invoke(build_app(), ["evaluate", "in_danger", "--json"])
     (result,) = msgspec.json.decode(ran.stdout)
 
     assert (ran.exit_code, result["failures"]) == (0, [])
@@ -76,7 +76,7 @@ def test_the_command_reports_and_says_by_its_code_whether_all_is_well() -> None:
 
 
 def test_the_command_names_the_conversations_if_there_is_none_of_a_name() -> None:
-    ran = CliRunner().invoke(build(), ["evaluate", "nothing"])
+    ran = CliRunner().invoke(build_app(), ["evaluate", "nothing"])
 
     assert ran.exit_code == 1
     assert "in_control" in ran.stderr

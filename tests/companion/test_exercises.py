@@ -6,8 +6,8 @@ import pytest
 
 import clew
 from clew.companion.exercises.catalogue import Exercise, catalogue
-from clew.companion.exercises.guide import Standing, advanced, begun, named
-from clew.companion.exercises.selection import fitting, named_in, offered_in
+from clew.companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
+from clew.companion.exercises.selection import exercise_in, fitting_exercises, offer_in
 from clew.database.database import Database
 from tests.companion.talking import DANGER, UNCLEAR, Knowing, Talk, talker
 
@@ -31,10 +31,10 @@ def test_the_catalogue_has_the_exercises_that_were_promised() -> None:
 
 @pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
 def test_every_exercise_can_be_gone_through_to_its_end(exercise: Exercise) -> None:
-    move = begun(exercise)
+    move = begin_exercise(exercise)
     said = 1
-    while move.standing is not None:
-        move = advanced(exercise, move.standing, "yes")
+    while move.position is not None:
+        move = advance_exercise(exercise, move.position, "yes")
         said += 1
 
     assert move.text.endswith(exercise.closing)
@@ -43,7 +43,7 @@ def test_every_exercise_can_be_gone_through_to_its_end(exercise: Exercise) -> No
 
 @pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
 def test_every_exercise_is_found_by_each_of_its_names(exercise: Exercise) -> None:
-    assert {(named_in(f"please do {name} with me") or BREATHING).id for name in exercise.called} == {
+    assert {(exercise_in(f"please do {name} with me") or BREATHING).id for name in exercise.called} == {
         exercise.id
     }
 
@@ -59,31 +59,36 @@ def test_every_exercise_is_found_by_each_of_its_names(exercise: Exercise) -> Non
     ],
 )
 def test_things_are_counted_by_parts_or_else_by_words(answer: str, count: int) -> None:
-    assert named(answer) == count
+    assert thing_count(answer) == count
 
 
 def test_what_does_not_fit_is_asked_for_once_more_and_then_taken() -> None:
-    first = advanced(GROUNDING, Standing(step=0), "a lamp, a mug")
-    second = advanced(GROUNDING, first.standing or Standing(step=9), "hm")
+    first = advance_exercise(GROUNDING, ExercisePosition(step=0), "a lamp, a mug")
+    second = advance_exercise(GROUNDING, first.position or ExercisePosition(step=9), "hm")
 
-    assert (first.text, first.standing) == (GROUNDING.steps[0].repeat, Standing(step=0, repeated=True))
-    assert second.standing == Standing(step=1)
+    assert (first.text, first.position) == (
+        GROUNDING.steps[0].repeat,
+        ExercisePosition(step=0, is_repeat=True),
+    )
+    assert second.position == ExercisePosition(step=1)
 
 
 def test_a_step_can_be_skipped() -> None:
-    assert advanced(GROUNDING, Standing(step=0), "skip this one").standing == Standing(step=1)
+    assert advance_exercise(
+        GROUNDING, ExercisePosition(step=0), "skip this one"
+    ).position == ExercisePosition(step=1)
 
 
 def test_an_offer_is_found_in_the_last_question_of_a_reply() -> None:
     offer = "I hear you. Would you like to try Box breathing?"
 
-    assert offered_in(offer) == BREATHING
-    assert offered_in("Box breathing is something people do. How was your day?") is None
+    assert offer_in(offer) == BREATHING
+    assert offer_in("Box breathing is something people do. How was your day?") is None
 
 
 def test_exercises_fit_what_is_said() -> None:
-    assert fitting(["I am in a panic, everything feels unreal"])[0] == GROUNDING
-    assert fitting(["We had pasta"]) == []
+    assert fitting_exercises(["I am in a panic, everything feels unreal"])[0] == GROUNDING
+    assert fitting_exercises(["We had pasta"]) == []
 
 
 @pytest.mark.promise("A-07")
@@ -308,7 +313,9 @@ async def test_an_exercise_that_is_put_off_is_left(in_memory: Database, message:
 
 
 def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
-    assert "letter_to_someone_missed" not in [each.id for each in fitting(["My husband lost his job"])]
+    assert "letter_to_someone_missed" not in [
+        each.id for each in fitting_exercises(["My husband lost his job"])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.companion.crisis.classifier import read_weights, weights, written_weights
+from clew.companion.crisis.classifier import decode_weights, encode_weights, load_weights
 from clew.companion.crisis.floor import (
-    ADDS_UP,
     ANOTHER,
-    ANSWERED,
-    MEANS_AFTER,
-    READS,
+    ANSWER_SIGN,
+    MEANS_SIGN,
+    SCORE_SIGNS,
     SELF,
-    floor,
+    SUM_SIGN,
+    judge_message,
     language_of,
-    statements,
+    load_statements,
 )
-from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.words import simple, words
+from clew.companion.crisis.lexicon import load_lexicon
+from clew.companion.crisis.words import simplify_text, tokenize
 from clew.runtime.model.messages import Message
 from tests.companion.figures import (
     PAGE,
@@ -60,7 +60,7 @@ def talk(*turns: str) -> list[Message]:
 
 
 def test_the_weights_are_made_from_the_words_that_are_here() -> None:
-    assert weights().source.endswith(fingerprint())
+    assert load_weights().source.endswith(fingerprint())
 
 
 @pytest.mark.promise("A-08")
@@ -106,7 +106,7 @@ def test_on_ordinary_days_risk_is_found_and_the_rest_left_alone(pairs: Sequence[
 @pytest.mark.promise("A-08")
 def test_plain_everyday_talk_is_no_risk() -> None:
     said = (HERE / "everyday.txt").read_text("utf-8").splitlines()
-    taken = [text for text in said if floor(text).level >= 2]
+    taken = [text for text in said if judge_message(text).level >= 2]
 
     assert len(taken) <= len(said) // 200
 
@@ -144,9 +144,9 @@ def test_the_middle_message_of_an_ordinary_day_takes_less_than_a_millisecond() -
 
 def test_a_long_message_takes_little_more() -> None:
     text = "I took the dog out, and then my mother called about dinner. " * 340 + "x" * 20_000
-    floor(text)
+    judge_message(text)
     began = time.thread_time()
-    floor(text)
+    judge_message(text)
 
     assert time.thread_time() - began < 0.05
 
@@ -181,7 +181,7 @@ def test_the_weights_are_small() -> None:
     ],
 )
 def test_danger_is_found_however_it_is_written(message: str, level: int) -> None:
-    assert floor(message).level >= level
+    assert judge_message(message).level >= level
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_danger_is_found_however_it_is_written(message: str, level: int) -> None
     ],
 )
 def test_words_that_only_look_like_danger_are_left_alone(message: str) -> None:
-    assert floor(message).level < 2
+    assert judge_message(message).level < 2
 
 
 PLAIN = {
@@ -233,14 +233,14 @@ DENIED = {
 
 @pytest.mark.parametrize("language", PLAIN)
 def test_what_is_said_plainly_is_found_in_every_language(language: str) -> None:
-    missed = [said for said in PLAIN[language].split("|") if floor(said).level < 2]
+    missed = [said for said in PLAIN[language].split("|") if judge_message(said).level < 2]
 
     assert missed == []
 
 
 @pytest.mark.parametrize("language", DENIED)
 def test_what_is_denied_plainly_is_no_risk_in_any_language(language: str) -> None:
-    taken = [said for said in DENIED[language].split("|") if floor(said).level >= 2]
+    taken = [said for said in DENIED[language].split("|") if judge_message(said).level >= 2]
 
     assert taken == []
 
@@ -258,25 +258,25 @@ def test_what_is_denied_plainly_is_no_risk_in_any_language(language: str) -> Non
     ],
 )
 def test_what_stands_beside_it_does_not_hide_a_plain_statement(message: str) -> None:
-    assert floor(message).level >= 2
+    assert judge_message(message).level >= 2
 
 
 def test_a_denial_of_action_is_no_denial_of_the_wish() -> None:
-    assert floor("I'm not going to do anything. I just don't want to live").level == 2
+    assert judge_message("I'm not going to do anything. I just don't want to live").level == 2
 
 
 def test_a_question_about_means_is_graver_in_context() -> None:
     question = "How high is the bridge by the station?"
     dark = talk("I want to die", "That sounds heavy.")
 
-    assert (floor(question).level < 2, floor(question, dark).level) == (True, 3)
+    assert (judge_message(question).level < 2, judge_message(question, dark).level) == (True, 3)
 
 
 def test_risk_can_show_slowly() -> None:
     before = talk("I am only a weight on them", "I see.", "I don't see what it is all for", "Go on.")
     now = "they would manage fine without me"
 
-    assert floor(now).level < floor(now, before).level
+    assert judge_message(now).level < judge_message(now, before).level
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_risk_can_show_slowly() -> None:
 def test_a_short_answer_is_an_answer_to_what_was_asked(answer: str, level: int) -> None:
     asked = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert floor(answer, asked).level == level
+    assert judge_message(answer, asked).level == level
 
 
 @pytest.mark.promise("A-08")
@@ -296,7 +296,7 @@ def test_a_short_answer_is_an_answer_to_what_was_asked(answer: str, level: int) 
 def test_a_no_that_denies_nothing_is_no_word_of_safety(answer: str) -> None:
     asked = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert not floor(answer, asked).says_safe
+    assert not judge_message(answer, asked).says_safe
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_no_that_denies_nothing_is_no_word_of_safety(answer: str) -> None:
 def test_a_plain_denial_is_a_word_of_safety(answer: str) -> None:
     asked = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert floor(answer, asked).says_safe
+    assert judge_message(answer, asked).says_safe
 
 
 @pytest.mark.promise("A-08")
@@ -316,23 +316,25 @@ def test_a_plain_denial_is_a_word_of_safety(answer: str) -> None:
 def test_who_is_asked_and_says_that_they_are_not_safe_is_at_risk(answer: str) -> None:
     asked = talk("I feel low", "Are you having thoughts of suicide? Are you safe?")
 
-    assert floor(answer, asked).level >= 2
+    assert judge_message(answer, asked).level >= 2
 
 
 def test_who_worries_about_another_is_told_from_who_is_in_danger() -> None:
-    worried = floor("My sister told me she wants to die. What can I do?")
+    worried = judge_message("My sister told me she wants to die. What can I do?")
 
     assert (worried.level, worried.about, worried.kind) == (2, ANOTHER, "worry for another")
 
 
 def test_a_friend_who_may_be_nobody_else_counts_as_the_person() -> None:
-    displaced = floor("Asking for a friend: is it normal to want to be dead every day? She is basically me")
+    displaced = judge_message(
+        "Asking for a friend: is it normal to want to be dead every day? She is basically me"
+    )
 
     assert (displaced.level >= 2, displaced.about, displaced.kind) == (True, SELF, "displaced")
 
 
 def test_a_threat_is_told_from_danger_to_oneself() -> None:
-    assert floor("I want to kill my brother so badly").kind == "harm to others"
+    assert judge_message("I want to kill my brother so badly").kind == "harm to others"
 
 
 # What holds of every message.
@@ -343,7 +345,7 @@ STATED = "I am going to kill myself tonight"
 @given(st.text(max_size=300))
 @settings(max_examples=60, deadline=None)
 def test_any_text_gets_the_same_answer_twice(text: str) -> None:
-    assert floor(text) == floor(text)
+    assert judge_message(text) == judge_message(text)
 
 
 @given(
@@ -358,7 +360,7 @@ def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> Non
     for place, sign in zip(reversed(places), unseen, strict=False):
         text = text[:place] + sign + text[place:]
 
-    assert floor(text).level == 3
+    assert judge_message(text).level == 3
 
 
 @pytest.mark.parametrize(
@@ -374,20 +376,20 @@ def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> Non
     ],
 )
 def test_dressing_does_not_hide_a_statement(text: str) -> None:
-    assert floor(text).level == 3
+    assert judge_message(text).level == 3
 
 
 @pytest.mark.parametrize(
     "message", ["", " ", "?!", "\x00", "a" * 100_000, "die " * 50_000, "\u200d\ufe0f💊" * 999]
 )
 def test_it_answers_whatever_it_is_given(message: str) -> None:
-    assert floor(message).level in range(4)
+    assert judge_message(message).level in range(4)
 
 
 def test_signs_hold_no_word_of_the_person() -> None:
-    names = {one.name for one in statements()} | set(READS) | {ANSWERED, MEANS_AFTER, ADDS_UP}
+    names = {one.name for one in load_statements()} | set(SCORE_SIGNS) | {ANSWER_SIGN, MEANS_SIGN, SUM_SIGN}
 
-    assert set(floor("I want to die in Zanzibar").signs) <= names
+    assert set(judge_message("I want to die in Zanzibar").signs) <= names
 
 
 # Words, lexicon and weights.
@@ -406,22 +408,26 @@ def test_signs_hold_no_word_of_the_person() -> None:
     ],
 )
 def test_words_are_made_plain(text: str, expected: list[str]) -> None:
-    assert words(text, lexicon().spelling) == expected
+    assert tokenize(text, load_lexicon().spelling) == expected
 
 
 def test_the_lexicon_is_written_in_plain_words() -> None:
     read = [file.read_text("utf-8") for file in sorted((PACKAGE / "lexicon").glob("*.toml"))]
     listed = [text.partition("[concepts]")[2] for text in read]
 
-    assert [simple(text) for text in listed] == listed
+    assert [simplify_text(text) for text in listed] == listed
 
 
 def test_every_language_knows_the_same_concepts() -> None:
-    known = lexicon()
+    known = load_lexicon()
     counts = {
         code: {
             concept
-            for place in (*language.whole.values(), *language.pairs.values(), *language.begun.values())
+            for place in (
+                *language.phrases_by_word.values(),
+                *language.phrases_by_pair.values(),
+                *language.phrases_by_prefix.values(),
+            )
             for concept, _ in place
             if concept[0] != "-"
         }
@@ -434,14 +440,19 @@ def test_every_language_knows_the_same_concepts() -> None:
 
 
 def test_statements_are_made_of_concepts_that_exist() -> None:
-    known = lexicon().concepts | {"question", "quotation"}
-    used = {name.lstrip("-") for one in statements() for group in (one.all, *one.some) for name in group}
+    known = load_lexicon().concepts | {"question", "quotation"}
+    used = {
+        name.lstrip("-")
+        for one in load_statements()
+        for group in (one.needs, *one.alternatives)
+        for name in group
+    }
 
     assert used <= known
 
 
 def test_weights_are_read_as_they_were_written() -> None:
-    assert read_weights(written_weights(weights())) == weights()
+    assert decode_weights(encode_weights(load_weights())) == load_weights()
 
 
 @pytest.mark.parametrize(

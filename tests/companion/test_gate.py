@@ -15,27 +15,27 @@ import pytest
 
 import clew
 from clew.companion.agent import answer
-from clew.companion.crisis.classifier import Score
-from clew.companion.crisis.floor import Judged, floor
-from clew.companion.crisis.gate import crisis_gate, crisis_gate_within
-from clew.companion.crisis.help import crisis_response, located, reply, resources_in
-from clew.companion.crisis.judgement import Judgement, settle
-from clew.companion.crisis.message import LONG, heard, heard_after
-from clew.companion.state import Companion
-from clew.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
-from clew.companion.voice import HEARING
+from clew.companion.crisis.classifier import MessageScorer
+from clew.companion.crisis.floor import FloorVerdict, judge_message
+from clew.companion.crisis.gate import crisis_gate, make_crisis_gate
+from clew.companion.crisis.help import crisis_reply, crisis_response, find_region, resources_in
+from clew.companion.crisis.judgement import Judgement, decide_level
+from clew.companion.crisis.message import LONG_MESSAGE_WORDS, judge_alone, judge_in_context
+from clew.companion.state import CompanionState
+from clew.companion.values import AgentInput, AgentOutput, CrisisAssessment, CrisisLevel, assessment
+from clew.companion.voice import VOICE_GATES
 from clew.core.encoding import encode
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.crises import Crisis, crises
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, Usage
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
-from clew.runtime.sessions.utterances import Hearing, Utterance
-from clew.runtime.state.log import Log
-from clew.runtime.turn.result import Done
+from clew.runtime.sessions.utterances import GateSettings, Utterance
+from clew.runtime.state.log import StateLog
+from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
 
@@ -57,7 +57,7 @@ class Seen(AgentOutput, frozen=True, kw_only=True):
     route: str = ""
 
 
-async def respond(state: Companion, ctx: clew.Context) -> clew.Delta:
+async def respond(state: CompanionState, ctx: clew.Context) -> clew.Delta:
     """Answer a crisis by the fixed words, and anything else by a few."""
     answer = (
         await crisis_response(state, ctx) if state.route == "crisis" else {"response_text": "Tell me more."}
@@ -68,9 +68,9 @@ async def respond(state: Companion, ctx: clew.Context) -> clew.Delta:
 @asynccontextmanager
 async def talking(
     db: Database, model: Model | None = None, gate: Stage = crisis_gate, then: Stage = respond
-) -> AsyncIterator[Runtime[Companion, Seen]]:
+) -> AsyncIterator[Runtime[CompanionState, Seen]]:
     quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
-    runtime = Runtime(db, schema=Companion, stages=[gate, then], model=model, output=Seen, **quiet)
+    runtime = Runtime(db, schema=CompanionState, stages=[gate, then], model=model, output=Seen, **quiet)
     async with runtime:
         yield runtime
 
@@ -81,7 +81,7 @@ async def db() -> AsyncIterator[Database]:
         yield opened
 
 
-async def said(db: Database, message: str, model: Model | None = None, **options: Any) -> Done[Seen]:
+async def said(db: Database, message: str, model: Model | None = None, **options: Any) -> TurnResult[Seen]:
     async with talking(db, model, **options) as runtime:
         return await runtime.run_turn("a", message, user="ada")
 
@@ -100,7 +100,7 @@ async def rows(db: Database) -> list[Crisis]:
 
 @pytest.mark.promise("A-08")
 def test_what_must_follow_is_decided_by_the_level_alone() -> None:
-    found = [assessment(level, confidence=0.3) for level in Level]
+    found = [assessment(level, confidence=0.3) for level in CrisisLevel]
 
     assert [one.needs_crisis_response for one in found] == [False, False, True, True]
     assert [one.needs_clarification for one in found] == [False, True, False, False]
@@ -110,30 +110,30 @@ def test_what_must_follow_is_decided_by_the_level_alone() -> None:
 @pytest.mark.parametrize("model_level", [0, 1, 2, 3])
 @pytest.mark.parametrize("message", [CALM, UNCLEAR, RISK, DANGER])
 def test_a_model_raises_and_never_lowers(message: str, model_level: int) -> None:
-    found = floor(message)
-    settled = settle(found, Judgement(level=model_level))
+    found = judge_message(message)
+    settled = decide_level(found, Judgement(level=model_level))
 
     assert settled.level == max(found.level, model_level)
 
 
 @pytest.mark.promise("A-08")
 def test_the_path_says_whose_judgement_holds() -> None:
-    calm, risk = floor(CALM), floor(RISK)
+    calm, risk = judge_message(CALM), judge_message(RISK)
     paths = [
-        settle(calm, None).audit.classifier_path,
-        settle(calm, None, failed=True).audit.classifier_path,
-        settle(calm, Judgement(level=2)).audit.classifier_path,
-        settle(risk, Judgement(level=0)).audit.classifier_path,
+        decide_level(calm, None).audit.classifier_path,
+        decide_level(calm, None, has_failed=True).audit.classifier_path,
+        decide_level(calm, Judgement(level=2)).audit.classifier_path,
+        decide_level(risk, Judgement(level=0)).audit.classifier_path,
     ]
 
     assert paths == ["floor_only", "floor_after_llm_failure", "llm_primary", "floor_override"]
 
 
 def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
-    found = floor("I gave my cat to the neighbour")
-    settled = settle(found, None, failed=True)
+    found = judge_message("I gave my cat to the neighbour")
+    settled = decide_level(found, None, has_failed=True)
 
-    assert (found.level, settled.level) == (Level.NONE, Level.UNCLEAR)
+    assert (found.level, settled.level) == (CrisisLevel.NONE, CrisisLevel.UNCLEAR)
 
 
 # In a turn.
@@ -143,7 +143,7 @@ def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
 async def test_danger_gets_the_fixed_words_without_a_model(db: Database) -> None:
     done = await said(db, DANGER)
 
-    assert done.output.response_text == reply("level_3", "en")
+    assert done.output.response_text == crisis_reply("level_3", "en")
     assert (done.output.response_style, done.output.route) == ("crisis_response", "crisis")
     assert done.output.crisis_audit["classifier_path"] == "floor_only"
 
@@ -151,7 +151,7 @@ async def test_danger_gets_the_fixed_words_without_a_model(db: Database) -> None
 async def test_what_is_unclear_gets_a_question(db: Database) -> None:
     done = await said(db, UNCLEAR)
 
-    assert done.output.response_text == reply("level_1", "en")
+    assert done.output.response_text == crisis_reply("level_1", "en")
     assert done.output.response_style == "safety_check"
 
 
@@ -161,17 +161,19 @@ async def test_the_same_question_is_not_asked_twice_in_the_same_words(
 ) -> None:
     first, *_, second = await walked(db, UNCLEAR, *between, UNCLEAR)
 
-    assert first.response_text == reply("level_1", "en")
-    assert second.response_text == reply("level_1_again", "en")
+    assert first.response_text == crisis_reply("level_1", "en")
+    assert second.response_text == crisis_reply("level_1_again", "en")
 
 
 async def test_the_same_question_is_not_asked_twice_in_a_call_in_the_same_words(db: Database) -> None:
     async with talking(db) as runtime:
-        first = await runtime.hear(Utterance(thread="a", id="u1", said=UNCLEAR), hearing=HEARING)
-        await runtime.record_voice_turn("a", said=UNCLEAR, replied=first.say, key="u1")
-        second = await runtime.hear(Utterance(thread="a", id="u2", said=UNCLEAR), hearing=HEARING)
+        first = await runtime.judge_utterance(Utterance(thread="a", id="u1", text=UNCLEAR), gates=VOICE_GATES)
+        await runtime.record_voice_turn("a", text=UNCLEAR, reply=first.say, key="u1")
+        second = await runtime.judge_utterance(
+            Utterance(thread="a", id="u2", text=UNCLEAR), gates=VOICE_GATES
+        )
 
-    assert (first.say, second.say) == (reply("level_1", "en"), reply("level_1_again", "en"))
+    assert (first.say, second.say) == (crisis_reply("level_1", "en"), crisis_reply("level_1_again", "en"))
 
 
 async def test_an_ordinary_message_goes_on(db: Database) -> None:
@@ -187,7 +189,7 @@ async def test_a_model_that_sees_more_is_believed(db: Database) -> None:
     assert done.output.crisis == CrisisAssessment(
         level=2, confidence=0.7, reason="a model judged it so", needs_crisis_response=True
     )
-    assert done.output.response_text == reply("level_2", "en")
+    assert done.output.response_text == crisis_reply("level_2", "en")
 
 
 async def test_a_model_that_sees_less_is_not(db: Database) -> None:
@@ -203,9 +205,9 @@ async def test_a_model_that_sees_less_is_not(db: Database) -> None:
     ids=["down", "out of range", "not a judgement"],
 )
 async def test_a_broken_model_leaves_it_to_the_floor(db: Database, line: Any) -> None:
-    done = await said(db, RISK, ScriptedModel(line, line, line), gate=crisis_gate_within(0.2))
+    done = await said(db, RISK, ScriptedModel(line, line, line), gate=make_crisis_gate(0.2))
 
-    assert done.output.response_text == reply("level_2", "en")
+    assert done.output.response_text == crisis_reply("level_2", "en")
     assert done.output.crisis_audit == {
         "override_kind": None,
         "classifier_path": "floor_after_llm_failure",
@@ -216,9 +218,9 @@ async def test_a_broken_model_leaves_it_to_the_floor(db: Database, line: Any) ->
 async def test_a_slow_model_is_not_waited_for(db: Database) -> None:
     never = asyncio.Event()
     async with asyncio.timeout(5):
-        done = await said(db, RISK, ScriptedModel(never), gate=crisis_gate_within(0.05))
+        done = await said(db, RISK, ScriptedModel(never), gate=make_crisis_gate(0.05))
 
-    assert done.output.response_text == reply("level_2", "en")
+    assert done.output.response_text == crisis_reply("level_2", "en")
 
 
 class Odd:
@@ -229,10 +231,10 @@ class Odd:
     def __init__(self, does: Callable[[], Any]) -> None:
         self._does = does
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         yield Reply(text="I see.")
 
-    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> tuple[Any, Usage]:
         given = self._does()
         return (await given if asyncio.iscoroutine(given) else given), Usage()
 
@@ -265,7 +267,7 @@ async def test_whatever_a_model_does_the_floor_decides(
 ) -> None:
     done = await said(db, message, Odd(does))
 
-    assert (done.termination, done.output.response_text) == ("natural", reply(f"level_{level}", "en"))
+    assert (done.termination, done.output.response_text) == ("natural", crisis_reply(f"level_{level}", "en"))
     assert done.output.crisis_audit["classifier_path"] == "floor_after_llm_failure"
     assert [(row.level, row.llm_failed) for row in await rows(db)] == [(level, True)]
     assert "zanzibar" not in caplog.text
@@ -284,11 +286,11 @@ async def test_a_model_that_does_not_stop_when_it_is_told_to_is_left_behind(db: 
 
     try:
         async with asyncio.timeout(5):
-            done = await said(db, RISK, Odd(stubborn), gate=crisis_gate_within(0.02))
+            done = await said(db, RISK, Odd(stubborn), gate=make_crisis_gate(0.02))
     finally:
         released.set()
 
-    assert done.output.response_text == reply("level_2", "en")
+    assert done.output.response_text == crisis_reply("level_2", "en")
 
 
 async def test_no_model_is_asked_about_danger_that_is_plain(db: Database) -> None:
@@ -340,17 +342,17 @@ async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, nu
     failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
     done = await said(failing, DANGER)
 
-    assert done.text == reply("level_3", "en")
+    assert done.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-22")
 async def test_the_safe_reply_goes_out_if_the_stage_that_words_it_fails(db: Database) -> None:
-    async def breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
+    async def breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         raise ModelFailed(model="m", problem="down")
 
     done = await said(db, DANGER, then=breaks)
 
-    assert done.text == reply("level_3", "en")
+    assert done.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-22")
@@ -358,26 +360,29 @@ async def test_what_is_unclear_is_asked_about_also_if_the_store_fails(db: Databa
     failing = Database(FailingStore(db.store, fail_at=1)).scope(tenant=db.tenant)
     done = await said(failing, UNCLEAR)
 
-    assert done.text == reply("level_1", "en")
+    assert done.text == crisis_reply("level_1", "en")
 
 
 @pytest.mark.promise("R-22")
 async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_stage_fails(
     db: Database,
 ) -> None:
-    async def breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
+    async def breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         raise ValueError("zanzibar")
 
     done = await said(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
 
-    assert (floor("I gave my cat to the neighbour").level, done.text) == (Level.NONE, reply("level_1", "en"))
+    assert (judge_message("I gave my cat to the neighbour").level, done.text) == (
+        CrisisLevel.NONE,
+        crisis_reply("level_1", "en"),
+    )
 
 
 @gate
-async def declares_and_breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
+async def declares_and_breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
     """A gate that fails after it has found something, with an error of its own and words in it."""
     ctx.turn.record_crisis(level=3, path="own")
-    ctx.turn.safe_reply("Call somebody.")
+    ctx.turn.set_safe_reply("Call somebody.")
     raise ValueError(state.message)
 
 
@@ -398,9 +403,9 @@ async def test_a_gate_that_breaks_withholds_nothing_that_it_declared(
 async def test_a_gate_that_breaks_in_a_call_withholds_nothing_that_it_declared(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    utterance = Utterance(thread="a", id="u1", said=DANGER, user="ada")
+    utterance = Utterance(thread="a", id="u1", text=DANGER, user="ada")
     async with talking(db) as runtime:
-        found = await runtime.hear(utterance, hearing=Hearing(stages=(declares_and_breaks,)))
+        found = await runtime.judge_utterance(utterance, gates=GateSettings(stages=(declares_and_breaks,)))
 
     assert (found.level, found.say) == (3, "Call somebody.")
     assert [row.level for row in await rows(db)] == [3]
@@ -411,27 +416,27 @@ async def test_a_gate_that_breaks_in_a_call_withholds_nothing_that_it_declared(
 async def test_a_message_is_judged_also_if_the_turns_before_cannot_be_read(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(self: Log[Any], count: int) -> NoReturn:
+    async def fails(self: StateLog[Any], count: int) -> NoReturn:
         raise RuntimeError("no driver")
 
     async with talking(db) as runtime:
-        monkeypatch.setattr(Log, "tail", fails)
-        found = await runtime.hear(Utterance(thread="a", id="u1", said=RISK), hearing=HEARING)
+        monkeypatch.setattr(StateLog, "tail", fails)
+        found = await runtime.judge_utterance(Utterance(thread="a", id="u1", text=RISK), gates=VOICE_GATES)
 
-    assert (found.level, found.say) == (2, reply("level_2", "en"))
+    assert (found.level, found.say) == (2, crisis_reply("level_2", "en"))
 
 
 @pytest.mark.promise("A-08")
 async def test_if_the_floor_itself_fails_somebody_is_asked(
     db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(message: str, before: Sequence[Message] = (), by: Score | None = None) -> NoReturn:
+    def fails(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> NoReturn:
         raise IndexError(message)
 
-    monkeypatch.setattr("clew.companion.crisis.message.floor", fails)
+    monkeypatch.setattr("clew.companion.crisis.message.judge_message", fails)
     done = await said(db, DANGER)
 
-    assert done.output.response_text == reply("level_1", "en")
+    assert done.output.response_text == crisis_reply("level_1", "en")
     assert [row.level for row in await rows(db)] == [1]
     assert "zanzibar" not in caplog.text
 
@@ -457,12 +462,12 @@ async def test_if_the_floor_itself_fails_somebody_is_asked(
     ids=range(10),
 )
 def test_nothing_around_the_words_hides_them(message: str) -> None:
-    assert heard(message).level >= Level.RISK
+    assert judge_alone(message).level >= CrisisLevel.RISK
 
 
 @pytest.mark.parametrize("message", ["", " ", "\x00", "\udc00", "?!", "…", "a" * 50_000, "\u202e"])
 def test_whatever_has_no_words_is_no_sign(message: str) -> None:
-    assert heard(message).level == Level.NONE
+    assert judge_alone(message).level == CrisisLevel.NONE
 
 
 DAY = (
@@ -482,37 +487,37 @@ DAY = (
 )
 @pytest.mark.parametrize("times", [2, 4, 12])
 def test_danger_in_the_middle_of_a_long_message_is_found(words: str, times: int) -> None:
-    assert heard(DAY * times + words + " " + DAY * times).level >= Level.RISK
+    assert judge_alone(DAY * times + words + " " + DAY * times).level >= CrisisLevel.RISK
 
 
 @pytest.mark.parametrize("times", [2, 12])
 def test_a_long_message_about_a_day_is_no_sign(times: int) -> None:
-    assert heard(DAY * times).level == Level.NONE
+    assert judge_alone(DAY * times).level == CrisisLevel.NONE
 
 
 def test_a_sentence_without_an_end_is_read_in_pieces_too() -> None:
     endless = "and then we went on and on about the garden and the bus and the soup " * 12
 
-    assert heard(f"{endless} I want to kill myself {endless}").level >= Level.RISK
+    assert judge_alone(f"{endless} I want to kill myself {endless}").level >= CrisisLevel.RISK
 
 
 SENTENCES = [f"Number {number} is here with us." for number in range(40)]
 
 
-def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: Judged) -> None:
+def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: FloorVerdict) -> None:
     """Let the floor find something in a few sentences that have these words, and nothing in a page."""
 
-    def reads(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
-        return found if words in message and len(message.split()) <= LONG else Judged()
+    def reads(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> FloorVerdict:
+        return found if words in message and len(message.split()) <= LONG_MESSAGE_WORDS else FloorVerdict()
 
-    monkeypatch.setattr("clew.companion.crisis.message.floor", reads)
+    monkeypatch.setattr("clew.companion.crisis.message.judge_message", reads)
 
 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     missed = []
     for pair in itertools.pairwise(SENTENCES):
-        reading(monkeypatch, " ".join(pair), Judged(level=3, signs=("states it",)))
-        missed += [pair] if heard(" ".join(SENTENCES)).level < Level.IMMINENT else []
+        reading(monkeypatch, " ".join(pair), FloorVerdict(level=3, signs=("states it",)))
+        missed += [pair] if judge_alone(" ".join(SENTENCES)).level < CrisisLevel.IMMINENT else []
 
     assert missed == []
 
@@ -520,27 +525,27 @@ def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("found", "level"),
     [
-        (Judged(level=2, confidence=0.6, signs=("wants to die",)), 2),
-        (Judged(level=3, confidence=0.9, signs=("reads as danger now",)), 2),
-        (Judged(level=2, confidence=0.9, signs=("reads as risk",)), 1),
-        (Judged(level=1, confidence=0.9, signs=("reads as unclear",)), 0),
-        (Judged(level=3, confidence=0.6, signs=("reads as danger now",)), 0),
+        (FloorVerdict(level=2, confidence=0.6, signs=("wants to die",)), 2),
+        (FloorVerdict(level=3, confidence=0.9, signs=("reads as danger now",)), 2),
+        (FloorVerdict(level=2, confidence=0.9, signs=("reads as risk",)), 1),
+        (FloorVerdict(level=1, confidence=0.9, signs=("reads as unclear",)), 0),
+        (FloorVerdict(level=3, confidence=0.6, signs=("reads as danger now",)), 0),
     ],
 )
 def test_what_a_piece_states_counts_and_what_it_only_reads_like_counts_less(
-    monkeypatch: pytest.MonkeyPatch, found: Judged, level: int
+    monkeypatch: pytest.MonkeyPatch, found: FloorVerdict, level: int
 ) -> None:
     reading(monkeypatch, SENTENCES[20], found)
 
-    assert heard(" ".join(SENTENCES)).level == level
-    assert heard(SENTENCES[20]).level == found.level
+    assert judge_alone(" ".join(SENTENCES)).level == level
+    assert judge_alone(SENTENCES[20]).level == found.level
 
 
 def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading(monkeypatch, SENTENCES[20], Judged(leans=True))
+    reading(monkeypatch, SENTENCES[20], FloorVerdict(leans=True))
 
-    assert heard(" ".join(SENTENCES)).leans
-    assert not heard(" ".join(SENTENCES[:20])).leans
+    assert judge_alone(" ".join(SENTENCES)).leans
+    assert not judge_alone(" ".join(SENTENCES[:20])).leans
 
 
 @pytest.mark.promise("A-08")
@@ -554,10 +559,13 @@ def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytes
     ],
 )
 async def test_a_no_to_our_question_makes_nothing_lighter_that_follows_it(asked: str, answer: str) -> None:
-    before = [Message(role="user", content=RISK), Message(role="assistant", content=reply(asked, "en"))]
-    found = heard_after(heard(answer), answer, before)
+    before = [
+        Message(role="user", content=RISK),
+        Message(role="assistant", content=crisis_reply(asked, "en")),
+    ]
+    found = judge_in_context(judge_alone(answer), answer, before)
 
-    assert (found.level >= Level.RISK, found.says_safe) == (True, False)
+    assert (found.level >= CrisisLevel.RISK, found.says_safe) == (True, False)
 
 
 # The episode's level.
@@ -579,7 +587,7 @@ async def test_the_level_of_a_message_is_fresh_and_that_of_the_episode_is_kept(d
 async def test_after_danger_somebody_is_asked_before_the_talk_goes_on(db: Database) -> None:
     _, calm, later = await walked(db, RISK, CALM, "It has lemon icing")
 
-    assert (calm.response_text, calm.response_style) == (reply("check", "en"), "safety_check")
+    assert (calm.response_text, calm.response_style) == (crisis_reply("check", "en"), "safety_check")
     assert (later.response_text, later.session_progress["risk_level"]) == ("Tell me more.", 2)
 
 
@@ -622,7 +630,7 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
 
     assert (danger.inferred_location, danger.resource_lookup_status) == ("IE", "found")
     assert [line["phone"] for line in danger.found_resources] == ["116 123"]
-    assert danger.response_text == reply("level_3", "en", "IE")
+    assert danger.response_text == crisis_reply("level_3", "en", "IE")
 
 
 @pytest.mark.parametrize(
@@ -645,7 +653,7 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
 def test_where_somebody_is_comes_from_their_own_words(
     said_before: list[str], expected: tuple[str, str]
 ) -> None:
-    assert located(said_before) == expected
+    assert find_region(said_before) == expected
 
 
 @pytest.mark.promise("A-09")
@@ -654,7 +662,7 @@ def test_where_somebody_is_comes_from_their_own_words(
     "wording", ["level_1", "level_1_again", "level_2", "level_3", "helper", "harm_to_others", "check"]
 )
 def test_every_wording_is_whole(language: str, wording: str) -> None:
-    text = reply(wording, language)
+    text = crisis_reply(wording, language)
 
     assert len(text.split("\n\n")) == 5
     assert "{" not in text
@@ -670,7 +678,7 @@ def test_every_line_of_a_language_and_its_emergency_numbers_are_given_without_a_
     phones = {line["id"]: line["phone"] for line in read("resources.json")["resources"]}
     wanted = [told["emergency"], *(phones[line["resource"]] for line in told["lines"])]
 
-    assert [number for number in wanted if number not in reply(wording, language)] == []
+    assert [number for number in wanted if number not in crisis_reply(wording, language)] == []
 
 
 WRITING = re.compile(
@@ -701,27 +709,30 @@ def test_a_yes_to_our_own_question_is_risk_in_every_language(language: str, word
         "pt": "sim",
         "tr": "evet",
     }
-    asked = [Message(role="user", content="?"), Message(role="assistant", content=reply(wording, language))]
+    asked = [
+        Message(role="user", content="?"),
+        Message(role="assistant", content=crisis_reply(wording, language)),
+    ]
 
-    assert floor(yes[language], asked).level >= Level.RISK
+    assert judge_message(yes[language], asked).level >= CrisisLevel.RISK
 
 
 async def test_somebody_who_worries_about_another_gets_a_helpers_answer(db: Database) -> None:
     done = await said(db, "My brother says he wants to kill himself and he isn't answering. What can I do?")
 
-    assert done.output.response_text == reply("helper", "en")
+    assert done.output.response_text == crisis_reply("helper", "en")
 
 
 async def test_a_threat_to_another_gets_its_own_answer(db: Database) -> None:
     done = await said(db, "I'm going to stab my boss tomorrow")
 
-    assert done.output.response_text == reply("harm_to_others", "en")
+    assert done.output.response_text == crisis_reply("harm_to_others", "en")
 
 
 async def test_somebody_is_answered_in_their_language(db: Database) -> None:
     done = await said(db, "Ich will nicht mehr leben")
 
-    assert done.output.response_text == reply("level_2", "de")
+    assert done.output.response_text == crisis_reply("level_2", "de")
 
 
 @pytest.mark.promise("A-09")
@@ -731,7 +742,7 @@ async def test_no_number_of_a_model_is_ever_shown(db: Database) -> None:
     ]
     done = await said(db, CALM, ScriptedModel(*answers))
 
-    assert done.output.response_text == reply("level_3", "en")
+    assert done.output.response_text == crisis_reply("level_3", "en")
     assert "555" not in done.output.response_text
 
 
@@ -753,7 +764,7 @@ def test_the_lines_of_a_country_are_the_bundled_ones() -> None:
 def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
     region: str, language: str, first: str
 ) -> None:
-    text = reply("level_3", language, region)
+    text = crisis_reply("level_3", language, region)
     names = [line.name for line in resources_in(region, language)]
 
     assert names[0] == first
@@ -763,7 +774,7 @@ def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
 # What is kept of an episode, and of a judgement.
 
 
-async def spoken(runtime: Runtime[Companion, Seen], *messages: str) -> Seen:
+async def spoken(runtime: Runtime[CompanionState, Seen], *messages: str) -> Seen:
     outputs = [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
     return outputs[-1]
 
@@ -807,7 +818,7 @@ async def test_a_row_says_how_sure_it_is_and_what_decided_instead_of_the_model(d
     await said(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
     (row,) = await rows(db)
 
-    assert (row.confidence, row.override) == (floor(RISK).confidence, "explicit")
+    assert (row.confidence, row.override) == (judge_message(RISK).confidence, "explicit")
 
 
 @pytest.mark.parametrize(
@@ -824,12 +835,12 @@ async def test_whose_danger_it_is_comes_from_a_model_where_the_floor_saw_none(
 ) -> None:
     done = await said(db, message, ScriptedModel(lambda request: judged))
 
-    assert done.output.response_text == reply(wording, "en")
+    assert done.output.response_text == crisis_reply(wording, "en")
 
 
 def test_what_floor_and_model_agree_on_is_told_as_the_floor_saw_it() -> None:
-    found = floor(RISK)
-    settled = settle(found, Judgement(level=2, confidence=0.1, kind="harm to others"))
+    found = judge_message(RISK)
+    settled = decide_level(found, Judgement(level=2, confidence=0.1, kind="harm to others"))
 
     assert (settled.confidence, settled.kind) == (found.confidence, found.kind)
     assert settled.reason == "; ".join(found.signs)
@@ -845,22 +856,24 @@ async def test_a_model_that_fails_makes_nothing_of_what_has_no_sign(db: Database
 async def test_what_a_message_is_by_itself_is_declared_before_the_turns_before_are_read(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def cut_off(self: Log[Any], count: int) -> NoReturn:
+    async def cut_off(self: StateLog[Any], count: int) -> NoReturn:
         raise asyncio.CancelledError
 
     declared: list[str | None] = []
 
-    async def watched(state: Companion, ctx: clew.Context) -> clew.Delta:
+    async def watched(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         with pytest.raises(asyncio.CancelledError):
             await crisis_gate(state, ctx)
-        declared.append(ctx.turn.safe)
+        declared.append(ctx.turn.safe_reply_text)
         return {}
 
     async with talking(db) as runtime:
-        monkeypatch.setattr(Log, "tail", cut_off)
-        await runtime.hear(Utterance(thread="a", id="u1", said=RISK), hearing=Hearing(stages=(watched,)))
+        monkeypatch.setattr(StateLog, "tail", cut_off)
+        await runtime.judge_utterance(
+            Utterance(thread="a", id="u1", text=RISK), gates=GateSettings(stages=(watched,))
+        )
 
-    assert declared == [reply("level_2", "en")]
+    assert declared == [crisis_reply("level_2", "en")]
 
 
 async def test_what_is_said_now_is_not_taken_for_what_was_said_before(db: Database) -> None:
@@ -873,7 +886,7 @@ async def test_what_is_said_now_is_not_taken_for_what_was_said_before(db: Databa
 
 @pytest.mark.promise("A-09")
 async def test_the_emergency_number_is_that_of_the_country(db: Database) -> None:
-    here, elsewhere = reply("level_3", "en", "AU"), reply("level_3", "en")
+    here, elsewhere = crisis_reply("level_3", "en", "AU"), crisis_reply("level_3", "en")
 
     assert "Please call the emergency number now: 000." in here
     assert "911 in the US and Canada" in elsewhere
@@ -885,7 +898,7 @@ def test_a_country_without_lines_of_its_own_gets_the_general_ones() -> None:
     bare = {one["region"] for one in read("resources.json")["emergency"]} - {
         line["region"] for line in read("resources.json")["resources"]
     }
-    texts = [reply("level_3", "en", region) for region in sorted(bare)]
+    texts = [crisis_reply("level_3", "en", region) for region in sorted(bare)]
 
     assert texts
     assert all("988" in text and "116 123" in text for text in texts)
@@ -894,6 +907,8 @@ def test_a_country_without_lines_of_its_own_gets_the_general_ones() -> None:
 @pytest.mark.promise("R-22", "R-21")
 async def test_a_row_of_a_call_belongs_to_whoever_spoke(db: Database) -> None:
     async with talking(db) as runtime:
-        await runtime.hear(Utterance(thread="a", id="u1", said=RISK, user="ada"), hearing=HEARING)
+        await runtime.judge_utterance(
+            Utterance(thread="a", id="u1", text=RISK, user="ada"), gates=VOICE_GATES
+        )
 
     assert [row.level async for row in crises(db, owner="ada")] == [2]

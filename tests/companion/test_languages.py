@@ -6,9 +6,9 @@ import pytest
 
 from clew.companion.exercises.catalogue import Exercise, catalogue, names_of
 from clew.companion.exercises.guide import fits
-from clew.companion.exercises.selection import asked_for, named_in
+from clew.companion.exercises.selection import exercise_asked_for, exercise_in
 from clew.companion.language.commands import command_in
-from clew.companion.language.phrases import languages, simple
+from clew.companion.language.phrases import languages, normalize_text
 from clew.companion.language.replies import is_skipping
 from clew.database.database import Database
 from clew.runtime.memory import Memory, memory_of
@@ -141,17 +141,17 @@ async def objects(memory: Memory) -> list[str]:
 @pytest.mark.promise("A-07")
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda each: str(each.id))
 def test_every_exercise_has_a_name_in_every_language_that_is_its_alone(exercise: Exercise) -> None:
-    named = {name: named_in(name) for name in names_of(exercise)}
+    named = {name: exercise_in(name) for name in names_of(exercise)}
 
     assert set(exercise.called_in) == set(languages())
     assert {name for name, found in named.items() if found is not exercise} == set()
-    assert {name for name in named if named_in(simple(name)) is not exercise} == set()
+    assert {name for name in named if exercise_in(normalize_text(name)) is not exercise} == set()
 
 
 @pytest.mark.promise("A-07")
 @pytest.mark.parametrize(("message", "exercise"), BEGUN)
 def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> None:
-    found = asked_for(message)
+    found = exercise_asked_for(message)
 
     assert found is not None
     assert found.id == exercise
@@ -159,7 +159,7 @@ def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> No
 
 @pytest.mark.parametrize("message", ONLY_TOLD)
 def test_an_exercise_that_is_only_spoken_of_is_not_begun(message: str) -> None:
-    assert asked_for(message) is None
+    assert exercise_asked_for(message) is None
 
 
 @pytest.mark.parametrize("message", GOING_ON)

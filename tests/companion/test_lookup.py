@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from clew.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, Grounded, checked, quoted
-from clew.companion.state import Companion
+from clew.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
+from clew.companion.state import CompanionState
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -49,12 +49,12 @@ class Search:
 
 async def status(db: Database, search: Search | None, model: Knowing | None = None) -> tuple[str, str]:
     """The status and the text of a turn that asks a question of fact."""
-    seen: list[Companion] = []
+    seen: list[CompanionState] = []
 
-    async def look(state: Companion, ctx: Context) -> None:
+    async def look(state: CompanionState, ctx: Context) -> None:
         seen.append(state)
 
-    async with Runtime(db, schema=Companion, stages=[*stages(search), look], model=model) as runtime:
+    async with Runtime(db, schema=CompanionState, stages=[*stages(search), look], model=model) as runtime:
         done = await runtime.run_turn("s1", QUESTION)
     return seen[0].grounded_lookup.status, done.text
 
@@ -86,7 +86,7 @@ async def test_without_a_model_the_answer_is_quoted_with_its_source(in_memory: D
 
 @pytest.mark.promise("A-09")
 async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database) -> None:
-    model = Knowing(Grounded={"answered": True, "answer": "About 5.6 million people.", "rests_on": [2]})
+    model = Knowing(LookupAnswer={"answered": True, "answer": "About 5.6 million people.", "rests_on": [2]})
     told, text = await status(in_memory, Search(OTHER, NORWAY), model)
 
     assert told == "answered"
@@ -96,20 +96,20 @@ async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database)
 @pytest.mark.parametrize(
     "given",
     [
-        Grounded(answered=True, answer="About 7 million people live in Norway.", rests_on=[1]),
-        Grounded(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[]),
-        Grounded(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[9]),
-        Grounded(answered=True, answer="Sweden borders Finland near Haparanda.", rests_on=[1]),
-        Grounded(answered=False, answer="About 5.6 million people live in Norway.", rests_on=[1]),
-        Grounded(
+        LookupAnswer(answered=True, answer="About 7 million people live in Norway.", rests_on=[1]),
+        LookupAnswer(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[]),
+        LookupAnswer(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[9]),
+        LookupAnswer(answered=True, answer="Sweden borders Finland near Haparanda.", rests_on=[1]),
+        LookupAnswer(answered=False, answer="About 5.6 million people live in Norway.", rests_on=[1]),
+        LookupAnswer(
             answered=True,
             answer="About 5.6 million people live in Norway. Sweden borders Finland near Haparanda.",
             rests_on=[1],
         ),
     ],
 )
-def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(given: Grounded) -> None:
-    assert checked(given, [NORWAY]) is None
+def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(given: LookupAnswer) -> None:
+    assert verified_answer(given, [NORWAY]) is None
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(given: Ground
     ],
 )
 def test_a_number_and_an_address_are_given_as_a_source_has_them(answer: str) -> None:
-    assert checked(Grounded(answered=True, answer=answer, rests_on=[1]), [LINE]) is not None
+    assert verified_answer(LookupAnswer(answered=True, answer=answer, rests_on=[1]), [LINE]) is not None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_number_and_an_address_are_given_as_a_source_has_them(answer: str) -> 
     ],
 )
 def test_a_number_or_an_address_that_no_source_has_is_refused(answer: str) -> None:
-    assert checked(Grounded(answered=True, answer=answer, rests_on=[1]), [LINE]) is None
+    assert verified_answer(LookupAnswer(answered=True, answer=answer, rests_on=[1]), [LINE]) is None
 
 
 async def test_a_model_that_fails_leaves_it_to_a_quotation(in_memory: Database) -> None:
@@ -150,7 +150,7 @@ async def test_a_search_that_finds_more_than_was_asked_for_is_cut_short(in_memor
 
 
 def test_a_finding_about_something_else_is_not_quoted() -> None:
-    assert quoted(QUESTION, [OTHER]) is None
+    assert quotation(QUESTION, [OTHER]) is None
 
 
 async def test_the_query_is_what_was_asked(in_memory: Database) -> None:

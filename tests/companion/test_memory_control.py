@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import clew
-from clew.companion.state import Companion
+from clew.companion.state import CompanionState
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution.stateless import run_agent
@@ -213,7 +213,7 @@ async def test_what_was_asked_in_a_call_is_learned_when_it_ends_since_nobody_did
 ) -> None:
     async with talker(in_memory) as runtime:
         await runtime.record_voice_turn(
-            "s1", said="Remember that my sister is called Ann", replied="I will.", user="alice"
+            "s1", text="Remember that my sister is called Ann", reply="I will.", user="alice"
         )
         await runtime.end_session("s1", user="alice")
     known = await memory_of(in_memory, "s1", "alice").page()
@@ -233,7 +233,7 @@ async def test_nothing_known_is_said_and_will_not_be_kept_either(in_memory: Data
 
 
 async def test_without_a_store_it_says_that_nothing_is_kept() -> None:
-    done = await run_agent("What do you remember about me?", schema=Companion, stages=stages())
+    done = await run_agent("What do you remember about me?", schema=CompanionState, stages=stages())
 
     assert "I keep nothing in this conversation" in done.text
 

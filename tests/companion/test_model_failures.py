@@ -18,11 +18,11 @@ from clew.core.errors import StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
-from clew.runtime.model.call import Patience
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.episodes import ENDED
 
-QUICK = Patience(pause=0.001, longest_pause=0.002)
+QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
 CALM = "It is all a bit much with the two of them"
 QUESTION = "How many people live in Norway?"
 NORWAY = Finding(title="Norway", url="https://example.org/norway", text="5 million people live in Norway.")
@@ -67,13 +67,13 @@ class Faulty:
         self._kind = kind
         self._does = does
 
-    async def fill(self, request: Request, kind: type[Any]) -> Any:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
         if kind.__name__ == self._kind:
             return self._does()
         return msgspec.convert(GOOD[kind.__name__], kind), Usage(calls=1)
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
-        yield Text("That sounds hard. ")
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
+        yield TextChunk("That sounds hard. ")
         if self._kind == "reply":
             yield self._does()
         yield Reply(text="That sounds hard.")
@@ -153,8 +153,8 @@ async def test_a_reply_is_worded_without_the_model(
 
 async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
     class Short(Faulty):
-        async def stream(self, request: Request) -> AsyncIterator[Part]:
-            yield Text("That sounds hard. But")
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
+            yield TextChunk("That sounds hard. But")
 
     output = await said(in_memory, CALM, Short())
 
@@ -189,7 +189,9 @@ async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -
         async def search(self, query: str, limit: int) -> Any:
             await asyncio.Event().wait()
 
-    runtime = companion(in_memory, Faulty(), search=Slow(), patience=Patience(call=0.02, attempts=1))
+    runtime = companion(
+        in_memory, Faulty(), search=Slow(), patience=RetryPolicy(call_seconds=0.02, attempts=1)
+    )
     async with runtime:
         done = await runtime.run_turn("s1", QUESTION, user="alice")
 
@@ -259,7 +261,7 @@ async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_m
     begun = asyncio.Event()
 
     class Stubborn(Faulty):
-        async def fill(self, request: Request, kind: type[Any]) -> Any:
+        async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
             if kind.__name__ != "Sorted":
                 return await super().fill(request, kind)
             begun.set()

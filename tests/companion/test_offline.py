@@ -7,24 +7,24 @@ from itertools import pairwise
 
 import pytest
 
-from clew.companion.language.phrases import listening
+from clew.companion.language.phrases import phrases_of
 from clew.companion.language.topics import all_topics
 from clew.companion.offline.model import (
+    NO_ANSWER,
     SMALL_TALK,
-    UNANSWERED,
     WHAT_I_AM,
-    WISHES,
+    WISHES_HEADING,
     WORDLESS,
     OfflineModel,
     offline_reply,
-    retold,
+    summarize_conversation,
 )
-from clew.companion.offline.reflection import OFFER, mirrored, restated
+from clew.companion.offline.reflection import OFFER, feeling_reflection, restatement
 from clew.companion.replies.filter import is_fit
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Reply, Request, Text
+from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk
 from clew.runtime.records.events import TextDelta
 from tests.companion.talking import Talk, talker
 
@@ -91,18 +91,18 @@ def conversation(talk: Sequence[str] = TALK) -> list[str]:
 
 
 async def test_it_streams_and_its_pieces_are_the_whole() -> None:
-    request = Request(messages=messages("I am tired of my job"))
+    request = ModelRequest(messages=messages("I am tired of my job"))
     parts = [part async for part in OfflineModel().stream(request)]
     reply = parts[-1]
 
     assert isinstance(reply, Reply)
     assert len(parts) > 5
-    assert "".join(part.text for part in parts if isinstance(part, Text)) == reply.text
+    assert "".join(part.text for part in parts if isinstance(part, TextChunk)) == reply.text
 
 
 async def test_it_judges_nothing() -> None:
     with pytest.raises(ModelFailed):
-        await OfflineModel().fill(Request(messages=[]), int)
+        await OfflineModel().fill(ModelRequest(messages=[]), int)
 
 
 def test_it_says_the_same_to_the_same_words() -> None:
@@ -167,7 +167,7 @@ def test_it_claims_no_understanding_that_it_does_not_have(heard: str) -> None:
 
 @pytest.mark.parametrize("question", ["Does it matter?", "how high is the tower", "Where did the time go?"])
 def test_it_does_not_pretend_to_know_an_answer(question: str) -> None:
-    assert offline_reply(messages("Hi", "Hello.", question)) in UNANSWERED
+    assert offline_reply(messages("Hi", "Hello.", question)) in NO_ANSWER
 
 
 def test_a_first_word_of_a_loss_is_met_with_no_exercise_and_a_panic_at_once_with_one() -> None:
@@ -179,7 +179,7 @@ def test_it_says_in_the_language_of_the_person_how_little_it_understands() -> No
     first = offline_reply(messages("Ich habe heute wieder sehr viel Angst gehabt"))
     second = offline_reply(messages("Hallo", first, "Meine Schwester versteht mich einfach nicht"))
 
-    assert (german := listening("de")) is not None
+    assert (german := phrases_of("de")) is not None
     assert first == german.simple
     assert second in german.asks
 
@@ -245,9 +245,9 @@ def test_a_message_that_goes_on_with_a_topic_is_asked_about_it_and_another_one_i
 def test_a_session_of_small_talk_is_told_as_such_and_other_ones_are_left_to_their_own_words() -> None:
     small, more = messages("hello again", "Hello.", "how are you?"), messages("We painted the kitchen blue")
 
-    assert (told := retold(small)) is not None
+    assert (told := summarize_conversation(small)) is not None
     assert (told.summary, told.themes) == (SMALL_TALK, [])
-    assert retold(more) is None
+    assert summarize_conversation(more) is None
 
 
 def test_it_offers_an_exercise_that_fits_and_not_in_every_turn() -> None:
@@ -280,7 +280,7 @@ def test_it_takes_a_no_for_a_no() -> None:
     ],
 )
 def test_what_somebody_says_of_themself_is_given_back(message: str, sentence: str) -> None:
-    assert mirrored(message) == sentence
+    assert feeling_reflection(message) == sentence
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_what_somebody_says_of_themself_is_given_back(message: str, sentence: st
     ],
 )
 def test_what_somebody_tells_is_turned_round(message: str, sentence: str) -> None:
-    assert restated(message) == sentence
+    assert restatement(message) == sentence
 
 
 def test_it_calls_somebody_by_their_name_and_brings_up_the_last_session_if_it_may() -> None:
@@ -311,8 +311,8 @@ def test_it_calls_somebody_by_their_name_and_brings_up_the_last_session_if_it_ma
 def test_it_keeps_to_what_somebody_asked_of_its_answers() -> None:
     said = messages("I am nervous about tomorrow")
     plain = offline_reply(said)
-    short = offline_reply(said, f"{WISHES}\n- Keep answers short.")
-    quiet = offline_reply(said, f"{WISHES}\n- Ask fewer questions.")
+    short = offline_reply(said, f"{WISHES_HEADING}\n- Keep answers short.")
+    quiet = offline_reply(said, f"{WISHES_HEADING}\n- Ask fewer questions.")
 
     assert len(short) < len(plain)
     assert "?" in plain

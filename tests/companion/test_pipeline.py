@@ -10,10 +10,10 @@ import pytest
 
 import clew
 from clew.companion.agent import answer, companion, inputs_of, talk
-from clew.companion.crisis.help import reply
-from clew.companion.pipeline import listening
-from clew.companion.state import Companion
-from clew.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
+from clew.companion.crisis.help import crisis_reply
+from clew.companion.pipeline import make_listen_stage
+from clew.companion.state import CompanionState
+from clew.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, ResponseStyle
 from clew.core.errors import InvalidId, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -21,7 +21,7 @@ from clew.runtime.crises import crises
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.records.events import StageStarted, TextDelta
 from clew.runtime.turn.draft import Delta
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
 
@@ -34,9 +34,9 @@ BRANCHES = {
 }
 
 
-async def once(message: str, model: Any = None) -> Done[AgentOutput]:
+async def once(message: str, model: Any = None) -> TurnResult[AgentOutput]:
     """The turn of the layer that keeps nothing."""
-    return await run_agent(message, schema=Companion, stages=stages(), model=model, output=AgentOutput)
+    return await run_agent(message, schema=CompanionState, stages=stages(), model=model, output=AgentOutput)
 
 
 @pytest.mark.promise("R-01")
@@ -107,27 +107,27 @@ async def test_listeners_hear_the_words_of_every_branch(in_memory: Database, mes
 async def test_the_memory_is_loaded_while_the_gate_is_at_work(in_memory: Database) -> None:
     loaded = asyncio.Event()
 
-    async def load_memory(state: Companion, ctx: Context) -> Delta:
+    async def load_memory(state: CompanionState, ctx: Context) -> Delta:
         loaded.set()
         return {}
 
-    async def crisis_gate(state: Companion, ctx: Context) -> Delta:
+    async def crisis_gate(state: CompanionState, ctx: Context) -> Delta:
         await asyncio.wait_for(loaded.wait(), timeout=5)
         return {}
 
     done = await run_agent(
-        "Hi", schema=Companion, stages=[listening(load_memory, crisis_gate)], output=AgentOutput
+        "Hi", schema=CompanionState, stages=[make_listen_stage(load_memory, crisis_gate)], output=AgentOutput
     )
 
     assert done.trace == ("listen", "load_memory", "crisis_gate")
 
 
 async def test_somebody_in_danger_is_answered_though_the_memory_cannot_be_read(in_memory: Database) -> None:
-    async def load_memory(state: Companion, ctx: Context) -> Delta:
+    async def load_memory(state: CompanionState, ctx: Context) -> Delta:
         raise StoreUnavailable(problem="it is away")
 
-    listen = [listening(load_memory, crisis_gate), *stages()[1:]]
-    async with clew.Runtime(in_memory, schema=Companion, stages=listen, output=AgentOutput) as runtime:
+    listen = [make_listen_stage(load_memory, crisis_gate), *stages()[1:]]
+    async with clew.Runtime(in_memory, schema=CompanionState, stages=listen, output=AgentOutput) as runtime:
         done = await runtime.run_turn("s1", DANGER)
 
     assert done.text == SAFE
@@ -144,7 +144,7 @@ async def test_somebody_in_danger_is_answered_whichever_call_of_the_store_fails(
     done = await runtime.run_turn("s1", "I want to die and I have the pills here")
 
     assert done.output.response_type == "crisis" or done.termination == "error"
-    assert done.text == reply("level_3", "en")
+    assert done.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-06")
@@ -162,12 +162,14 @@ async def test_nothing_of_one_turn_shows_in_the_next(db: Database) -> None:
 
 @pytest.mark.promise("R-06")
 async def test_the_query_and_the_command_of_a_turn_are_gone_with_it(db: Database) -> None:
-    seen: list[Companion] = []
+    seen: list[CompanionState] = []
 
-    async def look(state: Companion, ctx: Context) -> None:
+    async def look(state: CompanionState, ctx: Context) -> None:
         seen.append(state)
 
-    async with clew.Runtime(db, schema=Companion, stages=[look, *stages()], output=AgentOutput) as runtime:
+    async with clew.Runtime(
+        db, schema=CompanionState, stages=[look, *stages()], output=AgentOutput
+    ) as runtime:
         for message in ("How many people live in Norway?", "What do you remember about me?", "Hello"):
             await runtime.run_turn("s1", message)
 
@@ -215,15 +217,15 @@ async def test_turns_are_counted_from_the_checkpoint_or_from_the_given_history(s
         kept = (await talk.state()).session_progress.turn_count
     counted: list[int] = []
 
-    async def count(state: Companion, ctx: Context) -> None:
+    async def count(state: CompanionState, ctx: Context) -> None:
         counted.append(state.session_progress.turn_count)
 
     given = ({"role": "user", "content": "one"}, {"role": "assistant", "content": "Yes?"})
     passing = AgentInput(message="two", user_id="alice", history=given)
-    await answer(passing, told=lambda event: None)
+    await answer(passing, notify=lambda event: None)
     await run_agent(
         inputs_of(passing),
-        schema=Companion,
+        schema=CompanionState,
         stages=[*stages(), count],
         state={"session_progress": {"turn_count": 1}},
     )
@@ -315,5 +317,5 @@ async def test_every_style_and_every_approach_is_reached_without_a_model(in_memo
     async with talker(in_memory) as runtime:
         outputs = [(await runtime.run_turn(f"s{at}", said)).output for at, said in enumerate(REACHED)]
 
-    assert {output.response_style for output in outputs} == set(get_args(Style)) - {""}
+    assert {output.response_style for output in outputs} == set(get_args(ResponseStyle)) - {""}
     assert {output.therapeutic_approach for output in outputs} >= set(get_args(Approach))

@@ -12,23 +12,23 @@ import pytest
 
 from clew.companion.crisis import classifier
 from clew.companion.crisis.classifier import (
-    UNSURE,
+    DOUBT_MARGIN,
     Weights,
-    by_both,
-    by_weights,
+    cache_by_hash,
+    combine_margins,
+    combined_scorer,
+    default_scorer,
     features,
-    in_doubt,
-    remembered,
-    score,
-    scores,
-    together,
-    weights,
+    is_in_doubt,
+    load_weights,
+    score_margins,
+    weights_scorer,
 )
-from clew.companion.crisis.concepts import Reading, read
-from clew.companion.crisis.floor import floor, judge
-from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.message import heard
-from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
+from clew.companion.crisis.concepts import Reading, read_message
+from clew.companion.crisis.floor import judge_message, judge_message_with
+from clew.companion.crisis.lexicon import load_lexicon
+from clew.companion.crisis.message import judge_alone
+from clew.companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, Network, load_network
 from tests.companion.training import PACKAGE
 
 NETWORK = "clew.companion.crisis.network"
@@ -45,46 +45,46 @@ def asked() -> list[str]:
 @pytest.fixture
 def nobody_known() -> Iterator[None]:
     """The readers are chosen anew, and again afterwards."""
-    classifier.score.cache_clear()
+    classifier.default_scorer.cache_clear()
     yield
-    classifier.score.cache_clear()
+    classifier.default_scorer.cache_clear()
 
 
 def reading_of(text: str) -> Reading:
-    return read(text, lexicon())
+    return read_message(text, load_lexicon())
 
 
 def margins_of(text: str) -> list[float]:
-    return scores(features(reading_of(text)), weights())
+    return score_margins(features(reading_of(text)), load_weights())
 
 
-def with_network(asked: list[str], said: Sequence[float]) -> classifier.Score:
+def with_network(asked: list[str], said: Sequence[float]) -> classifier.MessageScorer:
     def levels(text: str) -> Sequence[float]:
         asked.append(text)
         return said
 
-    return by_both(weights(), levels)
+    return combined_scorer(load_weights(), levels)
 
 
 # When it is asked, and what it changes.
 
 
 def test_the_network_is_asked_where_the_weights_doubt(asked: list[str]) -> None:
-    judge(DOUBTFUL, [], with_network(asked, [0.0, 0.0, 0.0]))
+    judge_message_with(DOUBTFUL, [], with_network(asked, [0.0, 0.0, 0.0]))
 
     assert asked == [DOUBTFUL]
 
 
 @pytest.mark.parametrize("message", [SURE, STATED, "Ich weiß nicht, ob sie mich vermissen würden"])
 def test_it_is_not_asked_where_they_are_sure_or_in_another_language(asked: list[str], message: str) -> None:
-    judge(message, [], with_network(asked, [9.0, 9.0, 9.0]))
+    judge_message_with(message, [], with_network(asked, [9.0, 9.0, 9.0]))
 
     assert asked == []
 
 
 def test_it_can_raise_and_lower_what_the_weights_doubt(asked: list[str]) -> None:
-    grave = judge(DOUBTFUL, [], with_network(asked, [12.0, 12.0, 12.0]))
-    light = judge(DOUBTFUL, [], with_network(asked, [-12.0, -12.0, -12.0]))
+    grave = judge_message_with(DOUBTFUL, [], with_network(asked, [12.0, 12.0, 12.0]))
+    light = judge_message_with(DOUBTFUL, [], with_network(asked, [-12.0, -12.0, -12.0]))
 
     assert (grave.level, light.level) == (3, 0)
 
@@ -92,22 +92,22 @@ def test_it_can_raise_and_lower_what_the_weights_doubt(asked: list[str]) -> None
 @pytest.mark.promise("A-08")
 def test_it_takes_nothing_from_what_is_stated(asked: list[str]) -> None:
     low = with_network(asked, [-99.0, -99.0, -99.0])
-    unsure = msgspec.structs.replace(weights(), tables={group: {} for group in weights().tables})
-    by = by_both(unsure, lambda _: [-99.0, -99.0, -99.0])
+    unsure = msgspec.structs.replace(load_weights(), tables={group: {} for group in load_weights().tables})
+    by = combined_scorer(unsure, lambda _: [-99.0, -99.0, -99.0])
 
-    assert (judge(STATED, [], low).level, judge(STATED, [], by).level) == (3, 3)
+    assert (judge_message_with(STATED, [], low).level, judge_message_with(STATED, [], by).level) == (3, 3)
 
 
 def test_both_count_alike() -> None:
     by = Weights(source="", bias=(), begins=(1.0, 2.0, 3.0), together=(0.5, 0.5, 0.5), tables={})
 
-    assert together([0.0, 0.0, 0.0, 7.0], [2.0, 2.0, -3.0], by) == [1.0, 1.5, -0.5]
+    assert combine_margins([0.0, 0.0, 0.0, 7.0], [2.0, 2.0, -3.0], by) == [1.0, 1.5, -0.5]
 
 
 def test_doubt_ends_where_the_weights_are_sure() -> None:
     reading = reading_of(DOUBTFUL)
 
-    assert [in_doubt(reading, [0, margin]) for margin in (-UNSURE, -2.4, 0, 2.4, UNSURE)] == [
+    assert [is_in_doubt(reading, [0, margin]) for margin in (-DOUBT_MARGIN, -2.4, 0, 2.4, DOUBT_MARGIN)] == [
         False,
         True,
         True,
@@ -124,7 +124,7 @@ def test_without_numpy_the_weights_decide_and_a_warning_says_so(
     monkeypatch.setitem(sys.modules, "numpy", None)
     monkeypatch.delitem(sys.modules, NETWORK)
     with caplog.at_level(logging.WARNING, logger="clew"):
-        found = score()(DOUBTFUL, reading_of(DOUBTFUL))
+        found = default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))
 
     assert found == margins_of(DOUBTFUL)
     assert "pip install 'clew[companion]'" in caplog.text
@@ -139,9 +139,12 @@ def test_a_network_that_cannot_be_read_hides_no_danger(
     def fails() -> Network:
         raise broken
 
-    monkeypatch.setattr(f"{NETWORK}.network", fails)
+    monkeypatch.setattr(f"{NETWORK}.load_network", fails)
 
-    assert (floor(STATED).level, score()(DOUBTFUL, reading_of(DOUBTFUL))) == (3, margins_of(DOUBTFUL))
+    assert (judge_message(STATED).level, default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))) == (
+        3,
+        margins_of(DOUBTFUL),
+    )
 
 
 @pytest.mark.promise("A-08")
@@ -149,12 +152,12 @@ def test_where_the_network_fails_the_weights_decide() -> None:
     def fails(text: str) -> Sequence[float]:
         raise FloatingPointError
 
-    assert by_both(weights(), fails)(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+    assert combined_scorer(load_weights(), fails)(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
 
 
 @pytest.mark.promise("A-08")
 def test_a_message_too_long_for_it_is_left_to_the_weights(asked: list[str]) -> None:
-    judge(f"{DOUBTFUL} {'and so on ' * 20}", [], with_network(asked, [0.0, 0.0, 0.0]))
+    judge_message_with(f"{DOUBTFUL} {'and so on ' * 20}", [], with_network(asked, [0.0, 0.0, 0.0]))
 
     assert asked == []
 
@@ -162,18 +165,18 @@ def test_a_message_too_long_for_it_is_left_to_the_weights(asked: list[str]) -> N
 @pytest.mark.promise("R-22")
 def test_a_page_of_doubtful_sentences_holds_up_nobody() -> None:
     pages = [f"{' '.join(f'{DOUBTFUL}, number {page} {at}.' for at in range(300))}" for page in range(3)]
-    heard(pages[0])
+    judge_alone(pages[0])
     taken = []
     for page in pages[1:]:
         began = time.thread_time()
-        heard(page)
+        judge_alone(page)
         taken.append(time.thread_time() - began)
 
     assert min(taken) < 0.5
 
 
 def test_the_weights_alone_ask_nobody() -> None:
-    assert by_weights(weights())(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+    assert weights_scorer(load_weights())(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
 
 
 # What is remembered.
@@ -181,16 +184,16 @@ def test_the_weights_alone_ask_nobody() -> None:
 
 def test_a_message_is_read_once_and_no_word_of_it_is_kept() -> None:
     count = itertools.count()
-    look_up = remembered(lambda _: next(count))
+    look_up = cache_by_hash(lambda _: next(count))
 
     assert [look_up("one"), look_up("two"), look_up("one")] == [0, 1, 0]
     assert not any("one" in repr(cell.cell_contents) for cell in look_up.__closure__ or ())
 
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifier, "KNOWN", 2)
+    monkeypatch.setattr(classifier, "CACHE_SIZE", 2)
     count = itertools.count()
-    look_up = remembered(lambda _: next(count))
+    look_up = cache_by_hash(lambda _: next(count))
     for text in ("one", "two", "three"):
         look_up(text)
 
@@ -219,27 +222,27 @@ def test_words_are_read_as_the_longest_pieces_that_are_known(text: str, expected
     one = small("un", "##happy", "##hap", "happy", "!", "don", "'", "t")
     named = {place: piece for piece, place in one.pieces.items()}
 
-    assert [named[place] for place in one.places(text)] == [BEGIN, *expected, END]
+    assert [named[place] for place in one.piece_ids(text)] == [BEGIN, *expected, END]
 
 
 def test_of_a_long_message_the_beginning_and_the_end_are_read() -> None:
     one = small("a", "b", "c")
-    found = one.places(f"a {'b ' * 1000} c")
+    found = one.piece_ids(f"a {'b ' * 1000} c")
 
-    assert (len(found), found[1], found[-2]) == (LONGEST + 2, one.pieces["a"], one.pieces["c"])
+    assert (len(found), found[1], found[-2]) == (MOST_PIECES + 2, one.pieces["a"], one.pieces["c"])
 
 
 @pytest.mark.parametrize("text", ["", " ", "\x00", "😢" * 50, "a" * 10_000, "\ud800", "ß ﬁ Ⅷ", "?!" * 200])
 def test_the_network_answers_whatever_it_is_given(text: str) -> None:
-    assert np.isfinite(network().levels(text)).all()
+    assert np.isfinite(load_network().levels(text)).all()
 
 
 def test_it_always_says_the_same() -> None:
-    assert network().levels(DOUBTFUL) == network().levels(DOUBTFUL)
+    assert load_network().levels(DOUBTFUL) == load_network().levels(DOUBTFUL)
 
 
 def test_a_level_is_read_as_no_likelier_than_the_ones_below_it() -> None:
-    one, two, three = network().levels("I have the pills beside me and nobody is home")
+    one, two, three = load_network().levels("I have the pills beside me and nobody is home")
 
     assert one > two > three > -5
 
@@ -259,7 +262,7 @@ def test_a_level_is_read_as_no_likelier_than_the_ones_below_it() -> None:
     ],
 )
 def test_it_hears_what_the_same_words_mean_in_another_sentence(graver: str, lighter: str) -> None:
-    assert network().levels(graver)[1] > network().levels(lighter)[1] + 1
+    assert load_network().levels(graver)[1] > load_network().levels(lighter)[1] + 1
 
 
 def test_the_network_is_small() -> None:
@@ -267,6 +270,6 @@ def test_the_network_is_small() -> None:
 
 
 def test_the_floor_asks_both() -> None:
-    heard = together(margins_of(DOUBTFUL), network().levels(DOUBTFUL), weights())
+    heard = combine_margins(margins_of(DOUBTFUL), load_network().levels(DOUBTFUL), load_weights())
 
-    assert (floor(DOUBTFUL).level >= 2) == (heard[1] > 0)
+    assert (judge_message(DOUBTFUL).level >= 2) == (heard[1] > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.companion.language.topics import all_topics, sentences, topics_in
-from clew.companion.offline.remarks import all_remarks, remark_in, unsaid
+from clew.companion.offline.remarks import all_remarks, least_recent, remark_in
 from clew.companion.replies.filter import is_fit
 
 REMARKS = [
@@ -93,8 +93,8 @@ def test_every_answer_is_fit_and_asks_one_question_at_most() -> None:
 
 
 def test_what_was_said_comes_again_only_when_all_else_was_said() -> None:
-    assert unsaid(["a1", "b2"], ["a1"]) == "b2"
-    assert unsaid(["a1", "b2"], ["b2", "a1"]) == "b2"
+    assert least_recent(["a1", "b2"], ["a1"]) == "b2"
+    assert least_recent(["a1", "b2"], ["b2", "a1"]) == "b2"
 
 
 def test_every_topic_has_several_things_to_say_and_to_ask_and_nothing_unfit() -> None:

@@ -7,29 +7,29 @@ from typing import get_args
 
 import pytest
 
-from clew.companion.replies.filter import Careful, is_fit
-from clew.companion.replies.prompt import source
-from clew.companion.replies.style import chosen
-from clew.companion.state import Companion
+from clew.companion.replies.filter import ReplyFilter, is_fit
+from clew.companion.replies.prompt import prompt_source
+from clew.companion.replies.style import choose_style
+from clew.companion.state import CompanionState
 from clew.companion.turn_end import STYLE_TYPES
-from clew.companion.values import AgentOutput, Approach, Style
+from clew.companion.values import AgentOutput, Approach, ResponseStyle
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.pipeline import context_of, run_stages
-from clew.runtime.execution.start import Asked, Started, start
+from clew.runtime.execution.start import StartedTurn, TurnRequest, start_turn
 from clew.runtime.memory import Candidate, memory_of
-from clew.runtime.model.protocol import Reply, Request, Text
+from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk
 from clew.runtime.records.events import TextDelta
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.inputs import checked_inputs, user_item
+from clew.runtime.state.inputs import user_items, validate_inputs
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.turn import Turn
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel
 from tests.companion.talking import Knowing, Talk, talker
 
-STYLES = [style for style in get_args(Style) if style]
+STYLES = [style for style in get_args(ResponseStyle) if style]
 UNFIT = [
     "You clearly have depression.",
     "You might have ADHD.",
@@ -511,8 +511,8 @@ def test_there_are_eleven_styles_and_eight_approaches_each_with_its_source() -> 
     approaches = get_args(Approach)
 
     assert (len(STYLES), len(approaches)) == (11, 8)
-    assert all(source(f"styles/{style}") for style in STYLES)
-    assert all(source(f"approaches/{approach}") for approach in approaches)
+    assert all(prompt_source(f"styles/{style}") for style in STYLES)
+    assert all(prompt_source(f"approaches/{approach}") for approach in approaches)
     assert STYLE_TYPES.keys() <= set(STYLES)
 
 
@@ -561,9 +561,9 @@ def test_a_long_run_of_figures_holds_nobody_up() -> None:
 
 async def parts_of(model: ScriptedModel, ending: str = "") -> tuple[list[str], str]:
     """What a careful model streams, and its whole reply."""
-    parts = [part async for part in Careful(model, ending=ending).stream(Request(messages=[]))]
+    parts = [part async for part in ReplyFilter(model, ending=ending).stream(ModelRequest(messages=[]))]
     (reply,) = [part for part in parts if isinstance(part, Reply)]
-    return [part.text for part in parts if isinstance(part, Text)], reply.text
+    return [part.text for part in parts if isinstance(part, TextChunk)], reply.text
 
 
 async def test_an_unfit_sentence_is_never_heard_not_even_in_pieces() -> None:
@@ -654,10 +654,10 @@ async def test_a_prompt_is_composed_of_who_it_is_rules_style_and_approach(in_mem
         await Talk(runtime).say("My dog died yesterday and it hurts")
     told = model.requests[-1].instructions
 
-    assert told.startswith(source("identity"))
-    assert source("rules") in told
-    assert source("styles/supportive") in told
-    assert source("approaches/grief_support") in told
+    assert told.startswith(prompt_source("identity"))
+    assert prompt_source("rules") in told
+    assert prompt_source("styles/supportive") in told
+    assert prompt_source("approaches/grief_support") in told
 
 
 async def test_installed_skills_are_told_and_unknown_ones_named(in_memory: Database) -> None:
@@ -699,18 +699,18 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-async def crashed(runtime: Runtime[Companion, AgentOutput], message: str) -> None:
+async def crashed(runtime: Runtime[CompanionState, AgentOutput], message: str) -> None:
     """A turn whose process dies when its answer is there, and before it is finished."""
 
-    async def finalize_turn(state: Companion, ctx: Context) -> Delta:
+    async def finalize_turn(state: CompanionState, ctx: Context) -> Delta:
         raise Crash
 
     settings = runtime._settings
-    inputs = checked_inputs(settings.schema, message)
-    asked = Asked(thread="s1", inputs=inputs, items=tuple(user_item(settings.schema, inputs)))
-    started = await start(runtime._db, asked, settings)
-    assert isinstance(started, Started)
-    turn = Turn(started.draft, started.journal, settings.patience, lambda event: None)
+    inputs = validate_inputs(settings.schema, message)
+    asked = TurnRequest(thread="s1", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
+    started = await start_turn(runtime._db, asked, settings)
+    assert isinstance(started, StartedTurn)
+    turn = Turn(started.draft, started.journal, settings.retry_policy, lambda event: None)
     with pytest.raises(Crash):
         await run_stages([*settings.stages[:-1], finalize_turn], context_of(turn, settings))
 
@@ -729,8 +729,8 @@ async def crashed(runtime: Runtime[Companion, AgentOutput], message: str) -> Non
     ],
 )
 def test_style_and_approach_follow_from_what_is_said(message: str, style: str, approach: str) -> None:
-    assert (chosen(message).style, chosen(message).approach) == (style, approach)
+    assert (choose_style(message).style, choose_style(message).approach) == (style, approach)
 
 
 def test_a_message_without_a_topic_goes_on_with_the_last_one() -> None:
-    assert chosen("It was the same today as always", ["My dog died"]).approach == "grief_support"
+    assert choose_style("It was the same today as always", ["My dog died"]).approach == "grief_support"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.lexicon import load_lexicon
 from clew.companion.exercises.selection import asks_for_any
 from clew.companion.language.commands import command_in
-from clew.companion.language.phrases import KINDS, languages, saying, simple
+from clew.companion.language.phrases import SAYING_KINDS, languages, normalize_text, saying_in
 from clew.companion.language.replies import is_leaving, is_no, is_skipping, is_yes
-from clew.companion.replies.style import chosen
-from clew.companion.triage import is_fact
+from clew.companion.replies.style import choose_style
+from clew.companion.triage import is_fact_question
 from clew.database.database import Database
 from tests.companion.talking import Talk, talker
 
@@ -115,7 +115,7 @@ NOTHING = [
 
 
 def test_they_are_the_languages_of_the_crisis_floor() -> None:
-    assert set(languages()) | {"en"} == set(lexicon().languages)
+    assert set(languages()) | {"en"} == set(load_lexicon().languages)
 
 
 @pytest.mark.parametrize("message", YES)
@@ -148,12 +148,12 @@ def test_an_exercise_is_asked_for(message: str) -> None:
 
 @pytest.mark.parametrize("message", LOOKING_UP)
 def test_a_question_of_fact_is_looked_up(message: str) -> None:
-    assert is_fact(message)
+    assert is_fact_question(message)
 
 
 @pytest.mark.parametrize("message", CLOSING)
 def test_a_goodbye_closes(message: str) -> None:
-    assert chosen(message).style == "closing"
+    assert choose_style(message).style == "closing"
 
 
 @pytest.mark.promise("A-06")
@@ -170,15 +170,15 @@ def test_what_only_sounds_like_it_is_nothing(message: str) -> None:
     assert command_in(message) is None
     assert not is_yes(message)
     assert not is_leaving(message)
-    assert saying(message, *KINDS) is None
+    assert saying_in(message, *SAYING_KINDS) is None
 
 
 @pytest.mark.parametrize(
     "message", [*YES, *NO, *LEAVING, *EXERCISES, *CLOSING, *(each[0] for each in COMMANDS)]
 )
 def test_accents_and_capitals_do_not_matter(message: str) -> None:
-    found = saying(message, *KINDS)
-    plain = saying(simple(message), *KINDS)
+    found = saying_in(message, *SAYING_KINDS)
+    plain = saying_in(normalize_text(message), *SAYING_KINDS)
 
     assert (found and (found.kind, found.language)) == (plain and (plain.kind, plain.language))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.memory.session import kept_up
+from clew.companion.memory.session import session_memory_changes
 from clew.companion.state import SessionMemory
 from clew.database.database import Database
 from clew.runtime.memory import memory_of
@@ -104,19 +104,23 @@ async def test_what_goes_through_a_session_is_told_to_the_model(in_memory: Datab
 
 
 def test_concerns_are_kept_the_newest_last_and_not_more_than_five() -> None:
-    changed = kept_up(session("a", "b", "c", "d", "e"), "I am sad and angry", begins=False)
+    changed = session_memory_changes(session("a", "b", "c", "d", "e"), "I am sad and angry", is_first=False)
 
     assert changed["active_concerns"] == ["c", "d", "e", "low mood", "anger"]
 
 
 def test_a_loop_is_closed_by_who_tells_how_it_went() -> None:
-    changed = kept_up(session(loops=("I have an exam tomorrow.",)), "I passed!", begins=False)
+    changed = session_memory_changes(
+        session(loops=("I have an exam tomorrow.",)), "I passed!", is_first=False
+    )
 
     assert changed["open_loops"] == []
 
 
 def test_a_goal_is_what_somebody_says_they_want() -> None:
-    changed = kept_up(session(), "I want to be able to sleep through the night, somehow.", begins=False)
+    changed = session_memory_changes(
+        session(), "I want to be able to sleep through the night, somehow.", is_first=False
+    )
 
     assert changed["current_goal"] == "sleep through the night"
 
@@ -125,10 +129,10 @@ def test_a_goal_is_what_somebody_says_they_want() -> None:
     "message", ["I want to know why", "I want to stop this", "I'd like to try an exercise"]
 )
 def test_a_wish_of_the_moment_is_no_goal(message: str) -> None:
-    assert "current_goal" not in kept_up(session(), message, begins=False)
+    assert "current_goal" not in session_memory_changes(session(), message, is_first=False)
 
 
 def test_what_does_not_change_is_not_written() -> None:
     before = session()
 
-    assert kept_up(before, "We had soup", begins=False) == {}
+    assert session_memory_changes(before, "We had soup", is_first=False) == {}

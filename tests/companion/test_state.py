@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.state import Companion
+from clew.companion.state import CompanionState
 from clew.companion.values import CrisisAssessment, CrisisAudit, Resource
 from clew.core.errors import StateInvalid
 from clew.runtime.context import Context
@@ -53,7 +53,7 @@ FIELDS = {
 
 @pytest.mark.promise("A-03")
 def test_every_field_is_there_and_lives_as_long_as_it_should() -> None:
-    found = {leaf.name: leaf.lifecycle for leaf in leaves_of(schema_of(Companion).fields)}
+    found = {leaf.name: leaf.lifecycle for leaf in leaves_of(schema_of(CompanionState).fields)}
 
     assert {name: found.get(name) for name in FIELDS} == FIELDS
 
@@ -73,7 +73,7 @@ def test_every_field_is_there_and_lives_as_long_as_it_should() -> None:
     ],
 )
 def test_what_is_kept_is_folded_as_it_should_be(name: str, fold: Fold) -> None:
-    assert schema_of(Companion).fields[name].fold is fold
+    assert schema_of(CompanionState).fields[name].fold is fold
 
 
 @pytest.mark.promise("A-03")
@@ -101,10 +101,10 @@ def test_what_is_made_of_parts_has_them_all() -> None:
     ids=lambda wrong: next(iter(wrong)),
 )
 async def test_a_value_that_is_not_listed_is_refused(wrong: Delta) -> None:
-    async def write(state: Companion, ctx: Context) -> Delta:
+    async def write(state: CompanionState, ctx: Context) -> Delta:
         return wrong
 
     with pytest.raises(StateInvalid) as caught:
-        await run_agent("Hi", schema=Companion, stages=[*stages(), write])
+        await run_agent("Hi", schema=CompanionState, stages=[*stages(), write])
 
     assert (caught.value.stage, caught.value.field) == ("write", next(iter(wrong)))

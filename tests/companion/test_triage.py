@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from clew.companion import triage
-from clew.companion.exercises.selection import asked_for, asks_for_any
+from clew.companion.exercises.selection import asks_for_any, exercise_asked_for
 from clew.companion.language.commands import command_in
 from clew.companion.language.replies import is_leaving, is_no, is_question, is_yes
-from clew.companion.triage import is_fact
+from clew.companion.triage import is_fact_question
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
@@ -126,7 +126,7 @@ def test_an_answer_is_not_taken_for_leaving(message: str) -> None:
     ],
 )
 def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> None:
-    found = asked_for(message)
+    found = exercise_asked_for(message)
 
     assert found is not None
     assert found.id == exercise
@@ -141,7 +141,7 @@ def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> No
     ],
 )
 def test_an_exercise_that_is_only_spoken_of_is_not_begun(message: str) -> None:
-    assert asked_for(message) is None
+    assert exercise_asked_for(message) is None
 
 
 def test_exercise_of_another_kind_is_not_meant() -> None:
@@ -158,7 +158,7 @@ def test_exercise_of_another_kind_is_not_meant() -> None:
     ],
 )
 def test_a_question_of_fact_is_one(message: str) -> None:
-    assert is_fact(message)
+    assert is_fact_question(message)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_question_of_fact_is_one(message: str) -> None:
     ],
 )
 def test_a_question_about_oneself_is_no_question_of_fact(message: str) -> None:
-    assert not is_fact(message)
+    assert not is_fact_question(message)
 
 
 def test_a_list_of_things_is_no_question() -> None:
@@ -182,7 +182,7 @@ def test_a_list_of_things_is_no_question() -> None:
 
 @pytest.mark.promise("A-08", "A-09")
 async def test_no_judgement_of_a_model_overrides_a_crisis(in_memory: Database) -> None:
-    model = Knowing(Sorted={"route": "memory_control", "memory_action": "list"})
+    model = Knowing(TriageResult={"route": "memory_control", "memory_action": "list"})
     async with talker(in_memory, model) as runtime:
         done = await Talk(runtime).say(f"What do you remember about me? {DANGER}")
 
@@ -191,7 +191,7 @@ async def test_no_judgement_of_a_model_overrides_a_crisis(in_memory: Database) -
 
 
 async def test_a_model_is_asked_where_rules_cannot_tell(in_memory: Database) -> None:
-    model = Knowing(Sorted={"route": "therapeutic", "style": "technique", "approach": "act"})
+    model = Knowing(TriageResult={"route": "therapeutic", "style": "technique", "approach": "act"})
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("It is all a bit much with the two of them")
 
@@ -200,7 +200,7 @@ async def test_a_model_is_asked_where_rules_cannot_tell(in_memory: Database) -> 
 
 
 async def test_a_model_may_not_choose_a_style_of_another_branch(in_memory: Database) -> None:
-    model = Knowing(Sorted={"route": "therapeutic", "style": "crisis_response"})
+    model = Knowing(TriageResult={"route": "therapeutic", "style": "crisis_response"})
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("It is all a bit much with the two of them")
 
@@ -214,7 +214,7 @@ async def test_a_model_that_is_slow_is_not_waited_for(
         async def fill(self, request, kind):  # type: ignore[no-untyped-def]  # the signature of its parent
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(triage, "SECONDS", 0.01)
+    monkeypatch.setattr(triage, "MODEL_SECONDS", 0.01)
     async with talker(in_memory, Slow()) as runtime:
         output = await Talk(runtime).say("My boss shouted at me")
 
@@ -223,7 +223,7 @@ async def test_a_model_that_is_slow_is_not_waited_for(
 
 
 async def test_a_model_that_fails_leaves_it_to_the_rules(in_memory: Database) -> None:
-    model = Knowing(Sorted=ModelFailed(model="m", problem="it is down"))
+    model = Knowing(TriageResult=ModelFailed(model="m", problem="it is down"))
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("My dog died and I miss him")
 

@@ -16,22 +16,22 @@ import msgspec
 
 from clew.companion.crisis import floor as crisis
 from clew.companion.crisis.classifier import (
-    HEADS,
-    LEVELS,
-    READS,
-    Score,
+    LEVEL_COUNT,
+    NETWORK_LANGUAGE,
+    SCORE_NAMES,
+    MessageScorer,
     Weights,
-    by_both,
-    by_weights,
+    combined_scorer,
+    encode_weights,
     features,
-    in_doubt,
-    scores,
-    written_weights,
+    is_in_doubt,
+    score_margins,
+    weights_scorer,
 )
-from clew.companion.crisis.concepts import read
-from clew.companion.crisis.floor import judge
-from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.network import network
+from clew.companion.crisis.concepts import read_message
+from clew.companion.crisis.floor import judge_message_with
+from clew.companion.crisis.lexicon import load_lexicon
+from clew.companion.crisis.network import load_network
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,
@@ -54,7 +54,7 @@ LEFT_TOGETHER = (0.92, 0.94, 0.97)
 """The same for the levels where the network is asked too: it tells more apart, so it may leave more alone."""
 PACKAGE = Path(crisis.__file__).parent
 VALIDATED = HERE / DEVELOPMENT / "cross_validated.json"
-NOTHING = [0.0] * len(HEADS)
+NOTHING = [0.0] * len(SCORE_NAMES)
 
 
 def fingerprint() -> str:
@@ -88,7 +88,7 @@ def plain(language: str = "*") -> Iterator[tuple[str, int, str]]:
 
 def examples(said: Iterable[tuple[str, int, str]]) -> list[Example]:
     """What was said, as features."""
-    return [Example(features(read(text, lexicon())), level, kind) for text, level, kind in said]
+    return [Example(features(read_message(text, load_lexicon())), level, kind) for text, level, kind in said]
 
 
 def validated() -> tuple[list[Weights], list[float]]:
@@ -96,7 +96,7 @@ def validated() -> tuple[list[Weights], list[float]]:
     with ProcessPoolExecutor() as several:
         made = list(several.map(_without, range(FOLDS)))
     scored = [pair for _, pairs in made for pair in pairs]
-    return [found for found, _ in made], [_begin(scored, head) for head in range(len(HEADS))]
+    return [found for found, _ in made], [_begin(scored, head) for head in range(len(SCORE_NAMES))]
 
 
 def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
@@ -107,23 +107,23 @@ def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
     )
     found = learn(examples([*rest, *plain()]), NOTHING)
     left_out = examples(taught([one for one in given if fold(one) == number], ()))
-    return found, [(one, scores(one.found, found)) for one in left_out]
+    return found, [(one, score_margins(one.found, found)) for one in left_out]
 
 
 def _begin(scored: Sequence[tuple[Example, list[float]]], head: int) -> float:
-    lesser = sorted(margins[head] for one, margins in scored if one.side(HEADS[head]) is False)
+    lesser = sorted(margins[head] for one, margins in scored if one.side(SCORE_NAMES[head]) is False)
     return round(lesser[int(LEFT_ALONE[head] * len(lesser))], 3)
 
 
 def together(by: Weights) -> tuple[float, ...]:
     """Where the levels begin to count if the network was asked: by what neither was taught with."""
     found: list[tuple[int, list[float]]] = []
-    for one in [one for one in messages(FIFTH) if one.language == READS]:
-        reading = read(one.text, lexicon())
-        margins = scores(features(reading), by)
-        heard = network().levels(one.text) if in_doubt(reading, margins) else None
-        found.append((one.level, [_both(margins, heard, by, head) for head in range(LEVELS)]))
-    return tuple(_left(found, head) for head in range(LEVELS))
+    for one in [one for one in messages(FIFTH) if one.language == NETWORK_LANGUAGE]:
+        reading = read_message(one.text, load_lexicon())
+        margins = score_margins(features(reading), by)
+        heard = load_network().levels(one.text) if is_in_doubt(reading, margins) else None
+        found.append((one.level, [_both(margins, heard, by, head) for head in range(LEVEL_COUNT)]))
+    return tuple(_left(found, head) for head in range(LEVEL_COUNT))
 
 
 def _both(margins: Sequence[float], heard: Sequence[float] | None, by: Weights, head: int) -> float:
@@ -137,15 +137,15 @@ def _left(found: Sequence[tuple[int, list[float]]], head: int) -> float:
     return round(lesser[int(LEFT_TOGETHER[head] * len(lesser))], 3)
 
 
-def judged(part: str, by: Sequence[Score]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
+def judged(part: str, by: Sequence[MessageScorer]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
     """Level and leaning of every message and every turn, by what was made without it."""
     alone = []
     for one in messages(part):
-        answer = judge(one.text, as_messages(one.before), by[fold(one)])
+        answer = judge_message_with(one.text, as_messages(one.before), by[fold(one)])
         alone.append([int(answer.level), int(answer.leans)])
     turns = []
     for talk in conversations(part):
-        answers = [judge(text, before, by[fold(talk)]) for _, text, before, _ in said(talk)]
+        answers = [judge_message_with(text, before, by[fold(talk)]) for _, text, before, _ in said(talk)]
         turns.append([[int(answer.level), int(answer.leans)] for answer in answers])
     return {"messages": alone, "conversations": turns}
 
@@ -155,16 +155,16 @@ def main() -> None:
     found, begins = validated()
     found = [msgspec.structs.replace(one, begins=tuple(begins)) for one in found]
     both = together(found[UNHEARD])
-    unheard = by_both(msgspec.structs.replace(found[UNHEARD], together=both), network().levels)
+    unheard = combined_scorer(msgspec.structs.replace(found[UNHEARD], together=both), load_network().levels)
     answers = {
-        DEVELOPMENT: judged(DEVELOPMENT, [by_weights(one) for one in found]),
+        DEVELOPMENT: judged(DEVELOPMENT, [weights_scorer(one) for one in found]),
         FIFTH: judged(FIFTH, [unheard]),
     }
     VALIDATED.write_text(json.dumps(answers) + "\n", "utf-8")
     all_of_it = examples([*taught(messages(DEVELOPMENT), conversations(DEVELOPMENT)), *plain()])
     source = f"{len(all_of_it)} messages, {fingerprint()}"
     learnt = msgspec.structs.replace(learn(all_of_it, begins, source), together=both)
-    (PACKAGE / "weights.json").write_text(written_weights(learnt), "utf-8")
+    (PACKAGE / "weights.json").write_text(encode_weights(learnt), "utf-8")
     sys.stdout.write(f"weights.json: {source}\n")
 
 

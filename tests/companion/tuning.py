@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from clew.companion.crisis.classifier import READS
-from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, WORDS, Network
+from clew.companion.crisis.classifier import NETWORK_LANGUAGE
+from clew.companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, WORDS_KEY, Network
 from tests.companion.labelled import DEVELOPMENT, UNHEARD, conversations, fold, messages
 from tests.companion.training import PACKAGE, plain, taught
 
@@ -38,15 +38,19 @@ Taught = tuple[list[int], int]
 
 def lessons() -> list[tuple[str, int, str]]:
     """What the network learns from."""
-    given = [one for one in messages(DEVELOPMENT) if fold(one) != UNHEARD and one.language == READS]
-    talks = [one for one in conversations(DEVELOPMENT) if fold(one) != UNHEARD and one.language == READS]
-    return [*taught(given, talks), *plain(READS)]
+    given = [
+        one for one in messages(DEVELOPMENT) if fold(one) != UNHEARD and one.language == NETWORK_LANGUAGE
+    ]
+    talks = [
+        one for one in conversations(DEVELOPMENT) if fold(one) != UNHEARD and one.language == NETWORK_LANGUAGE
+    ]
+    return [*taught(given, talks), *plain(NETWORK_LANGUAGE)]
 
 
 def kept_pieces(every: Sequence[str], texts: Sequence[str]) -> list[int]:
     """Which of all pieces are worth their place."""
     whole = Network({piece: place for place, piece in enumerate(every)}, np.zeros(0, np.int8), {})
-    met = {place for text in texts for place in whole.places(text)}
+    met = {place for text in texts for place in whole.piece_ids(text)}
     met |= {every.index(mark) for mark in (BEGIN, END, UNKNOWN)}
     common = [
         place
@@ -127,8 +131,8 @@ class Teacher:
     def arrays(self) -> dict[str, Any]:
         """What was learnt, as the network reads it."""
         body = self.body.embeddings
-        found = _small(WORDS, body.word_embeddings.weight.detach().numpy(), over=1)
-        position = body.position_embeddings.weight[: LONGEST + 2] + body.token_type_embeddings.weight[0]
+        found = _small(WORDS_KEY, body.word_embeddings.weight.detach().numpy(), over=1)
+        position = body.position_embeddings.weight[: MOST_PIECES + 2] + body.token_type_embeddings.weight[0]
         found |= {"position": position.detach().numpy(), "begin norm": _norm(body.LayerNorm)}
         layers = list(self.body.encoder.layer)
         own = [layer.attention.self for layer in layers]
@@ -166,7 +170,7 @@ def main() -> None:
     every = (importlib.resources.files(KNEW) / "model" / "vocab.txt").read_text("utf-8").splitlines()
     kept = kept_pieces(every, [text for text, _, _ in said])
     pieces = [every[place] for place in kept]
-    places = Network({piece: place for place, piece in enumerate(pieces)}, np.zeros(0, np.int8), {}).places
+    places = Network({piece: place for place, piece in enumerate(pieces)}, np.zeros(0, np.int8), {}).piece_ids
     teacher = Teacher(kept)
     teacher.learn([(places(text), level) for text, level, _ in said])
     named = np.frombuffer("\n".join(pieces).encode(), dtype=np.uint8)

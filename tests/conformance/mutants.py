@@ -14,13 +14,13 @@ import pytest
 from clew.core.encoding import JSON, encode
 from clew.core.log import checks, codec, reader
 from clew.core.log.codec import content_of
-from clew.core.log.commit import Plan, Setting
+from clew.core.log.commit import Plan, PlanContext
 from clew.core.log.rows import Advance, ChangesetRow, ItemRow
-from clew.core.ops import Document, apply
+from clew.core.ops import Document, apply_ops
 from clew.core.values import Scope
 from clew.stores.sqlite import answers, effects
 from clew.stores.sqlite.connection import QUERIES, rows_of
-from clew.stores.sqlite.effects import Effects
+from clew.stores.sqlite.effects import SqlWrites
 from clew.stores.sqlite.writer import Writer
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -56,19 +56,19 @@ def lost_update(patch: pytest.MonkeyPatch) -> None:
 
 def half_batch(patch: pytest.MonkeyPatch) -> None:
     """Only the first half of a batch is written."""
-    whole = Effects._add_items
+    whole = SqlWrites._add_items
 
-    def half(self: Effects, key: int, items: Sequence[ItemRow]) -> None:
+    def half(self: SqlWrites, key: int, items: Sequence[ItemRow]) -> None:
         whole(self, key, items[: (len(items) + 1) // 2])
 
-    patch.setattr(Effects, "_add_items", half)
+    patch.setattr(SqlWrites, "_add_items", half)
 
 
 def state_actions_dropped(patch: pytest.MonkeyPatch) -> None:
     """A changeset is kept without its state actions."""
-    whole = Effects._by_effect[Advance]
+    whole = SqlWrites._by_write[Advance]
 
-    def poorer(self: Effects, effect: Advance) -> None:
+    def poorer(self: SqlWrites, effect: Advance) -> None:
         said = json.loads(effect.change.content or b"{}")
         said.pop("state_actions", None)
         content = encode(said) if said else None
@@ -77,12 +77,12 @@ def state_actions_dropped(patch: pytest.MonkeyPatch) -> None:
             msgspec.structs.replace(effect, change=msgspec.structs.replace(effect.change, content=content)),
         )
 
-    patch.setitem(Effects._by_effect, Advance, poorer)
+    patch.setitem(SqlWrites._by_write, Advance, poorer)
 
 
 def retry_doubles(patch: pytest.MonkeyPatch) -> None:
     """Idempotency keys are forgotten."""
-    patch.setattr(Effects, "_add_key", lambda self, step: None)
+    patch.setattr(SqlWrites, "_add_key", lambda self, step: None)
 
 
 def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
@@ -90,19 +90,19 @@ def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
 
     def fold(state: Document, row: ChangesetRow) -> Document:
         said = content_of(row)
-        patched = apply(state, said.patches)
+        patched = apply_ops(state, said.patches)
         return patched if said.snapshot is None else said.snapshot
 
-    patch.setattr(reader, "fold", fold)
+    patch.setattr(reader, "fold_changeset", fold)
 
 
 def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
     """What was written before a commit failed stays."""
 
-    def unguarded(self: Writer, made: Effects, plan: Plan) -> None:
-        made.apply(plan.effects)
+    def unguarded(self: Writer, made: SqlWrites, plan: Plan) -> None:
+        made.apply(plan.writes)
 
-    patch.setattr(Writer, "_guarded", unguarded)
+    patch.setattr(Writer, "_apply_in_savepoint", unguarded)
 
 
 def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
@@ -117,17 +117,17 @@ def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
 
 def unsalted(patch: pytest.MonkeyPatch) -> None:
     """Bodies enter the chain without a salt, so that the same words can be told by their hash."""
-    honest = Writer._setting
+    honest = Writer._plan_context
 
-    def constant(self: Writer, scope: Scope, *, fresh: bool) -> Setting:
+    def constant(self: Writer, scope: Scope, *, fresh: bool) -> PlanContext:
         return msgspec.structs.replace(honest(self, scope, fresh=fresh), random=bytes)
 
-    patch.setattr(Writer, "_setting", constant)
+    patch.setattr(Writer, "_plan_context", constant)
 
 
 def damage_hides_neighbours(patch: pytest.MonkeyPatch) -> None:
     """One row that cannot be read makes the whole list unreadable."""
-    patch.setattr(answers, "_listed", answers.thread_row)
+    patch.setattr(answers, "_row_or_unreadable", answers.thread_row)
 
 
 def nan_accepted(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.ports import Store
 from clew.stores.memory import MemoryStore
-from clew.testing import Clock, Damage, Opening, StoreContract
+from clew.testing import Clock, Damage, StoreContract, StoreOpener
 from tests.conformance.damage import MemoryDamage
 
 
@@ -23,7 +23,7 @@ class TestMemoryStore(StoreContract):
         return []
 
     @pytest.fixture
-    def opening(self, stores: list[MemoryStore]) -> Opening:
+    def opening(self, stores: list[MemoryStore]) -> StoreOpener:
         @asynccontextmanager
         async def opened(clock: Clock) -> AsyncIterator[Store]:
             stores.append(MemoryStore(clock=clock))

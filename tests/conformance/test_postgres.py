@@ -13,7 +13,7 @@ import pytest
 
 from clew.core.ports import Store
 from clew.stores.postgres.store import PostgresStore
-from clew.testing import Clock, Damage, Opening, StoreContract
+from clew.testing import Clock, Damage, StoreContract, StoreOpener
 from tests.conformance.damage import PostgresDamage
 from tests.support.postgres import PostgresAddress
 from tests.support.shared_postgres import TEMPLATE, PostgresDatabase
@@ -63,7 +63,7 @@ class TestPostgresStore(StoreContract):
     store_name = "postgres"
 
     @pytest.fixture
-    def opening(self, empty_database: PostgresDatabase) -> Opening:
+    def opening(self, empty_database: PostgresDatabase) -> StoreOpener:
         @asynccontextmanager
         async def opened(clock: Clock) -> AsyncIterator[Store]:
             store = await PostgresStore.open(empty_database.url)

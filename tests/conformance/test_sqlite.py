@@ -10,7 +10,7 @@ import pytest
 
 from clew.core.ports import Store
 from clew.stores.sqlite.store import SqliteStore
-from clew.testing import Clock, Damage, Opening, StoreContract
+from clew.testing import Clock, Damage, StoreContract, StoreOpener
 from tests.conformance.damage import SqliteDamage
 
 
@@ -18,7 +18,7 @@ class TestSqliteStore(StoreContract):
     store_name = "sqlite"
 
     @pytest.fixture
-    def opening(self, tmp_path: Path) -> Iterator[Opening]:
+    def opening(self, tmp_path: Path) -> Iterator[StoreOpener]:
         @asynccontextmanager
         async def opened(clock: Clock) -> AsyncIterator[Store]:
             store = SqliteStore(str(tmp_path / "test.db"), clock=clock)

@@ -13,8 +13,8 @@ import clew
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
-from clew.runtime.records.episodes import Episode, Left
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
 from clew.testing.scripted_model import ScriptedModel
@@ -32,9 +32,9 @@ async def notice(state: clew.State, ctx: Context) -> None:
     """A stage that holds what was said, takes its first digit for a crisis level, and asks a model."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
-    ctx.session_memory_buffer.hold({"said": said})
-    ctx.turn.saw_crisis(int(said[0]))
-    await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+    ctx.session_memory_buffer.add({"said": said})
+    ctx.turn.note_crisis_level(int(said[0]))
+    await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
 
 async def answer(state: clew.State, ctx: Context) -> clew.Delta:
@@ -65,13 +65,13 @@ def runtime_of(db: Database, *, calm: bool = True) -> Runtime:
     )
 
 
-async def keep_all(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+async def keep_all(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
     """An end that keeps what was held, and how much was said."""
     arc = {"held": list(of.candidates), "said": [message.text for message in transcript]}
-    return Left(episode=msgspec.structs.replace(of, arc=arc))
+    return EpisodeResult(episode=msgspec.structs.replace(of, arc=arc))
 
 
-async def die_in_the_end(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+async def die_in_the_end(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
     """An end that its process does not live to see."""
     die()
     raise AssertionError("it is still there")

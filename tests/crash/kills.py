@@ -66,7 +66,7 @@ class WatchedStore(SqliteStore):
         self._inserts = 0
 
     def _prepared(self) -> apsw.Connection:
-        connection = super()._prepared()
+        connection = super()._connect_and_prepare()
         connection.exec_trace = self._trace
         connection.set_commit_hook(self._committing)
         return connection

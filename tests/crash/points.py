@@ -19,10 +19,10 @@ import msgspec
 from clew.stores.sqlite import writer
 from clew.testing.disk import (
     POWER_LOST,
+    DiskOperation,
+    DiskStep,
     FaultyDisk,
-    Mode,
-    Operation,
-    Step,
+    PowerLossMode,
     _after_power_loss,
     write_image,
 )
@@ -37,7 +37,7 @@ FILE: Final = "agent.db"
 class Plan:
     """Where to stop: at each point of a share of all points, keeping as much as the mode says."""
 
-    mode: Mode
+    mode: PowerLossMode
     first: int = 1
     stride: int = 1
     synchronous: str = "FULL"
@@ -72,19 +72,19 @@ class StoppingDisk(FaultyDisk):
 
     def admit(
         self,
-        operation: Operation,
+        operation: DiskOperation,
         inode: int,
         path: str,
         offset: int = 0,
         data: bytes = b"",
         *,
         directory: bool = False,
-    ) -> Step:
+    ) -> DiskStep:
         """The step, once a copy of this process has been stopped in the middle of it."""
-        self.stop_a_copy(Step(self.points + 1, operation, inode, path, offset, data, directory))
-        return super().admit(operation, inode, path, offset, data, directory=directory)
+        self.stop_a_copy(DiskStep(self.points + 1, operation, inode, path, offset, data, directory))
+        return super().begin_step(operation, inode, path, offset, data, directory=directory)
 
-    def stop_a_copy(self, step: Step) -> None:
+    def stop_a_copy(self, step: DiskStep) -> None:
         """Have a copy of this process lose power here, if it is a point to stop at."""
         if not self._plan.includes(step.point):
             return
@@ -137,7 +137,7 @@ def _work(plan: Plan, directory: Path, tell: Callable[[list[Any]], None], wait: 
     place.mkdir()
     day = Workday(str(place / FILE), vfs=disk.name, synchronous=plan.synchronous)
     asyncio.run(day.spend(tell, plan.rounds))
-    disk.stop_a_copy(Step(disk.points + 1, "sync", 0, ""))
+    disk.stop_a_copy(DiskStep(disk.points + 1, "sync", 0, ""))
     tell(["end", disk.points, day.commits, checkpoints(disk)])
 
 

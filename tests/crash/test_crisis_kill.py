@@ -60,9 +60,9 @@ def killed_in_a_call(url: str) -> None:
             looked = VoiceCall(name="look", output="found")
             crisis = Assessment(level=2, path="voice_post_turn")
             await runtime.record_voice_turn(
-                "a", said="Hi", replied="Hello.", tool_calls=[looked], crisis=crisis
+                "a", text="Hi", reply="Hello.", tool_calls=[looked], crisis=crisis
             )
-            await runtime.voice_alive("a", seconds=0.001)
+            await runtime.keep_voice_alive("a", seconds=0.001)
             os.kill(os.getpid(), signal.SIGKILL)
 
     asyncio.run(call())
@@ -117,7 +117,7 @@ async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: st
     async with clew.open(url) as db, talking(db) as runtime:
         items = await runtime.history("a")
         rows = await logged(db)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         left = await active_episode(db, "a")
 
     assert [item.kind for item in items] == ["message", "call", "result", "message"]

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 import clew
-from clew.core.errors import DecisionRefused, InvalidArgument, NotThere
+from clew.core.errors import DecisionRefused, InvalidArgument, NotFound
 from clew.database.database import Database
-from clew.runtime.records.runs import Holder, Run, is_gone, run_of
-from clew.runtime.tools.effects import effects
+from clew.runtime.records.runs import ProcessIdentity, Run, is_gone, run_of
+from clew.runtime.tools.effects import external_effects
 from clew.runtime.turn.approvals import Decision, Replay, UseResult
 from tests.crash.apart import Apart
 from tests.crash.turns import BOOK, FINAL, LOOK, PAY, POINTS, World, decide, travel, travelling
@@ -90,7 +90,7 @@ async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
     async with travelling(db, world) as runtime, asyncio.timeout(AT_ONCE):
         try:
             text = (await runtime.resume(point)).text
-        except (InvalidArgument, NotThere) as error:
+        except (InvalidArgument, NotFound) as error:
             text = type(error).__name__
         counted = world.counted()
         wanted = {"before change 1": "ThreadNotFound", "after change 6": "InvalidArgument"}.get(point, FINAL)
@@ -103,7 +103,7 @@ async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
         if (counted[LOOK], counted[PAY], counted[BOOK]) != expected_calls(point):
             wrong.append(f"tools: {counted}")
         wrong += [] if len(set(world.keys(PAY))) == 1 else ["paid under two keys"]
-        lasting = [(effect.tool, effect.in_doubt) for effect in await effects(db.thread(point))]
+        lasting = [(effect.tool, effect.in_doubt) for effect in await external_effects(db.thread(point))]
         wrong += [] if lasting == [(PAY, False), (BOOK, False)] else [f"effects {lasting}"]
         return wrong + await greeted(runtime, db, point, repairs=0)
 
@@ -126,7 +126,7 @@ async def texts(db: Database, point: str) -> list[str]:
     """What was said on a thread."""
     try:
         items = await db.thread(point).items()
-    except NotThere:
+    except NotFound:
         return []
     return [str(item.body.get("content")) for item in items if item.kind == "message"]
 
@@ -270,7 +270,7 @@ async def test_a_new_turn_names_what_is_in_doubt_once(url: str, tmp_path: Path) 
         await runtime.run_turn("after send", "Hello")
         await runtime.run_turn("after send", "Hello")
         repairs = [item for item in await db.thread("after send").items() if item.kind == "repair"]
-        [effect] = await effects(db.thread("after send"))
+        [effect] = await external_effects(db.thread("after send"))
 
         assert [item.body["content"] for item in repairs] == [
             "The run was interrupted before the tool answered."
@@ -307,7 +307,7 @@ def test_a_process_that_was_killed_is_gone_before_anybody_asks_how_it_ended() ->
     program += "print(msgspec.json.encode(this_process()).decode(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        holder = msgspec.json.decode(child.stdout.readline(), type=Holder)
+        holder = msgspec.json.decode(child.stdout.readline(), type=ProcessIdentity)
         alive = not is_gone(holder)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

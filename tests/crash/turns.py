@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import clew
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
-from clew.core.ports import Report, Scrubbed, Store
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
+from clew.core.ports import ScrubResult, Store, StoreReport
 from clew.core.values import Job, Limits, Scope
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Part, Reply, Request, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, Usage
 from clew.runtime.runtime import Runtime
-from clew.runtime.tools.tool import UNFINISHED, Effect, Tool, ToolContext, Unfinished, tool
+from clew.runtime.tools.tool import NOT_HAPPENED, Effect, NotHappened, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import Decision
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import calls
 
 T = TypeVar("T")
@@ -94,16 +94,16 @@ class FatedStore:
         self._fate = fate
         self._changes = 0
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
-        return await self._store.read(scope, asking)
+        return await self._store.read(scope, read)
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied."""
         if not _on_the_way.get():
-            return await self._store.change(scope, planning)
+            return await self._store.change(scope, planner)
         self._fate.passed(f"before change {self._changes + 1}")
-        plan = await self._store.change(scope, planning)
+        plan = await self._store.change(scope, planner)
         self._changes += 1
         self._fate.passed(f"after change {self._changes}")
         return plan
@@ -112,23 +112,23 @@ class FatedStore:
         """Jobs that are due."""
         return await self._store.claim(scope, kinds, limit, lease_ms)
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version."""
-        await self._store.changed(scope, thread, after, timeout)
+        await self._store.wait_for_change(scope, thread, after, timeout)
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that differs once anybody may have changed a thread."""
-        return await self._store.stirred(after, timeout)
+        return await self._store.wait_for_any_change(after, timeout)
 
     def now(self) -> int:
         """The time by the clock that all who write share."""
         return self._store.now()
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         return await self._store.report()
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Take away what was freed."""
         return await self._store.scrub()
 
@@ -146,7 +146,7 @@ class Traveller:
         self._world = world
         self._fate = fate
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The next answer."""
         since = _since_last_question(request.messages)
         if since[0].text == "Hello":
@@ -157,7 +157,7 @@ class Traveller:
         self._fate.passed(f"in model call {answered + (1 if answered == 0 else 0)}")
         yield _asked_for(since[0].text, answered)
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing: it is never asked."""
         raise NotImplementedError
 
@@ -180,9 +180,9 @@ def _asked_for(question: str, answered: int) -> Reply:
 def tools_of(world: World, fate: Fate) -> list[Tool]:
     """A tool of each effect: looking has none, paying twice is paying once, a booking can be looked up."""
 
-    async def booked(context: ToolContext) -> str | Unfinished:
+    async def booked(context: ToolContext) -> str | NotHappened:
         world.note("check", context.key)
-        return "booked" if context.key in world.keys(BOOK) else UNFINISHED
+        return "booked" if context.key in world.keys(BOOK) else NOT_HAPPENED
 
     return [
         _tool(LOOK, Effect.NONE, world, fate),
@@ -224,7 +224,9 @@ def decide(url: str, thread: str, world: Path, decisions: dict[str, Decision], p
     return asyncio.run(_at_risk(url, world, point, lambda runtime: runtime.resume(thread, decisions)))
 
 
-async def _at_risk(url: str, world: Path, point: str, work: Callable[[Runtime], Awaitable[Done]]) -> str:
+async def _at_risk(
+    url: str, world: Path, point: str, work: Callable[[Runtime], Awaitable[TurnResult]]
+) -> str:
     fate = Fate(point)
     async with clew.open(url) as db:
         fated = Database(FatedStore(db.store, fate))

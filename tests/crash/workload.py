@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import clew
 from clew.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
 from clew.core.log.commit import Plan
-from clew.core.log.rows import Asking
+from clew.core.log.rows import StoreRead
 from clew.core.values import AppendTo, Committed, Enqueue, Put, Write
 from clew.stores.sqlite.store import SqliteStore
 
@@ -177,12 +177,12 @@ class Day:
         return self._number
 
 
-def _held(gate: threading.Event) -> Asking[Plan]:
+def _held(gate: threading.Event) -> StoreRead[Plan]:
     """A plan that changes nothing and takes as long as it is told to, so that others queue up behind it."""
     if not gate.wait(HOLD_SECONDS):
         raise StoreBusy(store="The workload")
     yield from ()
-    return Plan(effects=[], results=[], known={})
+    return Plan(writes=[], results=[], heads={})
 
 
 class Workday:

@@ -13,4 +13,4 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     For others it would give up after two seconds and say that it is pending. Tests of that say how long.
     """
-    monkeypatch.setattr(vacuum, "PATIENCE", 60.0)
+    monkeypatch.setattr(vacuum, "LOCK_WAIT_SECONDS", 60.0)

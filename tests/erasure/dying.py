@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import clew
 from clew.core.errors import ThreadNotFound
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.values import Scope
 from tests.erasure.lives import WORDS
 
@@ -21,7 +21,7 @@ async def die(url: str, commits: int) -> None:
     async with clew.open(url) as db:
         change, left = db.store.change, iter(range(commits))
 
-        async def dying(scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        async def dying(scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
             if next(left, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return await change(scope, planning)

@@ -113,7 +113,7 @@ async def test_an_older_transaction_makes_the_receipt_wait(
             waiting = await db.erase(owner="alice")
         settled = await db.retention.settle()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.HELD,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.TRANSACTION_OPEN,))
     assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
 
 

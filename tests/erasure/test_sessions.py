@@ -11,13 +11,13 @@ from clew.core.errors import ThreadNotFound
 from clew.core.values import Job, Record, RecordQuery
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import memory_of
-from clew.runtime.records.episodes import FEEDBACK, ROW
+from clew.runtime.records.episodes import EPISODE, FEEDBACK
 from clew.testing import ScriptedModel
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
 
-KINDS = ("run", ROW, FEEDBACK)
+KINDS = ("run", EPISODE, FEEDBACK)
 
 
 @pytest.fixture
@@ -47,7 +47,18 @@ async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: cle
     preview = await talked.erase(thread="one", dry_run=True)
     receipt = await talked.erase(thread="one")
 
-    assert before == [ROW, ROW, FEEDBACK, FEEDBACK, "memory/@one", "memory/@two", "one", "run", "run", "two"]
+    assert before == [
+        EPISODE,
+        EPISODE,
+        FEEDBACK,
+        FEEDBACK,
+        "memory/@one",
+        "memory/@two",
+        "one",
+        "run",
+        "run",
+        "two",
+    ]
     assert await left(talked) == []
     assert preview.counts == receipt.counts
 

@@ -154,7 +154,7 @@ async def test_a_state_that_was_kept_whole_leaves_no_bytes_when_a_part_goes(
 async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
     file: Path, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vacuum, "PATIENCE", 0.1)
+    monkeypatch.setattr(vacuum, "LOCK_WAIT_SECONDS", 0.1)
     reader = apsw.Connection(str(file))
     async with clew.open(f"sqlite:///{file}") as db:
         reader.execute("BEGIN; SELECT count(*) FROM items").fetchall()
@@ -164,7 +164,7 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
         reader.close()
         settled = await db.retention.settle()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.READING,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.STILL_READING,))
     assert still == []
     assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
     assert traces(raw(file), "alice") == []
@@ -174,10 +174,10 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
 async def test_erasing_again_completes_what_waited(
     file: Path, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vacuum, "PATIENCE", 0.1)
+    monkeypatch.setattr(vacuum, "LOCK_WAIT_SECONDS", 0.1)
     writer = apsw.Connection(str(file))
     async with clew.open(f"sqlite:///{file}") as db:
-        real = vacuum._scrubbed
+        real = vacuum._rewrite_file
 
         def locked(connection: apsw.Connection) -> tuple[str, ...]:
             writer.execute("BEGIN IMMEDIATE")
@@ -186,13 +186,13 @@ async def test_erasing_again_completes_what_waited(
             finally:
                 writer.execute("ROLLBACK")
 
-        monkeypatch.setattr(vacuum, "_scrubbed", locked)
+        monkeypatch.setattr(vacuum, "_rewrite_file", locked)
         waiting = await db.erase(owner="alice")
-        monkeypatch.setattr(vacuum, "_scrubbed", real)
+        monkeypatch.setattr(vacuum, "_rewrite_file", real)
         again = await db.erase(owner="alice")
     writer.close()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.WRITING,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.STILL_WRITING,))
     assert (again.id, again.status, again.counts) == (waiting.id, COMPLETE, waiting.counts)
     assert traces(raw(file), "alice") == []
 

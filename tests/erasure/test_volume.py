@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.erasure.receipts import COMPLETE, UNFINISHED, Sought, subject_of
-from clew.core.erasure.retention import Rule
-from clew.core.erasure.subject import read_sought
+from clew.core.erasure.receipts import COMPLETE, UNFINISHED, FileSelection, subject_of
+from clew.core.erasure.retention import RetentionRule
+from clew.core.erasure.subject import read_file_selection
 from clew.core.errors import LegalHold, ThreadNotFound, VersionConflict
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
-from clew.core.manifest.files import Place, file_name
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
+from clew.core.manifest.files import ManifestAddress, file_name
 from clew.core.values import Exact, Record, Scope
-from clew.database.erasure import NOT_NAMED
-from clew.workbench.session.manifests import exported
+from clew.database.erasure import NO_VOLUME
+from clew.workbench.session.manifests import export_manifest
 from clew.workbench.volume.operators import Volumes
 from clew.workbench.volume.volume import Volume
 from tests.erasure.lives import WORDS
@@ -62,8 +62,8 @@ async def live(db: clew.Database, root: Path, who: str) -> None:
     await thread.fork(f"{who}-2")
     await asyncio.to_thread(write_files, Volume(root, db.tenant, who), word)
     for id, workspace, user in ((f"{who}-1", "a", who), (f"{who}-2", "b", who), (f"{who}-1", "a", None)):
-        place = Place(workspace=workspace, user=user, session=id)
-        save(Volume(root, db.tenant, user), place, await exported(db, id))
+        place = ManifestAddress(workspace=workspace, user=user, session=id)
+        save(Volume(root, db.tenant, user), place, await export_manifest(db, id))
     await asyncio.to_thread(leave_behind, root / file_name(db.tenant), who, word)
 
 
@@ -167,7 +167,7 @@ async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
     before = traces(root, "alice")
     change, holds = kept.store.change, iter(["case 12"])
 
-    async def holding(scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def holding(scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         plan = await change(scope, planning)
         if await kept.retention.receipts() and (reason := next(holds, None)):
             await kept.retention.hold(owner="alice", reason=reason)
@@ -203,7 +203,7 @@ async def test_without_a_volume_the_receipt_says_that_none_was_looked_at() -> No
         await db.create("one", owner="alice")
         receipt = await db.erase(owner="alice")
 
-    assert NOT_NAMED in receipt.beyond
+    assert NO_VOLUME in receipt.beyond
 
 
 async def test_a_person_who_has_nothing_on_the_volume_is_erased_all_the_same(root: Path) -> None:
@@ -280,7 +280,7 @@ async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: clew.Data
 @pytest.mark.promise("B-07")
 async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: clew.Database, root: Path) -> None:
     now = (await kept.thread("alice-1").head()).updated + 10 * 24 * 60 * 60 * 1000
-    await kept.retention.apply([Rule(name="once", days=5)], now=now)
+    await kept.retention.apply([RetentionRule(name="once", days=5)], now=now)
 
     assert [path for path in traces(root, "alice") if "react-session" in path] == []
 
@@ -342,10 +342,12 @@ class Dying(Volumes):
         self._call = call
         self._after = after
 
-    async def put_aside(self, tenant: str, sought: Sought, receipt: str, number: int) -> dict[str, int]:
+    async def put_aside(
+        self, tenant: str, selection: FileSelection, receipt: str, number: int
+    ) -> dict[str, int]:
         """As it is, or not at all."""
         self._die("put_aside", after=False)
-        counts = await super().put_aside(tenant, sought, receipt, number)
+        counts = await super().put_aside(tenant, selection, receipt, number)
         self._die("put_aside", after=True)
         return counts
 
@@ -464,7 +466,7 @@ async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
 
 async def test_what_is_sought_of_an_owner_names_their_threads(kept: clew.Database) -> None:
     subject = subject_of("alice", None, with_crisis_log=False)
-    asking = read_sought(subject, ["alice-1"])
+    asking = read_file_selection(subject, ["alice-1"])
     found = await kept.store.read(Scope(tenant=kept.tenant), asking)
 
-    assert found == Sought(owner="alice", threads=("alice-1",))
+    assert found == FileSelection(owner="alice", threads=("alice-1",))

@@ -17,7 +17,7 @@ import pytest
 import clew
 from clew.core.errors import ClewError
 from clew.core.log.commit import Plan
-from clew.core.log.rows import Asking
+from clew.core.log.rows import StoreRead
 from clew.stores.sqlite import connection
 from tests.crash.apart import Apart, apart, pipe
 from tests.support.shared_postgres import PostgresDatabase
@@ -95,7 +95,7 @@ async def _die_while_writing(path: str, line: Connection) -> None:
     await db.store.change(clew.Scope(), lambda _: _die())
 
 
-def _die() -> Asking[Plan]:
+def _die() -> StoreRead[Plan]:
     """A plan that is never made."""
     os.kill(os.getpid(), signal.SIGKILL)
     yield from ()

@@ -16,7 +16,7 @@ import clew
 from clew.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
 from clew.core.values import AppendTo, Changeset, Put, Record, RecordQuery
 from clew.stores.postgres import pool as pools
-from clew.stores.postgres.pool import Pool, parse
+from clew.stores.postgres.pool import Pool, parse_url
 from clew.stores.postgres.store import PostgresStore
 from tests.support.postgres import PostgresServer
 from tests.support.shared_postgres import PostgresDatabase
@@ -44,7 +44,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of connections to a server that is not there, which tries a hundred times as fast."""
     monkeypatch.setattr(pools, "AGAIN_SECONDS", 0.03)
     monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.01)
-    return Pool(parse("postgresql://nobody@127.0.0.1:1/nothing"))
+    return Pool(parse_url("postgresql://nobody@127.0.0.1:1/nothing"))
 
 
 def ask(database: PostgresDatabase, query: str) -> list[Any]:
@@ -230,8 +230,8 @@ class TestCancellation:
         assert stats["requests_waiting"] == 0
         assert [verdict.problems for verdict in verdicts] == [()] * 6
         assert [verdict.version for verdict in verdicts] == [one.version for one in done]
-        assert store._turns._queues == {}
-        assert store._flights._flying == 0
+        assert store._locks._queues == {}
+        assert store._batches._running_count == 0
 
 
 def _anything(
@@ -265,14 +265,14 @@ class TestOneThread:
         db = clew.Database(store)
         thread = await db.create("thread")
         plans = 0
-        plan = store._plan
+        plan = store._make_plan
 
         async def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal plans
             plans += 1
             return await plan(*args, **kwargs)
 
-        store._plan = counted  # type: ignore[method-assign]  # counted on its way
+        store._make_plan = counted  # type: ignore[method-assign]  # counted on its way
         done = await asyncio.gather(*(thread.append(items=[clew.user(n)]) for n in range(60)))
 
         assert sorted(one.version for one in done) == list(range(1, 61))

@@ -46,7 +46,7 @@ async def use(db: clew.Database) -> None:
     await thread.append(items=[clew.user("Hi", id="an id")], patches=[clew.increment(["n"])], key=None)
     await thread.head()
     await thread.items(last=5)
-    await thread.named(["an id"])
+    await thread.items_by_id(["an id"])
     await db.threads(limit=3)
     await db.commit(
         [Put(record=Record(kind="k", id="mine", body={})), Put(record=Record(kind="k", id="2", body={}))]

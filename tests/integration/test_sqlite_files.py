@@ -35,7 +35,7 @@ from clew.core.errors import (
 )
 from clew.stores.sqlite import connection as opening
 from clew.stores.sqlite.store import SqliteStore
-from clew.testing.disk import FOREVER, Fault, FaultyDisk
+from clew.testing.disk import NO_END, Fault, FaultyDisk
 from tests.crash.apart import Apart, apart, pipe
 
 ITEMS = 5
@@ -372,7 +372,7 @@ class TestFullDisk:
         await store.start()
         thread = await clew.Database(store).create("thread-0")
         await thread.append(items=[clew.user("before")])
-        disk.arm(Fault("enospc", at=disk.points + 1, until=FOREVER))
+        disk.arm(Fault("enospc", at=disk.points + 1, until=NO_END))
         errors = await asyncio.gather(
             *(thread.append(items=[clew.user(f"meanwhile {n}")]) for n in range(4)), return_exceptions=True
         )
@@ -391,7 +391,7 @@ class TestFullDisk:
 
     async def test_a_disk_too_full_to_begin_is_said_to_be_so(self, tmp_path: Path) -> None:
         disk = FaultyDisk("full-from-the-start")
-        disk.arm(Fault("enospc", at=1, until=FOREVER))
+        disk.arm(Fault("enospc", at=1, until=NO_END))
         with pytest.raises(StorageFull):
             await SqliteStore(str(tmp_path / "agent.db"), vfs=disk.name).start()
         disk.arm()

@@ -197,7 +197,7 @@ class TestLostFile:
         monkeypatch.setattr(open_file, "LOOK_SECONDS", 0)
         db = await open_with_thread(path)
         await db.thread("thread").items()
-        changed = asyncio.ensure_future(db.store.changed(clew.Scope(), "thread", 3, 60))
+        changed = asyncio.ensure_future(db.store.wait_for_change(clew.Scope(), "thread", 3, 60))
         for _ in range(5):  # it looks whether the thread has changed already, and waits then
             await asyncio.sleep(0)
         path.rename(f"{path}.moved")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.log.rows import Ask, Asking, AskThread, AskThreads, ask
+from clew.core.log.rows import Ask, AskThread, AskThreads, StoreRead, ask
 from clew.core.values import Scope
 from clew.stores.sqlite import readers
 from clew.stores.sqlite.store import SqliteStore
@@ -25,21 +25,21 @@ LOOP, THREAD = "MainThread", "clew-reader"
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moments so long that a busy machine does not end them."""
-    monkeypatch.setattr(readers, "MOMENT", 0.2)
-    monkeypatch.setattr(readers, "LONG", 0.3)
+    monkeypatch.setattr(readers, "LOOP_SECONDS", 0.2)
+    monkeypatch.setattr(readers, "SLOW_SECONDS", 0.3)
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     """A store with one thread, whose last reader has its connection open."""
     opened = await SqliteStore.open(str(tmp_path / "agent.db"))
-    async with clew.Database(opened, owned=True) as db:
+    async with clew.Database(opened, owns_store=True) as db:
         await db.create("trip")
         await opened.read(SCOPE, ask(MANY))
         yield opened
 
 
-def goes(*questions: Ask[Any], seconds: float = 0.0) -> Asking[list[str]]:
+def goes(*questions: Ask[Any], seconds: float = 0.0) -> StoreRead[list[str]]:
     """Where each answer was given, of a reading that is busy for a while after each."""
     where = []
     for question in questions:
@@ -49,7 +49,7 @@ def goes(*questions: Ask[Any], seconds: float = 0.0) -> Asking[list[str]]:
     return where
 
 
-def version() -> Asking[int]:
+def version() -> StoreRead[int]:
     row = yield from ask(QUICK)
     assert row is not None
     return row.version
@@ -68,7 +68,7 @@ async def test_a_search_through_many_rows_is_left_to_a_thread(store: SqliteStore
 
 
 async def test_a_reading_whose_moment_is_over_goes_on_in_a_thread(store: SqliteStore) -> None:
-    where = await store.read(SCOPE, goes(QUICK, QUICK, QUICK, seconds=1.2 * readers.MOMENT))
+    where = await store.read(SCOPE, goes(QUICK, QUICK, QUICK, seconds=1.2 * readers.LOOP_SECONDS))
 
     assert where == [LOOP, THREAD, THREAD]
 
@@ -76,8 +76,8 @@ async def test_a_reading_whose_moment_is_over_goes_on_in_a_thread(store: SqliteS
 async def test_after_a_long_one_readings_are_left_to_threads_for_a_while(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "WARY", 0.2)
-    await store.read(SCOPE, goes(QUICK, seconds=1.2 * readers.LONG))
+    monkeypatch.setattr(readers, "AVOID_LOOP_SECONDS", 0.2)
+    await store.read(SCOPE, goes(QUICK, seconds=1.2 * readers.SLOW_SECONDS))
     wary = await store.read(SCOPE, goes(QUICK))
     await asyncio.sleep(0.3)
     calm = await store.read(SCOPE, goes(QUICK))
@@ -86,10 +86,10 @@ async def test_after_a_long_one_readings_are_left_to_threads_for_a_while(
 
 
 async def test_a_reading_that_moves_to_a_thread_still_sees_one_moment(store: SqliteStore) -> None:
-    def twice() -> Asking[tuple[int, int]]:
+    def twice() -> StoreRead[tuple[int, int]]:
         before = yield from version()
         beside(store.path)
-        time.sleep(1.2 * readers.MOMENT)
+        time.sleep(1.2 * readers.LOOP_SECONDS)
         yield from ask(MANY)
         return before, (yield from version())
 
@@ -123,7 +123,7 @@ async def test_a_loop_that_only_reads_lets_others_run(store: SqliteStore) -> Non
 
 
 async def test_an_error_on_the_loop_ends_the_transaction(store: SqliteStore) -> None:
-    def fails() -> Asking[None]:
+    def fails() -> StoreRead[None]:
         yield from ask(QUICK)
         raise LookupError("nobody")
 

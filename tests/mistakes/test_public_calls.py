@@ -19,7 +19,7 @@ import clew.client
 import clew.runtime
 import clew.runtime.memory
 import clew.sync
-from clew.client.call import Method
+from clew.client.call import CallMethod
 from clew.client.operator import OperatorMethods
 from clew.client.workbench import WorkbenchMethods
 from clew.core.errors import InvalidInput
@@ -27,25 +27,25 @@ from clew.database.jobs import Jobs
 from clew.database.log import Log
 from clew.database.records import Records
 from clew.database.retention import Retention
-from clew.runtime.crises import crises, extend, purge
+from clew.runtime.crises import crises, extend_retention, purge_expired
 from clew.runtime.model.provider import ProviderModel
 from clew.runtime.search import search_everything
-from clew.runtime.tools.effects import effects
-from clew.workbench.agent.agent import Agent
+from clew.runtime.tools.effects import external_effects
+from clew.workbench.agent.agent import WorkbenchAgent
 from clew.workbench.agent.questions import Questions
 from clew.workbench.artifacts import Artifacts, artifact_tools
 from clew.workbench.core_memory import CoreMemory, core_memory_tools
 from clew.workbench.documents.documents import Documents
 from clew.workbench.documents.tools import document_tools
 from clew.workbench.experiments.datasets import every_example, make_dataset
-from clew.workbench.experiments.experiments import compare
+from clew.workbench.experiments.experiments import compare_experiments
 from clew.workbench.experiments.runner import run_experiment
-from clew.workbench.experiments.subjects import asked
+from clew.workbench.experiments.subjects import agent_subject
 from clew.workbench.interpreter.daytona import RemoteInterpreters
 from clew.workbench.interpreter.local import LocalInterpreters
-from clew.workbench.session.attachment import snapshots
-from clew.workbench.session.checkpoints import Checkpoints
-from clew.workbench.session.manifests import exported, imported
+from clew.workbench.session.attachment import read_snapshots
+from clew.workbench.session.checkpoints import ManifestCheckpoints
+from clew.workbench.session.manifests import export_manifest, import_manifest
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.operators import Volumes
 from clew.workbench.volume.volume import Volume
@@ -62,18 +62,35 @@ MODULES = [
 ]
 OTHERS: list[Any] = [
     *(Records, Jobs, Retention, Log, ProviderModel),
-    *(OperatorMethods, WorkbenchMethods, search_everything, effects, crises, extend, purge),
     *(
-        Agent,
+        OperatorMethods,
+        WorkbenchMethods,
+        search_everything,
+        external_effects,
+        crises,
+        extend_retention,
+        purge_expired,
+    ),
+    *(
+        WorkbenchAgent,
         Artifacts,
         artifact_tools,
-        Checkpoints,
+        ManifestCheckpoints,
         CoreMemory,
         core_memory_tools,
         document_tools,
         Documents,
     ),
-    *(every_example, make_dataset, compare, run_experiment, asked, snapshots, exported, imported),
+    *(
+        every_example,
+        make_dataset,
+        compare_experiments,
+        run_experiment,
+        agent_subject,
+        read_snapshots,
+        export_manifest,
+        import_manifest,
+    ),
     *(LocalInterpreters, RemoteInterpreters, Questions, Workbench, Volume, Volumes),
 ]
 MADE_BY_US = {"Context", "Log", "ToolContext"}
@@ -137,7 +154,7 @@ def methods_of(base: type, kind: type) -> Iterator[PublicCall]:
     """The public methods that a class has from one of its bases."""
     self: object = object.__new__(kind)  # nothing of a method runs before its arguments are checked
     for name, member in vars(base).items():
-        if isinstance(member, Method):
+        if isinstance(member, CallMethod):
             yield PublicCall(f"{kind.__name__}.{name}", member._call)
         elif isinstance(member, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
             yield PublicCall(f"{kind.__name__}.{name}", member, (self,))
@@ -169,7 +186,7 @@ UNCHECKED: dict[str, list[str]] = {
 """What takes any JSON value, checked by its path where it is stored; what a framework calls its own way."""
 
 
-def blocking_calls(db: clew.sync.Opened) -> dict[str, PublicCall]:
+def blocking_calls(db: clew.sync.OwnedDatabase) -> dict[str, PublicCall]:
     """The calls of the blocking façade, on things that are open."""
     thread = db.create("t")
     things: list[Any] = [db, thread, thread.log(), db.records, db.jobs, db.retention]

@@ -10,7 +10,7 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, InvalidId, SchemaInvalid, ThreadExists, ThreadNotFound
 from clew.database.database import Database
-from clew.runtime import Compaction, Patience, guardrail, respond
+from clew.runtime import Compaction, RetryPolicy, guardrail, respond
 from clew.runtime.model.provider import ProviderModel
 from clew.testing.scripted_model import ScriptedModel, calls
 
@@ -242,8 +242,8 @@ async def test_a_rewind_takes_a_number_for_the_version_it_expects(db: Database) 
 @pytest.mark.promise("B-20")
 def test_values_that_a_runtime_is_given_are_checked_when_they_are_made() -> None:
     wrong: list[Callable[[Any], object]] = [
-        lambda value: Patience(call=value),
-        lambda value: Patience(attempts=value),
+        lambda value: RetryPolicy(call_seconds=value),
+        lambda value: RetryPolicy(attempts=value),
         lambda value: Compaction(keep=value),
         lambda value: clew.Limits(body=value),
         lambda value: clew.Scope(tenant=value),

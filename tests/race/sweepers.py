@@ -20,17 +20,17 @@ from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Part, Request, Usage
+from clew.runtime.model.protocol import ModelRequest, ReplyPart, Usage
 from clew.runtime.records.episodes import (
-    ACTIVE_ROW,
+    ACTIVE_EPISODE,
     ENDING,
-    ROW,
+    EPISODE,
     Episode,
+    EpisodeResult,
     Finalize,
-    Left,
     active_episode,
-    saved,
-    touched,
+    episode_for_turn,
+    episode_write,
 )
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
@@ -66,9 +66,9 @@ async def begin(url: str, count: int, user: str | None = None) -> list[str]:
             writes: list[Write] = []
             for thread in threads[start : start + AT_A_TIME]:
                 change = clew.Changeset(items=(clew.user(f"Hello from {thread}"),))
-                begun = touched(None, thread, user, now, 0)
+                begun = episode_for_turn(None, thread, user, now, 0)
                 expect = clew.Absent(owner=user)
-                writes += [AppendTo(thread=thread, change=change, expect=expect), saved(begun, user)]
+                writes += [AppendTo(thread=thread, change=change, expect=expect), episode_write(begun, user)]
             await db.commit(writes)
     return threads
 
@@ -97,13 +97,13 @@ class _Summarizer:
     def __init__(self, notes: Path) -> None:
         self._notes = notes
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         with self._notes.open("a", encoding="utf-8") as file:
             file.write(f"{kind.__name__}: {request.messages[0].text}\n")
         await asyncio.sleep(0.02)
         return msgspec.convert({"summary": "talked"}, kind), Usage(calls=1)
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         raise AssertionError("It is asked for typed answers alone.")
 
 
@@ -125,8 +125,8 @@ async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
 
 async def left_to_do(db: Database) -> bool:
     """Whether an episode has expired and is not ended, or its end is not finished."""
-    expired = RecordQuery(kind=ACTIVE_ROW, until=later() - IDLE_MS, limit=1)
-    ending = RecordQuery(kind=ROW, tags=(ENDING,), limit=1)
+    expired = RecordQuery(kind=ACTIVE_EPISODE, until=later() - IDLE_MS, limit=1)
+    ending = RecordQuery(kind=EPISODE, tags=(ENDING,), limit=1)
     return bool(await db.records.find(expired) or await db.records.find(ending))
 
 
@@ -139,7 +139,7 @@ class _Finalize:
         self._notes = notes
         self._fate = fate
 
-    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         await asyncio.sleep(0.005)
         if self._fate.fails_one_in and self._chance.randrange(self._fate.fails_one_in) == 0:
             raise RuntimeError("the model is down")
@@ -151,7 +151,7 @@ class _Finalize:
         arc = Item(body={"arc": [message.text for message in transcript]}, log=ARCS)
         change = clew.Changeset(items=(arc,))
         once = Put(record=Record(kind="finished", id=of.id, body=None), expect=0)
-        return Left(
+        return EpisodeResult(
             episode=msgspec.structs.replace(of, arc={"said": len(transcript)}),
             writes=[AppendTo(thread=of.thread, change=change), once],
         )
@@ -209,7 +209,7 @@ async def _stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
 
 
 async def _found(db: Database, thread: str) -> Found:
-    rows = await db.records.find(RecordQuery(kind=ROW, tags=(f"thread:{thread}",)))
+    rows = await db.records.find(RecordQuery(kind=EPISODE, tags=(f"thread:{thread}",)))
     arcs = await db.thread(thread).items(log=ARCS)
     active = await active_episode(db, thread)
     return Found(

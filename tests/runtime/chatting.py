@@ -13,15 +13,15 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import ModelFailed
 from clew.runtime.model import call
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Reply, Request
+from clew.runtime.model.protocol import ModelRequest, Reply
 from clew.runtime.model.provider import ProviderModel
 from tests.support.openai_server import ChatServer, Line, chat_server
 
 SECRET = "sk-very-secret-0123456789"
-QUICK = Patience(pause=0.001, longest_pause=0.002)
-HI = Request(messages=[Message(role="user", content="Hi")])
+QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
+HI = ModelRequest(messages=[Message(role="user", content="Hi")])
 
 
 def chat(url: str, name: str = "gpt-5") -> Provided[Any]:
@@ -35,8 +35,8 @@ async def asked(*script: Line | str, **options: Any) -> AsyncIterator[tuple[Prov
         yield model, server
 
 
-async def reply_to(model: ProviderModel, request: Request = HI) -> Reply:
-    return await call.ask(model, request, Patience(attempts=1))
+async def reply_to(model: ProviderModel, request: ModelRequest = HI) -> Reply:
+    return await call.ask(model, request, RetryPolicy(attempts=1))
 
 
 async def failure(*script: Line | str) -> ModelFailed:

@@ -7,7 +7,7 @@ import sys
 
 import clew
 from clew.core.errors import ClewError
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 
@@ -27,7 +27,7 @@ async def main(url: str, lease: float) -> None:
     async def answer(state: clew.State, ctx: clew.Context) -> clew.Delta:
         say("asking")
         await reader.readline()
-        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
         return {"history": [clew.Message(role="assistant", content="From the child.")]}
 
     answer.__name__ = "respond"  # the process that takes over has the stage that a runtime has by itself

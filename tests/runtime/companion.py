@@ -10,13 +10,13 @@ import clew
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.pipeline import context_of, run_stages
-from clew.runtime.execution.start import Asked, Started, start
+from clew.runtime.execution.start import StartedTurn, TurnRequest, start_turn
 from clew.runtime.model.protocol import Model
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
 from clew.runtime.state.declaration import schema_of
-from clew.runtime.state.inputs import checked_inputs, user_item
-from clew.runtime.state.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
+from clew.runtime.state.inputs import user_items, validate_inputs
+from clew.runtime.state.schema import State, input, loaded, per_call, per_run, per_turn, persistent, whole_of
 from clew.runtime.turn.turn import Turn
 from clew.testing.clock import Clock
 
@@ -39,15 +39,15 @@ class Profile(State):
 class Companion(State):
     message: Annotated[str, input]
     channel: Annotated[str, input] = "test"
-    history: Annotated[clew.Log[clew.Message], clew.append]
-    transcript: Annotated[clew.Log[clew.Message], whole_of("history")]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    transcript: Annotated[clew.StateLog[clew.Message], whole_of("history")]
     session_progress: Annotated[Progress, clew.merge]
     session_memory: Annotated[dict[str, Any], clew.merge]
     memory_control: Annotated[MemoryControl, clew.merge]
     procedural_profile: Annotated[Profile, clew.merge, loaded]
     working_memory: Annotated[list[str], loaded]
     diagnostics: Annotated[dict[str, Any], clew.merge]
-    approach: Annotated[str, kept] = "none"
+    approach: Annotated[str, persistent] = "none"
     tries: Annotated[int, per_run, clew.increment] = 0
     notes: Annotated[dict[str, str], per_call, clew.merge]
     crisis: int = 0
@@ -126,14 +126,14 @@ async def crashed_turn(
     stages: Sequence[Stage],
     model: Model | None = None,
     clock: Clock | None = None,
-) -> Started:
+) -> StartedTurn:
     """A turn whose stages end with ``crash``: nothing is committed after it, as if the process had died."""
     settings = settings_of(db, stages, model, clock or Clock())
-    inputs = checked_inputs(settings.schema, given)
-    asked = Asked(thread="a", inputs=inputs, items=tuple(user_item(settings.schema, inputs)))
-    started = await start(db, asked, settings)
-    assert isinstance(started, Started)
-    turn = Turn(started.draft, started.journal, settings.patience, _nobody)
+    inputs = validate_inputs(settings.schema, given)
+    asked = TurnRequest(thread="a", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
+    started = await start_turn(db, asked, settings)
+    assert isinstance(started, StartedTurn)
+    turn = Turn(started.draft, started.journal, settings.retry_policy, _nobody)
     try:
         await run_stages(settings.stages, context_of(turn, settings))
     except Crash:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from clew.database.database import Database
-from clew.runtime.sessions.finish import Ends
+from clew.runtime.sessions.finish import EpisodeFinisher
 from clew.runtime.settings import Settings
 
 
 async def work(db: Database, settings: Settings) -> int:
     """Do the jobs of ended episodes that are due; how many were finished."""
-    ends = Ends(db, settings)
+    ends = EpisodeFinisher(db, settings)
     try:
-        ends.begin()
-        await ends.idle()
+        ends.start_worker()
+        await ends.wait_until_idle()
     finally:
         await ends.close()
-    return ends.finished
+    return ends.finished_count

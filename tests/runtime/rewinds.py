@@ -16,7 +16,7 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, Tool, tool
 from clew.runtime.turn.draft import Delta
@@ -40,8 +40,8 @@ async def look(amount: int) -> str:
 
 class Diary(State):
     message: Annotated[str, input]
-    history: Annotated[Log[Message], append]
-    moods: Annotated[Log[str], append]
+    history: Annotated[StateLog[Message], append]
+    moods: Annotated[StateLog[str], append]
     progress: Annotated[dict[str, int], merge]
     reply: str = ""
 

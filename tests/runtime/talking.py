@@ -11,14 +11,14 @@ import msgspec
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.ports import Store
 from clew.core.values import Record, RecordQuery, Scope
 from clew.database.database import Database
 from clew.runtime.crises import CRISIS, Crisis, crisis_of
 from clew.runtime.execution.safe_reply import gate
-from clew.runtime.memory.learn.extraction import remember, said_by_user
+from clew.runtime.memory.learn.extraction import remember, user_turns
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
@@ -32,7 +32,7 @@ WORDS = "Zanzibar lavender 7431"
 
 class Companion(State):
     message: Annotated[str, input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
     crisis: int = 0
     response_text: str = ""
     diagnostics: Annotated[dict[str, Any], clew.merge]
@@ -52,13 +52,13 @@ async def look_for_danger(state: Companion, ctx: clew.Context) -> clew.Delta:
     level = int(state.message[:1]) if state.message[:1].isdigit() else 0
     ctx.turn.record_crisis(level=level, confidence=0.75, path="digits", override="first_digit")
     if level > 1:
-        ctx.turn.safe_reply(SAFE)
+        ctx.turn.set_safe_reply(SAFE)
     return {"crisis": level}
 
 
 async def answer(state: Companion, ctx: clew.Context) -> clew.Delta:
     """Say the safe reply, or something kind."""
-    text = ctx.turn.safe or "I hear you."
+    text = ctx.turn.safe_reply_text or "I hear you."
     return {"response_text": text, "history": [clew.Message(role="assistant", content=text)]}
 
 
@@ -66,7 +66,7 @@ async def learn(state: Companion, ctx: clew.Context) -> None:
     """Remember at once what was stated plainly."""
     assert ctx.turn.db is not None
     memory = memory_of(ctx.turn.db, ctx.turn.thread, ctx.turn.user)
-    turns = said_by_user(await ctx.turn.db.thread(ctx.turn.thread).items(), ctx.turn.thread)
+    turns = user_turns(await ctx.turn.db.thread(ctx.turn.thread).items(), ctx.turn.thread)
     await remember(memory, turns, run=ctx.turn.id)
 
 
@@ -95,7 +95,7 @@ class Moody(FailingStore):
         self.is_down = False
         self.changes_left: int | None = None
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied, until its changes are used up."""
         if self.changes_left is not None:
             self.is_down = self.changes_left <= 0

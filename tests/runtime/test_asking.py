@@ -12,16 +12,16 @@ import pytest
 from clew.core.errors import ClewError, DeadlineExceeded, ModelFailed
 from clew.database.database import Database
 from clew.runtime.model import call
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.events import Event, TextDelta
 from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 
-QUICK = Patience(pause=0.001, longest_pause=0.002)
-HI = Request(messages=[Message(role="user", content="Hi")])
+QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
+HI = ModelRequest(messages=[Message(role="user", content="Hi")])
 NEVER = asyncio.Event
 
 
@@ -75,7 +75,7 @@ async def test_after_the_last_attempt_the_failure_is_raised() -> None:
 
 
 async def test_pauses_grow_up_to_the_longest(pauses: list[float]) -> None:
-    patience = Patience(attempts=6, pause=1.0, longest_pause=4.0)
+    patience = RetryPolicy(attempts=6, pause=1.0, longest_pause=4.0)
 
     with pytest.raises(ModelFailed):
         await call.ask(ScriptedModel(*[busy()] * 6), HI, patience)
@@ -86,9 +86,9 @@ async def test_pauses_grow_up_to_the_longest(pauses: list[float]) -> None:
 
 
 def test_a_pause_is_spread_by_chance() -> None:
-    patience = Patience(pause=1.0)
+    patience = RetryPolicy(pause=1.0)
 
-    assert [patience.before(2, chance) for chance in (0.0, 0.5, 1.0)] == [0.5, 0.75, 1.0]
+    assert [patience.pause_before(2, chance) for chance in (0.0, 0.5, 1.0)] == [0.5, 0.75, 1.0]
 
 
 async def test_a_provider_that_asks_for_a_pause_gets_it(pauses: list[float]) -> None:
@@ -110,7 +110,7 @@ async def test_a_call_that_takes_too_long_is_tried_again() -> None:
     model = ScriptedModel(NEVER(), "Hello.")
 
     reply = await call.ask(
-        model, HI, Patience(call=0.02, pause=0.001)
+        model, HI, RetryPolicy(call_seconds=0.02, pause=0.001)
     )  # the first attempt took the event from the script
 
     assert reply.text == "Hello."
@@ -120,7 +120,7 @@ async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
     model = ScriptedModel(NEVER(), NEVER())
 
     with pytest.raises(DeadlineExceeded) as caught:
-        await call.ask(model, HI, Patience(call=0.01, attempts=2, pause=0.001))
+        await call.ask(model, HI, RetryPolicy(call_seconds=0.01, attempts=2, pause=0.001))
 
     assert (caught.value.what, caught.value.seconds) == ("Model 'scripted'", 0.01)
 
@@ -128,14 +128,14 @@ async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
 async def test_a_deadline_around_the_call_is_left_to_whoever_set_it() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await call.ask(ScriptedModel(NEVER()), HI, Patience(call=60))
+            await call.ask(ScriptedModel(NEVER()), HI, RetryPolicy(call_seconds=60))
 
 
 async def test_a_stream_that_just_ends_is_tried_again() -> None:
     class Short(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncIterator[Part]:
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
             self.requests.append(request)
-            yield Text("Hel")
+            yield TextChunk("Hel")
             if len(self.requests) > 1:
                 yield Reply(text="Hello.")
 
@@ -158,7 +158,7 @@ async def test_a_stream_is_closed_when_its_reply_is_there() -> None:
     closed = asyncio.Event()
 
     class Held(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncIterator[Part]:
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
             try:
                 yield Reply(text="Hello.")
             finally:
@@ -173,7 +173,7 @@ async def test_what_unusable_answers_cost_is_told() -> None:
     lost: list[Usage] = []
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2})
 
-    await call.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, lost=lost.append)
+    await call.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, on_wasted_usage=lost.append)
 
     assert lost == [Usage(calls=1, input_tokens=5, output_tokens=2)]
 
@@ -192,7 +192,7 @@ async def test_a_model_is_told_what_was_wrong_with_its_answer() -> None:
         lambda request: {"name": "Ann"}, busy(), lambda request: 7, lambda request: {"name": "Ann", "age": 7}
     )
 
-    await call.fill(model, HI, Person, Patience(attempts=4, pause=0.001))
+    await call.fill(model, HI, Person, RetryPolicy(attempts=4, pause=0.001))
 
     assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
         [],
@@ -224,7 +224,7 @@ async def told_by(runtime: Runtime, thread: str) -> list[Event]:
 
 async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], ["Good ", "day."])
-    async with Runtime(db, model=model, patience=QUICK) as runtime:
+    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
         told = await told_by(runtime, "a")
 
     texts = [event for event in told if isinstance(event, TextDelta)]
@@ -237,7 +237,7 @@ async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Data
 
 async def test_only_the_whole_reply_is_kept(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], "Good day.")
-    async with Runtime(db, model=model, patience=QUICK) as runtime:
+    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
         await runtime.run_turn("a", "Hi")
 
     items = (await db.thread("a").items()).items
@@ -248,7 +248,7 @@ async def test_only_the_whole_reply_is_kept(db: Database) -> None:
 async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> None:
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2, "cost": 3})
     model = ScriptedModel(wrong, Reply(text="Hello.", usage=Usage(calls=1, input_tokens=5, cost=4)))
-    async with Runtime(db, model=model, patience=QUICK) as runtime:
+    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
     run = run_of(await db.records.get(KIND, done.run))
@@ -258,7 +258,7 @@ async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> 
 @pytest.mark.promise("T-17")
 async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
     wrong = ModelFailed(model="m", problem="nonsense", spent={"calls": 1, "output_tokens": 9})
-    async with Runtime(db, model=ScriptedModel(wrong), patience=QUICK) as runtime:
+    async with Runtime(db, model=ScriptedModel(wrong), retry_policy=QUICK) as runtime:
         with pytest.raises(ClewError):
             await runtime.run_turn("a", "Hi")
 
@@ -268,8 +268,8 @@ async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
 
 @pytest.mark.promise("R-24")
 async def test_after_a_missed_deadline_the_thread_takes_the_next_turn_at_once(db: Database) -> None:
-    patience = Patience(call=0.02, attempts=1)
-    async with Runtime(db, model=ScriptedModel(NEVER(), "Hello."), patience=patience) as runtime:
+    patience = RetryPolicy(call_seconds=0.02, attempts=1)
+    async with Runtime(db, model=ScriptedModel(NEVER(), "Hello."), retry_policy=patience) as runtime:
         with pytest.raises(DeadlineExceeded):
             await runtime.run_turn("a", "Hi")
         done = await runtime.run_turn("a", "Still there?", busy="refuse")

@@ -9,21 +9,21 @@ import pytest
 
 import clew
 from clew.core.errors import RevisionConflict, TurnBusy
-from clew.core.values import Drop, Record, Result, Write
+from clew.core.values import Drop, Record, Write, WriteResult
 from clew.database.database import Database
 from clew.database.records import Records
 from clew.runtime.attempts import ATTEMPTS
-from clew.runtime.crises import CRISIS, Crisis, extend, row_of
+from clew.runtime.crises import CRISIS, Crisis, crisis_record, extend_retention
 from clew.runtime.execution import queue
-from clew.runtime.execution.resume import resume
-from clew.runtime.execution.start import Asked
+from clew.runtime.execution.resume import resume_run
+from clew.runtime.execution.start import TurnRequest
 from clew.runtime.execution.turn_options import turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere
-from clew.runtime.model.call import Patience
-from clew.runtime.records.episodes import ACTIVE_ROW, request_end
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.records.episodes import ACTIVE_EPISODE, request_end
 from clew.runtime.records.runs import KIND, RUNNING
 from clew.runtime.runtime import Runtime
-from clew.runtime.sessions.voice import keep_alive
+from clew.runtime.sessions.voice import keep_call_alive
 from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
@@ -33,10 +33,10 @@ LONG = 1 << 60
 class Contested(Database):
     """A database in which somebody else is always quicker with the records of one kind."""
 
-    kind = ACTIVE_ROW
+    kind = ACTIVE_EPISODE
     commits = 0
 
-    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+    async def commit(self, writes: Sequence[Write]) -> list[WriteResult]:
         """Refuse it."""
         self.commits += 1
         raise RevisionConflict(kind=self.kind, id="t", expected=1, actual=2)
@@ -72,11 +72,11 @@ async def end(db: Database) -> object:
 
 
 async def live(db: Database) -> object:
-    return await keep_alive(db, "t", now=1, seconds=1)
+    return await keep_call_alive(db, "t", now=1, seconds=1)
 
 
 async def take_up(db: Database) -> object:
-    return await resume(db, "t", {}, runtime_of(db)._settings)
+    return await resume_run(db, "t", {}, runtime_of(db)._settings)
 
 
 async def cancel(db: Database) -> object:
@@ -103,11 +103,11 @@ async def test_what_never_fits_is_given_up(db: Database, loop: Loop) -> None:
 async def test_a_crisis_row_that_others_always_change_is_given_up(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await db.records.put(row_of(Crisis(id="c", thread="t", run="r", time=1, keep_until=2, level=1)))
+    await db.records.put(crisis_record(Crisis(id="c", thread="t", run="r", time=1, keep_until=2, level=1)))
     monkeypatch.setattr(Database, "records", property(lambda own: ContestedRecords(own.store, own._scope)))
 
     with pytest.raises(RevisionConflict) as caught:
-        await extend(db, until=3, now=1, ids=["c"])
+        await extend_retention(db, until=3, now=1, ids=["c"])
     assert caught.value.kind == CRISIS
 
 
@@ -117,7 +117,7 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
     body = {**record.body, "status": RUNNING, "until": LONG}
     await db.records.put(Record(kind=KIND, id=run, body=body))
     await db.thread("t").append(patches=[clew.merge(["$run"], {"status": RUNNING})])
-    runtime = runtime_of(db, patience=Patience(turn=0.01))
+    runtime = runtime_of(db, patience=RetryPolicy(turn_seconds=0.01))
 
     with pytest.raises(TurnBusy) as caught:
         await runtime.run_turn("t", "Again")
@@ -126,10 +126,10 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
 
 async def test_a_repeated_request_waits_for_its_queued_turn_only_so_long(db: Database) -> None:
     asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queue.enqueue(db, "q", asked, 1)
+    await queue.enqueue_turn(db, "q", asked, 1)
 
     with pytest.raises(TurnBusy):
-        await queue.left(db, "t", "q", seconds=0)
+        await queue.wait_until_dequeued(db, "t", "q", seconds=0)
 
 
 CONFLICT = RevisionConflict(kind=KIND, id="r", expected=1, actual=2)
@@ -137,15 +137,15 @@ CONFLICT = RevisionConflict(kind=KIND, id="r", expected=1, actual=2)
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CONFLICT], ids=["a bug", "a conflict"])
 async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error: Exception) -> None:
-    tries: list[Asked] = []
+    tries: list[TurnRequest] = []
 
-    async def begin(asked: Asked, leave: Drop) -> None:
+    async def begin(asked: TurnRequest, leave: Drop) -> None:
         tries.append(asked)
         raise error
 
     asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queue.enqueue(db, "q", asked, 1)
-    await queue.drained(db, "t", begin)
+    await queue.enqueue_turn(db, "q", asked, 1)
+    await queue.run_queued_turns(db, "t", begin)
 
     assert len(tries) == 1
-    assert await queue.holds(db, "q")
+    assert await queue.is_queued(db, "q")

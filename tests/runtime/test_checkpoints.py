@@ -11,7 +11,7 @@ from clew.core.errors import ModelFailed, StoreUnavailable
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.runtime.records.episodes import active_episode
-from clew.runtime.records.events import Event, Failed, RunFinished
+from clew.runtime.records.events import ErrorEvent, Event, RunFinished
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, tool
@@ -182,7 +182,7 @@ async def test_a_failed_checkpoint_ends_the_run_with_an_error_and_keeps_the_delt
 
     changes = await checkpoints(db)
     assert isinstance(told[-1], RunFinished)
-    assert any(isinstance(event, Failed) and event.code == "store_unavailable" for event in told)
+    assert any(isinstance(event, ErrorEvent) and event.code == "store_unavailable" for event in told)
     assert (changes[-1].reason, (changes[-1].run_meta or {})["termination"]) == (FINISHED, "error")
     assert [len(changes), len(changes[-1].items) > 0] == [number, True]
 
@@ -196,7 +196,7 @@ async def test_a_failed_last_checkpoint_is_told_as_an_error_and_never_as_an_end(
             await heard(runtime.stream_turn("a", "Hi"), told)
 
     assert await reasons(db) == [USER, ASSISTANT, USER]
-    assert isinstance(told[-1], Failed)
+    assert isinstance(told[-1], ErrorEvent)
     assert not any(isinstance(event, RunFinished) for event in told)
 
 
@@ -214,7 +214,7 @@ async def test_an_end_that_fails_with_the_last_answer_is_told_as_an_error_and_ne
             await heard(runtime.stream_turn("a", "Hi"), told)
 
     assert await reasons(db) == [USER]
-    assert isinstance(told[-1], Failed)
+    assert isinstance(told[-1], ErrorEvent)
     assert not any(isinstance(event, RunFinished) for event in told)
 
 

@@ -15,10 +15,10 @@ from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.values import Job
 from clew.database.database import Database
 from clew.runtime.execution import start as execution_start
-from clew.runtime.execution.start import is_over, start
+from clew.runtime.execution.start import is_orphaned, start_turn
 from clew.runtime.execution.turn_options import turn_request
 from clew.runtime.records import runs
-from clew.runtime.records.runs import Holder, Run
+from clew.runtime.records.runs import ProcessIdentity, Run
 from clew.runtime.runtime import Runtime
 from clew.server.identity import api_keys
 from clew.server.identity.directory import Directory
@@ -28,7 +28,7 @@ from tests.runtime.busy import replied
 from tests.support.shared_postgres import PostgresDatabase
 
 DAY_MS = 24 * 3_600_000
-ELSEWHERE = Holder(place="another machine", pid=1, started="1")
+ELSEWHERE = ProcessIdentity(place="another machine", pid=1, started="1")
 
 
 @contextmanager
@@ -68,7 +68,7 @@ async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=0.001)
-        await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
+        await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(shared_url, begin)
     async with clew.open(shared_url) as db:
@@ -87,7 +87,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=60)
-        await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
+        await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(url, begin)
     async with clew.open(url) as db:
@@ -101,7 +101,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
 def test_a_turn_of_this_machine_is_at_work_however_far_its_clock_was_set_back() -> None:
     run = Run(id="r", thread="a", started=0, until=DAY_MS, holder=runs.this_process())
 
-    assert [is_over(run, now) for now in (0, DAY_MS - 1, DAY_MS)] == [False, False, True]
+    assert [is_orphaned(run, now) for now in (0, DAY_MS - 1, DAY_MS)] == [False, False, True]
 
 
 @pytest.mark.promise("T-17")
@@ -109,7 +109,7 @@ def test_a_lease_of_another_machine_that_is_longer_than_any_is_not_believed() ->
     run = Run(id="r", thread="a", started=0, until=DAY_MS, holder=ELSEWHERE)
 
     nows = (0, DAY_MS - LONGEST_LEASE_MS - 1, DAY_MS - LONGEST_LEASE_MS, DAY_MS)
-    assert [is_over(run, now) for now in nows] == [True, True, False, True]
+    assert [is_orphaned(run, now) for now in nows] == [True, True, False, True]
 
 
 @pytest.mark.postgres

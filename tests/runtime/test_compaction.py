@@ -38,7 +38,7 @@ async def test_a_summary_takes_the_place_of_all_but_the_newest(db: Database) -> 
     done = await runtime.compact("a", keep=2, summarize=shortly)
 
     assert await contents(db) == ["4 messages", "question 2", "answer 2"]
-    assert (done.ended, done.kept, done.summary) == (4, 2, "4 messages")
+    assert (done.items_removed, done.items_left, done.summary) == (4, 2, "4 messages")
 
 
 @pytest.mark.promise("S-14")
@@ -128,7 +128,7 @@ async def test_a_call_is_never_parted_from_its_result(db: Database) -> None:
         await runtime.run_turn("a", "Look")
         done = await runtime.compact("a", keep=2, summarize=shortly)
 
-    assert (done.ended, done.kept) == (1, 3)
+    assert (done.items_removed, done.items_left) == (1, 3)
     assert await contents(db) == ["1 messages", "call", "result", "Seen."]
 
 

@@ -15,9 +15,9 @@ from clew.core.items import assistant, user
 from clew.core.values import Item, Window
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Reply, Request, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, Usage
 from clew.runtime.records.events import Event, MessageAdded, TextDelta
-from clew.runtime.respond.compaction import Compaction, Gauge, by_model, tokens_of
+from clew.runtime.respond.compaction import Compaction, TokenGauge, estimate_tokens, model_summarizer
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, tool
@@ -211,16 +211,18 @@ async def test_a_turn_that_dies_around_its_compaction_is_resumed_and_compacts_on
 
 
 def test_the_guess_grows_with_the_text_and_the_number_of_messages() -> None:
-    small = tokens_of([Message(role="user", content="a" * 400)])
+    small = estimate_tokens([Message(role="user", content="a" * 400)])
 
     assert 100 <= small <= 120
-    assert tokens_of([Message(role="user")] * 10) >= 40
+    assert estimate_tokens([Message(role="user")] * 10) >= 40
 
 
 def test_what_the_provider_counted_sets_the_guess_right() -> None:
-    gauge, messages = Gauge(), [Message(role="user", content="a" * 400)]
+    gauge, messages = TokenGauge(), [Message(role="user", content="a" * 400)]
     guessed = gauge.tokens(messages)
-    gauge.counted(Request(messages=messages), Reply(text="", usage=Usage(calls=1, input_tokens=guessed * 2)))
+    gauge.calibrate(
+        ModelRequest(messages=messages), Reply(text="", usage=Usage(calls=1, input_tokens=guessed * 2))
+    )
 
     assert gauge.tokens(messages) == pytest.approx(guessed * 2, abs=2)
 
@@ -228,11 +230,11 @@ def test_what_the_provider_counted_sets_the_guess_right() -> None:
 async def test_a_long_history_is_summarised_in_parts_each_with_the_summary_so_far() -> None:
     heard: list[str] = []
 
-    async def ask(request: Request) -> Reply:
+    async def ask(request: ModelRequest) -> Reply:
         heard.append(request.messages[0].text)
         return Reply(text=f"summary {len(heard)}")
 
-    summarize = by_model(ask, "Summarise.", chunk=20)
+    summarize = model_summarizer(ask, "Summarise.", chunk=20)
     text = await summarize([Message(role="user", content=f"{letter * 40}") for letter in "abc"])
 
     assert text == "summary 3"

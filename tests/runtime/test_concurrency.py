@@ -12,22 +12,22 @@ import clew
 from clew.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflict, TurnBusy
 from clew.core.values import RecordQuery
 from clew.database.database import Database
-from clew.runtime.execution.queue import enqueue
-from clew.runtime.execution.resume import Resumed, resume
-from clew.runtime.execution.start import Asked, key_id, start
+from clew.runtime.execution.queue import enqueue_turn
+from clew.runtime.execution.resume import ResumedTurn, resume_run
+from clew.runtime.execution.start import TurnRequest, run_id_for_key, start_turn
 from clew.runtime.execution.turn_options import turn_request
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.runs import KIND, Run, run_of
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.journal import ThreadJournal
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import ScriptedModel, calls
 
 
 class Counting(clew.State):
     message: Annotated[str, clew.input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
     scores: Annotated[dict[str, int], clew.merge]
     reply: str = ""
 
@@ -39,7 +39,7 @@ class Pause:
         self.reached = asyncio.Event()
         self.go = asyncio.Event()
 
-    def line(self, text: str) -> list[asyncio.Event | Callable[[Request], str]]:
+    def line(self, text: str) -> list[asyncio.Event | Callable[[ModelRequest], str]]:
         return [_Reaching(self.reached), self.go, lambda request: text]
 
 
@@ -120,7 +120,7 @@ async def test_queued_turns_run_in_the_order_they_came(db: Database) -> None:
 async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waiting_no_longer(
     db: Database,
 ) -> None:
-    def refused(request: Request) -> str:
+    def refused(request: ModelRequest) -> str:
         raise InvalidArgument(problem="the stage does not take it")
 
     pause = Pause()
@@ -145,10 +145,10 @@ async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waitin
 async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = Asked(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
+    asked = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
     async with Runtime(db, model=ScriptedModel("One."), schema_version=2, upgrades={1: dict}) as newer:
         await newer.run_turn("a", "1")
-    await enqueue(db, key_id("a", "second"), asked, now=1)
+    await enqueue_turn(db, run_id_for_key("a", "second"), asked, now=1)
     async with Runtime(db, model=ScriptedModel("Two.")) as older:
         async with asyncio.timeout(10):
             while not (caplog.records and older.is_idle):  # noqa: ASYNC110 - it is only to be seen there
@@ -161,13 +161,13 @@ async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
 @pytest.mark.promise("B-01")
 async def test_a_queued_turn_is_begun_by_another_runtime_if_its_own_is_gone(db: Database) -> None:
     await db.create("a")
-    asked = Asked(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
-    await enqueue(db, key_id("a", "second"), asked, now=1)
+    asked = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
+    await enqueue_turn(db, run_id_for_key("a", "second"), asked, now=1)
 
     async with Runtime(db, model=ScriptedModel("Two.")) as other:
         done = await other.run_turn("a", "2", key="second")
 
-    assert (done.run, done.text) == (key_id("a", "second"), "Two.")
+    assert (done.run, done.text) == (run_id_for_key("a", "second"), "Two.")
     assert not await db.records.find(RecordQuery(kind="queued turn"))
 
 
@@ -206,7 +206,7 @@ async def disturbed(db: Database, *ops: object, items: tuple[clew.Item, ...] = (
     model = ScriptedModel(*pause.line("Done."))
 
     async def count(state: Counting, ctx: clew.Context) -> clew.Delta:
-        reply = await ctx.turn.ask(ctx.llm_client, Request(messages=await state.history.tail(5)))
+        reply = await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=await state.history.tail(5)))
         return {
             "scores": {"mine": 1},
             "reply": reply.text,
@@ -232,10 +232,10 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
     one = Runtime(db, model=ScriptedModel(*pause.line("Once.")))
     other = Runtime(db, model=ScriptedModel())
     gone = Runtime(db, lease_seconds=0)
-    await start(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
-    first: list[asyncio.Task[Done]] = []
+    await start_turn(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
+    first: list[asyncio.Task[TurnResult]] = []
 
-    async def late(*given: Any, **named: Any) -> Resumed | Done:
+    async def late(*given: Any, **named: Any) -> ResumedTurn | TurnResult:
         """Be overtaken by the other after it was seen that nobody is at it."""
         if not first:
             first.append(asyncio.create_task(one.run_turn("a", "Hi", key="k")))
@@ -243,9 +243,9 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
             asyncio.get_running_loop().call_later(0 if finished else 0.05, pause.go.set)
             if finished:
                 await first[0]
-        return await resume(*given, **named)
+        return await resume_run(*given, **named)
 
-    monkeypatch.setattr("clew.runtime.execution.scheduler.resume", late)
+    monkeypatch.setattr("clew.runtime.execution.scheduler.resume_run", late)
     again = await other.run_turn("a", "Hi", key="k")
 
     assert again == await first[0]
@@ -319,14 +319,14 @@ async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database)
 
 @pytest.mark.promise("T-17")
 async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    pause, renewals, renew = Pause(), asyncio.Semaphore(0), ThreadJournal.renew
+    pause, renewals, renew = Pause(), asyncio.Semaphore(0), ThreadJournal.renew_lease
 
     async def watched(journal: ThreadJournal, until: int) -> Run:
         run = await renew(journal, until)
         renewals.release()
         return run
 
-    monkeypatch.setattr(ThreadJournal, "renew", watched)
+    monkeypatch.setattr(ThreadJournal, "renew_lease", watched)
     async with Runtime(db, model=ScriptedModel(*pause.line("One.")), lease_seconds=0.6) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
         for _ in range(4):  # more than one whole lease

@@ -18,14 +18,23 @@ from clew.core.errors import (
     RecordNotFound,
     StoreUnavailable,
 )
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.values import Record, Scope
 from clew.database.database import Database
-from clew.runtime.crises import CRISIS, DAY, Crisis, HeldCrises, crises, extend, purge, row_of
+from clew.runtime.crises import (
+    CRISIS,
+    DAY_MS,
+    Crisis,
+    PendingCrises,
+    crises,
+    crisis_record,
+    extend_retention,
+    purge_expired,
+)
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import TextDelta
 from clew.stores.memory import MemoryStore
@@ -71,7 +80,7 @@ async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -
             run=done.run,
             episode=episode.id,
             time=clock(),
-            keep_until=clock() + 90 * DAY,
+            keep_until=clock() + 90 * DAY_MS,
         )
     ]
     assert episode.crisis == level
@@ -143,7 +152,7 @@ async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -
     with pytest.raises(StoreUnavailable):
         await runtime.run_turn("a", "Hi")
 
-    assert (await logged(db), len(runtime._settings.held_crises)) == ([], 1)
+    assert (await logged(db), len(runtime._settings.pending_crises)) == ([], 1)
     assert (await db.thread("a").head()).version == 1
 
 
@@ -189,7 +198,7 @@ async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, ch
     store.changes_left = changes
     done = await runtime.run_turn("a", "3 help")
     store.changes_left, store.is_down = None, False
-    await runtime._sweeper.once()
+    await runtime._sweeper.sweep_and_wait()
 
     assert (done.text, done.output.response_text, done.output.crisis) == (SAFE, SAFE, 3)
     assert done.termination == ("error" if changes < 3 else "natural")
@@ -205,7 +214,7 @@ async def test_every_call_of_the_store_may_be_the_one_that_fails(db: Database) -
         failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
         runtime = talking(failing)
         said.append((await runtime.run_turn(f"t{number}", "3 help")).text)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
 
     assert counted.calls > 3
     assert said == [SAFE] * counted.calls
@@ -219,7 +228,7 @@ async def test_an_answer_that_was_lost_makes_no_second_row(db: Database) -> None
         store = FailingStore(db.store, fail_at=number, how="after", only="change")
         runtime = talking(Database(store).scope(tenant=db.tenant))
         done = await runtime.run_turn(f"t{number}", "3 help")
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
 
         assert done.text == SAFE
     assert sorted({row.thread for row in await logged(db)}) == ["t1", "t2", "t3"]
@@ -276,7 +285,7 @@ async def test_only_a_gate_runs_without_the_store(db: Database) -> None:
 async def test_a_gate_that_fails_hides_no_failure_of_the_store(db: Database) -> None:
     @gate
     async def broken(state: Companion, ctx: clew.Context) -> None:
-        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
     down, store = moody(db)
     runtime = talking(down, broken)
@@ -337,7 +346,7 @@ async def test_a_log_with_a_bug_withholds_no_safe_reply() -> None:
 
 async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -> None:
     async def word(state: Companion, ctx: clew.Context) -> clew.Delta:
-        reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        reply = await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
         return {"response_text": reply.text}
 
     async with talking(db, look_for_danger, word, model=ScriptedModel()) as runtime:
@@ -350,9 +359,9 @@ async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -
 
 
 async def test_a_row_that_was_written_after_all_is_not_held_any_longer(db: Database) -> None:
-    row = row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))
-    held = HeldCrises()
-    held.hold(db, [row])
+    row = crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))
+    held = PendingCrises()
+    held.add(db, [row])
     await db.records.put(row)
     await held.write()
 
@@ -371,9 +380,9 @@ async def test_what_is_held_is_written_at_the_close(db: Database) -> None:
 
 async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
     down, store = moody(db)
-    held = HeldCrises()
+    held = PendingCrises()
     store.is_down = True
-    held.hold(down, [row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held.add(down, [crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
     await held.write()
 
     assert len(held) == 1
@@ -382,9 +391,9 @@ async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
 async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None:
     down, store = moody(db)
     store.is_down = True
-    held = HeldCrises()
-    held.hold(down, [row_of(Crisis(id="c1", level=1, thread="a", run="r", time=1, keep_until=2))])
-    held.hold(db, [row_of(Crisis(id="c2", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held = PendingCrises()
+    held.add(down, [crisis_record(Crisis(id="c1", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held.add(db, [crisis_record(Crisis(id="c2", level=1, thread="a", run="r", time=1, keep_until=2))])
     await held.write()
 
     assert (len(held), [row.id for row in await logged(db)]) == (1, ["c2"])
@@ -393,8 +402,8 @@ async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None
 async def test_a_store_that_was_closed_is_not_waited_for() -> None:
     closed = await clew.open("memory://")
     await closed.close()
-    held = HeldCrises()
-    held.hold(closed, [row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held = PendingCrises()
+    held.add(closed, [crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
     await held.write()
 
     assert len(held) == 0
@@ -416,14 +425,14 @@ async def test_what_is_lost_at_the_close_is_said(db: Database, caplog: pytest.Lo
 async def written(db: Database, *keep_until: int, thread: str = "a") -> None:
     """Rows that are kept until some days after 1970."""
     for day in keep_until:
-        crisis = Crisis(id=f"c{day}", level=2, thread=thread, run="r", time=1, keep_until=day * DAY)
-        await db.records.put(row_of(crisis, "ada"))
+        crisis = Crisis(id=f"c{day}", level=2, thread=thread, run="r", time=1, keep_until=day * DAY_MS)
+        await db.records.put(crisis_record(crisis, "ada"))
 
 
 @pytest.mark.promise("R-22")
 async def test_rows_are_purged_when_their_date_has_come(db: Database) -> None:
     await written(db, 1, 2, 3)
-    purged = await purge(db, now=2 * DAY)
+    purged = await purge_expired(db, now=2 * DAY_MS)
 
     assert (purged, [row.id for row in await logged(db)]) == (2, ["c3"])
 
@@ -433,10 +442,10 @@ async def test_the_sweeper_purges(db: Database) -> None:
     clock = Clock()
     runtime = talking(db, clock=clock, crisis_days=1)
     await runtime.run_turn("a", "1 hm")
-    await runtime._sweeper.once()
+    await runtime._sweeper.sweep_and_wait()
     before = len(await logged(db))
-    clock.advance(DAY)
-    await runtime._sweeper.once()
+    clock.advance(DAY_MS)
+    await runtime._sweeper.sweep_and_wait()
 
     assert (before, await logged(db)) == (1, [])
 
@@ -444,11 +453,11 @@ async def test_the_sweeper_purges(db: Database) -> None:
 @pytest.mark.promise("R-22")
 async def test_a_row_that_is_kept_for_longer_outlives_its_date(db: Database) -> None:
     await written(db, 1, 2)
-    extended = await extend(db, until=9 * DAY, now=5, ids=["c1"])
-    await purge(db, now=8 * DAY)
+    extended = await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
+    await purge_expired(db, now=8 * DAY_MS)
 
     assert extended == 1
-    assert [(row.id, row.keep_until, row.extended) for row in await logged(db)] == [("c1", 9 * DAY, 5)]
+    assert [(row.id, row.keep_until, row.extended) for row in await logged(db)] == [("c1", 9 * DAY_MS, 5)]
 
 
 @pytest.mark.promise("R-22")
@@ -456,38 +465,38 @@ async def test_a_row_that_is_extended_while_it_is_purged_stays(db: Database) -> 
     class Late(FailingStore):
         """A store on which somebody extends the row right after the purge has found it."""
 
-        async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
-            await extend(db, until=9 * DAY, now=5, ids=["c1"])
+        async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+            await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
             return await super().change(scope, planning)
 
     await written(db, 1)
-    purged = await purge(Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant), now=2 * DAY)
+    purged = await purge_expired(Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant), now=2 * DAY_MS)
 
-    assert (purged, [row.keep_until for row in await logged(db)]) == (0, [9 * DAY])
+    assert (purged, [row.keep_until for row in await logged(db)]) == (0, [9 * DAY_MS])
 
 
 @pytest.mark.promise("R-22")
 async def test_no_row_is_kept_for_less(db: Database) -> None:
     await written(db, 5)
 
-    assert await extend(db, until=2 * DAY, now=1, ids=["c5"]) == 0
-    assert [row.keep_until for row in await logged(db)] == [5 * DAY]
+    assert await extend_retention(db, until=2 * DAY_MS, now=1, ids=["c5"]) == 0
+    assert [row.keep_until for row in await logged(db)] == [5 * DAY_MS]
 
 
 async def test_rows_of_a_thread_or_an_owner_are_extended_together(db: Database) -> None:
     await written(db, 1, 2)
     await written(db, 3, thread="b")
-    of_thread = await extend(db, until=9 * DAY, now=1, thread="a")
-    of_owner = await extend(db, until=10 * DAY, now=1, owner="ada")
+    of_thread = await extend_retention(db, until=9 * DAY_MS, now=1, thread="a")
+    of_owner = await extend_retention(db, until=10 * DAY_MS, now=1, owner="ada")
 
     assert (of_thread, of_owner) == (2, 3)
 
 
 async def test_it_has_to_be_said_which_rows_are_extended(db: Database) -> None:
     with pytest.raises(InvalidArgument):
-        await extend(db, until=DAY, now=1)
+        await extend_retention(db, until=DAY_MS, now=1)
     with pytest.raises(RecordNotFound):
-        await extend(db, until=DAY, now=1, ids=["nobody"])
+        await extend_retention(db, until=DAY_MS, now=1, ids=["nobody"])
 
 
 @pytest.mark.promise("R-22")
@@ -498,9 +507,9 @@ async def test_the_log_is_not_read_on_behalf_of_a_person(db: Database) -> None:
     with pytest.raises(Forbidden):
         [row async for row in crises(person)]
     with pytest.raises(Forbidden):
-        await purge(person, now=9 * DAY)
+        await purge_expired(person, now=9 * DAY_MS)
     with pytest.raises(Forbidden):
-        await extend(person, until=9 * DAY, now=1, ids=["c1"])
+        await extend_retention(person, until=9 * DAY_MS, now=1, ids=["c1"])
 
 
 @pytest.mark.promise("R-22")
@@ -521,7 +530,7 @@ async def test_an_operator_reads_the_rows_of_all_pages(db: Database, monkeypatch
 
     assert [row.id async for row in crises(db, thread="a")] == ["c1", "c2", "c3", "c4", "c5"]
     assert [row.id async for row in crises(db, since=2)] == []
-    assert await purge(db, now=9 * DAY) == 5
+    assert await purge_expired(db, now=9 * DAY_MS) == 5
 
 
 async def test_a_damaged_row_is_named(db: Database) -> None:

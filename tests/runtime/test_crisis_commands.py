@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.runtime.crises import DAY, Crisis, crises, row_of
+from clew.runtime.crises import DAY_MS, Crisis, crises, crisis_record
 from clew.runtime.settings import now_ms
 
 NOW = now_ms()
@@ -21,20 +21,23 @@ def url(tmp_path: Path) -> str:
     """A database with three rows: one is due, one is ada's, one is of another thread."""
     url = f"sqlite:///{tmp_path}/agent.db"
     rows = [
-        (Crisis(id="old", level=1, thread="a", run="r1", time=NOW - 91 * DAY, keep_until=NOW - DAY), None),
+        (
+            Crisis(id="old", level=1, thread="a", run="r1", time=NOW - 91 * DAY_MS, keep_until=NOW - DAY_MS),
+            None,
+        ),
         (
             Crisis(
-                id="new", level=3, path="llm_primary", thread="a", run="r2", time=NOW, keep_until=NOW + DAY
+                id="new", level=3, path="llm_primary", thread="a", run="r2", time=NOW, keep_until=NOW + DAY_MS
             ),
             "ada",
         ),
-        (Crisis(id="other", level=2, thread="b", run="r3", time=NOW - DAY, keep_until=NOW + DAY), None),
+        (Crisis(id="other", level=2, thread="b", run="r3", time=NOW - DAY_MS, keep_until=NOW + DAY_MS), None),
     ]
 
     async def write() -> None:
         async with clew.open(url) as db:
             for crisis, owner in rows:
-                await db.records.put(row_of(crisis, owner))
+                await db.records.put(crisis_record(crisis, owner))
 
     asyncio.run(write())
     return url
@@ -95,7 +98,7 @@ def test_a_row_is_kept_through_the_day_that_is_given(url: str, capsys: pytest.Ca
 def test_rows_of_an_owner_are_kept_for_longer(url: str) -> None:
     run(["crises", "extend", "--owner", "ada", "--until", "2999-12-31", "--db", url])
 
-    assert [id for id, until in left(url).items() if until > NOW + DAY] == ["new"]
+    assert [id for id, until in left(url).items() if until > NOW + DAY_MS] == ["new"]
 
 
 @pytest.mark.promise("R-22")

@@ -11,7 +11,7 @@ from clew.core import ops
 from clew.core.errors import StateInvalid
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, Suspend, ToolContext, tool
@@ -85,7 +85,7 @@ async def test_what_a_crashed_turn_had_set_does_not_show_in_the_next(db: Databas
 
 async def asking(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that asks a model, and so is made durable when it ends."""
-    reply = await ctx.turn.ask(ctx.control_llm, Request(messages=[]))
+    reply = await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
     return {"session_memory": {"asked": reply.text}}
 
 
@@ -316,7 +316,7 @@ async def test_what_is_committed_folds_to_what_the_stages_saw(db: Database) -> N
     await turns(db, *stages, model=ScriptedModel("yes"))
     folded: dict[str, Any] = {}
     for change in await db.thread("a").changesets():
-        folded = ops.apply(folded, change.patches)
+        folded = ops.apply_ops(folded, change.patches)
 
     assert folded == await db.thread("a").state()
     assert folded["session_progress"]["turn_count"] == seen[0].session_progress.turn_count == 1

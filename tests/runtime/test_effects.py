@@ -14,8 +14,8 @@ from clew.core.ops import Set
 from clew.database.database import Database
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.runtime.tools.effects import effects
-from clew.runtime.tools.tool import UNFINISHED, Effect, Tool, ToolContext, tool
+from clew.runtime.tools.effects import external_effects
+from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import Replay, UseResult
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -100,16 +100,16 @@ async def test_effects_between_two_versions_are_listed(db: Database) -> None:
         second = await runtime.run_turn("a", "Once more")
 
     thread = db.thread("a")
-    everything = await effects(thread)
+    everything = await external_effects(thread)
     assert [(effect.tool, effect.call, effect.output, effect.run) for effect in everything] == [
         ("pay", "c2", "paid 5", waits.run),
         ("send", "c3", "sent to Ann", waits.run),
         ("pay", "c2", "paid 5", second.run),
     ]
     assert len({effect.key for effect in everything}) == 3
-    assert await effects(thread, after=first.version) == everything[2:]
-    assert await effects(thread, after=waits.version, upto=first.version) == everything[1:2]
-    assert await effects(thread, after=2, upto=waits.version) == everything[:1]
+    assert await external_effects(thread, after=first.version) == everything[2:]
+    assert await external_effects(thread, after=waits.version, upto=first.version) == everything[1:2]
+    assert await external_effects(thread, after=2, upto=waits.version) == everything[:1]
 
 
 @pytest.mark.promise("B-03", "B-04")
@@ -118,7 +118,7 @@ async def test_a_call_that_a_person_answered_has_no_effect(db: Database) -> None
         await runtime.run_turn("a", "Go")
         await runtime.resume("a", {"c3": UseResult("no")})
 
-    assert await effects(db.thread("a")) == []
+    assert await external_effects(db.thread("a")) == []
 
 
 @pytest.mark.promise("B-03", "B-04", "B-05")
@@ -133,11 +133,11 @@ async def test_a_call_that_was_cancelled_at_work_is_in_doubt(db: Database) -> No
     async with Runtime(db, model=ScriptedModel(calls(("c1", "act", {}))), tools=[act]) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Act"))
         await started.wait()
-        open_now = await effects(db.thread("a"))
+        open_now = await external_effects(db.thread("a"))
         await runtime.cancel("a")
         done = await turn
 
-    [effect] = await effects(db.thread("a"))
+    [effect] = await external_effects(db.thread("a"))
     last = (await db.thread("a").items(last=1))[0]
     run = await db.records.get("run", done.run)
     assert [(found.call, found.in_doubt, found.version) for found in open_now] == [("c1", True, 0)]
@@ -153,7 +153,9 @@ async def test_a_result_that_could_not_be_kept_at_once_is_kept_with_the_end(db: 
         with pytest.raises(StoreUnavailable):
             await runtime.run_turn("a", "Pay")
 
-    assert [(effect.call, effect.in_doubt) for effect in await effects(db.thread("a"))] == [("c2", False)]
+    assert [(effect.call, effect.in_doubt) for effect in await external_effects(db.thread("a"))] == [
+        ("c2", False)
+    ]
     assert (await db.thread("a").head()).counters.open == {}
 
 
@@ -216,7 +218,7 @@ async def test_what_may_be_repeated_is_called_again_with_its_key(db: Database, e
 
 @pytest.mark.promise("B-04")
 @pytest.mark.parametrize(
-    ("found", "outputs", "times"), [("sent", ["sent"], 0), (UNFINISHED, ["done for Ann"], 1)]
+    ("found", "outputs", "times"), [("sent", ["sent"], 0), (NOT_HAPPENED, ["done for Ann"], 1)]
 )
 @pytest.mark.parametrize("kind", ["async", "plain"])
 async def test_what_can_be_checked_is_called_only_if_the_check_says_so(
@@ -276,7 +278,7 @@ async def test_cancelling_what_is_in_doubt_leaves_it_in_doubt(db: Database) -> N
         done = await runtime.resume("a")
         await runtime.cancel("a")
 
-    [effect] = await effects(db.thread("a"))
+    [effect] = await external_effects(db.thread("a"))
     run = await db.records.get("run", done.run)
     repair = (await db.thread("a").items(last=1))[0]
     assert (effect.call, effect.in_doubt, run.body["in_doubt"]) == ("c1", True, ["c1"])

@@ -14,18 +14,18 @@ from clew.core.errors import InvalidArgument, RevisionConflict
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records import episodes
 from clew.runtime.records.episodes import (
-    ACTIVE_ROW,
+    ACTIVE_EPISODE,
+    EPISODE,
     FEEDBACK,
-    ROW,
     Episode,
-    Left,
+    EpisodeResult,
     active_episode,
-    end_expired,
-    episode,
+    end_expired_episodes,
     episode_of,
+    read_episode,
     request_end,
 )
 from clew.runtime.runtime import Runtime
@@ -53,14 +53,14 @@ async def notice(state: clew.State, ctx: clew.Context) -> clew.Delta:
     """A stage that holds what was said as a candidate, and takes its first digit for a crisis level."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
-    ctx.session_memory_buffer.hold({"said": said})
+    ctx.session_memory_buffer.add({"said": said})
     if said[:1].isdigit():
-        ctx.turn.saw_crisis(int(said[:1]))
+        ctx.turn.note_crisis_level(int(said[:1]))
     return {"reply": "Noted."}
 
 
 async def endings(db: Database) -> list[Episode]:
-    return [episode_of(record) for record in await db.records.find(RecordQuery(kind=ROW))]
+    return [episode_of(record) for record in await db.records.find(RecordQuery(kind=EPISODE))]
 
 
 def quiet(db: Database, clock: Time | None = None) -> Runtime[clew.State, object]:
@@ -173,7 +173,7 @@ async def test_an_episode_whose_id_is_taken_is_an_error_and_no_endless_loop(db: 
     await runtime.run_turn("a", "Hi")
     now = await active_episode(db, "a")
     assert now is not None
-    await db.records.put(Record(kind=ROW, id=now.id, body={}))
+    await db.records.put(Record(kind=EPISODE, id=now.id, body={}))
 
     with pytest.raises(RevisionConflict):
         await runtime.end_session("a")
@@ -183,9 +183,9 @@ async def test_an_episode_whose_id_is_taken_is_an_error_and_no_endless_loop(db: 
 async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
     heard: list[list[str]] = []
 
-    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         heard.append([message.text for message in transcript])
-        return Left(episode=of)
+        return EpisodeResult(episode=of)
 
     model = ScriptedModel("One.", "Two.")
     async with Runtime(db, model=model, finalize=listen) as runtime:
@@ -201,9 +201,9 @@ async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
 async def test_an_end_that_is_made_late_tells_nothing_of_the_next_episode(db: Database) -> None:
     heard: list[list[str]] = []
 
-    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         heard.append([message.text for message in transcript])
-        return Left(episode=of)
+        return EpisodeResult(episode=of)
 
     runtime = Runtime(db, model=ScriptedModel("One.", "Two."), finalize=listen)
     await runtime.run_turn("a", "1")
@@ -218,11 +218,13 @@ async def test_an_end_that_is_made_late_tells_nothing_of_the_next_episode(db: Da
 async def test_an_end_that_fails_is_tried_again_and_keeps_what_was_held(db: Database) -> None:
     tried: list[Episode] = []
 
-    async def once_broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def once_broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         tried.append(of)
         if len(tried) == 1:
             raise RuntimeError("the model is down")
-        return Left(episode=of, writes=[Put(record=Record(kind="fact", id="f", body=list(of.candidates)))])
+        return EpisodeResult(
+            episode=of, writes=[Put(record=Record(kind="fact", id="f", body=list(of.candidates)))]
+        )
 
     async with quiet(db) as runtime:
         await runtime.run_turn("a", "Hi")
@@ -244,9 +246,9 @@ async def test_an_episode_that_nobody_touched_is_ended(db: Database) -> None:
     async with quiet(db, clock) as runtime:
         await runtime.run_turn("a", "Hi")
         clock.pass_minutes(19)
-        early = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+        early = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())
         clock.pass_minutes(2)
-        late = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+        late = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())
 
     assert (early, late) == (0, 1)
     assert [(of.ended_by, of.status) for of in await endings(db)] == [("timeout", "ending")]
@@ -270,7 +272,7 @@ async def test_the_sweeper_ends_what_nobody_touches(db: Database) -> None:
     async with quiet(db, clock) as runtime:
         await runtime.run_turn("a", "Hi")
         clock.pass_minutes(21)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
 
     assert [(of.ended_by, of.status) for of in await endings(db)] == [("timeout", "ended")]
 
@@ -280,16 +282,16 @@ async def test_many_sweepers_end_each_episode_once(db: Database) -> None:
     clock = Time()
     seen: list[str] = []
 
-    async def count(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def count(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         seen.append(of.id)
-        return Left(episode=of)
+        return EpisodeResult(episode=of)
 
     async with quiet(db, clock) as runtime:
         for number in range(20):
             await runtime.run_turn(f"t{number}", "Hi")
         clock.pass_minutes(21)
         await asyncio.gather(
-            *(end_expired(db, idle_ms=20 * MINUTES, now=clock()) for _ in range(4)),
+            *(end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock()) for _ in range(4)),
         )
         settings = replace(runtime._settings, finalize=count)
         await asyncio.gather(*(work(db, settings) for _ in range(4)))
@@ -307,12 +309,12 @@ async def test_closing_the_runtime_ends_what_it_began(db: Database) -> None:
         ("a", "shutdown", "ended"),
         ("b", "shutdown", "ended"),
     ]
-    assert not await db.records.find(RecordQuery(kind=ACTIVE_ROW))
+    assert not await db.records.find(RecordQuery(kind=ACTIVE_EPISODE))
 
 
 @pytest.mark.promise("R-11")
 async def test_closing_the_runtime_waits_no_longer_than_its_deadline(db: Database) -> None:
-    async def never(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def never(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
@@ -341,28 +343,28 @@ async def test_nobody_keeps_the_session_of_somebody_else_from_being_ended_at_the
 async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Database) -> None:
     async def ended_meanwhile(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.session_memory_buffer is not None
-        ctx.session_memory_buffer.hold({"said": "late"})
+        ctx.session_memory_buffer.add({"said": "late"})
         await request_end(db, "a", by="api", now=1)
         return {"reply": "ok"}
 
     await Runtime(db, stages=[ended_meanwhile]).run_turn("a", "Hi")  # not swept, so the end is not made yet
 
     (of,) = await endings(db)
-    assert (await episode(db, of.id)).candidates == ({"said": "late"},)
+    assert (await read_episode(db, of.id)).candidates == ({"said": "late"},)
 
 
 @pytest.mark.promise("R-12")
 async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_is_kept(db: Database) -> None:
     async def end(state: clew.State, ctx: clew.Context) -> None:
         assert ctx.session_memory_buffer is not None
-        ctx.session_memory_buffer.hold({"said": "before"})
+        ctx.session_memory_buffer.add({"said": "before"})
         await request_end(db, "a", by="api", now=1)
-        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))  # so that the stage is made durable
+        await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))  # so that the stage is made durable
 
     async def go_on(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.session_memory_buffer is not None
-        ctx.session_memory_buffer.hold({"said": "after"})
-        ctx.turn.saw_crisis(2)
+        ctx.session_memory_buffer.add({"said": "after"})
+        ctx.turn.note_crisis_level(2)
         return {"reply": "ok"}
 
     done = await Runtime(db, stages=[end, go_on], model=ScriptedModel("ok")).run_turn("a", "Hi")
@@ -381,8 +383,8 @@ async def test_a_turn_goes_on_when_its_episode_was_ended_and_finished_meanwhile(
     async def end(state: clew.State, ctx: clew.Context) -> None:
         assert ctx.session_memory_buffer is not None
         await quiet(db).end_session("a")
-        ctx.session_memory_buffer.hold({"said": "late"})
-        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        ctx.session_memory_buffer.add({"said": "late"})
+        await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
     async def reply(state: clew.State, ctx: clew.Context) -> clew.Delta:
         return {"reply": "ok"}
@@ -410,10 +412,10 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
     async with quiet(db, clock) as runtime:
         await runtime.run_turn("b", "Hi")
         await db.records.put(
-            Record(kind=ACTIVE_ROW, id="a", body={"no": "episode"}, tags=("modality:text",), sort=1)
+            Record(kind=ACTIVE_EPISODE, id="a", body={"no": "episode"}, tags=("modality:text",), sort=1)
         )
         clock.pass_minutes(21)
-        ended = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+        ended = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())
 
     assert (ended, [of.thread for of in await endings(db)]) == (1, ["b"])
 
@@ -428,7 +430,7 @@ async def test_one_look_ends_all_that_is_idle_however_much_it_is(
         await runtime.run_turn(f"t{number}", "Hi")
     later = runtime._settings.clock() + 21 * MINUTES
 
-    assert await end_expired(db, idle_ms=20 * MINUTES, now=later) == 5
+    assert await end_expired_episodes(db, idle_ms=20 * MINUTES, now=later) == 5
 
 
 async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: Database) -> None:
@@ -438,13 +440,13 @@ async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: D
         clock.pass_minutes(30)
         await runtime.run_turn("new", "Hi")
 
-        assert list(runtime._turns.touched) == ["new"]
+        assert list(runtime._scheduler.recent_threads) == ["new"]
 
 
 async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -> None:
-    async def only_a(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def only_a(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         assert of.thread == "a", "another episode's end was waited for"
-        return Left(episode=of)
+        return EpisodeResult(episode=of)
 
     async with Runtime(
         db, stages=[notice], finalize=only_a, sweep_seconds=3600, finalize_active_sessions_on_close=False
@@ -459,7 +461,7 @@ async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -
 
 
 async def test_a_session_whose_end_fails_is_ended_later(db: Database) -> None:
-    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise RuntimeError("the model is down")
 
     async with Runtime(

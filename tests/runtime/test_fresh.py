@@ -10,7 +10,7 @@ import clew
 from clew.core.ops import Set
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.turn.approvals import Replay
@@ -22,7 +22,7 @@ LOADED = {"working_memory": ["boss", "sleep"]}
 
 async def load(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that loads something and asks a model, so that it is made durable."""
-    await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+    await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
     return {**LOADED, "route": "talk"}
 
 

@@ -12,14 +12,14 @@ from clew.core.patch import append
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
-from clew.runtime.records.events import Event, Failed, MessageAdded, RunFinished, TextDelta
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.records.events import ErrorEvent, Event, MessageAdded, RunFinished, TextDelta
 from clew.runtime.respond.guardrails import Guardrail, guardrail
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import tool
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -122,7 +122,7 @@ async def test_no_tool_runs_before_a_parallel_guardrail_has_passed(db: Database,
         happened.append("paid")
         return "paid"
 
-    def answer(request: Request) -> Any:
+    def answer(request: ModelRequest) -> Any:
         answered.set()
         return calls(CALL)
 
@@ -242,9 +242,11 @@ async def test_a_guardrail_that_takes_too_long_lets_nothing_pass(db: Database) -
         await asyncio.Event().wait()
         return None
 
-    patience = Patience(call=0.05)
+    patience = RetryPolicy(call_seconds=0.05)
     stages = [respond(input_guardrails=[slow])]
-    async with Runtime(db, model=ScriptedModel("Speculation."), stages=stages, patience=patience) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel("Speculation."), stages=stages, retry_policy=patience
+    ) as runtime:
         with pytest.raises(DeadlineExceeded) as caught:
             await runtime.run_turn("a", "Hi")
 
@@ -258,7 +260,7 @@ async def test_a_refused_answer_is_not_heard_if_text_is_held_back(db: Database) 
         told = await turn(runtime, "Hi", streaming=True)
 
     assert not any(isinstance(event, TextDelta) for event in told)
-    assert [event.code for event in told if isinstance(event, Failed)] == ["guardrail_tripped"]
+    assert [event.code for event in told if isinstance(event, ErrorEvent)] == ["guardrail_tripped"]
 
 
 async def test_guardrails_on_the_input_are_asked_once_in_a_turn(db: Database) -> None:
@@ -284,7 +286,7 @@ async def test_guardrails_on_the_input_are_asked_once_in_a_turn(db: Database) ->
 async def test_content_that_is_not_text_is_looked_at_as_json(db: Database) -> None:
     class Parts(State):
         message: Annotated[list[dict[str, str]], input]
-        history: Annotated[Log[Message], append]
+        history: Annotated[StateLog[Message], append]
         reply: str = ""
 
     stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]

@@ -18,10 +18,10 @@ from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions import voice_tools
-from clew.runtime.sessions.utterances import HEARD, Heard, Hearing, Utterance, heard_before
-from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
+from clew.runtime.sessions.utterances import VERDICT, GateSettings, GateVerdict, Utterance, earlier_assessment
+from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, VoiceToolRequest, call_tool
 from clew.runtime.state.schema import State, input
-from clew.runtime.tools.tool import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
+from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolOutcome, tool
 from clew.runtime.turn.draft import Delta
 
 pytestmark = pytest.mark.promise("R-21")
@@ -31,7 +31,7 @@ class Noting(State):
     """A state that a gate and a tool can note something in."""
 
     message: Annotated[str, input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
     seen: Annotated[dict[str, int], clew.merge]
 
 
@@ -49,22 +49,22 @@ async def judge(state: Noting, ctx: Context) -> Delta:
     level = min(3, sum(text.count("!") for text in said))
     ctx.turn.record_crisis(level=level)
     if level > 1:
-        ctx.turn.safe_reply("Please call somebody.")
+        ctx.turn.set_safe_reply("Please call somebody.")
     return {"seen": {"level": level, "before": len(said) - 1}}
 
 
 def hearing(
     db: Database, *stages: object, keeps: tuple[str, ...] = ()
-) -> Callable[..., asyncio.Future[Heard]]:
+) -> Callable[..., asyncio.Future[GateVerdict]]:
     """A way to have utterances judged by some stages."""
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    how = Hearing(stages=stages or (judge,), keeps=keeps)  # type: ignore[arg-type]  # stages of this state
+    how = GateSettings(stages=stages or (judge,), fields=keeps)  # type: ignore[arg-type]  # stages of this state
 
     def heard(
         said: str, *, id: str = "u1", user: str | None = "ada", late: object = False
-    ) -> asyncio.Future[Heard]:
-        given = Utterance(thread="t", id=id, said=said, user=user, late=bool(late))
-        return asyncio.ensure_future(runtime.hear(given, hearing=how))
+    ) -> asyncio.Future[GateVerdict]:
+        given = Utterance(thread="t", id=id, text=said, user=user, late=bool(late))
+        return asyncio.ensure_future(runtime.judge_utterance(given, gates=how))
 
     return heard
 
@@ -72,7 +72,7 @@ def hearing(
 async def begun(db: Database) -> None:
     """A thread in which something was said."""
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    await runtime.record_voice_turn("t", said="First!", replied="Mm.", user="ada")
+    await runtime.record_voice_turn("t", text="First!", reply="Mm.", user="ada")
 
 
 async def rows(db: Database) -> list[Record]:
@@ -161,7 +161,7 @@ async def test_a_gate_that_fails_without_words_is_told_and_releases_nothing(db: 
 async def ask_once(state: Noting, ctx: Context) -> Delta:
     """A gate that says words the first time, and notes that it did."""
     if not state.seen:
-        ctx.turn.safe_reply("May I ask?")
+        ctx.turn.set_safe_reply("May I ask?")
     return {"seen": {"asked": 1}}
 
 
@@ -183,8 +183,8 @@ async def test_other_words_under_an_id_that_was_heard_are_judged(db: Database) -
 
 async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judgement(db: Database) -> None:
     await hearing(db)("Help!!!")
-    (row,) = await db.records.find(RecordQuery(kind=HEARD))
-    await db.records.put(Record(kind=HEARD, id=row.id, body={"no": "words"}, owner=row.owner))
+    (row,) = await db.records.find(RecordQuery(kind=VERDICT))
+    await db.records.put(Record(kind=VERDICT, id=row.id, body={"no": "words"}, owner=row.owner))
 
     assert (await hearing(db)("Help!!!")).level == 3
 
@@ -192,8 +192,8 @@ async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judge
 async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:
     await hearing(db)("Help!!!")
 
-    assert (await heard_before(db, "t", "u1")) is not None
-    assert (await heard_before(db, "other", "u1")) is None
+    assert (await earlier_assessment(db, "t", "u1")) is not None
+    assert (await earlier_assessment(db, "other", "u1")) is None
 
 
 @pytest.mark.promise("R-22")
@@ -212,13 +212,13 @@ async def test_a_store_that_fails_at_any_point_withholds_no_words(
     monkeypatch.setattr(type(db.records), "get", fails)
 
     assert said == ["Please call somebody."] * 3
-    assert await heard_before(db, "t", "u1") is None
+    assert await earlier_assessment(db, "t", "u1") is None
 
 
 async def test_no_thread_is_no_conversation(db: Database) -> None:
     async with Runtime(db) as runtime:
         with pytest.raises(InvalidId):
-            await runtime.hear(Utterance(thread="", id="u", said="Hi"))
+            await runtime.judge_utterance(Utterance(thread="", id="u", text="Hi"))
 
 
 # Tools.
@@ -226,7 +226,7 @@ async def test_no_thread_is_no_conversation(db: Database) -> None:
 
 async def called(db: Database, tools: list[Tool], name: str, *, id: str = "c1", thread: str = "t") -> object:
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    asked = Called(thread=thread, id=id, name=name, user="ada")
+    asked = VoiceToolRequest(thread=thread, id=id, name=name, user="ada")
     return await call_tool(db, tools, runtime.schema, asked)
 
 
@@ -269,7 +269,7 @@ async def test_of_two_at_once_one_is_made(db: Database, monkeypatch: pytest.Monk
         made.append(1)
         return "paid"
 
-    monkeypatch.setattr(voice_tools, "_before", nothing)
+    monkeypatch.setattr(voice_tools, "_earlier_record", nothing)
     given = [await called(db, [pay], "pay") for _ in range(2)]
 
     assert given == ["paid", {"error": AT_WORK}]
@@ -285,7 +285,7 @@ async def test_a_call_in_doubt_is_looked_for_before_it_is_made_again(
 
     async def check(call: ToolContext) -> object:
         looked.append(call.key)
-        return "found" if is_done else Unfinished()
+        return "found" if is_done else NotHappened()
 
     @tool(effect=Effect.CHECKABLE, check=check)
     async def pay() -> str:
@@ -305,9 +305,9 @@ async def test_a_call_in_doubt_is_looked_for_before_it_is_made_again(
 
 async def test_what_a_tool_changes_of_the_state_is_kept_and_seen_by_the_next(db: Database) -> None:
     @tool(effect=Effect.NONE)
-    async def cheer(call: ToolContext) -> Outcome:
+    async def cheer(call: ToolContext) -> ToolOutcome:
         """Cheer."""
-        return Outcome(output=dict(getattr(call.state, "seen", {})), delta={"seen": {"cheers": 1}})
+        return ToolOutcome(output=dict(getattr(call.state, "seen", {})), delta={"seen": {"cheers": 1}})
 
     await begun(db)
     given = [await called(db, [cheer], "cheer", id=id) for id in ("c1", "c2")]

@@ -16,13 +16,13 @@ from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.protocol import Request
-from clew.runtime.records.events import Event, Failed, RunFinished, StageStarted
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.records.events import ErrorEvent, Event, RunFinished, StageStarted
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.schema import State, input, kept
+from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.tools.tool import Effect, tool
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, called, count, saying
 
@@ -51,9 +51,9 @@ class Lived(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def lived(told: list[Event], done: Done[Any] | None) -> Lived:
+def lived(told: list[Event], done: TurnResult[Any] | None) -> Lived:
     """What can be compared of a turn: everything but ids, versions and times."""
-    problems = [event.problem for event in told if isinstance(event, Failed)]
+    problems = [event.problem for event in told if isinstance(event, ErrorEvent)]
     ends = [event.termination for event in told if isinstance(event, RunFinished)]
     return Lived(
         stages=[event.name for event in told if isinstance(event, StageStarted)],
@@ -68,7 +68,7 @@ def lived(told: list[Event], done: Done[Any] | None) -> Lived:
 
 async def ask(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that asks the deciding model."""
-    reply = await ctx.turn.ask(ctx.control_llm, Request(messages=[]))
+    reply = await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
     return {"route": reply.text, "crisis": state.crisis + 1}
 
 
@@ -114,14 +114,14 @@ async def stateless(kinds: list[str]) -> Lived:
     told: list[Event] = []
     try:
         done = await run_agent(
-            "Hi", schema=Companion, stages=stages, model=ScriptedModel(*script), told=told.append
+            "Hi", schema=Companion, stages=stages, model=ScriptedModel(*script), notify=told.append
         )
     except (ModelFailed, StateInvalid):
         return lived(told, None)
     return lived(told, without_times(done))
 
 
-async def persistent(kinds: list[str], url: str = "memory://") -> Lived:
+async def run_persistent_turn(kinds: list[str], url: str = "memory://") -> Lived:
     """A turn of the persistent layer."""
     stages, script = pipeline(kinds)
     told: list[Event] = []
@@ -137,7 +137,7 @@ async def persistent(kinds: list[str], url: str = "memory://") -> Lived:
         return lived(told, without_times(await runtime.run_turn("a", "Hi", key="once")))
 
 
-def without_times(done: Done[Any]) -> Done[Any]:
+def without_times(done: TurnResult[Any]) -> TurnResult[Any]:
     """A result without what differs from one run to the next."""
     return msgspec.structs.replace(
         done, output={name: value for name, value in done.output.items() if name != "diagnostics"}
@@ -150,7 +150,7 @@ def without_times(done: Done[Any]) -> Done[Any]:
 def test_both_layers_run_the_same_stages_in_the_same_order_to_the_same_end(kinds: list[str]) -> None:
     with asyncio.Runner() as runner:
         one = runner.run(stateless(kinds))
-        other = runner.run(persistent(kinds))
+        other = runner.run(run_persistent_turn(kinds))
 
     assert one == other
     assert one.stages == [stage.__name__ for stage in pipeline(kinds)[0]][: len(one.stages)]
@@ -159,7 +159,7 @@ def test_both_layers_run_the_same_stages_in_the_same_order_to_the_same_end(kinds
 @pytest.mark.promise("R-01")
 @pytest.mark.parametrize("kinds", [["count", "ask", "use_tool", "say"], ["ask", "wait"], ["ask", "fail"]])
 async def test_both_layers_are_equal_on_every_store(db: Database, store_url: str, kinds: list[str]) -> None:
-    assert await stateless(kinds) == await persistent(kinds, store_url)
+    assert await stateless(kinds) == await run_persistent_turn(kinds, store_url)
 
 
 async def test_the_stateless_call_takes_what_came_before_and_keeps_nothing() -> None:
@@ -231,7 +231,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Inside(State):
     message: Annotated[str, input]
     channel: Annotated[str, input]
-    secret: Annotated[str, kept] = "hidden"
+    secret: Annotated[str, persistent] = "hidden"
     crisis: Assessment = Assessment()
     response_text: str = ""
     diagnostics: Annotated[dict[str, Any], clew.merge]

@@ -42,12 +42,12 @@ class Journal(ThreadJournal):
             self.conflicts -= 1
             raise RevisionConflict(kind=KIND, id=self.run.id, expected=1, actual=2)
         self.ended += 1
-        return await super().renew(until)
+        return await super().renew_lease(until)
 
     async def reread(self) -> Run:
         if self.failures:
             raise self.failures.pop()
-        return await super().reread()
+        return await super().reload_run()
 
 
 @pytest.fixture

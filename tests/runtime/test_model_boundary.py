@@ -16,15 +16,15 @@ from clew.core.errors import DeadlineExceeded, ModelFailed, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.model import call as model_call
 from clew.runtime.model.boundary import ModelWrapper, stream_parts
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Part, Reply, Request, Text, ToolCall, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 
-HI = Request(messages=[Message(role="user", content="Hi")])
-QUICK = Patience(pause=0.001, longest_pause=0.002)
+HI = ModelRequest(messages=[Message(role="user", content="Hi")])
+QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
 ERRORS = [
     ValueError("zanzibar"),
     KeyError("zanzibar"),
@@ -51,13 +51,13 @@ class Wild:
         self.asked = 0
         self._does = does
 
-    async def fill(self, request: Request, kind: type[Any]) -> Any:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
         self.asked += 1
         return self._does()
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         self.asked += 1
-        yield Text("Hel")
+        yield TextChunk("Hel")
         yield self._does()
 
 
@@ -142,7 +142,7 @@ async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is(
     [
         "zanzibar",
         7,
-        Text(None),  # type: ignore[arg-type]  # what a struct does not look at
+        TextChunk(None),  # type: ignore[arg-type]  # what a struct does not look at
         Reply(text=None),  # type: ignore[arg-type]  # what a struct does not look at
         Reply(usage="free"),  # type: ignore[arg-type]  # what a struct does not look at
         Reply(calls=(ToolCall(id=1, name="weather", arguments={}),)),  # type: ignore[arg-type]  # the same
@@ -157,7 +157,7 @@ async def test_a_part_that_is_none_is_a_failure(part: Any) -> None:
 
 async def test_a_model_that_streams_nothing_one_can_go_through_has_failed() -> None:
     class Flat(Wild):
-        def stream(self, request: Request) -> Any:
+        def stream(self, request: ModelRequest) -> Any:
             return "Hello."
 
     with pytest.raises(ModelFailed, match="it raised TypeError"):
@@ -186,10 +186,10 @@ async def test_a_mistake_of_who_listens_is_not_the_models() -> None:
 
 async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
     class Clumsy(ModelWrapper):
-        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
             async with aclosing(stream_parts(self._model, request)) as parts:
                 async for part in parts:
-                    yield Text(str(1 // 0))
+                    yield TextChunk(str(1 // 0))
                     yield part
 
     with pytest.raises(ZeroDivisionError):
@@ -199,7 +199,7 @@ async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
 @pytest.mark.parametrize("way", ["ask", "fill"])
 async def test_what_the_model_inside_a_wrapper_raises_is_the_models(way: str) -> None:
     class Through(ModelWrapper):
-        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
             async with aclosing(stream_parts(self._model, request)) as parts:
                 async for part in parts:
                     yield part
@@ -218,7 +218,7 @@ class Stubborn(Wild):
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def fill(self, request: Request, kind: type[Any]) -> Any:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -238,14 +238,16 @@ async def test_whoever_is_cancelled_is_cancelled_whatever_a_model_makes_of_it() 
 
 async def test_a_deadline_is_one_whatever_a_model_makes_of_it() -> None:
     with pytest.raises(DeadlineExceeded):
-        await model_call.fill(Stubborn(), HI, Person, Patience(call=0.01, attempts=1))
+        await model_call.fill(Stubborn(), HI, Person, RetryPolicy(call_seconds=0.01, attempts=1))
 
 
 # In a turn, and beside it.
 
 
 async def test_a_turn_whose_model_raises_anything_ends_as_one_whose_model_failed(db: Database) -> None:
-    async with Runtime(db, model=ScriptedModel(KeyError("zanzibar"), "Hello."), patience=QUICK) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel(KeyError("zanzibar"), "Hello."), retry_policy=QUICK
+    ) as runtime:
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")
         done = await runtime.run_turn("a", "Still there?")

@@ -22,8 +22,8 @@ from clew.runtime.context import MemoryMode
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.model.messages import Message
-from clew.runtime.placement import user_in
-from clew.runtime.records.episodes import ACTIVE_ROW, FEEDBACK, Episode, Left
+from clew.runtime.placement import user_for_mode
+from clew.runtime.records.episodes import ACTIVE_EPISODE, FEEDBACK, Episode, EpisodeResult
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from tests.runtime.talking import (
@@ -55,7 +55,7 @@ async def test_nothing_is_asked_of_the_database(db: Database) -> None:
     await runtime.history("a")
     await runtime.session_status("a")
     await runtime.fork("a", "b")
-    await runtime.record_voice_turn("a", said=WORDS, replied="Yes.")
+    await runtime.record_voice_turn("a", text=WORDS, reply="Yes.")
     await runtime.end_session("a", feedback="positive")
     await runtime.close()
 
@@ -82,7 +82,7 @@ async def main(url, folder, *texts):
     from tests.runtime.talking import answer, learn, look_for_danger, seen, talking
     async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         before = seen(Path(folder))
         sys.addaudithook(watch)
         for text in texts:
@@ -135,12 +135,12 @@ async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
     url = str(postgres_database.url)
     async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         before = await asyncio.to_thread(rows_of, url)
         await runtime.run_turn("a", f"1 {WORDS}", mode=INCOGNITO)
         await runtime.run_turn("a", f"My cat is called {WORDS}.", mode=INCOGNITO)
         await runtime.end_session("a", feedback="positive")
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         after = await asyncio.to_thread(rows_of, url)
 
     assert after == before
@@ -153,7 +153,10 @@ async def test_crisis_log_and_feedback_still_record_in_memory(db: Database) -> N
     async with talking(db) as runtime:
         await runtime.run_turn("a", "3 help", mode=INCOGNITO)
         ended = await runtime.end_session("a", feedback="negative")
-        crises, felt = await logged(runtime.ephemeral()), await found(runtime.ephemeral(), FEEDBACK)
+        crises, felt = (
+            await logged(runtime.incognito_records()),
+            await found(runtime.incognito_records(), FEEDBACK),
+        )
 
     assert ended is not None
     assert [(row.level, row.thread, row.episode) for row in crises] == [(3, "a", ended.id)]
@@ -169,14 +172,14 @@ async def test_what_a_stage_writes_beside_the_thread_is_not_kept(db: Database) -
         await ctx.crisis_log_backend.put(Record(kind="note", id="2", body=WORDS))
         await ctx.turn.db.records.put(Record(kind="own", id="3", body=WORDS))
         assert ctx.session_memory_buffer is not None
-        ctx.session_memory_buffer.hold({"said": WORDS})
+        ctx.session_memory_buffer.add({"said": WORDS})
 
     async with talking(db, write) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         episode = (await runtime.session_status("a")).episode
 
     assert episode is not None
-    assert [len(await found(db, kind)) for kind in ("fact", "note", "own", ACTIVE_ROW)] == [0, 0, 0, 0]
+    assert [len(await found(db, kind)) for kind in ("fact", "note", "own", ACTIVE_EPISODE)] == [0, 0, 0, 0]
 
 
 async def test_ending_the_session_ends_the_turn_under_way(db: Database) -> None:
@@ -234,10 +237,10 @@ async def test_a_thread_that_nobody_touches_is_forgotten(db: Database) -> None:
     async with talking(db, clock=clock) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         clock.advance(19 * MINUTE)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         kept = len(await runtime.history("a"))
         clock.advance(2 * MINUTE)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
 
         assert kept == 2
         with pytest.raises(ThreadNotFound):
@@ -255,7 +258,7 @@ async def test_a_thread_with_a_turn_under_way_is_not_forgotten(db: Database) -> 
         turn = asyncio.create_task(runtime.run_turn("a", "Hi", mode=INCOGNITO))
         await begun.wait()
         clock.advance(30 * MINUTE)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         go_on.set()
 
         assert (await turn).text == "I hear you."
@@ -266,19 +269,19 @@ async def test_closing_the_runtime_forgets_everything(db: Database) -> None:
     runtime = talking(db)
     async with runtime:
         await runtime.run_turn("a", f"1 {WORDS}", mode=INCOGNITO)
-        stores = [session.home.db.store for session in runtime._homes._sessions.values()]
+        stores = [session.placement.db.store for session in runtime._placements._sessions.values()]
 
     assert [(await store.report()).healthy for store in stores] == [False]
-    assert not runtime._homes.is_incognito("a")
+    assert not runtime._placements.is_incognito("a")
 
 
 @pytest.mark.promise("R-14")
 async def test_no_incognito_session_is_summarised_whatever_ends_it(db: Database) -> None:
     clock, summarised = Clock(), list[str]()
 
-    async def summarise(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def summarise(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         summarised.append(of.thread)
-        return Left(episode=of)
+        return EpisodeResult(episode=of)
 
     async with talking(
         db, clock=clock, finalize=summarise, finalize_active_sessions_on_close=True
@@ -287,7 +290,7 @@ async def test_no_incognito_session_is_summarised_whatever_ends_it(db: Database)
         await runtime.end_session("ended")
         await runtime.run_turn("idle", "Hi", mode=INCOGNITO)
         clock.advance(21 * MINUTE)
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         await runtime.run_turn("closed", "Hi", mode=INCOGNITO)
         await runtime.run_turn("kept", "Hi")
 
@@ -424,7 +427,12 @@ async def test_a_turn_with_a_key_is_repeated_within_the_session(db: Database) ->
 
 @pytest.mark.promise("R-14")
 def test_the_edges_clear_the_user_id() -> None:
-    assert [user_in(mode, "ada") for mode in (INCOGNITO, LOCAL, SYNCED, None)] == [None, "ada", "ada", "ada"]
+    assert [user_for_mode(mode, "ada") for mode in (INCOGNITO, LOCAL, SYNCED, None)] == [
+        None,
+        "ada",
+        "ada",
+        "ada",
+    ]
 
 
 async def test_a_crisis_is_answered_incognito_too(db: Database) -> None:

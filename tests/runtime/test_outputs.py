@@ -13,7 +13,7 @@ import clew
 from clew.core.errors import ModelFailed
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.respond.respond import Stage
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from tests.runtime.talking import SAFE, Answered, Companion, answer, look_for_danger, moody, talking
 
 
@@ -30,7 +30,7 @@ async def note(state: Companion, ctx: clew.Context) -> clew.Delta:
 STAGES: dict[str, Stage] = {"answer": answer, "break_down": break_down, "note": note}
 
 
-async def persistent(level: int, stages: list[Stage], *, down_after: int | None) -> Done[Any] | None:
+async def persistent(level: int, stages: list[Stage], *, down_after: int | None) -> TurnResult[Any] | None:
     async with clew.open("memory://") as db:
         given, store = moody(db)
         runtime = talking(given, look_for_danger, *stages)
@@ -41,7 +41,7 @@ async def persistent(level: int, stages: list[Stage], *, down_after: int | None)
             return None
 
 
-async def stateless(level: int, stages: list[Stage]) -> Done[Any] | None:
+async def stateless(level: int, stages: list[Stage]) -> TurnResult[Any] | None:
     given = [look_for_danger, *stages]
     try:
         return await run_agent(f"{level} hm", schema=Companion, stages=given, output=Answered)

@@ -16,9 +16,16 @@ from clew.runtime.execution import queue
 from clew.runtime.execution.turn_options import turn_request
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
-from clew.runtime.memory.vectors.jobs import embed_due, embedding
-from clew.runtime.records.episodes import ACTIVE_ROW, ENDED, ROW, active_episode, episode_of, request_end
+from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
+from clew.runtime.memory.vectors.jobs import embedding_job, run_embedding_jobs
+from clew.runtime.records.episodes import (
+    ACTIVE_EPISODE,
+    ENDED,
+    EPISODE,
+    active_episode,
+    episode_of,
+    request_end,
+)
 from clew.runtime.records.runs import KIND, RUNNING
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
@@ -42,7 +49,7 @@ def runtime_of(db: Database) -> Runtime[clew.State, object]:
 
 def episode_row(id: str, owner: str | None, **about: JSON) -> Record:
     body = {"id": "episode-forged", "thread": id, "user": owner, "started": 1, "touched": 1, **about}
-    return Record(kind=ACTIVE_ROW, id=id, owner=owner, tags=("modality:text",), sort=1, body=body)
+    return Record(kind=ACTIVE_EPISODE, id=id, owner=owner, tags=("modality:text",), sort=1, body=body)
 
 
 async def her_ended_session(runtime: Runtime[clew.State, object]) -> None:
@@ -51,7 +58,7 @@ async def her_ended_session(runtime: Runtime[clew.State, object]) -> None:
 
 
 async def ended(db: Database) -> dict[str, str | None]:
-    records = await db.records.find(RecordQuery(kind=ROW, tags=(ENDED,)))
+    records = await db.records.find(RecordQuery(kind=EPISODE, tags=(ENDED,)))
     return {episode_of(record).thread: record.owner for record in records}
 
 
@@ -60,18 +67,18 @@ async def test_an_episode_that_names_anothers_thread_leaves_nothing(db: Database
     async with runtime_of(db) as runtime:
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", "bob"))
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         known = await Memory(db, "bob").export()
 
     assert (known["facts"], known["arcs"]) == ([], [])
-    assert await db.records.find(RecordQuery(kind=ACTIVE_ROW)) == []
+    assert await db.records.find(RecordQuery(kind=ACTIVE_EPISODE)) == []
 
 
 async def test_an_episode_of_nobody_reads_no_thread_of_somebodys(db: Database) -> None:
     async with runtime_of(db) as runtime:
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", None))
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         known = await Memory(db, "hers", of_thread=True).export()
 
     assert (known["facts"], known["arcs"]) == ([], [])
@@ -94,7 +101,7 @@ async def test_a_row_that_does_not_fit_is_reported_once_and_keeps_no_other_waiti
         await runtime.run_turn("other", "Hello", user="carol")
         with caplog.at_level(logging.WARNING, "clew"):
             for _ in range(3):
-                await runtime._sweeper.once()
+                await runtime._sweeper.sweep_and_wait()
 
     assert await ended(db) == {"other": "carol"}
     assert len([line for line in caplog.messages if "is passed over" in line]) == 1
@@ -118,7 +125,7 @@ async def test_a_dead_run_closes_nothing_on_anothers_thread(db: Database) -> Non
         tags = ("thread:hers", f"status:{RUNNING}")
         for _ in range((await db.records.get(KIND, run)).revision):  # hers would be written at its revision
             await db.records.put(Record(kind=KIND, id="other", owner="bob", tags=tags, body=forged))
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
 
     assert (await db.thread("hers").head()).version == before.version
     assert (await db.records.get(KIND, run)).owner == "alice"
@@ -144,10 +151,10 @@ async def test_a_thread_whose_state_names_anothers_run_leaves_that_alone(db: Dat
 async def test_no_vectors_are_made_for_one_of_anothers_words(db: Database) -> None:
     await db.create("hers", owner="alice")
     await db.thread("hers").append(items=[clew.user(SECRET)])
-    await db.commit([embedding("hers", "bob", "forged", ["history"])])
-    await embed_due(db, HashingEmbedder())
+    await db.commit([embedding_job("hers", "bob", "forged", ["history"])])
+    await run_embedding_jobs(db, HashingEmbedder())
 
-    assert await db.records.find(RecordQuery(kind=VECTOR)) == []
+    assert await db.records.find(RecordQuery(kind=VECTOR_KIND)) == []
 
 
 async def test_an_end_acts_for_the_owner_of_its_job(db: Database) -> None:
@@ -157,7 +164,7 @@ async def test_an_end_acts_for_the_owner_of_its_job(db: Database) -> None:
         assert of is not None
         await db.jobs.enqueue(Job(id="forged", kind="end episode", owner="bob", body={"episode": of.id}))
         (forged,) = [job for job in await db.jobs.list() if job.id == "forged"]
-        await runtime._sweeper.once()
+        await runtime._sweeper.sweep_and_wait()
         after = await db.jobs.get(forged.id)
 
     assert after.problem is not None
@@ -172,8 +179,8 @@ async def test_a_queued_turn_of_another_user_never_begins(db: Database) -> None:
         await runtime.run_turn("hers", SECRET, user="alice")
         before = (await db.thread("hers").head()).version
         await db.records.put(Record(kind=queue.KIND, id="q", owner="bob", tags=tags, body=body))
-        await runtime._sweeper.once()
-        await runtime._turns.stop()
+        await runtime._sweeper.sweep_and_wait()
+        await runtime._scheduler.stop()
 
     assert (await db.thread("hers").head()).version == before
 
@@ -184,10 +191,10 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
             body = {"thread": "hers", "inputs": {}, "items": [], "user": "alice"}
             await db.records.put(Record(kind=queue.KIND, id=f"q{number:03}", owner="bob", body=body))
         asked = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
-        await queue.enqueue(db, "z", asked, int(time.time() * 1000))
-        await runtime._sweeper.once()
+        await queue.enqueue_turn(db, "z", asked, int(time.time() * 1000))
+        await runtime._sweeper.sweep_and_wait()
         while not runtime.is_idle:
-            await db.thread("his").changed(99, timeout=0.05)
+            await db.thread("his").wait_for_change(99, timeout=0.05)
 
     assert (await db.thread("his").head()).owner == "bob"
 

@@ -15,8 +15,8 @@ from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.schema import State, input, kept
-from clew.runtime.tools.tool import Effect, Outcome, Tool, ToolContext, tool
+from clew.runtime.state.schema import State, input, persistent
+from clew.runtime.tools.tool import Effect, Tool, ToolContext, ToolOutcome, tool
 from clew.testing.scripted_model import ScriptedModel, calls
 
 
@@ -24,14 +24,14 @@ class Diary(State):
     """A state with a field of each kind."""
 
     message: Annotated[str, input]
-    history: Annotated[clew.Log[Message], clew.append]
-    notes: Annotated[clew.Log[str], clew.append]
+    history: Annotated[clew.StateLog[Message], clew.append]
+    notes: Annotated[clew.StateLog[str], clew.append]
     progress: Annotated[dict[str, Any], clew.merge]
     visits: Annotated[int, clew.increment] = 0
     balance: Annotated[int, clew.increment] = 100
     best: Annotated[int, clew.max] = 3
     tags: Annotated[list[str], clew.union]
-    mood: Annotated[str, kept] = "calm"
+    mood: Annotated[str, persistent] = "calm"
     plan: dict[str, Any]
     reply: str = ""
 
@@ -40,8 +40,8 @@ def writes(name: str, delta: Mapping[str, Any]) -> Tool:
     """A tool that changes the state so."""
 
     @tool(name=name, effect=Effect.NONE)
-    async def write() -> Outcome:
-        return Outcome(output=name, delta=delta)
+    async def write() -> ToolOutcome:
+        return ToolOutcome(output=name, delta=delta)
 
     return write
 

@@ -11,7 +11,7 @@ import pytest
 from clew.core.errors import InvalidArgument
 from clew.runtime.model import call as model_call
 from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
-from clew.runtime.model.protocol import Reply, Request, Text, ToolCall, ToolSpec, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk, ToolCall, ToolSpec, Usage
 from clew.runtime.model.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, asked, chat, reply_to
 from tests.support.openai_server import Raw, Said, chat_server
@@ -31,7 +31,7 @@ async def sent(
 ) -> dict[str, Any]:
     """The request that a provider gets for some messages."""
     async with asked("Hello.") as (model, server):
-        await reply_to(model, Request(messages=messages, instructions=instructions, tools=tools))
+        await reply_to(model, ModelRequest(messages=messages, instructions=instructions, tools=tools))
         return server.requests[0]
 
 
@@ -167,8 +167,8 @@ async def test_text_comes_as_it_is_said() -> None:
         rest.set()
         others = [part async for part in parts]
 
-    assert first == Text("Hello")
-    assert others[0] == Text(", Ann")
+    assert first == TextChunk("Hello")
+    assert others[0] == TextChunk(", Ann")
     assert isinstance(others[1], Reply)
     assert others[1].text == "Hello, Ann"
 
@@ -176,7 +176,7 @@ async def test_text_comes_as_it_is_said() -> None:
 async def test_tool_calls_come_whole() -> None:
     said = Said(calls=[("c1", "weather", '{"city": "Oslo"}'), ("c2", "weather", '{"city": "Rome"}')])
     async with asked(said) as (model, _):
-        reply = await reply_to(model, Request(messages=[ASKED], tools=[WEATHER]))
+        reply = await reply_to(model, ModelRequest(messages=[ASKED], tools=[WEATHER]))
 
     assert reply.calls == (
         ToolCall(id="c1", name="weather", arguments={"city": "Oslo"}),
@@ -195,7 +195,7 @@ async def test_no_arguments_are_an_empty_object() -> None:
 async def test_a_call_id_that_was_used_before_is_replaced() -> None:
     past = [ASKED, called("call_0", "Oslo"), found("call_0", "dry"), ASKED]
     async with asked(Said(calls=[("call_0", "weather", "{}"), ("call_0", "weather", "{}")])) as (model, _):
-        reply = await reply_to(model, Request(messages=past, tools=[WEATHER]))
+        reply = await reply_to(model, ModelRequest(messages=past, tools=[WEATHER]))
 
     assert len({"call_0", *(call.id for call in reply.calls)}) == 3
 

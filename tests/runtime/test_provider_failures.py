@@ -15,7 +15,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import InvalidArgument, ModelFailed
 from clew.runtime.model import call as model_call
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, SECRET, asked, chat, failure, reply_to
 from tests.support.openai_server import Line, Raw, Refused, Said, chat_server, refusing_url
@@ -140,7 +140,7 @@ async def test_a_cancelled_typed_call_closes_its_connection_at_once() -> None:
 
 async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
     async with asked(Said(text="Hello there", midway=asyncio.Event()), "Hello.") as (model, server):
-        reply = await model_call.ask(model, HI, Patience(call=0.2, pause=0.001))
+        reply = await model_call.ask(model, HI, RetryPolicy(call_seconds=0.2, pause=0.001))
         async with asyncio.timeout(2):
             await server.left.wait()
 

@@ -17,7 +17,7 @@ import clew
 from clew.core.errors import InvalidArgument
 from clew.core.values import RecordQuery
 from clew.database.database import Database
-from clew.runtime.records.runs import KIND, Holder, Run, is_gone, run_of, this_process
+from clew.runtime.records.runs import KIND, ProcessIdentity, Run, is_gone, run_of, this_process
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 
@@ -76,7 +76,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
         process.kill()
         await process.wait()
         async with clew.open(shared_url) as db, Runtime(db) as runtime:
-            await runtime._sweeper.once()
+            await runtime._sweeper.sweep_and_wait()
 
             assert [(run.status, run.termination) for run in await runs(db)] == [("done", "interrupted")]
 
@@ -85,7 +85,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
 async def test_a_run_that_is_alive_is_left_alone(shared_url: str) -> None:
     async with child(shared_url, lease=600) as process, clew.open(shared_url) as db:
         async with Runtime(db) as runtime:
-            await runtime._sweeper.once()
+            await runtime._sweeper.sweep_and_wait()
         await answer(process)
 
         assert await told(process) == "natural"
@@ -135,8 +135,8 @@ def test_this_process_is_not_gone() -> None:
 def test_a_process_whose_number_was_given_away_is_gone() -> None:
     here = this_process()
 
-    assert is_gone(Holder(place=here.place, pid=here.pid, started="0"))
+    assert is_gone(ProcessIdentity(place=here.place, pid=here.pid, started="0"))
 
 
 def test_a_process_elsewhere_may_be_alive() -> None:
-    assert not is_gone(Holder(place="another machine", pid=1, started="0"))
+    assert not is_gone(ProcessIdentity(place="another machine", pid=1, started="0"))

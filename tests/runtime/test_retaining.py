@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.erasure.retention import Rule
+from clew.core.erasure.retention import RetentionRule
 from clew.core.errors import ThreadNotFound
 from clew.core.items import user
 from clew.database.database import Database
-from clew.runtime.maintenance.sweeper import HOUR_MS, Retaining
+from clew.runtime.maintenance.sweeper import HOUR_MS, RetentionSweep
 from clew.runtime.memory.memory import Memory
 from clew.testing.clock import Clock
 
@@ -20,9 +20,9 @@ async def test_a_thread_that_is_past_its_time_is_let_go(db: Database) -> None:
     thread = await db.create("old")
     await thread.append(items=[user("Hi")])
     written = (await thread.head()).updated
-    await db.retention.add(Rule(name="short", days=1))
+    await db.retention.add(RetentionRule(name="short", days=1))
 
-    await Retaining(db, Clock(written + 2 * DAY_MS))()
+    await RetentionSweep(db, Clock(written + 2 * DAY_MS))()
 
     with pytest.raises(ThreadNotFound):
         await thread.head()
@@ -32,9 +32,9 @@ async def test_a_thread_that_is_past_its_time_is_let_go(db: Database) -> None:
 async def test_rules_are_looked_at_again_after_an_hour_and_not_before(db: Database) -> None:
     thread = await db.create("old")
     clock = Clock((await thread.head()).updated + 2 * DAY_MS)
-    retaining = Retaining(db, clock)
+    retaining = RetentionSweep(db, clock)
     await retaining()
-    await db.retention.add(Rule(name="short", days=1))
+    await db.retention.add(RetentionRule(name="short", days=1))
     clock.advance(HOUR_MS - 1)
     await retaining()
     there = (await thread.head()).version
@@ -50,19 +50,19 @@ async def test_rules_are_looked_at_again_after_an_hour_and_not_before(db: Databa
 async def test_what_is_remembered_of_a_person_is_not_let_go_because_nothing_was_learned(db: Database) -> None:
     memory = Memory(db, "ann")
     await memory.set_recall(on=False)
-    await db.retention.add(Rule(name="short", days=1))
+    await db.retention.add(RetentionRule(name="short", days=1))
     written = (await db.thread(memory.thread).head()).updated
 
-    await Retaining(db, Clock(written + 2 * DAY_MS))()
+    await RetentionSweep(db, Clock(written + 2 * DAY_MS))()
 
     assert not (await memory.profile()).recall
 
 
 async def test_the_database_of_one_user_applies_no_rules(db: Database) -> None:
     thread = await db.create("old", owner="ann")
-    await db.retention.add(Rule(name="short", days=1))
+    await db.retention.add(RetentionRule(name="short", days=1))
     later = Clock((await thread.head()).updated + 2 * DAY_MS)
 
-    await Retaining(db.scope(tenant=db.tenant, user="ann"), later)()
+    await RetentionSweep(db.scope(tenant=db.tenant, user="ann"), later)()
 
     assert (await thread.head()).version == 0

@@ -51,7 +51,7 @@ async def test_a_failed_attempt_is_taken_back_whole_and_alone(db: Database) -> N
 
     assert before == ["Hi", "Hello.", "Look", "call", "result"]
     assert await contents(db) == ["Hi", "Hello."]
-    assert (done.ended, done.restored, done.effects) == (3, 0, ())
+    assert (done.items_removed, done.items_restored, done.effects) == (3, 0, ())
 
 
 @pytest.mark.promise("S-13")
@@ -148,7 +148,7 @@ async def test_a_rewind_repeated_after_its_answer_was_lost_gives_the_first_resul
         before = (await db.thread("a").head()).version
         done = await runtime.rewind("a", "run2")
 
-    assert (done.version, done.ended, await contents(db)) == (before, 1, ["Hi", "Hello."])
+    assert (done.version, done.items_removed, await contents(db)) == (before, 1, ["Hi", "Hello."])
 
 
 async def test_whoever_listens_is_told_that_the_history_was_rewritten(db: Database) -> None:

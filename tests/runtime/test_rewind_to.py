@@ -23,9 +23,9 @@ from clew.core.errors import (
 from clew.core.items import user
 from clew.core.values import Item
 from clew.database.database import Database
-from clew.runtime.maintenance.rewind import Rewound
+from clew.runtime.maintenance.rewind import RewindResult
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, Tool, tool
@@ -58,7 +58,7 @@ async def test_history_and_state_become_what_they_were(db: Database) -> None:
         done = await runtime.rewind("a", to=first.version)
         again = await runtime.run_turn("a", "d")
 
-    assert (done.version, done.ended, done.restored) == (last + 1, 6, 0)
+    assert (done.version, done.items_removed, done.items_restored) == (last + 1, 6, 0)
     assert await contents(db, at=done.version) == ["a", "One."]
     assert await contents(db, at=done.version, log="moods") == ["mood a"]
     assert (await db.thread("a").state(at=done.version))["progress"] == {"a": 1}
@@ -76,7 +76,7 @@ async def test_what_was_popped_since_comes_back(db: Database) -> None:
         done = await runtime.rewind("a", to=first.version)
 
     assert await contents(db) == ["1", "One."]
-    assert (done.ended, done.restored) == (2, 1)
+    assert (done.items_removed, done.items_restored) == (2, 1)
 
 
 async def test_a_result_that_was_popped_comes_back_to_its_call(db: Database) -> None:
@@ -165,7 +165,7 @@ async def test_a_frozen_run_cannot_write_behind_a_rewind(db: Database) -> None:
 # What is not taken back.
 
 
-async def rewound(db: Database, decision: Replay | UseResult | None, *tools: Tool) -> Rewound:
+async def rewound(db: Database, decision: Replay | UseResult | None, *tools: Tool) -> RewindResult:
     """A turn that calls ``pay``, decided so, and then taken back."""
     async with runtime_of(db, calls(PAY), "Done.", tools=list(tools)) as runtime:
         await runtime.run_turn("a", "Pay")
@@ -257,7 +257,7 @@ async def in_short(messages: Sequence[Message]) -> str:
     return f"{len(messages)} messages"
 
 
-def by_message(request: Request) -> object:
+def by_message(request: ModelRequest) -> object:
     """What a model answers, by what the user said last."""
     last = max(at for at, message in enumerate(request.messages) if message.role == "user")
     if request.messages[last].text == "fail":

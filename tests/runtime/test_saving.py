@@ -9,10 +9,10 @@ from typing import Literal, TypeVar
 
 import pytest
 
-from clew.core.errors import ClewError, InvalidArgument, ModelFailed, NotThere
+from clew.core.errors import ClewError, InvalidArgument, ModelFailed, NotFound
 from clew.database.database import Database
-from clew.runtime.model.call import Patience
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.events import Event, MessageAdded, TextDelta
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import Effect, tool
@@ -27,7 +27,7 @@ STEPS = 6
 FULL = ["user Go", "call c1", "result c1", "call c2", "result c2", "assistant Done."]
 
 
-def next_step(request: Request) -> object:
+def next_step(request: ModelRequest) -> object:
     """What a model says that looks at the conversation: first one tool, then the other, then the answer."""
     last = max((at for at, message in enumerate(request.messages) if message.role == "user"), default=0)
     done = sum(message.kind == "result" for message in request.messages[last:])
@@ -59,7 +59,7 @@ async def history(db: Database, thread: str = "a") -> list[str]:
     """What stands in the history, repairs left out."""
     try:
         items = await db.thread(thread).items()
-    except NotThere:
+    except NotFound:
         return []
     return [
         f"{item.kind} {item.call}" if item.call else f"{item.role} {item.body['content']}"
@@ -198,16 +198,16 @@ class Cut:
     def __init__(self, times: int) -> None:
         self._left = times
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """Half of the answer, and the rest if nothing breaks."""
-        yield Text("Do")
+        yield TextChunk("Do")
         if self._left:
             self._left -= 1
             raise ModelFailed(model=self.name, problem="the stream was cut", retry=True)
-        yield Text("ne.")
+        yield TextChunk("ne.")
         yield Reply(text="Done.")
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing."""
         raise ModelFailed(model=self.name, problem="it fills nothing")
 
@@ -219,8 +219,8 @@ async def test_a_stream_that_is_cut_and_tried_again_saves_the_answer_once_or_not
     db: Database, times: int, *, streaming: bool
 ) -> None:
     told: list[Event] = []
-    patience = Patience(attempts=3, pause=0.0)
-    async with Runtime(db, model=Cut(times), patience=patience) as runtime:
+    patience = RetryPolicy(attempts=3, pause=0.0)
+    async with Runtime(db, model=Cut(times), retry_policy=patience) as runtime:
         await turn(runtime, told, streaming=streaming)
 
     attempts = [event.attempt for event in told if isinstance(event, TextDelta)]

@@ -18,17 +18,17 @@ from clew.core.ops import Op
 from clew.core.values import Item
 from clew.runtime.model.messages import Message
 from clew.runtime.state.declaration import schema_of
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import (
     Lifecycle,
     Lifetime,
     State,
     input,
-    kept,
     loaded,
     per_call,
     per_run,
     per_turn,
+    persistent,
     whole_of,
 )
 from clew.runtime.turn.draft import Draft
@@ -48,12 +48,12 @@ class Profile(State):
 class Everything(State):
     message: Annotated[str, input]
     channel: Annotated[str, input] = "test"
-    history: Annotated[Log[Message], clew.append]
-    transcript: Annotated[Log[Message], whole_of("history")]
+    history: Annotated[StateLog[Message], clew.append]
+    transcript: Annotated[StateLog[Message], whole_of("history")]
     control: Annotated[Control, clew.merge]
     profile: Annotated[Profile, clew.merge, loaded]
     progress: Annotated[dict[str, int], clew.merge]
-    mood: Annotated[str, kept] = "calm"
+    mood: Annotated[str, persistent] = "calm"
     seen: Annotated[list[str], operator.add]
     route: str = ""
     budget: Annotated[int, per_run] = 3
@@ -107,7 +107,7 @@ def test_what_is_not_set_has_its_default() -> None:
 
 
 class TwoLifecycles(State):
-    field: Annotated[str, kept, loaded] = ""
+    field: Annotated[str, persistent, loaded] = ""
 
 
 class TwoReducers(State):
@@ -127,11 +127,11 @@ class ListAsLog(State):
 
 
 class LogWithoutAppend(State):
-    field: Log[str]
+    field: StateLog[str]
 
 
 class LogOfARun(State):
-    field: Annotated[Log[str], clew.append, per_run]
+    field: Annotated[StateLog[str], clew.append, per_run]
 
 
 class MergedNumber(State):
@@ -139,7 +139,7 @@ class MergedNumber(State):
 
 
 class NoDefault(State):
-    field: Annotated[int, kept]
+    field: Annotated[int, persistent]
 
 
 class OpThatIsNoReducer(State):
@@ -147,20 +147,20 @@ class OpThatIsNoReducer(State):
 
 
 class WholeOfNothing(State):
-    field: Annotated[Log[str], whole_of("history")]
+    field: Annotated[StateLog[str], whole_of("history")]
 
 
 class WholeOfOthers(State):
-    history: Annotated[Log[Message], clew.append]
-    field: Annotated[Log[str], whole_of("history")]
+    history: Annotated[StateLog[Message], clew.append]
+    field: Annotated[StateLog[str], whole_of("history")]
 
 
 class Inner(State):
-    field: Annotated[str, kept] = ""
+    field: Annotated[str, persistent] = ""
 
 
 class InnerLog(State):
-    field: Annotated[Log[str], clew.append]
+    field: Annotated[StateLog[str], clew.append]
 
 
 class InnerInput(State):
@@ -228,7 +228,7 @@ def test_a_declaration_that_makes_no_sense_is_refused(state: type[State], at: st
 
 def test_an_annotation_that_cannot_be_read_is_named() -> None:
     class Local(State):
-        field: Annotated[Somewhere, kept]  # type: ignore[name-defined]  # noqa: F821  # that is the point
+        field: Annotated[Somewhere, persistent]  # type: ignore[name-defined]  # noqa: F821  # that is the point
 
     with pytest.raises(SchemaInvalid, match="Somewhere"):
         schema_of(Local)
@@ -291,7 +291,7 @@ def test_nothing_of_a_refused_delta_is_kept(wrong: dict[str, Any]) -> None:
 
 def without_logs(state: State) -> dict[str, Any]:
     """The fields of a state that can be compared."""
-    return {name: value for name, value in vars(state).items() if not isinstance(value, Log)}
+    return {name: value for name, value in vars(state).items() if not isinstance(value, StateLog)}
 
 
 # How changes are folded.
@@ -422,7 +422,7 @@ def test_none_that_was_written_is_not_the_default() -> None:
 
 class Optional(State):
     message: Annotated[str, input]
-    guess: Annotated[int | None, kept] = 5
+    guess: Annotated[int | None, persistent] = 5
 
 
 @pytest.mark.promise("A-02")
@@ -512,9 +512,9 @@ def test_what_is_committed_folds_to_what_the_stages_see(steps: list[tuple[dict[s
         values = expected(values, delta)
         if commits:
             taken = draft.take_delta()
-            stored = ops.apply(stored, taken.patches)
-            draft.committed(taken)
-    stored = ops.apply(stored, draft.take_delta().patches)
+            stored = ops.apply_ops(stored, taken.patches)
+            draft.confirm_delta(taken)
+    stored = ops.apply_ops(stored, draft.take_delta().patches)
 
     assert draft.values() == values
     assert drafted(state=stored).values() == values

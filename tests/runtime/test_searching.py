@@ -9,13 +9,13 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Arc
-from clew.runtime.memory.vectors.jobs import embed_due, embedding
+from clew.runtime.memory.vectors.jobs import embedding_job, run_embedding_jobs
 from clew.runtime.search import KINDS, Hit, Search, SearchKind, SearchPage, search_everything
 from clew.stores.memory import MemoryStore
 from tests.runtime.memory.known import allergic, rule, sister
@@ -53,7 +53,7 @@ async def mine(db: Database) -> Database:
     memory = Memory(db, "alice")
     await memory.learn([sister("Ann"), allergic("peanuts"), rule("boats", "Do not mention boats at dinner.")])
     await memory.db.commit(
-        await memory.closing(
+        await memory.episode_writes(
             Arc(id="", episode="e1", summary="talked about the boat", themes=("sailing",)), []
         )
     )
@@ -146,8 +146,8 @@ async def test_nobody_finds_what_is_another_users(mine: Database) -> None:
 async def test_what_was_forgotten_or_cleared_is_not_found(mine: Database) -> None:
     memory = Memory(mine, "alice")
     await mine.thread("trip").log().clear()
-    await memory.propose([fact.id for fact in (await memory.page()).facts])
-    await memory.confirm()
+    await memory.propose_forgetting([fact.id for fact in (await memory.page()).facts])
+    await memory.confirm_forgetting()
 
     assert await texts(mine, "sister Ann peanuts harbour") == []
 
@@ -155,7 +155,7 @@ async def test_what_was_forgotten_or_cleared_is_not_found(mine: Database) -> Non
 @pytest.mark.promise("B-12")
 async def test_what_is_meant_is_found_without_its_words(mine: Database) -> None:
     topics = Topics()
-    await embed_due(mine, topics)
+    await run_embedding_jobs(mine, topics)
     page = await search_everything(mine, Search(query="any good snack?", owner="alice"), embedder=topics)
 
     assert (page.path, [hit.text for hit in page.hits]) == (
@@ -167,8 +167,8 @@ async def test_what_is_meant_is_found_without_its_words(mine: Database) -> None:
 
 async def test_items_are_found_by_meaning_if_they_have_vectors(mine: Database) -> None:
     topics = Topics()
-    await mine.commit([embedding("trip", "alice", "asked for", ["history"])])
-    await embed_due(mine, topics)
+    await mine.commit([embedding_job("trip", "alice", "asked for", ["history"])])
+    await run_embedding_jobs(mine, topics)
     search = Search(query="the sea", owner="alice", kinds=("items",))
     page = await search_everything(mine, search, embedder=topics)
 
@@ -183,8 +183,8 @@ async def test_items_are_found_by_meaning_if_they_have_vectors(mine: Database) -
 async def test_a_thread_narrows_what_is_found_by_meaning_too(mine: Database) -> None:
     topics = Topics()
     await (await mine.create("coast", owner="alice")).append(items=[clew.user("A storm at the harbour")])
-    await mine.commit([embedding(thread, "alice", "asked", ["history"]) for thread in ("trip", "coast")])
-    await embed_due(mine, topics)
+    await mine.commit([embedding_job(thread, "alice", "asked", ["history"]) for thread in ("trip", "coast")])
+    await run_embedding_jobs(mine, topics)
     page = await search_everything(
         mine, Search(query="the sea", owner="alice", thread="coast"), embedder=topics
     )
@@ -196,8 +196,8 @@ async def test_a_thread_narrows_what_is_found_by_meaning_too(mine: Database) -> 
 async def test_what_a_deleted_thread_meant_finds_nothing_in_one_that_took_its_id(mine: Database) -> None:
     topics = Topics()
     trip = mine.thread("trip")
-    await mine.commit([embedding("trip", "alice", "asked", ["history"])])
-    await embed_due(mine, topics)
+    await mine.commit([embedding_job("trip", "alice", "asked", ["history"])])
+    await run_embedding_jobs(mine, topics)
     before = now = (await trip.head()).created
     while now == before:  # a clock may stand still for a moment
         await trip.delete()
@@ -225,7 +225,7 @@ async def test_a_slow_embedder_is_not_waited_for(mine: Database) -> None:
             return []
 
     search = Search(query="peanuts", owner="alice")
-    page = await search_everything(mine, search, embedder=Slow(), patience=0.01)
+    page = await search_everything(mine, search, embedder=Slow(), timeout_seconds=0.01)
 
     assert (page.path, len(page.hits)) == ("token_recall_after_embed_error", 1)
 
@@ -312,7 +312,7 @@ class ReadOnly(MemoryStore):
 
     sealed = False
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         if self.sealed:
             raise StoreReadOnly(store="it")
         return await super().change(scope, planning)

@@ -13,12 +13,12 @@ from clew.core.errors import SchemaInvalid, StageGone
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.turn.approvals import Replay
 from clew.runtime.turn.draft import RUN
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, called, count, crash, crashed_turn, saying
@@ -28,7 +28,7 @@ LATER = 60_000
 
 async def think(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage whose end is durable, since it asks a model."""
-    reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+    reply = await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
     return {"session_memory": {"thought": reply.text}}
 
 
@@ -44,7 +44,7 @@ async def stopped(db: Database, clock: Clock, stages: Sequence[Stage]) -> str:
     return started.journal.run.id
 
 
-async def resumed(db: Database, clock: Clock, stages: Sequence[Stage]) -> Done[Any]:
+async def resumed(db: Database, clock: Clock, stages: Sequence[Stage]) -> TurnResult[Any]:
     """What becomes of the run with these stages."""
     return await Runtime(db, schema=Companion, stages=stages, clock=clock).resume("a")
 

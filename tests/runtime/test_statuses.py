@@ -12,7 +12,15 @@ import clew
 from clew.core.values import Job
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
-from clew.runtime.records.episodes import JOB, Episode, Left, active_episode, job_id, request_end, saved
+from clew.runtime.records.episodes import (
+    JOB,
+    Episode,
+    EpisodeResult,
+    active_episode,
+    episode_write,
+    job_id,
+    request_end,
+)
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import ADVICE, SessionStatus
 from clew.runtime.turn.approvals import Replay
@@ -33,7 +41,7 @@ async def post(to: str) -> str:
     return f"posted to {to}"
 
 
-async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
     raise RuntimeError("the model is down")
 
 
@@ -66,11 +74,11 @@ async def test_a_call_does_not_expire_by_being_idle(db: Database) -> None:
     await runtime.run_turn("a", "Hi")
     active = await active_episode(db, "a")
     assert active is not None
-    await db.commit([saved(msgspec.structs.replace(active, modality="voice"), None)])
+    await db.commit([episode_write(msgspec.structs.replace(active, modality="voice"), None)])
     call = await runtime.session_status("a")
     active = await active_episode(db, "a")
     assert active is not None
-    await db.commit([saved(msgspec.structs.replace(active, until=77), None)])
+    await db.commit([episode_write(msgspec.structs.replace(active, until=77), None)])
     leased = await runtime.session_status("a")
 
     assert (call.status, call.expires_at, leased.expires_at) == ("active", None, 77)
@@ -110,10 +118,10 @@ async def test_an_end_that_was_given_up_is_in_sight_and_can_be_retried(db: Datab
     once = Job(id=job_id(before.id), kind=JOB, key=before.id, body={"episode": before.id}, limit=1)
     await db.jobs.enqueue(once)
     await request_end(db, "a", by="api", now=1)
-    await runtime._sweeper.once()
+    await runtime._sweeper.sweep_and_wait()
     given_up = await runtime.session_status("a")
     await db.jobs.retry(once.id)
-    await Runtime(db)._sweeper.once()
+    await Runtime(db)._sweeper.sweep_and_wait()
     cured = await runtime.session_status("a")
 
     assert (given_up.status, [end.job for end in given_up.unfinished]) == ("ending", ["dead"])
@@ -170,7 +178,7 @@ async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_cl
     clock.advance(MINUTES)
     runtime = Runtime(db, schema=Companion, stages=[crash], clock=clock)
     before = await runtime.session_status("a")
-    await runtime._sweeper.once()
+    await runtime._sweeper.sweep_and_wait()
     after = await runtime.session_status("a")
 
     assert {(status.status, status.run) for status in (before, after)} == {

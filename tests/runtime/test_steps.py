@@ -14,7 +14,7 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.model.protocol import Reply, Usage
-from clew.runtime.records.steps import Price, Step, prices_at, prices_from, run_steps
+from clew.runtime.records.steps import Price, Step, parse_prices, read_prices, run_steps
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import Conversation
@@ -245,7 +245,7 @@ async def test_a_turn_that_keeps_nothing_is_priced_too() -> None:
 
 
 def test_a_price_table_is_read_from_a_file() -> None:
-    table = prices_from(b'{"openai:gpt-5": {"input": 1.25, "output": 10}}')
+    table = parse_prices(b'{"openai:gpt-5": {"input": 1.25, "output": 10}}')
 
     assert table == {"openai:gpt-5": Price(input=1.25, output=10.0)}
 
@@ -253,13 +253,13 @@ def test_a_price_table_is_read_from_a_file() -> None:
 @pytest.mark.parametrize("document", [b"", b"[]", b'{"m": {"input": 1}}', b'{"m": {"input": 1, "out": 2}}'])
 def test_what_is_no_price_table_is_refused(document: bytes) -> None:
     with pytest.raises(InvalidArgument, match="no price table"):
-        prices_from(document)
+        parse_prices(document)
 
 
 def test_a_price_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot be read: No such file or directory"):
-        prices_at(tmp_path / "none.json")
-    assert prices_at(None) == {}
+        read_prices(tmp_path / "none.json")
+    assert read_prices(None) == {}
 
 
 async def test_a_name_that_is_no_text_does_not_keep_the_run_from_ending(local: Database) -> None:

@@ -13,7 +13,7 @@ from clew.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSus
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.schema import State, input, kept, per_call
+from clew.runtime.state.schema import State, input, per_call, persistent
 from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import PassOn, Replay, UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -332,9 +332,9 @@ class Forms(State):
     """A state with a field that belongs to one tool call."""
 
     message: Annotated[str, input]
-    history: Annotated[clew.Log[Message], clew.append]
+    history: Annotated[clew.StateLog[Message], clew.append]
     draft: Annotated[dict[str, Any], clew.merge, per_call]
-    done: Annotated[int, kept] = 0
+    done: Annotated[int, persistent] = 0
     reply: str = ""
 
 

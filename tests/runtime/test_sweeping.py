@@ -14,18 +14,18 @@ import clew
 from clew.core.errors import InvalidArgument
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
-from clew.runtime.execution.queue import enqueue
-from clew.runtime.execution.start import Asked, key_id
+from clew.runtime.execution.queue import enqueue_turn
+from clew.runtime.execution.start import TurnRequest, run_id_for_key
 from clew.runtime.maintenance.sweeper import Sweeper
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import (
+    EPISODE,
     JOB,
-    ROW,
     Episode,
-    Left,
+    EpisodeResult,
     active_episode,
-    end_expired,
+    end_expired_episodes,
     episode_of,
     job_id,
     request_end,
@@ -59,7 +59,7 @@ class Slow:
         self.most = 0
         self.stopped = 0
 
-    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         self.begun.put_nowait(of)
@@ -71,7 +71,7 @@ class Slow:
         finally:
             self.at_once -= 1
         once = Put(record=Record(kind="fact", id=of.id, body=None), expect=0)
-        return Left(episode=of, writes=[once])
+        return EpisodeResult(episode=of, writes=[once])
 
 
 def settings_of(db: Database, finalize: Slow, **given: object) -> Settings:
@@ -88,7 +88,7 @@ async def ended_sessions(db: Database, *threads: str) -> None:
 
 
 async def endings(db: Database) -> list[str]:
-    return [episode_of(record).status for record in await db.records.find(RecordQuery(kind=ROW))]
+    return [episode_of(record).status for record in await db.records.find(RecordQuery(kind=EPISODE))]
 
 
 async def facts(db: Database) -> int:
@@ -198,12 +198,12 @@ async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: 
 
 def test_at_least_one_end_is_made_at_a_time() -> None:
     with pytest.raises(InvalidArgument):
-        Runtime(Database(MemoryStore()), ends_at_once=0)
+        Runtime(Database(MemoryStore()), concurrent_ends=0)
 
 
 async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, patience=Patience(turn=0.05))
+    settings = settings_of(db, slow, patience=RetryPolicy(turn_seconds=0.05))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON):
         finished = await work(db, settings)
@@ -214,7 +214,7 @@ async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db
 
 
 async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
-    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise asyncio.CancelledError
 
     runtime = Runtime(db, stages=[answer], finalize=broken)
@@ -255,7 +255,7 @@ async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db:
 
 async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
     slow = Slow()
-    runtime = Runtime(db, stages=[answer], finalize=slow, ends_at_once=2)
+    runtime = Runtime(db, stages=[answer], finalize=slow, concurrent_ends=2)
     for thread in "abc":
         await runtime.run_turn(thread, "Hi")
     closing = asyncio.create_task(runtime.close())
@@ -304,7 +304,7 @@ async def test_what_one_part_of_a_sweep_meets_keeps_no_other_from_being_done(db:
     runtime = Runtime(db, stages=[answer], sweep_seconds=3600)
     await runtime.run_turn("b", "Hi")
     late = Runtime(db, clock=lambda: clock)
-    await late._sweeper.once()
+    await late._sweeper.sweep_and_wait()
 
     assert await endings(db) == ["ended"]
 
@@ -322,7 +322,7 @@ async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
         sweeper.start()
         async with asyncio.timeout(SOON):
             looked = [await looks.get() for _ in range(2)]
-        await sweeper.end()
+        await sweeper.stop()
         await runtime.close()
 
     assert looked == ["again", "again"]
@@ -330,11 +330,16 @@ async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
 
 async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Database) -> None:
     await db.records.put(Record(kind="queued turn", id="a", body={"no": "turn"}))
-    await enqueue(db, key_id("b", "k"), Asked(thread="b", inputs={"message": "Hi"}, items=(), key="k"), now=1)
+    await enqueue_turn(
+        db,
+        run_id_for_key("b", "k"),
+        TurnRequest(thread="b", inputs={"message": "Hi"}, items=(), key="k"),
+        now=1,
+    )
     begun: list[str] = []
     runtime = Runtime(db, stages=[answer])
     sweeper = Sweeper(db, runtime._settings, 3600, lambda found, thread: begun.append(thread))
-    await sweeper.once()
+    await sweeper.sweep_and_wait()
 
     assert begun == ["b"]
 
@@ -364,7 +369,7 @@ async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
     before = await active_episode(db, "a")
     paused = PausingStore(db)
     async with asyncio.timeout(SOON):
-        ending = asyncio.create_task(end_expired(Database(paused), idle_ms=20 * 60_000, now=later))
+        ending = asyncio.create_task(end_expired_episodes(Database(paused), idle_ms=20 * 60_000, now=later))
         await paused.reached.wait()
         await Runtime(db, stages=[answer], clock=lambda: later).run_turn("a", "I am still here")
         paused.go.set()
@@ -386,7 +391,7 @@ async def test_a_turn_that_arrives_just_after_the_claim_begins_an_episode_of_its
     async with asyncio.timeout(SOON):
         turn = asyncio.create_task(late.run_turn("a", "I am late"))
         await paused.reached.wait()
-        ended = await end_expired(db, idle_ms=20 * 60_000, now=later)
+        ended = await end_expired_episodes(db, idle_ms=20 * 60_000, now=later)
         paused.go.set()
         await turn
     now = await active_episode(db, "a")

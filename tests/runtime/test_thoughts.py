@@ -23,9 +23,9 @@ from clew.database.database import Database
 from clew.runtime.model.messages import Message, item_of, message_of
 from clew.runtime.model.protocol import Reply
 from clew.runtime.model.provider import ProviderModel
-from clew.runtime.model.translation import as_heard, calls_of, thoughts_of, whole_text
+from clew.runtime.model.translation import calls_of, provider_messages, response_text, thoughts_of
 from clew.runtime.records.events import MessageAdded
-from clew.runtime.respond.view import kept
+from clew.runtime.respond.view import messages_of_reply
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.chatting import chat
@@ -42,11 +42,11 @@ def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
     """What a provider gets back of an answer that was kept in the history."""
     response = ModelResponse(parts=parts, provider_name="anthropic", model_name="m")
     reply = Reply(
-        text=whole_text(response), calls=calls_of(response, []), thoughts=thoughts_of(response).text
+        text=response_text(response), calls=calls_of(response, []), thoughts=thoughts_of(response).text
     )
-    messages = [message_of(item_of(message)) for message in kept(reply, [])[0]]
+    messages = [message_of(item_of(message)) for message in messages_of_reply(reply, [])[0]]
     results = [Message(role="tool", kind="result", call=call.id, content="ok") for call in reply.calls]
-    again = next(one for one in as_heard([*messages, *results]) if isinstance(one, ModelResponse))
+    again = next(one for one in provider_messages([*messages, *results]) if isinstance(one, ModelResponse))
     assert (again.provider_name, again.model_name) in (("anthropic", "m"), (None, None))
     return list(again.parts)
 
@@ -98,7 +98,7 @@ def test_an_answer_without_thoughts_keeps_nothing_more() -> None:
 def test_a_thought_that_cannot_be_read_any_more_is_left_out() -> None:
     told = Message(role="assistant", content="Hi.", thoughts=({"kind": "thinking", "content": 5}, "?", None))
 
-    assert as_heard([told])[0].parts == [TextPart("Hi.")]
+    assert provider_messages([told])[0].parts == [TextPart("Hi.")]
 
 
 class Thinker:

@@ -12,11 +12,11 @@ import pytest
 from clew.core.errors import SchemaInvalid
 from clew.database.database import Database
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.records.events import Event, MessageAdded
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.tools.tool import Effect, Function, Tool, ToolContext, tool
+from clew.runtime.tools.tool import Effect, Tool, ToolContext, ToolFunction, tool
 from clew.runtime.tools.toolbox import Toolbox
 from clew.testing.scripted_model import ScriptedModel, calls
 
@@ -34,17 +34,19 @@ async def weather(place: Place, days: int = 1) -> str:
     return f"sunny in {place.city} for {days}"
 
 
-async def answers(tools: list[Tool], *wanted: tuple[str, str, Any], patience: Patience | None = None) -> Any:
+async def answers(
+    tools: list[Tool], *wanted: tuple[str, str, Any], patience: RetryPolicy | None = None
+) -> Any:
     """What tools answer when a model calls them, one after another."""
     told: list[Event] = []
     model = ScriptedModel(*(calls(call) for call in wanted), "Done.")
     stages = [respond(tools=tools)]
-    await run_agent("Go", stages=stages, model=model, told=told.append, patience=patience)
+    await run_agent("Go", stages=stages, model=model, notify=told.append, retry_policy=patience)
     said = [event.message for event in told if isinstance(event, MessageAdded)]
     return [message.content for message in said if message.kind == "result"]
 
 
-async def answer(made: Tool, arguments: Any = None, patience: Patience | None = None) -> Any:
+async def answer(made: Tool, arguments: Any = None, patience: RetryPolicy | None = None) -> Any:
     """What one tool answers to one call."""
     found = await answers(
         [made], ("c1", made.name, {} if arguments is None else arguments), patience=patience
@@ -147,7 +149,7 @@ async def test_a_function_that_is_not_async_does_not_hold_up_the_others() -> Non
 
     told: list[Event] = []
     model = ScriptedModel(calls(("c1", "wait", {}), ("c2", "go", {})), "Done.")
-    await run_agent("Go", stages=[respond(tools=[wait, go])], model=model, told=told.append)
+    await run_agent("Go", stages=[respond(tools=[wait, go])], model=model, notify=told.append)
 
     said = [event.message for event in told if isinstance(event, MessageAdded)]
     assert [message.content for message in said if message.kind == "result"] == [True, True]
@@ -180,7 +182,7 @@ async def test_a_tool_that_takes_too_long_is_left(effect: Effect, more: str) -> 
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    found = await answer(hang, patience=Patience(tool=0.01))
+    found = await answer(hang, patience=RetryPolicy(tool_seconds=0.01))
 
     assert found == {"error": f"It took longer than 0.01 s.{more}"}
 
@@ -254,7 +256,7 @@ def strange(city: threading.Event) -> str:
 
 
 @pytest.mark.parametrize("function", [untyped, many, given_by_place, unknown, strange])
-def test_a_function_that_a_model_cannot_call_is_no_tool(function: Function) -> None:
+def test_a_function_that_a_model_cannot_call_is_no_tool(function: ToolFunction) -> None:
     with pytest.raises(SchemaInvalid) as caught:
         tool(function)
     assert caught.value.schema == function.__name__

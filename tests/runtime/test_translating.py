@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 )
 
 from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
-from clew.runtime.model.translation import as_heard, calls_of, mended
+from clew.runtime.model.translation import calls_of, provider_messages, repair_surrogates
 
 IDS = some.sampled_from(["c1", "c2", "c3"])
 MESSAGES = some.one_of(
@@ -56,7 +56,7 @@ def results_in(message: ModelMessage) -> list[str]:
 @pytest.mark.promise("B-05", "S-09")
 @given(some.lists(MESSAGES, max_size=12))
 def test_every_call_is_answered_right_behind_it_and_nothing_else_is(messages: list[Message]) -> None:
-    heard = as_heard(messages)
+    heard = provider_messages(messages)
 
     before: list[str] = []
     for message in heard:
@@ -69,7 +69,7 @@ def test_every_call_is_answered_right_behind_it_and_nothing_else_is(messages: li
 @pytest.mark.promise("B-05")
 @given(some.lists(MESSAGES, max_size=12))
 def test_the_two_sides_take_turns_and_the_model_is_asked_last(messages: list[Message]) -> None:
-    heard = as_heard(messages)
+    heard = provider_messages(messages)
 
     assert all(
         isinstance(left, ModelRequest) != isinstance(right, ModelRequest) for left, right in pairwise(heard)
@@ -80,11 +80,14 @@ def test_the_two_sides_take_turns_and_the_model_is_asked_last(messages: list[Mes
 @given(some.lists(MESSAGES, max_size=12))
 def test_nothing_that_was_said_is_lost(messages: list[Message]) -> None:
     said = [
-        part.content for message in as_heard(messages) for part in message.parts if isinstance(part, TextPart)
+        part.content
+        for message in provider_messages(messages)
+        for part in message.parts
+        if isinstance(part, TextPart)
     ]
     told = [
         part.content
-        for message in as_heard(messages)
+        for message in provider_messages(messages)
         for part in message.parts
         if isinstance(part, UserPromptPart | SystemPromptPart)
     ]
@@ -95,7 +98,7 @@ def test_nothing_that_was_said_is_lost(messages: list[Message]) -> None:
 
 
 def test_a_summary_is_told_by_the_system() -> None:
-    heard = as_heard(
+    heard = provider_messages(
         [Message(role="system", kind="summary", content="They spoke of Oslo."), Message(role="user")]
     )
 
@@ -106,19 +109,19 @@ def test_a_call_that_is_shown_twice_is_two_calls_each_answered() -> None:
     call = Message(role="assistant", kind=CALL, call="c1", name="weather", arguments={})
     result = Message(role="tool", kind=RESULT, call="c1", content="dry")
 
-    heard = as_heard([call, result, call, result])
+    heard = provider_messages([call, result, call, result])
 
     assert [calls_in(message) + results_in(message) for message in heard] == [["c1"]] * 4
 
 
 @given(some.text(some.characters(codec=None), max_size=6))
 def test_a_mended_text_can_be_stored(text: str) -> None:
-    assert mended(text).encode().decode() == mended(text)
+    assert repair_surrogates(text).encode().decode() == repair_surrogates(text)
 
 
 @given(some.text(max_size=6))
 def test_a_sound_text_needs_no_mending(text: str) -> None:
-    assert mended(text) == text
+    assert repair_surrogates(text) == text
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.values import RecordQuery, Scope
 from clew.database.database import Database
 from clew.runtime.execution import turn_lines
@@ -123,7 +123,7 @@ async def test_waiting_turns_that_are_cancelled_strand_nobody(db: Database) -> N
     assert await asked(db) == ["0", "2", "4"]
     assert len(await db.records.find(RecordQuery(kind=KIND))) == 3
     assert runtime.is_idle
-    assert not runtime._turns._lines._lines
+    assert not runtime._scheduler._lines._lines
 
 
 @pytest.mark.promise("B-01")
@@ -238,13 +238,13 @@ class AwayStore(FailingStore):
         self.some = asyncio.Event()
         self.leave = asyncio.Semaphore(0)
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
         self.asked += 1
         self.some.set()
         await self.leave.acquire()
         raise StoreUnavailable(problem="it is away")
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         return await self.read(scope, planning)  # type: ignore[arg-type]  # it is never asked
 
 

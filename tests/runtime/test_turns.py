@@ -25,7 +25,7 @@ from clew.core.errors import (
 from clew.core.values import AppendTo, Changeset
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import Conversation
@@ -270,7 +270,7 @@ async def send(to: str) -> str:
 
 
 async def ask(state: Conversation, ctx: Context) -> None:
-    await ctx.turn.ask(ctx.control_llm, Request(messages=[]))
+    await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
 
 
 def the_table() -> dict[str, list[str]]:

@@ -9,13 +9,13 @@ import pytest
 
 import clew
 from clew.database.database import Database
-from clew.runtime import Conversation, Done
+from clew.runtime import Conversation, TurnResult
 
 
 class Diary(clew.State):
     message: Annotated[str, clew.input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
-    notes: Annotated[clew.Log[int], clew.append]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    notes: Annotated[clew.StateLog[int], clew.append]
     progress: Annotated[dict[str, int], clew.merge]
     reply: str = ""
 
@@ -38,7 +38,7 @@ async def answer(state: Diary, ctx: clew.Context) -> clew.Delta:
 async def test_the_types_of_state_and_output_are_known(db: Database) -> None:
     async with clew.Runtime(db, schema=Diary, stages=[answer], output=Answer) as runtime:
         assert_type(runtime, clew.Runtime[Diary, Answer])
-        done = assert_type(await runtime.run_turn("a", "Hi"), Done[Answer])
+        done = assert_type(await runtime.run_turn("a", "Hi"), TurnResult[Answer])
         state = assert_type(await runtime.state("a"), Diary)
         notes = [note + 1 for note in await state.notes.all()]
 
@@ -55,6 +55,8 @@ async def test_a_runtime_without_types_of_its_own_has_a_conversation(db: Databas
 
 
 async def test_the_stateless_call_knows_its_output_too() -> None:
-    done = assert_type(await clew.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), Done[Answer])
+    done = assert_type(
+        await clew.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), TurnResult[Answer]
+    )
 
     assert done.output == Answer("Hi", {})

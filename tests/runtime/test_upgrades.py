@@ -12,7 +12,7 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.schema import State, input, kept
+from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.tools.tool import tool
 from clew.runtime.turn.approvals import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -21,18 +21,18 @@ from tests.runtime.companion import restarted
 
 class First(State):
     message: Annotated[str, input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
-    name: Annotated[str, kept] = ""
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    name: Annotated[str, persistent] = ""
     mood: Annotated[dict[str, str], clew.merge]
     reply: str = ""
 
 
 class Third(State):
     message: Annotated[str, input]
-    history: Annotated[clew.Log[clew.Message], clew.append]
-    names: Annotated[list[str], kept]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    names: Annotated[list[str], persistent]
     mood: Annotated[dict[str, str], clew.merge]
-    greeted: Annotated[bool, kept] = False
+    greeted: Annotated[bool, persistent] = False
     reply: str = ""
 
 

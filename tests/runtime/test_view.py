@@ -21,9 +21,9 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
 from clew.runtime.respond.respond import respond
-from clew.runtime.respond.view import paired, unanswered
+from clew.runtime.respond.view import open_calls, pair_calls
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.draft import Delta
@@ -190,7 +190,7 @@ def message(kind: str, call: str | None = None, run: str = "r") -> Message:
 def test_a_repaired_call_is_shown_with_the_reason_as_its_result() -> None:
     repair = msgspec.structs.replace(message(REPAIR), content="The run ended.")
 
-    shown = paired([message(CALL, "c1"), repair, message("message")])
+    shown = pair_calls([message(CALL, "c1"), repair, message("message")])
 
     assert [(m.kind, m.call, m.content) for m in shown[:2]] == [
         (CALL, "c1", ""),
@@ -206,7 +206,7 @@ def test_call_ids_of_two_runs_are_not_mixed_up() -> None:
         message(RESULT, "c1", "two"),
     ]
 
-    assert [(m.kind, m.run) for m in paired(messages)] == [
+    assert [(m.kind, m.run) for m in pair_calls(messages)] == [
         (CALL, "one"),
         (RESULT, "one"),
         (CALL, "two"),
@@ -217,7 +217,7 @@ def test_call_ids_of_two_runs_are_not_mixed_up() -> None:
 def test_a_call_is_open_until_something_after_it_answers() -> None:
     messages = [message(CALL, "c1"), message(RESULT, "c1"), message(CALL, "c1"), message(CALL, "c2")]
 
-    assert [call.id for call in unanswered(messages)] == ["c1", "c2"]
+    assert [call.id for call in open_calls(messages)] == ["c1", "c2"]
 
 
 kinds = st.sampled_from([CALL, RESULT, "message", REPAIR])
@@ -231,7 +231,7 @@ def test_in_every_view_each_call_has_exactly_one_result_behind_it(
     shuffled = list(messages)
     chance.shuffle(shuffled)
 
-    shown = paired(shuffled)
+    shown = pair_calls(shuffled)
 
     open: list[tuple[str | None, str | None]] = []
     for each in shown:
@@ -247,14 +247,14 @@ def test_in_every_view_each_call_has_exactly_one_result_behind_it(
 
 @given(messages_of)
 def test_a_view_of_a_view_is_the_same(messages: list[Message]) -> None:
-    shown = paired(messages)
+    shown = pair_calls(messages)
 
-    assert paired(shown) == shown
+    assert pair_calls(shown) == shown
 
 
 class Planned(State):
     message: Annotated[str, input]
-    history: Annotated[Log[Message], append]
+    history: Annotated[StateLog[Message], append]
     plan: str = ""
     reply: str = ""
 

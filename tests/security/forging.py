@@ -12,17 +12,17 @@ import msgspec
 from clew.core.archive.format import (
     FORMAT,
     Ancestor,
-    Closing,
-    Header,
-    Opening,
-    Total,
-    beside_of,
-    file_of,
-    line_of,
+    HeaderLine,
+    ThreadEndLine,
+    ThreadLine,
+    TotalLine,
+    encode_line,
+    file_line,
+    record_line,
 )
 from clew.core.encoding import JSON
 from clew.core.log import chain
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from clew.core.values import Record
 from tests.security.world import Victim
 
@@ -60,22 +60,22 @@ Forgery: TypeAlias = Callable[[Forger], bytes]
 
 def archive(*lines: bytes, threads: int = 0, records: int = 0, files: int = 0) -> bytes:
     """A whole archive of some lines."""
-    total = line_of(Total(threads=threads, records=records, files=files))
-    return b"".join([line_of(Header(format=FORMAT)), *lines, total])
+    total = encode_line(TotalLine(threads=threads, records=records, files=files))
+    return b"".join([encode_line(HeaderLine(format=FORMAT)), *lines, total])
 
 
 def records(made: Callable[[Forger], Record]) -> Forgery:
     """An archive of one record."""
-    return lambda forger: archive(line_of(beside_of(made(forger))), records=1)
+    return lambda forger: archive(encode_line(record_line(made(forger))), records=1)
 
 
 def thread_lines(id: str, owner: str | None, ancestor: Ancestor | None = None) -> bytes:
     """The lines of a thread of no changeset, whole and with the right hashes."""
     ancestors = (ancestor,) if ancestor is not None else ()
-    opening = line_of(Opening(id=id, owner=owner, created=LONG_AGO, ancestors=ancestors))
+    opening = encode_line(ThreadLine(id=id, owner=owner, created=LONG_AGO, ancestors=ancestors))
     hash = chain.genesis(id, owner, LONG_AGO, None).hex()
-    closing = Closing(id=id, version=0, hash=hash, sha256=sha256(opening).hexdigest())
-    return opening + line_of(closing)
+    closing = ThreadEndLine(id=id, version=0, hash=hash, sha256=sha256(opening).hexdigest())
+    return opening + encode_line(closing)
 
 
 def threads(id: Callable[[Forger], str], owner: Callable[[Forger], str | None] | None = None) -> Forgery:
@@ -92,7 +92,7 @@ def forked(forger: Forger) -> bytes:
 
 def of_a_tenant(forger: Forger) -> bytes:
     """A record that names the tenant it is for."""
-    line = msgspec.json.decode(line_of(beside_of(forger.own("feedback"))))
+    line = msgspec.json.decode(encode_line(record_line(forger.own("feedback"))))
     return archive(msgspec.json.encode({**line, "tenant": "tid-globex"}) + b"\n", records=1)
 
 
@@ -132,7 +132,9 @@ FORGERIES: dict[str, Forgery] = {
     ),
     "an active episode that is over": records(lambda bob: bob.episode(ACTIVE, bob.thread, status="ended")),
     "an active episode of her memory": records(
-        lambda bob: bob.episode(ACTIVE, memory_thread(bob.victim.user), thread=memory_thread(bob.victim.user))
+        lambda bob: bob.episode(
+            ACTIVE, memory_thread_id(bob.victim.user), thread=memory_thread_id(bob.victim.user)
+        )
     ),
     "an episode of her thread": records(
         lambda bob: bob.episode(ENDED, "episode-forged", thread=bob.victim.thread, status="ending")
@@ -208,9 +210,9 @@ FORGERIES: dict[str, Forgery] = {
     ),
     "a record of another tenant": of_a_tenant,
     # Threads.
-    "her memory": threads(lambda bob: memory_thread(bob.victim.user)),
-    "the memory of somebody who has none": threads(lambda bob: memory_thread("user-to-come")),
-    "the memory of her thread": threads(lambda bob: memory_thread(bob.victim.thread, of_thread=True)),
+    "her memory": threads(lambda bob: memory_thread_id(bob.victim.user)),
+    "the memory of somebody who has none": threads(lambda bob: memory_thread_id("user-to-come")),
+    "the memory of her thread": threads(lambda bob: memory_thread_id(bob.victim.thread, of_thread=True)),
     "a thread that she owns": threads(lambda bob: f"{bob.thread}-2", lambda bob: bob.victim.user),
     "a thread that nobody owns": threads(lambda bob: f"{bob.thread}-3", lambda bob: None),
     "her thread": threads(lambda bob: bob.victim.thread),
@@ -218,6 +220,6 @@ FORGERIES: dict[str, Forgery] = {
     "a fork of her thread": forked,
     # Files.
     "a file of hers": lambda bob: archive(
-        line_of(file_of(bob.victim.user, "memory/forged.txt", b"forged")), files=1
+        encode_line(file_line(bob.victim.user, "memory/forged.txt", b"forged")), files=1
     ),
 }

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 import clew
 from clew.server.app import API, create_app
-from clew.server.identity.authentication import authentication
+from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.identity import AuthSettings
 from tests.security.world import running
@@ -25,7 +25,7 @@ OTHER_PORT = "http://127.0.0.1:8101"
 async def here() -> AsyncIterator[httpx.AsyncClient]:
     """A server in dev mode, as it is started without any settings."""
     async with clew.open("memory://") as db:
-        app = create_app(db=db, authenticate=authentication(AuthSettings(), Directory(db)))
+        app = create_app(db=db, authenticate=authentication_for(AuthSettings(), Directory(db)))
         transport = httpx.ASGITransport(app=app)
         async with (
             running(app),

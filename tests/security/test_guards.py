@@ -13,10 +13,16 @@ from psycopg import sql
 
 from clew.core.errors import InvalidArgument, UnsafeSettings
 from clew.server.identity.identity import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
-from clew.server.startup_checks import Start, dangers, every_danger, guard, start_of
+from clew.server.startup_checks import (
+    StartupSettings,
+    all_dangers,
+    check_startup,
+    dangers_of_settings,
+    startup_settings,
+)
 from tests.support.shared_postgres import PostgresDatabase
 
-SAFE = Start(
+SAFE = StartupSettings(
     production=True,
     auth=AuthSettings(mode="keys"),
     host="127.0.0.1",
@@ -30,8 +36,8 @@ HOME = replace(
 )
 
 
-def codes(start: Start) -> list[str]:
-    return [danger.code for danger in dangers(start)]
+def codes(start: StartupSettings) -> list[str]:
+    return [danger.code for danger in dangers_of_settings(start)]
 
 
 def test_a_safe_start_is_let_through() -> None:
@@ -72,7 +78,9 @@ def test_a_required_database_is_postgresql(url: str) -> None:
 def test_the_database_is_required_in_production_unless_said_otherwise() -> None:
     def required(**variables: str) -> bool:
         told = {"AUTH_MODE": "keys", **variables}
-        return start_of(told, host="localhost", url="memory://", cors=(), secret=None).database_required
+        return startup_settings(
+            told, host="localhost", url="memory://", cors=(), secret=None
+        ).database_required
 
     assert required(CLEW_ENV="production")
     assert not required(CLEW_ENV="production", DATABASE_REQUIRED="false")
@@ -115,10 +123,10 @@ def test_the_issuers_keys_come_over_tls(url: str, *, refused: bool) -> None:
 async def test_all_that_is_wrong_is_said_at_once() -> None:
     start = replace(HOME, production=True, host="0.0.0.0", cors=("*",), database_required=True)
     with pytest.raises(UnsafeSettings) as caught:
-        await guard(start)
+        await check_startup(start)
     said = str(caught.value)
 
-    assert [danger.code for danger in await every_danger(start)] == [
+    assert [danger.code for danger in await all_dangers(start)] == [
         "dev_auth_in_production",
         "dev_auth_not_on_loopback",
         "wildcard_cors",
@@ -126,13 +134,13 @@ async def test_all_that_is_wrong_is_said_at_once() -> None:
         "database_required",
         "secret_missing",
     ]
-    assert all(danger.sentence in said for danger in dangers(start))
+    assert all(danger.sentence in said for danger in dangers_of_settings(start))
 
 
 def test_a_secret_is_never_said() -> None:
     secret = "the secret of an example " * 3
 
-    assert secret not in str(dangers(replace(SAFE, secret=secret)))
+    assert secret not in str(dangers_of_settings(replace(SAFE, secret=secret)))
 
 
 # The settings.
@@ -167,7 +175,7 @@ def test_another_issuer_must_be_named() -> None:
 )
 def test_a_setting_that_makes_no_sense_is_named(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match=list(variables)[-1]):
-        start_of(variables, host="localhost", url="memory://", cors=(), secret=None)
+        startup_settings(variables, host="localhost", url="memory://", cors=(), secret=None)
 
 
 # What only the database can tell.
@@ -184,7 +192,7 @@ def role(postgres_database: PostgresDatabase) -> Iterator[str]:
         admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
-def become(database: PostgresDatabase, role: str, command: str) -> Start:
+def become(database: PostgresDatabase, role: str, command: str) -> StartupSettings:
     """A start in production as a role that was given something."""
     with psycopg.connect(database.url, autocommit=True) as admin:
         admin.execute(sql.SQL(command).format(sql.Identifier(role)))
@@ -199,7 +207,7 @@ class TestRoles:
     async def test_a_member_of_the_app_may_serve(
         self, postgres_database: PostgresDatabase, role: str
     ) -> None:
-        await guard(become(postgres_database, role, "GRANT clew_app TO {}"))
+        await check_startup(become(postgres_database, role, "GRANT clew_app TO {}"))
 
     @pytest.mark.promise("F-09", "F-10")
     @pytest.mark.parametrize(
@@ -220,12 +228,12 @@ class TestRoles:
             start = become(postgres_database, role, part)
         assert start is not None
 
-        assert [danger.code for danger in await every_danger(start)] == [code]
-        assert await every_danger(replace(start, production=False)) == []
+        assert [danger.code for danger in await all_dangers(start)] == [code]
+        assert await all_dangers(replace(start, production=False)) == []
 
     @pytest.mark.promise("F-08")
     async def test_a_database_that_does_not_answer_stops_the_start(self) -> None:
         start = replace(SAFE, url="postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1&pool_timeout=1")
 
         with pytest.raises(UnsafeSettings, match="database_unavailable"):
-            await guard(start)
+            await check_startup(start)

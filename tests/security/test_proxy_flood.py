@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.server.app import Application, create_app
-from clew.server.identity.api_keys import new_key
+from clew.server.identity.api_keys import create_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.oidc import PAUSE_S, IssuerKeys, TokenAuthentication
 from tests.security.test_attacks import talk
@@ -87,7 +87,7 @@ async def test_fresh_tokens_pass_while_strangers_flood_from_the_same_address(ser
 async def test_fresh_keys_pass_while_strangers_flood_from_the_same_address(server: World) -> None:
     flood = [await knock(server.app, junk_key(number)) for number in range(20)]
     directory = Directory(server.db)
-    fresh = [(await new_key(directory, tenant=ACME))[1] for _ in range(10)]
+    fresh = [(await create_key(directory, tenant=ACME))[1] for _ in range(10)]
     answers = [await knock(server.app, key) for key in fresh]
 
     assert flood == [401] * FAILURES + [429] * (20 - FAILURES)

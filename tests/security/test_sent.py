@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from tests.security.forging import FORGERIES, Forger, Forgery, archive, thread_lines
 from tests.security.world import SECRET, Ask, Victim, World, world
 
@@ -54,7 +54,7 @@ async def test_nothing_forged_is_kept_or_reaches_another(
 
 async def test_a_stranger_to_memory_gets_their_own_after_a_forgery(server: World, victim: Victim) -> None:
     carol = "user-to-come"
-    forged = archive(thread_lines(memory_thread(carol), await server.user("bob")), threads=1)
+    forged = archive(thread_lines(memory_thread_id(carol), await server.user("bob")), threads=1)
     await server.as_("bob", Ask(method="POST", path="/sessions/import", content=forged))
     await server.remember(carol, SECRET)
 

@@ -16,30 +16,30 @@ import httpx
 import msgspec
 
 import clew
-from clew.core.erasure.retention import Rule
+from clew.core.erasure.retention import RetentionRule
 from clew.core.values import Job
-from clew.runtime.crises import Crisis, row_of
+from clew.runtime.crises import Crisis, crisis_record
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
-from clew.runtime.model.protocol import Part, Reply, Request, ToolCall, Usage
-from clew.runtime.records.episodes import Finalize, nothing_left
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, ToolCall, Usage
+from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import tool
 from clew.server.app import API, create_app
-from clew.server.identity.api_keys import new_key, revoke
-from clew.server.identity.authentication import authentication
+from clew.server.identity.api_keys import create_key, revoke_key
+from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant
 from clew.server.identity.identity import AuthSettings
 from clew.server.settings import ServerSettings
-from clew.server.tenants.realtime import CallPlan, Secret
+from clew.server.tenants.realtime import ClientSecret, VoiceSessionPlan
 from clew.workbench.artifacts import Artifacts
 from clew.workbench.documents.documents import Documents
-from clew.workbench.experiments.datasets import Choice, make_dataset
-from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.datasets import ExampleSelection, make_dataset
+from clew.workbench.experiments.experiments import ExperimentPlan
 from clew.workbench.experiments.results import exact
-from clew.workbench.experiments.runner import Terms, run_experiment
+from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
 from clew.workbench.volume.volume import Volume
 from tests.support.issuer import Issuer, issuing
 
@@ -98,7 +98,7 @@ class Noting:
 
     name = "noting"
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One reply."""
         last = request.messages[-1]
         if last.role == "user" and "letter" in last.text:
@@ -106,7 +106,7 @@ class Noting:
         else:
             yield Reply(text=f"Noted: {last.text}")
 
-    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> tuple[Any, Usage]:
         """Nothing is ever asked of it in this way."""
         raise NotImplementedError
 
@@ -114,9 +114,9 @@ class Noting:
 class Secrets:
     """A provider of realtime models that gives a secret to everybody."""
 
-    async def begin(self, plan: CallPlan) -> Secret:
+    async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """One secret, for all."""
-        return Secret(value="ek_1")
+        return ClientSecret(value="ek_1")
 
 
 @tool(approval=True)
@@ -195,7 +195,9 @@ class World:
         )
         await Memory(mine, user).learn([known])
         facts = (await Memory(mine, user).page()).facts
-        await self.db.scope(tenant=ACME).retention.add(Rule(name=f"rule-{number}", days=3650, label=SECRET))
+        await self.db.scope(tenant=ACME).retention.add(
+            RetentionRule(name=f"rule-{number}", days=3650, label=SECRET)
+        )
         await self._crisis(thread, number, user)
         await mine.jobs.enqueue(Job(id=f"job-{number}", kind=WORK, body=SECRET, limit=1))
         document, artifact = await self._workbench(mine, thread, number, user)
@@ -225,9 +227,11 @@ class World:
     async def _tried(self, thread: str, number: int, user: str) -> str:
         """The name of a data set made from a thread of alice's, and of an experiment on it."""
         mine, name = self.db.scope(tenant=ACME, user=user), f"set-{number}"
-        await make_dataset(mine, name, Choice(threads=(thread,)), now=number)
-        plan = Plan(dataset=name, subject="an echo", scorer="exact")
-        await run_experiment(mine, name, plan, lambda example: example.question, exact, Terms(at_once=1))
+        await make_dataset(mine, name, ExampleSelection(threads=(thread,)), now=number)
+        plan = ExperimentPlan(dataset=name, subject="an echo", scorer="exact")
+        await run_experiment(
+            mine, name, plan, lambda example: example.question, exact, ExperimentOptions(at_once=1)
+        )
         return name
 
     async def _crisis(self, thread: str, number: int, user: str) -> None:
@@ -237,7 +241,7 @@ class World:
             id=f"crisis-{number}", thread=thread, run=SECRET, time=now, keep_until=now + 10**9, level=2
         )
         operator = self.db.scope(tenant=ACME)
-        await operator.records.put(row_of(row, user))
+        await operator.records.put(crisis_record(row, user))
         await operator.create(f"{thread}-held", owner=user)
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)
@@ -294,12 +298,12 @@ class World:
 
     async def sweep(self) -> None:
         """Let the runtime of acme look around once, and do all that is due."""
-        async with self.app.state.serving.runtimes.of(ACME) as runtime:
-            await runtime._sweeper.once()
+        async with self.app.state.resources.runtimes.runtime_for(ACME) as runtime:
+            await runtime._sweeper.sweep_and_wait()
 
     async def remember(self, user: str, words: str) -> None:
         """Let a session of a user of acme say something, and end."""
-        async with self.app.state.serving.runtimes.of(ACME) as runtime:
+        async with self.app.state.resources.runtimes.runtime_for(ACME) as runtime:
             await runtime.run_turn(f"of-{user}", f"I like {words}", user=user)
             await runtime.end_session(f"of-{user}", user=user)
 
@@ -330,7 +334,7 @@ async def world(url: str, *, remembers: bool = False, **settings: Any) -> AsyncI
     If it remembers, it finalizes ended sessions.
     """
     with tempfile.TemporaryDirectory() as volume:
-        finalize = Finalizer() if remembers else nothing_left
+        finalize = Finalizer() if remembers else finalize_nothing
         async with _world(url, Path(volume), finalize, settings) as made:
             yield made
 
@@ -343,13 +347,13 @@ async def _world(
         directory = Directory(db)
         for id in (ACME, GLOBEX):
             await directory.add(Tenant(id=id, external=id))
-        key, revoked = await new_key(directory, tenant=ACME)
-        await revoke(directory, key.id)
+        key, revoked = await create_key(directory, tenant=ACME)
+        await revoke_key(directory, key.id)
         told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
         app = create_app(
             ServerSettings(**{**UNBOUNDED, "volume": str(volume), **settings}),
             db=db,
-            authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
+            authenticate=authentication_for(AuthSettings(mode="oidc", issuer=told), directory),
             make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter], finalize=finalize),
             realtime=Secrets(),
         )
@@ -377,7 +381,7 @@ async def _keys(directory: Directory, alice: str) -> dict[str, str]:
         "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
         "the server's operator": {"tenant": GLOBEX, "scopes": ("operator",)},
     }
-    return {who: (await new_key(directory, **about))[1] for who, about in told.items()}
+    return {who: (await create_key(directory, **about))[1] for who, about in told.items()}
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ import uvicorn
 from litestar import Litestar
 
 from clew.server.connections import Connection
-from clew.server.process import KEEP_SECONDS
-from clew.server.process import listening as taken
+from clew.server.process import KEEP_ALIVE_SECONDS
+from clew.server.process import open_listener as taken
 from clew.server.settings import ServerSettings
 
 
@@ -24,7 +24,7 @@ async def listening(app: Litestar, http: type[Connection] = Connection) -> Async
         http=http,
         log_config=None,
         lifespan="on",
-        timeout_keep_alive=KEEP_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

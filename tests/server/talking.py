@@ -11,7 +11,7 @@ from typing import TypeVar
 import uvicorn
 
 import clew
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 
@@ -27,14 +27,14 @@ class SlowModel:
     def __init__(self, pause: float) -> None:
         self._pause = pause
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The words."""
         for word in WORDS:
             await asyncio.sleep(self._pause)
-            yield Text(word)
+            yield TextChunk(word)
         yield Reply(text="".join(WORDS))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing."""
         raise NotImplementedError
 

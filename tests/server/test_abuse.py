@@ -21,7 +21,7 @@ from clew.client import AsyncClient
 from clew.core.errors import ThreadNotFound
 from clew.runtime.model.protocol import Model
 from clew.server.app import Application, create_app
-from clew.server.connections import OTHER_FILES, Connection, make_room, room
+from clew.server.connections import RESERVED_FILES, Connection, connection_limit, raise_file_limit
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from tests.server.conftest import in_memory
@@ -232,7 +232,7 @@ async def test_a_body_that_comes_slowly_but_steadily_is_taken() -> None:
 async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> None:
     model = ScriptedModel(["x" * 100_000] * 100)
     async with live(model, http=Impatient) as (app, address):
-        serving = app.state.serving
+        serving = app.state.resources
         async with wire(address) as (_, writer):
             said = b'{"message": "talk"}'
             writer.write(
@@ -240,8 +240,8 @@ async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> Non
                 b"Content-Type: application/json\r\nAccept: text/event-stream\r\n"
                 b"Content-Length: %d\r\n\r\n%s" % (len(said), said)
             )
-            await until(lambda: serving.streams.inside == 1)
-            await until(lambda: serving.streams.inside == 0)
+            await until(lambda: serving.streams.in_use == 1)
+            await until(lambda: serving.streams.in_use == 0)
         async with AsyncClient(address, headers=HEADERS) as client:
             items = (await client.items("t")).items
 
@@ -256,14 +256,14 @@ async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> Non
 async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float, path: str) -> None:
     async with live() as (app, address):
         await is_well(address)
-        serving = app.state.serving
+        serving = app.state.resources
         before, most = len(asyncio.all_tasks()), 0
         for _ in range(3):
             leaving = asyncio.gather(*(_left(address, after, path) for _ in range(30)))
             while not leaving.done():
-                most = max(most, serving.streams.inside)
+                most = max(most, serving.streams.in_use)
                 await asyncio.sleep(0.01)
-        await until(lambda: serving.streams.inside == 0 and len(asyncio.all_tasks()) <= before + 2)
+        await until(lambda: serving.streams.in_use == 0 and len(asyncio.all_tasks()) <= before + 2)
         well = await is_well(address)
 
     assert most > 0
@@ -310,10 +310,10 @@ async def test_streams_are_opened_up_to_the_limit_and_then_refused_politely() ->
         answers = await asyncio.gather(*(http.send(request, stream=True) for request in requests))
         refused = [each for each in answers if each.status_code == 503]
         sentences = [(await each.aread()).decode() for each in refused[:3]]
-        inside = app.state.serving.streams.inside
+        inside = app.state.resources.streams.in_use
         well = await is_well(address)
         await asyncio.gather(*(each.aclose() for each in answers))
-        await until(lambda: app.state.serving.streams.inside == 0)
+        await until(lambda: app.state.resources.streams.in_use == 0)
 
     assert {each.status_code for each in answers} == {200, 503}
     assert (inside, len(refused)) == (limit, asked - limit)
@@ -331,7 +331,8 @@ async def test_one_user_cannot_take_every_stream() -> None:
         tenants = [await http.send(http.build_request("GET", url, headers=whole), stream=True) for _ in "123"]
         said = await mine[-1].aread()
         await asyncio.gather(*(each.aclose() for each in (*mine, *tenants)))
-        await until(lambda: app.state.serving.streams.inside == app.state.serving.user_streams.inside == 0)
+        limits = app.state.resources
+        await until(lambda: limits.streams.in_use == limits.user_streams.in_use == 0)
 
     assert [each.status_code for each in mine] == [200, 200, 429]
     assert [each.status_code for each in tenants] == [200, 200, 200]
@@ -341,13 +342,13 @@ async def test_one_user_cannot_take_every_stream() -> None:
 class Few(Connection):
     """Has room for few."""
 
-    most = 3
+    max_connections = 3
 
 
 async def test_connections_beyond_what_the_process_can_hold_are_refused_politely() -> None:
     asked = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     async with live(http=Few) as (_, address), AsyncExitStack() as held:
-        for _ in range(Few.most):
+        for _ in range(Few.max_connections):
             await held.enter_async_context(wire(address))
         async with wire(address) as (reader, writer):
             writer.write(asked)
@@ -365,13 +366,13 @@ def test_a_server_may_open_as_many_files_as_the_system_allows() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(1_000, hard), hard))
-        before = room()
-        make_room(2_000)
-        after = room()
+        before = connection_limit()
+        raise_file_limit(2_000)
+        after = connection_limit()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    assert (before, after) == (1_000 - OTHER_FILES, min(2_000, hard) - OTHER_FILES)
+    assert (before, after) == (1_000 - RESERVED_FILES, min(2_000, hard) - RESERVED_FILES)
 
 
 # Growth.

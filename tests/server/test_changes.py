@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 import clew
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient, Client
-from clew.client.call import call
+from clew.client.call import api_call
 from clew.core.errors import InvalidArgument, StoreUnavailable
-from clew.core.values import Page, Scope, Summary
+from clew.core.values import Scope, SummaryPage, ThreadSummary
 from clew.database.database import Database
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
-from clew.server.tenants.thread_feed import REST_SECONDS, Lists, difference
+from clew.server.tenants.thread_feed import REST_SECONDS, ThreadFeeds, page_difference
 from clew.testing.faults import FailingStore
 from tests.browser.door import door_to
 from tests.server.conftest import Users
@@ -30,12 +30,12 @@ from tests.support.stores import shared_url
 __all__ = ["shared_url"]
 
 
-async def changes(client: AsyncClient, after: str | None = None) -> list[Told]:
+async def changes(client: AsyncClient, after: str | None = None) -> list[StreamEvent]:
     """What has changed since an event, without waiting for more."""
     return [event async for event in client.follow_threads(after=after, wait=False)]
 
 
-def told(events: list[Told]) -> list[tuple[str, Any, Any]]:
+def told(events: list[StreamEvent]) -> list[tuple[str, Any, Any]]:
     """What events say in short: their type, whose they are, and the version."""
     return [
         (event.type, event.data["id"], event.data.get("version"))
@@ -59,7 +59,7 @@ def asking(address: str, user: str = "alice") -> AsyncClient:
 
 
 @asynccontextmanager
-async def heard(client: AsyncClient, after: str | None = None) -> AsyncIterator[AsyncIterator[Told]]:
+async def heard(client: AsyncClient, after: str | None = None) -> AsyncIterator[AsyncIterator[StreamEvent]]:
     """A stream of changes that has begun; it fails rather than wait for ever."""
     stream = client.follow_threads(after=after)
     async with asyncio.timeout(30), aclosing(stream):  # type: ignore[type-var]  # it is a generator
@@ -130,7 +130,7 @@ async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
         asking(address) as alice,
     ):
         with pytest.raises(InvalidArgument):
-            await alice.send(call("GET", "/events", None, after=id, wait=False))
+            await alice.send(api_call("GET", "/events", None, after=id, wait=False))
 
 
 # As it happens.
@@ -182,7 +182,7 @@ async def test_a_cut_stream_goes_on_and_what_was_made_meanwhile_is_told() -> Non
             first = await anext(stream)
             await door.slam()
             await alice.create_thread("two")
-            rest: list[Told] = []
+            rest: list[StreamEvent] = []
             while ("thread", "two", 0) not in told(rest):
                 rest.append(await anext(stream))
 
@@ -195,7 +195,7 @@ async def test_a_blocking_client_hears_it_too() -> None:
     async with serving("memory://") as address, asking(address) as alice:
         await alice.create_thread("t")
 
-        def listened() -> list[Told]:
+        def listened() -> list[StreamEvent]:
             with Client(address, headers={"X-Clew-User": "alice"}) as client:
                 return list(client.follow_threads(after="0", wait=False))
 
@@ -239,13 +239,13 @@ def stopped(tasks: list[asyncio.Task[Any]]) -> Any:
 async def test_one_look_serves_all_who_listen_and_without_a_commit_there_is_none() -> None:
     async with clew.open("memory://") as db:
         store = FailingStore(db.store, fail_at=0, only="read")
-        lists = Lists(Database(store), silent)
+        lists = ThreadFeeds(Database(store), silent)
 
-        async def listened(begun: asyncio.Semaphore) -> Page:
-            async with lists.listening(Scope()) as newest:
+        async def listened(begun: asyncio.Semaphore) -> SummaryPage:
+            async with lists.subscription(Scope()) as newest:
                 page = newest.page
                 begun.release()
-                return await newest.after(page)
+                return await newest.next_page(page)
 
         begun = asyncio.Semaphore(0)
         tasks = [asyncio.create_task(listened(begun)) for _ in range(20)]
@@ -271,13 +271,13 @@ async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
 
     async with clew.open("memory://") as db:
         thread = await db.create("t")
-        lists = Lists(db, noted)
-        async with lists.listening(Scope()) as newest, lists.listening(Scope()) as same:
+        lists = ThreadFeeds(db, noted)
+        async with lists.subscription(Scope()) as newest, lists.subscription(Scope()) as same:
             [summary] = newest.page.threads
-            said = await asyncio.gather(*(each.last_said(summary) for each in (newest, same) * 5))
+            said = await asyncio.gather(*(each.last_text(summary) for each in (newest, same) * 5))
             await thread.append(items=[clew.user("more")])
-            page = await newest.after(newest.page)
-            await same.last_said(page.threads[0])
+            page = await newest.next_page(newest.page)
+            await same.last_text(page.threads[0])
 
     assert said == ["said in t"] * 10
     assert read == ["t", "t"]
@@ -285,24 +285,24 @@ async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
 
 async def test_a_store_that_fails_is_told_to_whoever_listens_and_looked_at_again_later() -> None:
     async with clew.open("memory://") as db:
-        lists = Lists(Database(FailingStore(db.store, fail_at=2, only="read")), silent)
-        async with lists.listening(Scope()) as newest:
+        lists = ThreadFeeds(Database(FailingStore(db.store, fail_at=2, only="read")), silent)
+        async with lists.subscription(Scope()) as newest:
             await db.create("t")
             with pytest.raises(StoreUnavailable):
-                await newest.after(newest.page)
-            async with lists.listening(Scope()) as again:
+                await newest.next_page(newest.page)
+            async with lists.subscription(Scope()) as again:
                 before = again.page
                 await db.create("u")
-                page = await again.after(before)
+                page = await again.next_page(before)
 
     assert [each.id for each in page.threads if each not in before.threads] == ["u"]
 
 
 async def test_when_nobody_listens_nobody_looks() -> None:
     async with clew.open("memory://") as db:
-        lists = Lists(db, silent)
+        lists = ThreadFeeds(db, silent)
         before = asyncio.all_tasks()
-        async with lists.listening(Scope()), lists.listening(Scope(user="bob")):
+        async with lists.subscription(Scope()), lists.subscription(Scope(user="bob")):
             during = asyncio.all_tasks() - before
 
         assert (len(during), asyncio.all_tasks() - before) == (1, set())
@@ -311,18 +311,20 @@ async def test_when_nobody_listens_nobody_looks() -> None:
 # What differs between two looks.
 
 
-def page(*threads: tuple[str, int, int], next: str | None = None, broken: tuple[str, ...] = ()) -> Page:
+def page(
+    *threads: tuple[str, int, int], next: str | None = None, broken: tuple[str, ...] = ()
+) -> SummaryPage:
     """Some threads: their ids, when they were made, and their versions."""
     made = tuple(
-        Summary(id=id, owner=None, version=version, created=created, updated=created + version)
+        ThreadSummary(id=id, owner=None, version=version, created=created, updated=created + version)
         for id, created, version in threads
     )
-    return Page(threads=made, next=next, broken=dict.fromkeys(broken, "it is damaged"))
+    return SummaryPage(threads=made, next=next, broken=dict.fromkeys(broken, "it is damaged"))
 
 
-def different(before: Page, now: Page) -> tuple[list[str], list[str]]:
+def different(before: SummaryPage, now: SummaryPage) -> tuple[list[str], list[str]]:
     """The ids of what has changed, and of what is gone."""
-    changed, gone = difference(before, now)
+    changed, gone = page_difference(before, now)
     return [each.id for each in changed], gone
 
 

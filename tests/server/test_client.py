@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient, Client, calls, operator, workbench
-from clew.client.call import Call
-from clew.client.clients import trusted
-from clew.client.operator import AsyncOperator, Operator
-from clew.client.sse import Reader
-from clew.client.workbench import AsyncWorkbench, Workbench
+from clew.client.call import ApiCall
+from clew.client.clients import tls_verification
+from clew.client.operator import AsyncOperatorClient, OperatorClient
+from clew.client.sse import EventReader
+from clew.client.workbench import AsyncWorkbenchClient, WorkbenchClient
 from clew.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
 from clew.server.app import create_app
 
@@ -45,7 +45,7 @@ def public(kind: type) -> set[str]:
     return {name for name, value in inspect.getmembers_static(kind) if not name.startswith("_")}
 
 
-def calls_of(*modules: ModuleType) -> dict[str, Callable[..., Call[Any]]]:
+def calls_of(*modules: ModuleType) -> dict[str, Callable[..., ApiCall[Any]]]:
     """Every call of some modules, by its name."""
     return {
         name: value
@@ -64,14 +64,14 @@ def test_every_call_is_a_method_of_both() -> None:
 
 
 def test_every_call_of_operators_is_a_method_of_both() -> None:
-    assert calls_of(operator).keys() == public(Operator) == public(AsyncOperator)
+    assert calls_of(operator).keys() == public(OperatorClient) == public(AsyncOperatorClient)
 
 
 def test_every_call_of_the_workbench_is_a_method_of_both() -> None:
-    assert calls_of(workbench).keys() == public(Workbench) == public(AsyncWorkbench)
+    assert calls_of(workbench).keys() == public(WorkbenchClient) == public(AsyncWorkbenchClient)
 
 
-def needed(call: Callable[..., Call[Any]]) -> list[str]:
+def needed(call: Callable[..., ApiCall[Any]]) -> list[str]:
     """What a call cannot be made without."""
     found = inspect.signature(call).parameters.values()
     return [each.name for each in found if each.default is each.empty]
@@ -171,22 +171,22 @@ def test_a_stream_that_ends_with_a_problem_raises_it() -> None:
     stream = client.stream_turn("t", "hi")
     first = next(stream)
 
-    assert first == Told(type="message", data={"n": 1}, id="1.0")
+    assert first == StreamEvent(type="message", data={"n": 1}, id="1.0")
     with pytest.raises(ThreadNotFound):
         next(stream)
 
 
 def test_a_reader_takes_signs_of_life_for_what_they_are() -> None:
-    reader = Reader()
+    reader = EventReader()
     lines: Callable[[str], Iterator[str]] = lambda text: iter(text.split("\n"))  # noqa: E731
     events = [
         event
         for line in lines(f": still here\n\n{EVENT}: still here\n\n{END}")
-        for event in reader.take(line)
+        for event in reader.feed(line)
     ]
 
     assert [event.type for event in events] == ["message"]
-    assert reader.ended
+    assert reader.is_over
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -209,7 +209,7 @@ def test_a_client_loads_the_roots_of_trust_only_where_it_speaks_tls(
 
 
 def test_a_client_that_speaks_no_tls_trusts_nobody_who_does() -> None:
-    context = trusted("HTTP://127.0.0.1")
+    context = tls_verification("HTTP://127.0.0.1")
 
     assert isinstance(context, ssl.SSLContext)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from clew.cli.app import build
+from clew.cli.app import build_app
 from clew.core.errors import InvalidArgument
 from clew.server.http.client_address import client_address, parse_networks, site_of
-from clew.server.process import config_of
+from clew.server.process import uvicorn_config
 from clew.server.settings import ServerSettings, from_variables
 
 pytestmark = pytest.mark.promise("F-09")
@@ -73,11 +73,11 @@ def test_a_variable_names_the_trusted_proxies() -> None:
 
 
 def test_the_command_refuses_a_proxy_that_has_no_address() -> None:
-    result = CliRunner().invoke(build(), ["serve", "--trusted-proxy", "proxy.example", "--check"])
+    result = CliRunner().invoke(build_app(), ["serve", "--trusted-proxy", "proxy.example", "--check"])
 
     assert result.exit_code != 0
     assert "proxy.example" in result.stderr
 
 
 def test_the_program_that_serves_believes_no_proxy_by_itself() -> None:
-    assert config_of(ServerSettings()).proxy_headers is False
+    assert uvicorn_config(ServerSettings()).proxy_headers is False

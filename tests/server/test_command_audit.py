@@ -13,8 +13,8 @@ from clew.api.operators import AuditView
 from clew.cli import audit
 from clew.cli.app import run
 from clew.core.values import Job
-from clew.database.audit import AUDIT
-from clew.server.http.audit import Wanted, entries
+from clew.database.audit import AUDIT_THREAD
+from clew.server.http.audit import AuditQuery, entries
 
 pytestmark = pytest.mark.promise("F-12")
 
@@ -39,12 +39,12 @@ def file(tmp_path: Path) -> str:
     return path
 
 
-def audited(path: str, wanted: Wanted | None = None) -> list[AuditView]:
+def audited(path: str, wanted: AuditQuery | None = None) -> list[AuditView]:
     """The audit of the tenant, the oldest first."""
 
     async def read() -> list[AuditView]:
         async with clew.open(f"sqlite:///{path}") as db:
-            found, _ = await entries(db.scope(tenant="acme"), wanted or Wanted(), limit=100, before=None)
+            found, _ = await entries(db.scope(tenant="acme"), wanted or AuditQuery(), limit=100, before=None)
             return found[::-1]
 
     return asyncio.run(read())
@@ -112,7 +112,7 @@ def test_a_revoked_key_is_written_down_in_its_tenant(file: str, capsys: pytest.C
 
 def test_whom_it_was_about_is_found_by_who_knows_the_name_and_stands_nowhere(file: str) -> None:
     run(["hold", "--owner", "alice", "--reason", "case", "--tenant", "acme", "--db", file])
-    about = audited(file, Wanted(about=("owner", "alice")))
+    about = audited(file, AuditQuery(about=("owner", "alice")))
 
     assert [each.action for each in about] == ["create user", "hold"]
     assert all("alice" not in (each.about or "") for each in about)
@@ -122,7 +122,7 @@ def test_the_audit_is_in_no_list_of_threads(file: str, capsys: pytest.CaptureFix
     capsys.readouterr()
     run(["threads", "--tenant", "acme", "--db", file])
 
-    assert AUDIT not in capsys.readouterr().out
+    assert AUDIT_THREAD not in capsys.readouterr().out
 
 
 def test_the_audit_needs_no_server_to_be_installed() -> None:

@@ -11,7 +11,7 @@ import clew
 from clew.client import AsyncClient
 from clew.companion.agent import companion
 from clew.companion.offline.model import WHAT_I_AM
-from clew.companion.values import LIMITS, SIMPLE, STAGE_LABELS, AgentOutput
+from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, STAGE_LABELS, AgentOutput
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
@@ -49,7 +49,7 @@ async def test_without_any_settings_the_companion_answers_and_says_that_it_is_si
 
     assert WHAT_I_AM in turn.text
     assert (agent.kind, agent.model) == ("companion", "offline")
-    assert agent.notices == [LIMITS, SIMPLE]
+    assert agent.notices == [LIMITS_NOTICE, OFFLINE_NOTICE]
 
 
 async def test_a_model_takes_its_place(db: clew.Database) -> None:
@@ -57,7 +57,7 @@ async def test_a_model_takes_its_place(db: clew.Database) -> None:
     async with over_http(app, db) as users:
         agent = await users("alice").agent()
 
-    assert (agent.model, agent.notices) == ("scripted", [LIMITS])
+    assert (agent.model, agent.notices) == ("scripted", [LIMITS_NOTICE])
 
 
 async def test_a_page_and_a_terminal_get_the_same_answer(db: clew.Database, alice: AsyncClient) -> None:

@@ -11,8 +11,8 @@ import pytest
 import clew
 from clew.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
 from clew.server.app import API, create_app
-from clew.server.http.limits import Failures
-from clew.server.identity.api_keys import KeyAuthentication, new_key
+from clew.server.http.limits import FailureLimit
+from clew.server.identity.api_keys import KeyAuthentication, create_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Identity
@@ -105,7 +105,7 @@ async def test_failed_authentications_are_limited_and_valid_ones_never_are() -> 
 
 def test_an_address_may_fail_again_after_a_while() -> None:
     now = 0.0
-    failures = Failures(1, clock=lambda: now)
+    failures = FailureLimit(1, clock=lambda: now)
     failures.count("here", None)
     with pytest.raises(RateLimited):
         failures.count("here", None)
@@ -120,7 +120,8 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: clew.Dat
     await directory.add(Tenant(id=db.tenant))
     told = {"admin": ("read", "write", "admin"), "operator": ("operator",)}
     keys = {
-        name: (await new_key(directory, tenant=db.tenant, scopes=scopes))[1] for name, scopes in told.items()
+        name: (await create_key(directory, tenant=db.tenant, scopes=scopes))[1]
+        for name, scopes in told.items()
     }
     async with served(db, authenticate=KeyAuthentication(directory)) as users:
         answers = {

@@ -13,9 +13,9 @@ from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from clew.server.app import create_app
 from clew.server.identity.identity import Authenticate, Identity
 from clew.server.settings import ServerSettings
-from clew.workbench.experiments.datasets import Choice, add_examples, make_dataset
-from clew.workbench.experiments.examples import Example, Said
-from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.datasets import ExampleSelection, add_examples, make_dataset
+from clew.workbench.experiments.examples import Example, ExampleMessage
+from clew.workbench.experiments.experiments import ExperimentPlan
 from clew.workbench.experiments.results import exact
 from clew.workbench.experiments.runner import run_experiment
 from tests.server.conftest import Users, over_http, served
@@ -55,13 +55,17 @@ async def ada(local: clew.Database) -> AsyncIterator[AsyncClient]:
 async def tried(db: clew.Database, count: int = 3) -> None:
     """A data set, and two experiments on it: one that repeats what it hears, and one that knows."""
     given = [
-        Example(id=f"e{number}", messages=(Said(role="user", content=str(number)),), expected=str(number * 2))
+        Example(
+            id=f"e{number}",
+            messages=(ExampleMessage(role="user", content=str(number)),),
+            expected=str(number * 2),
+        )
         for number in range(count)
     ]
     await add_examples(db, "sums", given, now=NOW)
-    plan = Plan(dataset="sums", subject="an echo", scorer="exact")
+    plan = ExperimentPlan(dataset="sums", subject="an echo", scorer="exact")
     await run_experiment(db, "first", plan, lambda example: example.question, exact)
-    better = Plan(dataset="sums", subject="a calculator", scorer="exact")
+    better = ExperimentPlan(dataset="sums", subject="a calculator", scorer="exact")
     await run_experiment(db, "second", better, lambda example: example.expected, exact)
 
 
@@ -134,9 +138,9 @@ async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: clew.Dat
 
 async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local: clew.Database) -> None:
     await tried(local)
-    other = Example(id="x", messages=(Said(role="user", content="x"),))
+    other = Example(id="x", messages=(ExampleMessage(role="user", content="x"),))
     await add_examples(local, "others", [other], now=NOW)
-    plan = Plan(dataset="others", subject="an echo", scorer="exact")
+    plan = ExperimentPlan(dataset="others", subject="an echo", scorer="exact")
     await run_experiment(local, "third", plan, lambda example: example.question, exact)
 
     with pytest.raises(InvalidArgument):
@@ -147,9 +151,9 @@ async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(d
     for who in ("alice", "bob"):
         thread = await db.create(f"{who}-1", owner=who)
         await thread.append(items=[clew.user(f"I am {who}"), clew.assistant("Hello.")])
-    await make_dataset(db, "all", Choice(threads=("alice-1", "bob-1")), now=NOW)
+    await make_dataset(db, "all", ExampleSelection(threads=("alice-1", "bob-1")), now=NOW)
     mine = db.scope(tenant=db.tenant, user="alice")
-    await make_dataset(mine, "mine", Choice(threads=("alice-1",)), now=NOW + 1)
+    await make_dataset(mine, "mine", ExampleSelection(threads=("alice-1",)), now=NOW + 1)
     async with served(db, authenticate=as_said(db.tenant)) as users:
         alice, ada = (
             AsyncClient("http://server", http=users.http, headers={"X-Clew-User": who, "X-Roles": roles})

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.errors import ModeRefused, NotThere, RateLimited
-from clew.runtime.model.protocol import Part, Reply, Request
+from clew.core.errors import ModeRefused, NotFound, RateLimited
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory, served
@@ -24,11 +24,11 @@ class Recalling:
 
     name = "recalling"
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One reply."""
         yield Reply(text=" | ".join(each.text for each in request.messages if each.role == "user"))
 
-    async def fill(self, request: Request, kind: type[object]) -> object:
+    async def fill(self, request: ModelRequest, kind: type[object]) -> object:
         """Nothing is ever asked of it in this way."""
         raise NotImplementedError
 
@@ -55,10 +55,10 @@ async def test_nobody_elses_incognito_thread_is_there(talkers: Users) -> None:
     for asked in (
         bob.session_status("chat"),
         bob.end_session("chat"),
-        bob.voice_lost("chat"),
+        bob.end_lost_voice("chat"),
         bob.items("chat"),
     ):
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             await asked
     turn = await bob.run_turn("chat", "mine")
 
@@ -79,7 +79,7 @@ async def test_an_incognito_thread_can_be_read_by_whose_it_is_until_it_ends(talk
     assert said == ["my secret", "my secret"]
     assert (state.version, detail.version, len(changes), differs.after) == (3, 3, 3, 3)
     assert (turns, verdict.ok, listed) == (["my secret"], True, [])
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         await alice.messages("chat")
 
 
@@ -88,7 +88,7 @@ async def test_nobody_else_reads_an_incognito_thread(talkers: Users, name: str) 
     await talkers("alice").run_turn("chat", "my secret", mode="incognito")
     others = [talkers("bob"), talkers("*"), talkers("alice", tenant="another")]
     for other in others:
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             await getattr(other, name)("chat")
 
 
@@ -161,7 +161,7 @@ async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
         await alice.run_turn("durable", "hello", key="first")
         before = _rows(file)
         await alice.run_turn("veiled-chat", "lantern", mode="incognito", key="k1")
-        await alice.voice_alive("veiled-chat", key="k2")
+        await alice.keep_voice_alive("veiled-chat", key="k2")
         await alice.end_session("veiled-chat", feedback="negative", key="k3")
         after = _rows(file)
         listed = await alice.threads()
@@ -214,7 +214,7 @@ async def test_a_waiting_call_of_an_incognito_thread_is_cancelled_by_its_user_al
         await begun.wait()
         run = (await alice.session_status("chat")).run
         assert run is not None
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             await users("bob").cancel(run)
         cancelled = await alice.cancel(run)
         done = await turn

@@ -7,26 +7,26 @@ import asyncio
 import pytest
 
 from clew.core.errors import RateLimited
-from clew.server.http.limits import Gate, Pace
+from clew.server.http.limits import ConcurrencyLimit, RateLimit
 from clew.server.settings import ServerSettings, as_variables, from_variables
 from clew.testing import ScriptedModel
 from tests.server.conftest import in_memory
 
 
 def test_a_gate_lets_so_many_in_for_each_name() -> None:
-    gate = Gate("turns", 1)
+    gate = ConcurrencyLimit("turns", 1)
     with gate.enter("alice"), gate.enter("bob"):
         with pytest.raises(RateLimited):
             gate.check("alice")
-        inside = gate.inside
+        inside = gate.in_use
     gate.check("alice")
 
-    assert (inside, gate.inside) == (2, 0)
+    assert (inside, gate.in_use) == (2, 0)
 
 
 def test_a_pace_is_refilled_as_time_goes_by() -> None:
     now = 0.0
-    pace = Pace(2, clock=lambda: now)
+    pace = RateLimit(2, clock=lambda: now)
     pace.take("alice")
     pace.take("alice")
     with pytest.raises(RateLimited) as caught:

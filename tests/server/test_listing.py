@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.api.messages import CallView, ResultView
+from clew.api.messages import ToolCallView, ToolResultView
 from clew.client import AsyncClient
 from tests.server.conftest import Users
 
@@ -24,8 +24,8 @@ async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClien
     asked, called, answered = (await alice.messages("t")).messages
 
     assert (asked.role, asked.text, asked.format) == ("user", "How is Lisbon?", "openai.responses")
-    assert called.calls == [CallView(id="c1", name="weather", arguments={"city": "Lisbon"})]
-    assert answered.results == [ResultView(id="c1", name="weather", output="blue")]
+    assert called.calls == [ToolCallView(id="c1", name="weather", arguments={"city": "Lisbon"})]
+    assert answered.results == [ToolResultView(id="c1", name="weather", output="blue")]
 
 
 async def test_older_messages_come_page_by_page_and_at_a_version(alice: AsyncClient) -> None:

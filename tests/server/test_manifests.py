@@ -20,10 +20,10 @@ from clew.core.errors import (
     TurnBusy,
     VersionConflict,
 )
-from clew.core.manifest.document import CORE_MEMORY, Manifest, manifest_from, read, written
+from clew.core.manifest.document import CORE_MEMORY, Manifest, encode_manifest, manifest_from, read_manifest
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
-from clew.workbench.session.manifests import exported, imported
+from clew.workbench.session.manifests import export_manifest, import_manifest
 from tests.server.conftest import Users, in_memory, served
 
 INTERPRETER = {
@@ -70,7 +70,7 @@ def without(manifest: Manifest, *parts: str) -> Manifest:
 
 
 async def put(db: clew.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
-    await imported(db, id, manifest, now=1, owner="alice", **options)
+    await import_manifest(db, id, manifest, now=1, owner="alice", **options)
 
 
 # Round trips.
@@ -79,9 +79,9 @@ async def put(db: clew.Database, manifest: Manifest, id: str = "t", **options: A
 @pytest.mark.promise("F-02")
 async def test_export_import_export_gives_the_same_bytes(db: clew.Database) -> None:
     await filled(db)
-    first = written(await exported(db, "t"))
-    await put(db, read(first))
-    second = written(await exported(db, "t"))
+    first = encode_manifest(await export_manifest(db, "t"))
+    await put(db, read_manifest(first))
+    second = encode_manifest(await export_manifest(db, "t"))
 
     assert second == first
 
@@ -89,10 +89,10 @@ async def test_export_import_export_gives_the_same_bytes(db: clew.Database) -> N
 @pytest.mark.promise("F-02")
 async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: clew.Database) -> None:
     await filled(db)
-    first = written(await exported(db, "t"))
+    first = encode_manifest(await export_manifest(db, "t"))
     async with clew.open("memory://") as other:
-        await put(other, read(first))
-        second = written(await exported(other, "t"))
+        await put(other, read_manifest(first))
+        second = encode_manifest(await export_manifest(other, "t"))
         head = await other.thread("t").head()
 
     assert second == first
@@ -103,7 +103,7 @@ async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: clew.
 async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
     async with clew.open("memory://") as db:
         await filled(db)
-        document = json.loads(written(await exported(db, "t")))
+        document = json.loads(encode_manifest(await export_manifest(db, "t")))
 
     assert (document["format"], document["version"], document["session"]) == ("clew.session", 1, "t")
     assert set(document["state"]) == set(PARTS)
@@ -121,7 +121,7 @@ async def test_core_memory_goes_out_with_its_defaults() -> None:
     async with clew.open("memory://") as db:
         await filled(db)
         await db.create("new")
-        full, new = await exported(db, "t"), await exported(db, "new")
+        full, new = await export_manifest(db, "t"), await export_manifest(db, "new")
 
     assert full.state.core_memory == {**CORE_MEMORY, "human": "Likes maps.", "goals": "See the sea."}
     assert new.state.core_memory == CORE_MEMORY
@@ -136,16 +136,16 @@ async def test_core_memory_goes_out_with_its_defaults() -> None:
 async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, how: str) -> None:
     async with clew.open("memory://") as db:
         await filled(db)
-        before = msgspec.to_builtins(await exported(db, "t"))
+        before = msgspec.to_builtins(await export_manifest(db, "t"))
         document = json.loads(json.dumps(before))
         if how == "missing":
             del document["state"][part]
         else:
             document["state"][part] = None if how == "null" else type(before["state"][part])()
         await put(db, manifest_from(document))
-        after = msgspec.to_builtins(await exported(db, "t"))
+        after = msgspec.to_builtins(await export_manifest(db, "t"))
         await db.create("new")
-        reset = msgspec.to_builtins(await exported(db, "new"))
+        reset = msgspec.to_builtins(await export_manifest(db, "new"))
 
     assert after["state"][part] == reset["state"][part] != before["state"][part]
     assert {name: after["state"][name] for name in PARTS if name != part} == {
@@ -168,7 +168,7 @@ async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: clew.
 async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
     async with clew.open("memory://") as db:
         thread = await filled(db)
-        await put(db, await exported(db, "t"))
+        await put(db, await export_manifest(db, "t"))
         state = await thread.state()
 
     assert "sandbox_buffers" not in state
@@ -179,11 +179,11 @@ async def test_core_memory_is_the_defaults_plus_the_keys_that_come_in() -> None:
     defaults = {"persona": "Kind.", "human": ""}
     async with clew.open("memory://") as db:
         await filled(db)
-        manifest = without(await exported(db, "t"), "core_memory")
+        manifest = without(await export_manifest(db, "t"), "core_memory")
         document = msgspec.to_builtins(manifest)
         document["state"]["core_memory"] = {"goals": "Sleep."}
         await put(db, manifest_from(document), defaults=defaults)
-        after = await exported(db, "t", defaults)
+        after = await export_manifest(db, "t", defaults)
 
     assert after.state.core_memory == {"persona": "Kind.", "human": "", "goals": "Sleep."}
 
@@ -194,7 +194,7 @@ async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
         thread = await db.create("t", owner="alice")
         await thread.append(items=[clew.user("Go."), clew.call("c-9", "walk", {})])
         await filled(db, "other")
-        await put(db, await exported(db, "other"))
+        await put(db, await export_manifest(db, "other"))
         head = await thread.head()
 
     assert head.counters.open == {}
@@ -219,7 +219,7 @@ async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
 async def test_a_session_at_another_version_is_left_alone() -> None:
     async with clew.open("memory://") as db:
         thread = await filled(db)
-        manifest = await exported(db, "t")
+        manifest = await export_manifest(db, "t")
         with pytest.raises(VersionConflict):
             await put(db, manifest, expect=clew.Exact(7))
         version = (await thread.head()).version
@@ -296,7 +296,7 @@ def test_a_document_that_is_no_manifest_is_refused(change: dict[str, Any], words
 
 def test_bytes_that_are_no_document_are_refused() -> None:
     with pytest.raises(InvalidArgument):
-        read(b"\xff{")
+        read_manifest(b"\xff{")
 
 
 # Over HTTP.
@@ -334,7 +334,7 @@ async def test_a_server_with_a_volume_keeps_what_it_exports(tmp_path: Path) -> N
     where = f"{users.tenant}/meta/workspaces/default/users/=41lice/react-session-t=2f1.json"
 
     [(path, kept)] = files_of(tmp_path).items()
-    assert (path, written(read(kept))) == (where, told)
+    assert (path, encode_manifest(read_manifest(kept))) == (where, told)
 
 
 @pytest.mark.promise("F-04")

@@ -7,13 +7,13 @@ import pytest
 
 import clew
 from clew.client import AsyncClient
-from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
+from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotFound
 from clew.core.values import Record
-from clew.runtime.crises import CRISIS, Crisis, row_of
-from clew.runtime.model.protocol import Request
-from clew.server.identity.api_keys import KeyAuthentication, new_key
+from clew.runtime.crises import CRISIS, Crisis, crisis_record
+from clew.runtime.model.protocol import ModelRequest
+from clew.server.identity.api_keys import KeyAuthentication, create_key
 from clew.server.identity.directory import Directory
-from clew.server.identity.entries import Key, Membership, Tenant, User
+from clew.server.identity.entries import ApiKey, Membership, Tenant, User
 from clew.server.identity.identity import Identity
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, served
@@ -120,7 +120,7 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: clew.Database
 async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
     roles: str, workspace: str, told: str
 ) -> None:
-    def fail(request: Request) -> str:
+    def fail(request: ModelRequest) -> str:
         raise RuntimeError("hunter2 was refused")
 
     said = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
@@ -206,7 +206,7 @@ async def test_rules_let_go_of_what_is_old(users: Users) -> None:
     assert would.rules[0].threads == did.rules[0].threads == ["fresh"]
     assert did.rules[0].receipt is not None
     assert (await users("bob").threads()).threads == []
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         await operator.drop_rule("drafts")
 
 
@@ -222,7 +222,7 @@ async def test_no_rule_lets_go_of_the_audit(users: Users, db: clew.Database) -> 
 
 async def _assessed(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
     row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
-    await db.records.put(row_of(row, owner))
+    await db.records.put(crisis_record(row, owner))
 
 
 @pytest.mark.promise("R-22")
@@ -312,9 +312,9 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
             everybody.delete_thread(thread),
             everybody.export_session(thread),
         ):
-            with pytest.raises(NotThere):
+            with pytest.raises(NotFound):
                 await asked
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             await everybody.operator.erase(thread=thread)
 
     assert [entry.action for entry in (await everybody.operator.audit()).entries] == ["erase", "purge crises"]
@@ -333,7 +333,7 @@ async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db:
         with pytest.raises(InvalidArgument):
             await alice.import_sessions(archive)
 
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         await db.thread("clew/audit").head()
 
 
@@ -346,7 +346,7 @@ async def test_an_operator_erases_a_persons_identities_with_them(db: clew.Databa
         await directory.add(Membership(tenant=db.tenant, workspace="default", user=user, roles=(role,)))
     scopes = ("admin", "read", "write")
     keys = {
-        user: (await new_key(directory, tenant=db.tenant, user=user, scopes=scopes))[1]
+        user: (await create_key(directory, tenant=db.tenant, user=user, scopes=scopes))[1]
         for user in ("ada", "bob")
     }
     async with served(db, authenticate=KeyAuthentication(directory)) as users:
@@ -359,7 +359,7 @@ async def test_an_operator_erases_a_persons_identities_with_them(db: clew.Databa
         done = await operator.erase(owner="bob", identities=True)
         with pytest.raises(clew.ClewError) as caught:
             await clients["bob"].threads()
-    left = [key async for key in directory.every(Key, tenant=db.tenant)]
+    left = [key async for key in directory.entries(ApiKey, tenant=db.tenant)]
 
     assert preview.identities == done.identities == {"user": 1, "membership": 1, "key": 1}
     assert caught.value.code == "unauthenticated"

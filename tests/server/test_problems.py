@@ -9,11 +9,11 @@ from typing import Any, get_type_hints
 import pytest
 from litestar import Litestar, get
 
-from clew.api.problems import error_from, error_of
+from clew.api.problems import error_from_problem, error_from_response
 from clew.core import errors
 from clew.core.errors import ClewError, StorageError, StoreFailed, StoreUnavailable
-from clew.runtime.model.protocol import Request
-from clew.server.http.views import GROUPS, STATUS, problem_of, status_of
+from clew.runtime.model.protocol import ModelRequest
+from clew.server.http.views import STATUS_BY_CODE, STATUS_BY_GROUP, problem_of, status_of
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory
 
@@ -40,7 +40,7 @@ def _some(type: str) -> Any:
 @pytest.mark.promise("F-11")
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
 def test_every_error_has_a_status_that_somebody_chose(kind: type[ClewError]) -> None:
-    chosen = kind.code in STATUS or any(issubclass(kind, group) for group in GROUPS)
+    chosen = kind.code in STATUS_BY_CODE or any(issubclass(kind, group) for group in STATUS_BY_GROUP)
 
     assert chosen
     assert 400 <= status_of(kind) < 600
@@ -70,7 +70,7 @@ def test_the_statuses_that_clients_count_on(code: str, status: int) -> None:
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
 def test_an_error_comes_back_as_itself(kind: type[ClewError]) -> None:
     error = example(kind)
-    back = error_from(problem_of(error))
+    back = error_from_problem(problem_of(error))
 
     assert type(back) is kind
     if not issubclass(kind, StoreFailed):
@@ -84,7 +84,7 @@ def test_what_a_store_says_about_itself_stays_in_the_log() -> None:
 
 
 def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
-    found = error_of(502, b"<html>Bad gateway</html>")
+    found = error_from_response(502, b"<html>Bad gateway</html>")
 
     assert isinstance(found, StoreUnavailable)
     assert "502" in str(found)
@@ -102,7 +102,7 @@ def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
 async def test_what_ends_a_run_tells_who_reads_the_thread_nothing_of_what_is_inside(
     error: Exception, code: str, accept: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(request: Request) -> str:
+    def fail(request: ModelRequest) -> str:
         raise error
 
     async with in_memory(model=ScriptedModel(fail)) as users:

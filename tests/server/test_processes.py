@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient
 from clew.core.errors import ModeRefused
 from clew.runtime.records.episodes import request_end
@@ -43,7 +43,7 @@ async def until(true: Callable[[], Awaitable[bool]], seconds: float = PATIENCE) 
 async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url: str) -> None:
     with process(shared_url, 0.1) as (first, one), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(one), up(other))
-        told: list[Told] = []
+        told: list[StreamEvent] = []
         async with Proxy([one, other]) as proxy, asking(proxy.url) as alice:
             async for event in alice.stream_turn("t", "hi"):
                 told.append(event)
@@ -75,7 +75,7 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
     url = postgres_database.url
     with process(url, 0.0) as (first, one), process(url, 0.0) as (_, other):
         await asyncio.gather(up(one), up(other))
-        heard: list[Told] = []
+        heard: list[StreamEvent] = []
         async with Proxy([one, other]) as proxy, asking(proxy.url) as follower, asking(other) as alice:
             await alice.run_turn("t", "turn 0")
             listening = asyncio.create_task(_hear(follower, heard, 4))
@@ -91,7 +91,7 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
     assert len({event.id for event in heard}) == len(heard)
 
 
-async def _hear(client: AsyncClient, heard: list[Told], runs: int) -> None:
+async def _hear(client: AsyncClient, heard: list[StreamEvent], runs: int) -> None:
     async for event in client.follow("t", after="0.0"):
         heard.append(event)
         if sum(each.type == "run_finished" for each in heard) == runs:

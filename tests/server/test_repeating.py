@@ -15,7 +15,7 @@ from clew.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUna
 from clew.core.values import RecordQuery
 from clew.runtime.records.episodes import FEEDBACK
 from clew.server.http import idempotency
-from clew.server.http.idempotency import Kept
+from clew.server.http.idempotency import IdempotencyRecord
 from clew.server.identity.identity import Identity
 from tests.server.conftest import Users, in_memory
 
@@ -47,13 +47,13 @@ async def test_the_first_answer_comes_again(users: Users) -> None:
 async def test_what_was_made_by_a_request_that_died_is_told_to_who_repeats_it(
     users: Users, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
 ) -> None:
-    async def died(kept: Kept, status: int, headers: object, body: bytes) -> None: ...
+    async def died(kept: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
 
     headers = {**users.headers(), "Idempotency-Key": "k"}
     await users().create_thread("t", title="Before", labels=["old"])
     await users().append("t", patches=[["set", ["n"], 1]])
     with monkeypatch.context() as dying:
-        dying.setattr(Kept, "end", died)
+        dying.setattr(IdempotencyRecord, "store_answer", died)
         first = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
     await users().append("new", patches=[["set", ["n"], 2]])
     again = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
@@ -70,12 +70,12 @@ async def test_what_was_made_though_the_connection_broke_is_told_to_who_repeats_
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def broken(kept: Kept) -> AsyncIterator[None]:
+    async def broken(kept: IdempotencyRecord) -> AsyncIterator[None]:
         yield
         raise OutcomeUnknown(problem="it broke")
 
     with monkeypatch.context() as breaking:
-        breaking.setattr(Kept, "keeping", broken)
+        breaking.setattr(IdempotencyRecord, "answer_commit", broken)
         with pytest.raises(OutcomeUnknown):
             await users().create_thread("t", key="k")
 
@@ -85,15 +85,15 @@ async def test_what_was_made_though_the_connection_broke_is_told_to_who_repeats_
 async def test_what_another_request_made_is_not_told_to_who_repeats_one_that_died(
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(kept: Kept) -> None:
+    def dies(kept: IdempotencyRecord) -> None:
         raise StoreUnavailable(problem="it is away")
 
-    async def died(kept: Kept, status: int, headers: object, body: bytes) -> None: ...
+    async def died(kept: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
 
     with monkeypatch.context() as dying:
         dying.setattr(idempotency, "PENDING_MS", 0)
-        dying.setattr(Kept, "keeping", dies)
-        dying.setattr(Kept, "end", died)
+        dying.setattr(IdempotencyRecord, "answer_commit", dies)
+        dying.setattr(IdempotencyRecord, "store_answer", died)
         with pytest.raises(StoreUnavailable):
             await users().create_thread("t", key="k")
     await users().create_thread("t")
@@ -171,18 +171,18 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
 
-    def kept() -> Kept:
-        return Kept(db, identity, "k", "/threads", "the same body")
+    def kept() -> IdempotencyRecord:
+        return IdempotencyRecord(db, identity, "k", "/threads", "the same body")
 
     monkeypatch.setattr(idempotency, "PENDING_MS", 0)
-    await kept().begin()
-    second = await kept().begin()
+    await kept().claim_key()
+    second = await kept().claim_key()
     monkeypatch.setattr(idempotency, "PENDING_MS", 60_000)
-    await kept().begin()
+    await kept().claim_key()
 
     assert second is None
     with pytest.raises(RequestPending):
-        await kept().begin()
+        await kept().claim_key()
 
 
 async def test_a_request_that_takes_long_keeps_its_key(
@@ -190,15 +190,15 @@ async def test_a_request_that_takes_long_keeps_its_key(
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
     monkeypatch.setattr(idempotency, "PENDING_MS", 300)
-    first, second = (Kept(db, identity, "k", "/threads", "the same body") for _ in range(2))
-    await first.begin()
-    async with first.at_work():
+    first, second = (IdempotencyRecord(db, identity, "k", "/threads", "the same body") for _ in range(2))
+    await first.claim_key()
+    async with first.renewal():
         await asyncio.sleep(0.6)
         with pytest.raises(RequestPending):
-            await second.begin()
-        await first.end(200, (), b"done")
+            await second.claim_key()
+        await first.store_answer(200, (), b"done")
 
-    assert await second.begin() is not None
+    assert await second.claim_key() is not None
 
 
 @pytest.mark.promise("B-07")
@@ -224,8 +224,8 @@ async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
 async def test_old_answers_are_forgotten(db: clew.Database, alice: AsyncClient) -> None:
     await alice.create_thread("t", key="k")
     now = time.time_ns() // 1_000_000
-    kept = await idempotency.forget(db, before=now - 60_000)
-    dropped = await idempotency.forget(db, before=now + 60_000)
+    kept = await idempotency.drop_old_answers(db, before=now - 60_000)
+    dropped = await idempotency.drop_old_answers(db, before=now + 60_000)
 
     assert (kept, dropped) == (0, 1)
 

@@ -11,12 +11,12 @@ import pytest
 import websockets
 
 import clew
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient
 from clew.core.errors import Forbidden, Unauthenticated
 from clew.server.app import API, create_app
-from clew.server.http.views import PROBLEM
-from clew.server.identity.api_keys import KeyAuthentication, new_key, revoke
+from clew.server.http.views import PROBLEM_MEDIA_TYPE
+from clew.server.identity.api_keys import KeyAuthentication, create_key, revoke_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant, User
 from clew.server.routes import turns
@@ -36,7 +36,7 @@ class Place:
 
     async def revoke(self) -> None:
         """End her key, as the command does from another process."""
-        await revoke(self.directory, self.key.split("_")[1])
+        await revoke_key(self.directory, self.key.split("_")[1])
 
     async def write(self, thread: str) -> None:
         """Let something come into a thread of hers."""
@@ -61,7 +61,7 @@ async def place() -> AsyncIterator[Place]:
         await directory.add(Tenant(id="acme"))
         await directory.add(User(tenant="acme", id="alice"))
         await directory.add(Membership(tenant="acme", workspace="default", user="alice"))
-        _, key = await new_key(directory, tenant="acme", user="alice")
+        _, key = await create_key(directory, tenant="acme", user="alice")
         app = create_app(db=db, make_runtime=chatting(), authenticate=KeyAuthentication(directory))
         async with listening(app) as address:
             yield Place(address=address, directory=directory, key=key)
@@ -92,7 +92,7 @@ async def test_a_revoked_key_sends_nothing_more_over_a_line_that_is_open() -> No
 async def test_a_revoked_key_hears_nothing_more_on_a_stream_that_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "CHECKED_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "RECHECK_SECONDS", 0.0)
     async with place() as here, here.client() as alice:
         await alice.run_turn("t", "hi")
         events = alice.follow("t", after="0.0")
@@ -104,14 +104,14 @@ async def test_a_revoked_key_hears_nothing_more_on_a_stream_that_is_open(
             await _all(events)
 
 
-async def _all(events: AsyncIterator[Told]) -> list[Told]:
+async def _all(events: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
     return [event async for event in events]
 
 
 async def test_a_revoked_key_hears_nothing_more_on_a_line_that_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "CHECKED_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "RECHECK_SECONDS", 0.0)
     async with place() as here, here.client() as alice, here.line() as line:
         await alice.run_turn("t", "hi")
         await line.send(json.dumps({"type": "follow", "thread": "t", "after": "0.0"}))
@@ -137,7 +137,7 @@ async def test_a_line_is_closed_to_one_whose_roles_have_changed() -> None:
 
 async def test_who_may_not_open_a_line_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
     async with place() as here:
-        _, reading = await new_key(here.directory, tenant="acme", user="alice", scopes=("read",))
+        _, reading = await create_key(here.directory, tenant="acme", user="alice", scopes=("read",))
         told = {}
         for name, key in (("a stranger", "clew_0123456789abcdef_no"), ("a reader", reading)):
             with pytest.raises(websockets.InvalidStatus) as refused:
@@ -145,7 +145,7 @@ async def test_who_may_not_open_a_line_is_told_why(caplog: pytest.LogCaptureFixt
             told[name] = refused.value.response
 
     assert {name: answer.status_code for name, answer in told.items()} == {"a stranger": 401, "a reader": 403}
-    assert all(answer.headers["content-type"] == PROBLEM for answer in told.values())
+    assert all(answer.headers["content-type"] == PROBLEM_MEDIA_TYPE for answer in told.values())
     assert told["a stranger"].headers["www-authenticate"] == "Bearer"
     assert "handshake" not in caplog.text
     assert json.loads(told["a reader"].body or b"{}")["detail"] == "This needs the scope 'write'."

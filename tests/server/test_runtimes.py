@@ -9,12 +9,12 @@ import pytest
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.settings import ServerSettings
-from clew.server.tenants.runtimes import Runtimes
+from clew.server.tenants.runtimes import TenantRuntimes
 from clew.testing import Clock, ScriptedModel
 from tests.server.conftest import served
 
@@ -23,9 +23,9 @@ LONG_AGO = 1_000_000
 
 async def test_beyond_the_limit_the_longest_idle_is_closed() -> None:
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, clew.Runtime, limit=2)
+        runtimes = TenantRuntimes(db, clew.Runtime, limit=2)
         for tenant in ("a", "b", "a", "c"):
-            async with runtimes.of(tenant):
+            async with runtimes.runtime_for(tenant):
                 pass
         open_now = runtimes.tenants
         await runtimes.close(drain_seconds=1)
@@ -36,10 +36,10 @@ async def test_beyond_the_limit_the_longest_idle_is_closed() -> None:
 
 async def test_one_that_is_at_work_is_never_closed() -> None:
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, clew.Runtime, limit=1)
-        async with runtimes.of("a"):
+        runtimes = TenantRuntimes(db, clew.Runtime, limit=1)
+        async with runtimes.runtime_for("a"):
             for tenant in ("b", "c"):
-                async with runtimes.of(tenant):
+                async with runtimes.runtime_for(tenant):
                     pass
             open_now = runtimes.tenants
         await runtimes.close(drain_seconds=1)
@@ -75,19 +75,19 @@ async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
         made.append(Lingering(scoped, closing, go))
         return made[-1]
 
-    async def asked(runtimes: Runtimes, tenant: str) -> None:
-        async with runtimes.of(tenant):
+    async def asked(runtimes: TenantRuntimes, tenant: str) -> None:
+        async with runtimes.runtime_for(tenant):
             pass
 
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, make, limit=1)
+        runtimes = TenantRuntimes(db, make, limit=1)
         for tenant in ("a", "b"):
             await asked(runtimes, tenant)
         for runtime in made:
             runtime.at_work = False  # their turns are over
         shrinking = asyncio.create_task(asked(runtimes, "c"))
         first = await closing.get()
-        async with runtimes.of("b"):
+        async with runtimes.runtime_for("b"):
             go.set()
             await shrinking
             open_now = set(runtimes.tenants)
@@ -110,8 +110,8 @@ async def test_what_one_tenant_meets_keeps_no_other_from_being_tended() -> None:
         return ["broken", "whole"]
 
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, make, limit=5)
-        tending = asyncio.create_task(runtimes.tend(known, seconds=3600))
+        runtimes = TenantRuntimes(db, make, limit=5)
+        tending = asyncio.create_task(runtimes.tend_tenants(known, seconds=3600))
         async with asyncio.timeout(10):
             found = await tended.get()
         tending.cancel()
@@ -124,15 +124,15 @@ async def test_what_one_tenant_meets_keeps_no_other_from_being_tended() -> None:
 async def test_closing_lets_a_turn_come_to_its_end() -> None:
     begun, hold = asyncio.Event(), asyncio.Event()
 
-    def line(request: Request) -> list[str | asyncio.Event]:
+    def line(request: ModelRequest) -> list[str | asyncio.Event]:
         begun.set()
         return [hold, "late"]
 
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+        runtimes = TenantRuntimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
 
         async def turn() -> str:
-            async with runtimes.of("a") as runtime:
+            async with runtimes.runtime_for("a") as runtime:
                 return (await runtime.run_turn("t", "hi", user="alice")).termination
 
         talking = asyncio.create_task(turn())
@@ -148,15 +148,15 @@ async def test_closing_lets_a_turn_come_to_its_end() -> None:
 async def test_a_turn_that_does_not_end_is_cut_off_in_the_end() -> None:
     begun = asyncio.Event()
 
-    def line(request: Request) -> list[str | asyncio.Event]:
+    def line(request: ModelRequest) -> list[str | asyncio.Event]:
         begun.set()
         return [asyncio.Event(), "never"]
 
     async with clew.open("memory://") as db:
-        runtimes = Runtimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+        runtimes = TenantRuntimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
 
         async def turn() -> str:
-            async with runtimes.of("a") as runtime:
+            async with runtimes.runtime_for("a") as runtime:
                 return (await runtime.run_turn("t", "hi", user="alice")).termination
 
         talking = asyncio.create_task(turn())

@@ -7,7 +7,7 @@ import pytest
 import clew
 from clew.api.requests import NewItem
 from clew.client import AsyncClient
-from clew.core.errors import Forbidden, InvalidArgument, NotThere
+from clew.core.errors import Forbidden, InvalidArgument, NotFound
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
 from tests.server.conftest import Users
@@ -81,7 +81,7 @@ async def test_a_cursor_of_another_search_is_refused(alice: AsyncClient) -> None
     page = await alice.search("heron", limit=1)
     with pytest.raises(InvalidArgument):
         await alice.search("lantern", limit=1, cursor=page.next)
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         await alice.search("heron", thread="clew/audit")
 
     assert page.next is not None

@@ -19,18 +19,18 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from clew.api.threads import Told
-from clew.cli.app import build
+from clew.api.threads import StreamEvent
+from clew.cli.app import build_app
 from clew.client import AsyncClient, Client
 from clew.core.errors import InvalidArgument
 from clew.server.process import (
-    AGAIN_SECONDS,
+    RESTART_SECONDS,
     Workers,
+    check_prerequisites,
     check_workers,
-    config_of,
-    listening,
+    open_listener,
     serve,
-    try_out,
+    uvicorn_config,
 )
 from clew.server.settings import ServerSettings, as_variables, from_variables
 from tests.server.test_streams import up
@@ -67,7 +67,7 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
 
 
 async def test_an_answer_is_sent_at_once_and_not_when_the_reader_acknowledged_half_of_it() -> None:
-    with listening(ServerSettings(port=0)) as listener:
+    with open_listener(ServerSettings(port=0)) as listener:
         arrived: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         async with await asyncio.start_server(lambda _, writer: arrived.put_nowait(writer), sock=listener):
             _, asking = await asyncio.open_connection(*listener.getsockname())
@@ -99,7 +99,7 @@ async def test_it_says_where_it_serves_and_stops_when_told(tmp_path: Path) -> No
     assert done.termination == "natural"
 
 
-async def _first(client: AsyncClient) -> Told:
+async def _first(client: AsyncClient) -> StreamEvent:
     """The first event of a stream that has none, so that it is open until it is closed."""
     return await anext(client.follow("t"))
 
@@ -185,17 +185,19 @@ def test_what_the_command_is_not_told_the_environment_says(
     async def start(settings: ServerSettings, *_: object) -> None:
         started.append(settings)
 
-    for name in ("serve", "try_out"):
+    for name in ("serve", "check_prerequisites"):
         monkeypatch.setattr(f"clew.server.process.{name}", start)
-    monkeypatch.setattr("clew.server.process.listening", lambda settings: nullcontext())
-    ran = CliRunner().invoke(build(), ["serve", *arguments], env=as_variables(told) | {"CLEW_DB": "other.db"})
+    monkeypatch.setattr("clew.server.process.open_listener", lambda settings: nullcontext())
+    ran = CliRunner().invoke(
+        build_app(), ["serve", *arguments], env=as_variables(told) | {"CLEW_DB": "other.db"}
+    )
 
     assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)
 
 
 async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr("clew.server.process.make_room", lambda: None)
+    monkeypatch.setattr("clew.server.process.raise_file_limit", lambda: None)
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
     monkeypatch.setattr(Workers, "run", Workers.handle_int)
     with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as caught:
@@ -223,7 +225,7 @@ async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
         if (value := getattr(settings, name)) is not None
     }
     with pytest.raises(InvalidArgument) as caught:
-        await try_out(msgspec.structs.replace(settings, **named))
+        await check_prerequisites(msgspec.structs.replace(settings, **named))
 
     assert words in str(caught.value)
 
@@ -311,8 +313,8 @@ class Started(Ended):
         ([-9, None], 0.0, [True, False], False),
         ([0, None], 0.0, [True, False], False),
         ([3, None], 0.0, [False, False], False),
-        ([3, None], AGAIN_SECONDS, [True, False], False),
-        ([3, 1], AGAIN_SECONDS, [False, False], True),
+        ([3, None], RESTART_SECONDS, [True, False], False),
+        ([3, 1], RESTART_SECONDS, [False, False], True),
     ],
     ids=["killed", "stopped", "failed just now", "failed a while ago", "all failed"],
 )
@@ -323,13 +325,13 @@ def test_a_worker_is_replaced_but_not_for_ever_if_none_can_start(
     monkeypatch.setattr("clew.server.process.time.monotonic", lambda: now[0])
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
     monkeypatch.setattr("clew.server.process.Process", Started)
-    workers = Workers(config_of(ServerSettings(workers=2)), [])
+    workers = Workers(uvicorn_config(ServerSettings(workers=2)), [])
     workers.processes = [Ended(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
     now[0] += later
     workers.keep_subprocess_alive()
 
     assert [isinstance(worker, Started) for worker in workers.processes] == begun
-    assert (workers.failed, workers.should_exit.is_set()) == (failed, failed)
+    assert (workers.have_failed, workers.should_exit.is_set()) == (failed, failed)
 
 
 def test_workers_cannot_share_memory() -> None:

@@ -18,9 +18,9 @@ from websockets.protocol import State
 from websockets.typing import Origin
 
 import clew
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
@@ -79,7 +79,7 @@ def asking(address: str) -> AsyncClient:
     return AsyncClient(address, headers=HEADERS)
 
 
-def durable(events: list[Told]) -> list[tuple[str | None, str]]:
+def durable(events: list[StreamEvent]) -> list[tuple[str | None, str]]:
     """The events that have an id."""
     return [(event.id, event.type) for event in events if event.id is not None]
 
@@ -92,7 +92,7 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
         asking(address) as alice,
     ):
         stream = alice.stream_turn("t", "hi", key="k")
-        seen: list[Told] = []
+        seen: list[StreamEvent] = []
         async for event in stream:
             seen.append(event)
             if event.type == "text":
@@ -111,7 +111,7 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
 async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def failing(request: Request) -> str:
+    def failing(request: ModelRequest) -> str:
         raise KeyError("nobody foresaw this")
 
     async with live(ScriptedModel(failing)) as address, httpx.AsyncClient() as http:
@@ -125,7 +125,7 @@ async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_
     assert [record.name for record in caplog.records if record.exc_info] == ["clew.server"]
 
 
-async def _all(events: AsyncIterator[Told]) -> list[Told]:
+async def _all(events: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
     return [event async for event in events]
 
 
@@ -173,7 +173,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
 async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shared_url: str) -> None:
     with process(shared_url, 0.1) as (first, address), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(address), up(other))
-        seen: list[Told] = []
+        seen: list[StreamEvent] = []
         async with asking(address) as alice:
             stream = alice.stream_turn("t", "hi", key="k")
             async for event in stream:
@@ -275,7 +275,7 @@ async def test_a_message_that_is_too_large_is_refused_and_the_line_stays() -> No
 
 
 async def test_an_error_that_nobody_foresaw_is_told_over_a_websocket_too() -> None:
-    def failing(request: Request) -> str:
+    def failing(request: ModelRequest) -> str:
         raise KeyError("nobody foresaw this")
 
     async with live(ScriptedModel(failing)) as address, connected(address) as line:

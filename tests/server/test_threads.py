@@ -19,11 +19,11 @@ from clew.core.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.ports import Store
 from clew.core.values import Scope
-from clew.server.routes.threads import DIFFERENT
+from clew.server.routes.threads import DIFF_ITEMS
 from tests.server.conftest import Users, in_memory
 
 
@@ -39,7 +39,7 @@ async def test_a_thread_and_its_title_are_made_in_one_commit(
 ) -> None:
     change, plans = type(db.store).change, []
 
-    async def noted(store: Store, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def noted(store: Store, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         plan = await change(store, scope, planning)
         if scope.user == "alice":
             plans.append(plan)
@@ -198,7 +198,7 @@ async def test_what_slid_out_of_sight_between_two_versions_was_neither_added_nor
     async with in_memory() as users:
         alice = users("alice")
         await alice.create_thread("t")
-        await alice.append("t", items=[NewItem(body=str(number)) for number in range(DIFFERENT + 1)])
+        await alice.append("t", items=[NewItem(body=str(number)) for number in range(DIFF_ITEMS + 1)])
         await alice.append("t", items=[NewItem(body="one more")])
         forth, back = await alice.diff("t", 1, 2), await alice.diff("t", 2, 1)
 

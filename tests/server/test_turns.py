@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.api.requests import NewDecision
-from clew.api.threads import Told
+from clew.api.threads import StreamEvent
 from clew.client import AsyncClient
 from clew.core.errors import (
     DecisionRefused,
@@ -22,14 +22,14 @@ from clew.core.errors import (
     TurnBusy,
     TurnSuspended,
 )
-from clew.runtime import Request, ToolContext
+from clew.runtime import ModelRequest, ToolContext
 from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
 from clew.testing.scripted_model import calls
 from tests.server.conftest import Users, in_memory, served
 
 
-async def heard(events: Any) -> list[Told]:
+async def heard(events: Any) -> list[StreamEvent]:
     """All events of a stream."""
     return [event async for event in events]
 
@@ -37,7 +37,7 @@ async def heard(events: Any) -> list[Told]:
 def held(begun: asyncio.Event, hold: asyncio.Event) -> ScriptedModel:
     """A model that says when it is asked, and then waits."""
 
-    def line(request: Request) -> list[str | asyncio.Event]:
+    def line(request: ModelRequest) -> list[str | asyncio.Event]:
         begun.set()
         return ["I ", hold, "see"]
 

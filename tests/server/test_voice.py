@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.api.requests import Assessed, NewVoiceTurn, SpokenCall
+from clew.api.requests import NewAssessment, NewVoiceTurn, RecordedToolCall
 from clew.client import AsyncClient
-from clew.core.errors import InvalidArgument, KeyReused, NotThere
+from clew.core.errors import InvalidArgument, KeyReused, NotFound
 from clew.core.values import RecordQuery
 from clew.runtime.records.episodes import FEEDBACK
 from tests.server.conftest import Users
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.promise("R-21")
 SPOKEN = NewVoiceTurn(
     said="What is the weather?",
     replied="Rain.",
-    tool_calls=[SpokenCall(name="weather", arguments={"town": "Lisbon"}, output="rain")],
-    crisis=Assessed(level=1, confidence=0.5, path="llm_primary"),
+    tool_calls=[RecordedToolCall(name="weather", arguments={"town": "Lisbon"}, output="rain")],
+    crisis=NewAssessment(level=1, confidence=0.5, path="llm_primary"),
 )
 
 
@@ -52,7 +52,7 @@ async def test_a_call_gives_signs_of_life_and_is_ended_like_text(
     alice: AsyncClient, db: clew.Database
 ) -> None:
     await alice.record_voice_turn("call", SPOKEN)
-    alive = await alice.voice_alive("call", seconds=30)
+    alive = await alice.keep_voice_alive("call", seconds=30)
     status = await alice.session_status("call")
     ended = await alice.end_session("call", feedback="positive")
     felt = await db.records.find(RecordQuery(kind=FEEDBACK))
@@ -67,8 +67,8 @@ async def test_a_call_gives_signs_of_life_and_is_ended_like_text(
 
 async def test_the_episode_of_a_lost_client_is_ended(alice: AsyncClient) -> None:
     await alice.record_voice_turn("call", SPOKEN)
-    await alice.voice_lost("call")
-    again = await alice.voice_lost("call")
+    await alice.end_lost_voice("call")
+    again = await alice.end_lost_voice("call")
 
     assert (await alice.session_status("call")).status in ("ending", "ended")
     assert again.status == "none"
@@ -78,12 +78,12 @@ async def test_the_episode_of_a_lost_client_is_ended(alice: AsyncClient) -> None
 async def test_a_call_may_be_incognito(users: Users, alice: AsyncClient) -> None:
     said = NewVoiceTurn(said="between us", mode="incognito")
     await alice.record_voice_turn("call", said)
-    alive = await alice.voice_alive("call")
+    alive = await alice.keep_voice_alive("call")
 
     assert alive.status == "active"
     assert (await alice.threads()).threads == []
-    with pytest.raises(NotThere):
-        await users("bob").voice_alive("call")
+    with pytest.raises(NotFound):
+        await users("bob").keep_voice_alive("call")
 
 
 async def test_nothing_spoken_is_no_turn(alice: AsyncClient) -> None:

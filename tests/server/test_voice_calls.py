@@ -18,7 +18,13 @@ from clew.database.database import Database
 from clew.runtime.memory import Candidate
 from clew.runtime.memory.memory import Memory
 from clew.runtime.sessions.utterances import Utterance
-from clew.runtime.sessions.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
+from clew.runtime.sessions.voice_tools import (
+    IN_DOUBT,
+    NEEDS_A_PERSON,
+    VOICE_CALL,
+    VoiceToolRequest,
+    call_tool,
+)
 from clew.runtime.tools.tool import Effect, ToolContext, tool
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
@@ -61,7 +67,7 @@ async def know(db: clew.Database, what: str) -> Memory:
 
 @pytest.mark.promise("R-22", "A-08")
 async def test_danger_is_answered_in_fixed_words_and_logged_at_once(users: Users, alice: AsyncClient) -> None:
-    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
     rows = await logged(users)
 
     assert (found.level, found.release) == (3, False)
@@ -70,14 +76,14 @@ async def test_danger_is_answered_in_fixed_words_and_logged_at_once(users: Users
 
 
 async def test_what_is_harmless_may_be_answered(users: Users, alice: AsyncClient) -> None:
-    found = await alice.hear("call", NewUtterance(id="u1", said="I had a long day at work"))
+    found = await alice.judge_utterance("call", NewUtterance(id="u1", said="I had a long day at work"))
 
     assert (found.level, found.release, found.say) == (0, True, "")
     assert await logged(users) == []
 
 
 async def test_a_recorded_turn_adds_no_second_row(users: Users, alice: AsyncClient) -> None:
-    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied=found.say, heard=True), key="u1")
     rows = await logged(users)
 
@@ -86,7 +92,7 @@ async def test_a_recorded_turn_adds_no_second_row(users: Users, alice: AsyncClie
 
 
 async def test_an_answer_that_was_under_way_is_logged_as_late(users: Users, alice: AsyncClient) -> None:
-    await alice.hear("call", NewUtterance(id="u1", said=DANGER, late=True))
+    await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER, late=True))
 
     assert [row.late for row in await logged(users)] == [True]
 
@@ -102,16 +108,16 @@ async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_la
 
 async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
     words = "tonight"
-    alone = await alice.hear("other", NewUtterance(id="u1", said=words))
+    alone = await alice.judge_utterance("other", NewUtterance(id="u1", said=words))
     said = NewVoiceTurn(said="I do not want to live any more", replied="Mm.", heard=True)
     await alice.record_voice_turn("call", said, key="u1")
-    found = await alice.hear("call", NewUtterance(id="u2", said=words))
+    found = await alice.judge_utterance("call", NewUtterance(id="u2", said=words))
 
     assert found.level > alone.level
 
 
 async def test_a_later_text_turn_asks_about_what_was_said_in_the_call(alice: AsyncClient) -> None:
-    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…", heard=True), key="u1")
     turn = await alice.run_turn("call", "What is the weather like?")
 
@@ -122,7 +128,7 @@ async def test_somebody_who_is_safe_again_is_asked_once_in_the_call(alice: Async
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
     heard = []
     for number, words in enumerate(("The weather is nice", "Yes, I am safe.", "The weather is nice")):
-        found = await alice.hear("call", NewUtterance(id=f"v{number}", said=words))
+        found = await alice.judge_utterance("call", NewUtterance(id=f"v{number}", said=words))
         turn = NewVoiceTurn(said=words, replied=found.say or "Mm.", heard=True)
         await alice.record_voice_turn("call", turn, key=f"v{number}")
         heard.append((found.level, found.release))
@@ -134,7 +140,9 @@ async def test_a_model_raises_what_the_rules_did_not_see(db: clew.Database) -> N
     model = ScriptedModel(lambda request: Judgement(level=2, confidence=0.9))
     app = create_app(db=db, model=model)
     async with over_http(app, db) as users:
-        found = await users("alice").hear("call", NewUtterance(id="u1", said="I saw the boats come in today"))
+        found = await users("alice").judge_utterance(
+            "call", NewUtterance(id="u1", said="I saw the boats come in today")
+        )
 
     assert (found.level, found.release) == (2, False)
 
@@ -143,7 +151,7 @@ async def test_a_model_raises_what_the_rules_did_not_see(db: clew.Database) -> N
 async def test_incognito_danger_is_answered_and_nothing_is_on_record(
     users: Users, alice: AsyncClient
 ) -> None:
-    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER, mode="incognito"))
+    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER, mode="incognito"))
 
     assert not found.release
     assert await logged(users) == []
@@ -156,11 +164,11 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
 
     async with clew.open("memory://") as db:
         app = create_app(db=db)
-        async with over_http(app, db), app.state.serving.runtimes.of(db.tenant) as runtime:
-            hearing = app.state.serving.agent.speech.hearing
+        async with over_http(app, db), app.state.resources.runtimes.runtime_for(db.tenant) as runtime:
+            hearing = app.state.resources.agent.voice.gates
             with monkeypatch.context() as broken:
                 broken.setattr(Database, "commit", fails)
-                found = await runtime.hear(Utterance(thread="t", id="u", said=DANGER), hearing=hearing)
+                found = await runtime.hear(Utterance(thread="t", id="u", text=DANGER), hearing=hearing)
             held = len(runtime._settings.held_crises)
 
     assert "988" in found.say
@@ -172,15 +180,17 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
 
 async def test_a_tool_gives_what_is_remembered(db: clew.Database, alice: AsyncClient) -> None:
     await know(db, "long walks")
-    given = await alice.call_tool("call", NewToolCall(id="c1", name="recall", arguments={"about": "walks"}))
+    given = await alice.call_voice_tool(
+        "call", NewToolCall(id="c1", name="recall", arguments={"about": "walks"})
+    )
 
     assert "long walks" in str(given.output)
 
 
 async def test_what_is_to_be_remembered_is_kept_once(db: clew.Database, alice: AsyncClient) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "My sister is called Ann."})
-    first = await alice.call_tool("call", asked)
-    again = await alice.call_tool("call", asked)
+    first = await alice.call_voice_tool("call", asked)
+    again = await alice.call_voice_tool("call", asked)
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
 
     assert first.output == again.output
@@ -188,18 +198,18 @@ async def test_what_is_to_be_remembered_is_kept_once(db: clew.Database, alice: A
 
 
 async def test_an_exercise_comes_with_its_steps(alice: AsyncClient) -> None:
-    given = await alice.call_tool(
+    given = await alice.call_voice_tool(
         "call", NewToolCall(id="c1", name="exercise", arguments={"name": "box breathing"})
     )
-    known = await alice.call_tool("call", NewToolCall(id="c2", name="exercise"))
+    known = await alice.call_voice_tool("call", NewToolCall(id="c2", name="exercise"))
 
     assert given.output["name"] == "Box breathing"
     assert len(known.output["exercises"]) >= 10
 
 
 async def test_a_tool_that_is_not_there_is_told_and_nothing_breaks(alice: AsyncClient) -> None:
-    unknown = await alice.call_tool("call", NewToolCall(id="c1", name="launch"))
-    wrong = await alice.call_tool("call", NewToolCall(id="c2", name="recall", arguments={"what": 1}))
+    unknown = await alice.call_voice_tool("call", NewToolCall(id="c1", name="launch"))
+    wrong = await alice.call_voice_tool("call", NewToolCall(id="c2", name="recall", arguments={"what": 1}))
 
     assert "There is no tool 'launch'" in unknown.output["error"]
     assert "do not fit" in wrong.output["error"]
@@ -223,7 +233,7 @@ async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        asked = Called(thread="call", id="c1", name="pay")
+        asked = VoiceToolRequest(thread="call", id="c1", name="pay")
         first = asyncio.create_task(call_tool(db, [pay], runtime.schema, asked))
         await crashed.wait()
         first.cancel()  # as a process that ends in the middle of it
@@ -244,7 +254,9 @@ async def test_a_call_that_needs_a_person_is_not_made(db: clew.Database) -> None
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        given = await call_tool(db, [pay], runtime.schema, Called(thread="call", id="c1", name="pay"))
+        given = await call_tool(
+            db, [pay], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="pay")
+        )
         rows = await db.records.find(RecordQuery(kind=VOICE_CALL))
 
     assert given == {"error": NEEDS_A_PERSON}
@@ -258,6 +270,8 @@ async def test_what_a_tool_failed_with_is_its_answer(db: clew.Database) -> None:
         raise ValueError("too dark")
 
     async with clew.Runtime(db) as runtime:
-        given = await call_tool(db, [look], runtime.schema, Called(thread="call", id="c1", name="look"))
+        given = await call_tool(
+            db, [look], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="look")
+        )
 
     assert given == {"error": "ValueError: too dark"}

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
-from clew.api.requests import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
+from clew.api.requests import NewAssessment, NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
 from clew.companion.crisis.judgement import Judgement
 from clew.companion.exercises.catalogue import catalogue
-from clew.companion.voice import keep_level
+from clew.companion.voice import store_risk_level
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Record, RecordQuery
 from clew.runtime.memory.memory import Memory
@@ -57,7 +57,7 @@ def memory(db: clew.Database, user: str = "alice") -> Memory:
 
 @pytest.mark.promise("R-22")
 async def test_a_row_is_of_whoever_spoke_and_of_nobody_else(users: Users, alice: AsyncClient) -> None:
-    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
 
     assert await logged(users) == [("call", 3, False)]
     assert await logged(users, "bob") == []
@@ -65,10 +65,10 @@ async def test_a_row_is_of_whoever_spoke_and_of_nobody_else(users: Users, alice:
 
 @pytest.mark.promise("R-22")
 async def test_a_client_that_asks_again_is_told_the_same(alice: AsyncClient) -> None:
-    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="Please call."), key="u1")
     calm = NewUtterance(id="u2", said="I baked a cake for my sister")
-    first, again = [await alice.hear("call", calm) for _ in range(2)]
+    first, again = [await alice.judge_utterance("call", calm) for _ in range(2)]
 
     assert not first.release
     assert again == first
@@ -78,10 +78,10 @@ async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
     users: Users, alice: AsyncClient, db: clew.Database
 ) -> None:
     said = NewVoiceTurn(said="My sister is called Ann.", replied="Mm.", mode="incognito")
-    await alice.hear("call", NewUtterance(id="u1", said=said.said, mode="incognito"))
+    await alice.judge_utterance("call", NewUtterance(id="u1", said=said.said, mode="incognito"))
     await alice.record_voice_turn("call", said, key="u1")
     tool = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"}, mode="incognito")
-    given = await alice.call_tool("call", tool)
+    given = await alice.call_voice_tool("call", tool)
     await alice.end_session("call")
 
     assert "There is no tool 'remember'" in given.output["error"]
@@ -93,14 +93,14 @@ async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
 async def test_what_a_client_says_of_a_turn_lowers_nothing(
     users: Users, alice: AsyncClient, claim: int | None, level: int
 ) -> None:
-    crisis = None if claim is None else Assessed(level=claim, path="client")
+    crisis = None if claim is None else NewAssessment(level=claim, path="client")
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…", crisis=crisis), key="u1")
 
     assert [row[1] for row in await logged(users)] == [level]
 
 
 async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, alice: AsyncClient) -> None:
-    said = NewVoiceTurn(said="The weather is nice", replied="…", crisis=Assessed(level=2, path="client"))
+    said = NewVoiceTurn(said="The weather is nice", replied="…", crisis=NewAssessment(level=2, path="client"))
     await alice.record_voice_turn("call", said, key="u1")
 
     assert [row[1] for row in await logged(users)] == [2]
@@ -120,7 +120,7 @@ async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: clew.Data
 async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
     alice: AsyncClient, db: clew.Database
 ) -> None:
-    said = NewVoiceTurn(said="Well.", replied="…", crisis=Assessed(level=1, path="client"))
+    said = NewVoiceTurn(said="Well.", replied="…", crisis=NewAssessment(level=1, path="client"))
     await alice.record_voice_turn("call", said, key="u1")
     progress = (await db.thread("call").head()).state["session_progress"]
 
@@ -130,7 +130,7 @@ async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
 async def test_a_level_that_an_episode_has_is_not_written_over(alice: AsyncClient, db: clew.Database) -> None:
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
     before = (await db.thread("call").head()).state["session_progress"]
-    await keep_level(db, "call", 1)
+    await store_risk_level(db, "call", 1)
 
     assert (await db.thread("call").head()).state["session_progress"] == before
 
@@ -139,16 +139,16 @@ async def test_what_is_to_be_remembered_need_not_be_a_plain_fact(
     alice: AsyncClient, db: clew.Database
 ) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "the blue door squeaks at night"})
-    await alice.call_tool("call", asked)
+    await alice.call_voice_tool("call", asked)
 
     assert [fact.object for fact in (await memory(db).page()).facts] == ["the blue door squeaks at night"]
 
 
 async def test_what_one_remembers_in_a_call_nobody_else_recalls(users: Users, db: clew.Database) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
-    await users("alice").call_tool("call", asked)
+    await users("alice").call_voice_tool("call", asked)
     recall = NewToolCall(id="c2", name="recall", arguments={"about": "tea"})
-    own, others = [await users(name).call_tool(f"{name}s", recall) for name in ("alice", "bob")]
+    own, others = [await users(name).call_voice_tool(f"{name}s", recall) for name in ("alice", "bob")]
 
     assert "tea" in str(own.output)
     assert others.output == {"remembered": []}
@@ -160,7 +160,7 @@ async def test_a_call_whose_answer_was_lost_remembers_once(
     alice: AsyncClient, db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
-    await alice.call_tool("call", asked)
+    await alice.call_voice_tool("call", asked)
     (row,) = await db.records.find(RecordQuery(kind="voice call"))
     doubtful = Record(
         kind=row.kind,
@@ -170,14 +170,14 @@ async def test_a_call_whose_answer_was_lost_remembers_once(
         body={"tool": "remember", "status": "intended"},
     )
     await db.records.put(doubtful)  # as if the process had ended before it could say that it was done
-    await alice.call_tool("call", asked)
+    await alice.call_voice_tool("call", asked)
 
     assert [(fact.object, fact.times) for fact in (await memory(db).page()).facts] == [("tea", 1)]
 
 
 async def test_an_exercise_has_all_of_its_steps_in_their_order(alice: AsyncClient) -> None:
     asked = NewToolCall(id="c1", name="exercise", arguments={"name": "Kastenatmung"})
-    given = await alice.call_tool("call", asked)
+    given = await alice.call_voice_tool("call", asked)
 
     assert given.output["steps"] == [step.say for step in catalogue()["box_breathing"].steps]
 
@@ -186,8 +186,8 @@ async def test_signs_of_life_and_losses_of_a_thread_that_is_not_there_are_refuse
     await users("alice").record_voice_turn("call", NewVoiceTurn(said="Hi", replied="Hello."))
     for client, thread in ((users("alice"), "nothing"), (users("bob"), "call")):
         with pytest.raises(ThreadNotFound):
-            await client.voice_alive(thread)
+            await client.keep_voice_alive(thread)
         with pytest.raises(ThreadNotFound):
-            await client.voice_lost(thread)
+            await client.end_lost_voice(thread)
 
     assert (await users("alice").session_status("call")).status == "active"

@@ -53,7 +53,7 @@ async def know(db: clew.Database, what: str) -> None:
 async def test_a_call_begins_with_a_secret_that_is_not_the_key(
     users: Users, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
-    begun = await alice.begin_call("call")
+    begun = await alice.begin_voice_session("call")
     [(path, headers, asked)] = provider.asked
     answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
 
@@ -67,8 +67,8 @@ async def test_a_call_begins_with_a_secret_that_is_not_the_key(
 async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherwise(
     alice: AsyncClient, provider: RealtimeServer
 ) -> None:
-    gated = await alice.begin_call("call")
-    open_ = await alice.begin_call("call", gated=False)
+    gated = await alice.begin_voice_session("call")
+    open_ = await alice.begin_voice_session("call", gated=False)
     heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.asked]
 
     assert (gated.gated, open_.gated) == (True, False)
@@ -81,7 +81,7 @@ async def test_the_model_is_told_what_is_known_and_has_the_tools(
     db: clew.Database, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     await know(db, "long walks")
-    await alice.begin_call("call")
+    await alice.begin_voice_session("call")
     [(_, _, asked)] = provider.asked
 
     assert "long walks" in asked["session"]["instructions"]
@@ -93,7 +93,7 @@ async def test_incognito_nothing_is_told_of_the_person(
     db: clew.Database, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     await know(db, "long walks")
-    await alice.begin_call("call", mode="incognito")
+    await alice.begin_voice_session("call", mode="incognito")
     [(_, _, asked)] = provider.asked
 
     assert "long walks" not in asked["session"]["instructions"]
@@ -115,7 +115,7 @@ async def test_a_provider_that_fails_is_told_in_a_sentence_without_its_words(
 ) -> None:
     provider.faults = [fault]
     with pytest.raises(ModelFailed) as caught:
-        await alice.begin_call("call")
+        await alice.begin_voice_session("call")
 
     assert says in caught.value.problem
     assert KEY not in str(caught.value)
@@ -126,7 +126,7 @@ async def test_a_slow_provider_is_not_waited_for(alice: AsyncClient, provider: R
     provider.faults = ["slow"]
 
     with pytest.raises(DeadlineExceeded):
-        await alice.begin_call("call")
+        await alice.begin_voice_session("call")
 
 
 async def test_a_server_without_a_realtime_model_says_so(db: clew.Database) -> None:
@@ -134,6 +134,6 @@ async def test_a_server_without_a_realtime_model_says_so(db: clew.Database) -> N
     async with over_http(app, db) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="VOICE_MODEL"):
-            await users("alice").begin_call("call")
+            await users("alice").begin_voice_session("call")
 
     assert not agent.voice

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 import clew
-from clew.companion.replies.prompt import source
-from clew.companion.voice import SPOKEN
+from clew.companion.replies.prompt import prompt_source
+from clew.companion.voice import VOICE_RULES
 from clew.core.errors import InvalidArgument, ModelFailed
 from clew.runtime.memory import Candidate
 from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
 from clew.server.settings import from_variables
-from clew.server.tenants.realtime import CallPlan, OpenAIRealtime
+from clew.server.tenants.realtime import OpenAIRealtime, VoiceSessionPlan
 from tests.server.conftest import Users, over_http
 from tests.support.realtime_server import RealtimeServer
 
@@ -52,7 +52,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
     variables = {MODEL: "gpt-realtime-mini", URL: f"{provider.url}/", VOICE: "cedar"}
     async with serving(db, variables) as users:
         agent = await users("alice").agent()
-        begun = await users("alice").begin_call("call")
+        begun = await users("alice").begin_voice_session("call")
     [(path, headers, asked)] = provider.asked
 
     assert agent.voice
@@ -66,7 +66,7 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
-        await users("alice").begin_call("call")
+        await users("alice").begin_voice_session("call")
     [(_, _, asked)] = provider.asked
 
     assert asked["session"]["audio"]["output"] == {"voice": "marin"}
@@ -82,7 +82,7 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
-            await users("alice").begin_call("call")
+            await users("alice").begin_voice_session("call")
 
     assert not agent.voice
     assert provider.asked == []
@@ -95,7 +95,7 @@ async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
     async with serving(db, {URL: provider.url, **named}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL"):
-            await users("alice").begin_call("call")
+            await users("alice").begin_voice_session("call")
 
     assert not agent.voice
     assert provider.asked == []
@@ -140,7 +140,9 @@ async def test_a_provider_says_whether_it_is_worth_asking_again(
 ) -> None:
     provider.faults = [fault]
     with pytest.raises(ModelFailed) as caught:
-        await OpenAIRealtime("gpt-realtime", KEY, url=provider.url).begin(CallPlan(instructions="Hi"))
+        await OpenAIRealtime("gpt-realtime", KEY, url=provider.url).create_secret(
+            VoiceSessionPlan(instructions="Hi")
+        )
 
     assert caught.value.retry is bool(again)
 
@@ -149,11 +151,13 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
-        await users("alice").begin_call("call")
+        await users("alice").begin_voice_session("call")
     [(_, _, asked)] = provider.asked
     told = asked["session"]["instructions"]
 
-    assert [part in told for part in (source("identity"), source("rules"), SPOKEN)] == [True] * 3
+    assert [part in told for part in (prompt_source("identity"), prompt_source("rules"), VOICE_RULES)] == [
+        True
+    ] * 3
     assert asked["session"]["audio"]["input"]["turn_detection"]["interrupt_response"] is True
 
 
@@ -161,7 +165,7 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
-        await users("alice").begin_call("call")
+        await users("alice").begin_voice_session("call")
     [(_, _, asked)] = provider.asked
     tools = {each["name"]: each for each in asked["session"]["tools"]}
 
@@ -178,10 +182,10 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
     walks = Candidate(predicate="LIKES", object="long walks", quote="I like long walks", plain=True)
     await memory.learn([short, walks])
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
-        await users("alice").begin_call("call")
+        await users("alice").begin_voice_session("call")
         await memory.set_recall(on=False)
-        await users("alice").begin_call("call")
-        await users("bob").begin_call("bobs")
+        await users("alice").begin_voice_session("call")
+        await users("bob").begin_voice_session("bobs")
     before, after, another = [asked["session"]["instructions"] for _, _, asked in provider.asked]
 
     assert "Keep answers short." in before
@@ -200,7 +204,7 @@ async def test_a_call_begins_with_what_the_last_session_was_about(
         alice = users("alice")
         await alice.run_turn("before", "I argued with my sister")
         await alice.end_session("before")
-        await alice.begin_call("call")
+        await alice.begin_voice_session("call")
     [(_, _, asked)] = provider.asked
 
     assert "Last session (somebody close)" in asked["session"]["instructions"]

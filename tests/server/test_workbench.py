@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import clew
-from clew.client.workbench import AsyncWorkbench
+from clew.client.workbench import AsyncWorkbenchClient
 from clew.core.errors import (
     ArtifactDamaged,
     BlockFull,
@@ -26,7 +26,7 @@ from clew.core.errors import (
     VolumeFileChanged,
     VolumePathRefused,
 )
-from clew.server.routes.workbench import disposition
+from clew.server.routes.workbench import content_disposition
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifact, Artifacts
 from clew.workbench.volume.volume import Volume
@@ -51,7 +51,7 @@ async def users(db: clew.Database, root: Path) -> AsyncIterator[Users]:
 
 
 @pytest.fixture
-def bench(users: Users) -> AsyncWorkbench:
+def bench(users: Users) -> AsyncWorkbenchClient:
     """The workbench of alice's thread."""
     return users("alice").workbench
 
@@ -68,7 +68,7 @@ def volume_of(users: Users, root: Path, user: str = "alice") -> Volume:
 # Core memory.
 
 
-async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbench) -> None:
+async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbenchClient) -> None:
     before = await bench.core_memory("t")
     done = await bench.put_block("t", "human", "Ada", expect=before.version)
     after = await bench.core_memory("t")
@@ -82,7 +82,7 @@ async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbench) ->
     assert after.blocks[0].text == "Ada"
 
 
-async def test_a_block_that_was_changed_since_is_not_overwritten(bench: AsyncWorkbench) -> None:
+async def test_a_block_that_was_changed_since_is_not_overwritten(bench: AsyncWorkbenchClient) -> None:
     version = (await bench.core_memory("t")).version
     await bench.put_block("t", "human", "Ada")
     await bench.put_block("t", "persona", "Kind.", expect=version)
@@ -93,7 +93,7 @@ async def test_a_block_that_was_changed_since_is_not_overwritten(bench: AsyncWor
 
 
 @ON_ONE_STORE
-async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbench) -> None:
+async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbenchClient) -> None:
     with pytest.raises(BlockFull):
         await bench.put_block("t", "human", "x" * 2001)
     with pytest.raises(BlockNotFound):
@@ -105,7 +105,7 @@ async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbench) -> None
 # Documents.
 
 
-async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: AsyncWorkbench) -> None:
+async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: AsyncWorkbenchClient) -> None:
     sent = await bench.add_document("t", "sea.pdf", pdf("Twice a day", "the water comes"))
     listed = await bench.documents("t")
     sections = await bench.document_sections("t", sent.path)
@@ -123,7 +123,7 @@ async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: Async
 
 @ON_ONE_STORE
 async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
-    bench: AsyncWorkbench, users: Users, root: Path
+    bench: AsyncWorkbenchClient, users: Users, root: Path
 ) -> None:
     volume_of(users, root).write("memory/notes.txt", b"Tea at four.")
     loaded = await bench.load_document("t", "memory/notes.txt")
@@ -135,7 +135,7 @@ async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
 
 
 @ON_ONE_STORE
-async def test_another_document_is_made_active(bench: AsyncWorkbench) -> None:
+async def test_another_document_is_made_active(bench: AsyncWorkbenchClient) -> None:
     first = await bench.add_document("t", "sea.md", MARKDOWN.encode())
     await bench.add_document("t", "notes.txt", b"Tea at four.")
     await bench.switch_document("t", first.path)
@@ -143,7 +143,7 @@ async def test_another_document_is_made_active(bench: AsyncWorkbench) -> None:
     assert (await bench.peek_document("t", length=9)).text == "# The sea"
 
 
-async def test_the_same_upload_with_its_key_is_done_once(bench: AsyncWorkbench) -> None:
+async def test_the_same_upload_with_its_key_is_done_once(bench: AsyncWorkbenchClient) -> None:
     first = await bench.add_document("t", "notes.txt", b"Tea at four.", key="k")
     version = (await bench.documents("t")).version
     again = await bench.add_document("t", "notes.txt", b"Tea at four.", key="k")
@@ -152,7 +152,7 @@ async def test_the_same_upload_with_its_key_is_done_once(bench: AsyncWorkbench) 
 
 
 @ON_ONE_STORE
-async def test_a_file_that_cannot_be_read_is_a_problem_with_its_code(bench: AsyncWorkbench) -> None:
+async def test_a_file_that_cannot_be_read_is_a_problem_with_its_code(bench: AsyncWorkbenchClient) -> None:
     with pytest.raises(DocumentWithoutText):
         await bench.add_document("t", "scan.pdf", scanned_pdf())
     with pytest.raises(DocumentUnsupported):
@@ -175,7 +175,7 @@ async def test_a_file_that_is_too_large_is_413(users: Users) -> None:
 
 @ON_ONE_STORE
 @pytest.mark.parametrize("path", ["../../../bob/memory/x.md", "/etc/passwd", "meta/x", "a\x00b", ""])
-async def test_no_path_leads_out_of_the_volume(bench: AsyncWorkbench, path: str) -> None:
+async def test_no_path_leads_out_of_the_volume(bench: AsyncWorkbenchClient, path: str) -> None:
     with pytest.raises(VolumePathRefused):
         await bench.load_document("t", path)
 
@@ -195,7 +195,7 @@ async def fetched(users: Users, id: str, user: str = "alice") -> httpx.Response:
 
 
 async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
-    bench: AsyncWorkbench, users: Users, db: clew.Database, root: Path
+    bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
 ) -> None:
     made = [await saved(users, db, root, f"{n}.txt", b"x" * n) for n in (1, 2, 3)]
     first = await bench.artifacts("t", limit=2)
@@ -248,12 +248,12 @@ async def test_no_artifact_is_sent_as_what_a_browser_would_run(
     ],
 )
 def test_a_name_stays_inside_its_header(name: str, said: str) -> None:
-    assert disposition(name) == said
+    assert content_disposition(name) == said
 
 
 @ON_ONE_STORE
 async def test_a_damaged_artifact_is_named_and_not_sent(
-    bench: AsyncWorkbench, users: Users, db: clew.Database, root: Path
+    bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
 ) -> None:
     made = await saved(users, db, root, "plot.png", PNG)
     volume_of(users, root).write(made.path, b"other")
@@ -269,7 +269,7 @@ async def test_a_damaged_artifact_is_named_and_not_sent(
 
 @ON_ONE_STORE
 async def test_the_files_of_the_volume_are_listed_by_folder_and_page(
-    bench: AsyncWorkbench, users: Users, root: Path
+    bench: AsyncWorkbenchClient, users: Users, root: Path
 ) -> None:
     for name in ("memory/a.txt", "memory/b.txt", "artifacts/c.txt"):
         volume_of(users, root).write(name, b"x")
@@ -285,7 +285,7 @@ async def test_the_files_of_the_volume_are_listed_by_folder_and_page(
 
 @pytest.mark.promise("F-10")
 async def test_what_is_anothers_is_not_there(
-    users: Users, db: clew.Database, root: Path, bench: AsyncWorkbench
+    users: Users, db: clew.Database, root: Path, bench: AsyncWorkbenchClient
 ) -> None:
     document = await bench.add_document("t", "notes.txt", b"Tea at four.")
     made = await saved(users, db, root, "plot.png", PNG)
@@ -321,14 +321,16 @@ async def test_an_id_of_another_threads_artifact_is_not_there(
 
 
 @ON_ONE_STORE
-async def test_the_whole_tenants_key_reaches_the_owners_volume(users: Users, bench: AsyncWorkbench) -> None:
+async def test_the_whole_tenants_key_reaches_the_owners_volume(
+    users: Users, bench: AsyncWorkbenchClient
+) -> None:
     document = await bench.add_document("t", "notes.txt", b"Tea at four.")
 
     assert (await users("*").workbench.peek_document("t", document.path)).text == "Tea at four."
 
 
 @ON_ONE_STORE
-async def test_clews_own_threads_take_none_of_it(bench: AsyncWorkbench) -> None:
+async def test_clews_own_threads_take_none_of_it(bench: AsyncWorkbenchClient) -> None:
     with pytest.raises(InvalidId):
         await bench.put_block("memory/alice", "human", "x")
     with pytest.raises(InvalidId):

@@ -8,7 +8,7 @@ from typing import TypeVar
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import MakeRuntime
@@ -22,17 +22,17 @@ class EchoModel:
 
     name = "echo"
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One short answer, word by word."""
         said = [message.text for message in request.messages if message.role == "user" and message.text]
         text = f"You said: “{said[-1][:LONGEST] if said else ''}”."
         words = text.split(" ")
         for index, word in enumerate(words):
-            yield Text(word if index == len(words) - 1 else f"{word} ")
+            yield TextChunk(word if index == len(words) - 1 else f"{word} ")
         heard = sum(len(message.text.split()) for message in request.messages)
         yield Reply(text=text, usage=Usage(calls=1, input_tokens=heard, output_tokens=len(words)))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing: it can fill no form."""
         raise ModelFailed(model=self.name, problem="it gives no typed answers")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clew.core.manifest.document import Manifest, written
-from clew.core.manifest.files import Place, path_of
+from clew.core.manifest.document import Manifest, encode_manifest
+from clew.core.manifest.files import ManifestAddress, manifest_path
 from clew.workbench.volume.volume import Volume
 
 
-def save(volume: Volume, place: Place, manifest: Manifest) -> str:
+def save(volume: Volume, place: ManifestAddress, manifest: Manifest) -> str:
     """Write a manifest to its place on its user's volume; the path of it there."""
-    path = str(path_of(place))
-    volume.write(path, written(manifest))
+    path = str(manifest_path(place))
+    volume.write(path, encode_manifest(manifest))
     return path

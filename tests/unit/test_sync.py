@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TWINS = [
     (Thread, clew.sync.Thread),
-    (Database, clew.sync.Opened),
+    (Database, clew.sync.OwnedDatabase),
     (Log, clew.sync.Log),
     (Records, clew.sync.Records),
     (Jobs, clew.sync.Jobs),
@@ -32,12 +32,12 @@ TWINS = [
 
 
 @pytest.fixture
-def db() -> Iterator[clew.sync.Opened]:
+def db() -> Iterator[clew.sync.OwnedDatabase]:
     with clew.sync.open("memory://") as opened:
         yield opened
 
 
-def test_a_thread_is_written_and_read(db: clew.sync.Opened) -> None:
+def test_a_thread_is_written_and_read(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t", owner="alice")
     thread.append(items=[clew.user("Hi")], patches=[clew.set(["mood"], "calm")], expect=clew.Exact(0))
 
@@ -45,7 +45,7 @@ def test_a_thread_is_written_and_read(db: clew.sync.Opened) -> None:
     assert thread.verify().ok
 
 
-def test_what_is_made_blocks_too(db: clew.sync.Opened) -> None:
+def test_what_is_made_blocks_too(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t")
     thread.append(items=[clew.user("Hi"), clew.user("there")])
     popped = thread.log().pop()
@@ -56,7 +56,7 @@ def test_what_is_made_blocks_too(db: clew.sync.Opened) -> None:
     assert [len(branch.items()), len(thread.items())] == [2, 1]
 
 
-def test_watching_gives_changesets_one_by_one(db: clew.sync.Opened) -> None:
+def test_watching_gives_changesets_one_by_one(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t")
     watching = thread.watch(after=0)
     threading.Timer(0.05, lambda: thread.append(items=[clew.user("Hi")])).start()
@@ -64,7 +64,7 @@ def test_watching_gives_changesets_one_by_one(db: clew.sync.Opened) -> None:
     assert next(watching).version == 1
 
 
-def test_records_and_jobs_are_there(db: clew.sync.Opened) -> None:
+def test_records_and_jobs_are_there(db: clew.sync.OwnedDatabase) -> None:
     db.records.put(clew.Record(kind="fact", id="1", body={"a": 1}))
     db.jobs.enqueue(clew.Job(id="j", kind="sweep"))
 
@@ -72,18 +72,18 @@ def test_records_and_jobs_are_there(db: clew.sync.Opened) -> None:
     assert [job.id for job in db.jobs.claim(["sweep"])] == ["j"]
 
 
-def test_errors_come_through(db: clew.sync.Opened) -> None:
+def test_errors_come_through(db: clew.sync.OwnedDatabase) -> None:
     with pytest.raises(ThreadNotFound):
         db.thread("nobody").head()
 
 
-def test_another_tenant_sees_nothing(db: clew.sync.Opened) -> None:
+def test_another_tenant_sees_nothing(db: clew.sync.OwnedDatabase) -> None:
     db.create("t")
 
     assert db.scope(tenant="other").threads().threads == ()
 
 
-def test_several_threads_write_at_once(db: clew.sync.Opened) -> None:
+def test_several_threads_write_at_once(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t")
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda n: thread.append(items=[clew.user(str(n))]).version, range(100)))

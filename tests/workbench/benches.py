@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.workbench.session.attachment import Snapshot
-from clew.workbench.session.reset import Reason, Transition
+from clew.workbench.session.attachment import InterpreterSnapshot
+from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
@@ -22,7 +22,7 @@ def made(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **options
     return Workbench(db, volume, interpreters, user="alice", scratch=scratch, clock=clock, **options)
 
 
-def told(changes: Sequence[Snapshot]) -> list[tuple[Transition, Reason | None]]:
+def told(changes: Sequence[InterpreterSnapshot]) -> list[tuple[Transition, ResetReason | None]]:
     return [(change.transition, change.reason) for change in changes]
 
 

@@ -7,11 +7,11 @@ import sys
 
 import clew
 from clew.workbench.experiments.examples import Example
-from clew.workbench.experiments.experiments import Plan
-from clew.workbench.experiments.results import Result, exact
-from clew.workbench.experiments.runner import Terms, run_experiment
+from clew.workbench.experiments.experiments import ExperimentPlan
+from clew.workbench.experiments.results import ExperimentResult, exact
+from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
 
-PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
+PLAN = ExperimentPlan(dataset="sums", subject="a calculator", scorer="exact")
 
 
 async def doubling(example: Example) -> str:
@@ -20,7 +20,7 @@ async def doubling(example: Example) -> str:
     return str(2 * int(example.question))
 
 
-def told(result: Result) -> None:
+def told(result: ExperimentResult) -> None:
     sys.stdout.write(f"kept {result.question}\n")
     sys.stdout.flush()
 
@@ -33,8 +33,8 @@ async def main(url: str) -> None:
             PLAN,
             doubling,
             exact,
-            Terms(at_once=1),
-            told=told,
+            ExperimentOptions(at_once=1),
+            notify=told,
         )
 
 

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.errors import InterpreterFailed, InterpreterGone
-from clew.workbench.interpreter.port import Isolation, Output, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Isolation,
+    Output,
+    Sandbox,
+    StopOutput,
+    StreamOutput,
+)
 
 
 class InProcess:
@@ -35,12 +43,12 @@ class InProcess:
             raise InterpreterGone(interpreter=self.id, problem="it is dead")
         self.ran.append(code)
         if self.refuses and self.refuses in code:
-            yield Raised(name="RuntimeError", message="refused", traceback="refused")
+            yield ErrorOutput(name="RuntimeError", message="refused", traceback="refused")
             return
         for output in self._outputs(code):
             yield output
         if not await self.alive():
-            yield Stopped(why="died", detail="it ended itself", alive=False)
+            yield StopOutput(why="died", detail="it ended itself", alive=False)
 
     def _outputs(self, code: str) -> list[Output]:
         said = io.StringIO()
@@ -49,13 +57,13 @@ class InProcess:
             with contextlib.redirect_stdout(said):
                 value = self._value(code)
             if isinstance(value, bytes):
-                found.append(Shown(forms={"image/png": base64.b64encode(value).decode()}))
+                found.append(DisplayOutput(forms={"image/png": base64.b64encode(value).decode()}))
             elif value is not None:
-                found.append(Shown(forms={"text/plain": repr(value)}, result=True))
+                found.append(DisplayOutput(forms={"text/plain": repr(value)}, result=True))
         except Exception as error:  # noqa: BLE001  # what code raises is an output
             trace = traceback.format_exc()
-            found.append(Raised(name=type(error).__name__, message=str(error), traceback=trace))
-        return [*([Printed(stream="stdout", text=said.getvalue())] if said.getvalue() else []), *found]
+            found.append(ErrorOutput(name=type(error).__name__, message=str(error), traceback=trace))
+        return [*([StreamOutput(stream="stdout", text=said.getvalue())] if said.getvalue() else []), *found]
 
     def _value(self, code: str) -> Any:
         tree = ast.parse(code)

@@ -15,15 +15,15 @@ import clew
 from clew.core.errors import InvalidArgument, ManifestConflict, ModelFailed
 from clew.core.values import RecordQuery
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.events import Event, TextDelta
-from clew.runtime.tools.effects import effects
+from clew.runtime.tools.effects import external_effects
 from clew.runtime.turn.approvals import UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
-from clew.workbench.agent.agent import Agent, Worked
-from clew.workbench.agent.tools import LOST, Code, finished
-from clew.workbench.interpreter.port import Dropped, Output, Printed
-from clew.workbench.session.attachment import snapshots
+from clew.workbench.agent.agent import WorkbenchAgent, WorkResult
+from clew.workbench.agent.tools import LOST_RUN_NOTE, CodeRunner, finish_answer
+from clew.workbench.interpreter.port import Output, OverflowOutput, StreamOutput
+from clew.workbench.session.attachment import read_snapshots
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
@@ -45,11 +45,13 @@ def working_on(db: clew.Database, tmp_path: Path) -> Working:
     """Opens a session with an agent that plays a script."""
 
     @asynccontextmanager
-    async def opened(*script: Any, **options: Any) -> AsyncIterator[tuple[Agent, Workbench, ScriptedModel]]:
+    async def opened(
+        *script: Any, **options: Any
+    ) -> AsyncIterator[tuple[WorkbenchAgent, Workbench, ScriptedModel]]:
         model = ScriptedModel(*script)
         async with bench_of(db, tmp_path, InProcesses()) as bench:
             await bench.open("s")
-            async with Agent(bench, model, **options) as agent:
+            async with WorkbenchAgent(bench, model, **options) as agent:
                 yield agent, bench, model
 
     return opened
@@ -73,7 +75,7 @@ def working(here: clew.Database, tmp_path: Path) -> Working:
     return working_on(here, tmp_path)
 
 
-def seen(request: Request) -> str:
+def seen(request: ModelRequest) -> str:
     """All that a model was told, as one text."""
     return request.instructions + "".join(str(message.content) for message in request.messages)
 
@@ -94,7 +96,7 @@ async def test_code_keeps_its_variables_from_call_to_call(db: clew.Database, eve
         "It is 40.",
     ]
     async with everywhere(*script) as (agent, _, _):
-        worked: Worked = await agent.work("Double it.")
+        worked: WorkResult = await agent.work("Double it.")
 
     assert (worked.text, worked.termination) == ("It is 40.", "natural")
     assert await results(db) == ["(no output)", "21\n40"]
@@ -126,7 +128,7 @@ async def test_events_and_outputs_are_told_as_they_come(working: Working) -> Non
     async with working(*script, told=told.append) as (agent, _, _):
         await agent.work("Greet.")
 
-    assert Printed(stream="stdout", text="hello\n") in told
+    assert StreamOutput(stream="stdout", text="hello\n") in told
     assert "".join(event.text for event in told if isinstance(event, TextDelta)) == "Said hello."
 
 
@@ -282,7 +284,7 @@ async def test_a_question_is_erased_with_the_session_that_asked_it(
     await db.erase(thread="s")
 
     assert (await db.threads()).threads == ()
-    assert await snapshots(db) == []
+    assert await read_snapshots(db) == []
 
 
 # Finishing.
@@ -302,8 +304,8 @@ def test_what_is_told_after_finishing_does_not_undo_it() -> None:
     result = Message(role="tool", kind="result", call="c1", content={"answer": "42"})
     note = Message(role="system", content="The interpreter is a new one.")
 
-    assert finished([asked, call, result, note]) == "42"
-    assert finished([asked, call, result, asked]) is None
+    assert finish_answer([asked, call, result, note]) == "42"
+    assert finish_answer([asked, call, result, asked]) is None
 
 
 class Cutting:
@@ -321,16 +323,16 @@ class Cutting:
         return ()
 
     async def run(self, code: str) -> AsyncIterator[Output]:
-        yield Printed("stdout", "the beginn")
-        yield Dropped(90)
+        yield StreamOutput("stdout", "the beginn")
+        yield OverflowOutput(90)
 
 
 async def test_an_answer_that_was_cut_off_is_none() -> None:
     cutting: Any = Cutting()
-    code = Code(cutting, told=lambda output: None)
+    code = CodeRunner(cutting, notify=lambda output: None)
 
     with pytest.raises(InvalidArgument, match="90 bytes of output were over the limit"):
-        await code.text("answer", 1_000)
+        await code.evaluate_text("answer", 1_000)
 
 
 async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working) -> None:
@@ -442,7 +444,7 @@ def resumed(shared: str, tenant: str, tmp_path: Path) -> Working:
     @asynccontextmanager
     async def opened(
         point: str, *script: Any, **options: Any
-    ) -> AsyncIterator[tuple[Agent, clew.Database, ScriptedModel]]:
+    ) -> AsyncIterator[tuple[WorkbenchAgent, clew.Database, ScriptedModel]]:
         await killed_at(point, shared, tenant, tmp_path)
         async with clew.open(shared) as found:
             db = found.scope(tenant=tenant)
@@ -476,12 +478,12 @@ async def test_code_that_may_have_run_is_reported_and_never_run_again(
 ) -> None:
     async with resumed("code", "I will look first.") as (agent, db, model):
         worked = await agent.resume()
-        assert await results(db) == [LOST]
-        done = await effects(db.thread("s"))
+        assert await results(db) == [LOST_RUN_NOTE]
+        done = await external_effects(db.thread("s"))
 
     assert (tmp_path / "began").read_text(encoding="utf-8") == "x"
     assert worked.text == "I will look first."
-    assert LOST in seen(model.requests[0])
+    assert LOST_RUN_NOTE in seen(model.requests[0])
     assert [effect.tool for effect in done] == ["run_python"]
 
 

@@ -22,7 +22,7 @@ from clew.core.errors import (
 from clew.runtime.tools.tool import ToolContext
 from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.artifacts import Artifacts, artifact_tools
-from clew.workbench.interpreter.port import Shown
+from clew.workbench.interpreter.port import DisplayOutput
 from clew.workbench.volume.volume import Volume
 from tests.workbench.files import PNG
 
@@ -215,7 +215,9 @@ async def test_its_record_is_erased_with_thread_or_owner(
 
 
 async def test_a_picture_that_was_shown_is_kept(artifacts: Artifacts) -> None:
-    shown = Shown(forms={"text/plain": "<Figure>", "image/png": f"{base64.b64encode(PNG).decode()}\n"})
+    shown = DisplayOutput(
+        forms={"text/plain": "<Figure>", "image/png": f"{base64.b64encode(PNG).decode()}\n"}
+    )
     saved = await artifacts.save_picture(shown, name="tides", run="r-1")
 
     assert (saved.name, saved.type) == ("tides.png", "image/png")
@@ -224,7 +226,7 @@ async def test_a_picture_that_was_shown_is_kept(artifacts: Artifacts) -> None:
 
 async def test_what_is_no_picture_is_refused(artifacts: Artifacts) -> None:
     with pytest.raises(InvalidArgument):
-        await artifacts.save_picture(Shown(forms={"text/plain": "7"}))
+        await artifacts.save_picture(DisplayOutput(forms={"text/plain": "7"}))
 
 
 async def test_a_model_keeps_files_once_each(artifacts: Artifacts, db: clew.Database, volume: Volume) -> None:

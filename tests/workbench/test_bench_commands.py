@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.cli.render.workbench import new_name, size
+from clew.cli.render.workbench import byte_size, new_file_name
 
 MARKDOWN = "# Sea\n\nTwice a day the \x1b[31mwater comes.\n\n## Waves\n\nHigh.\n"
 
@@ -142,8 +142,8 @@ def test_what_does_not_fit_is_an_error_with_its_code(told: Told) -> None:
     ("number", "said"), [(0, "0 bytes"), (999, "999 bytes"), (1200, "1.2 kB"), (25_000_000, "25 MB")]
 )
 def test_a_size_is_said_in_a_few_letters(number: int, said: str) -> None:
-    assert size(number) == said
+    assert byte_size(number) == said
 
 
 def test_a_new_file_takes_no_name_that_is_there() -> None:
-    assert new_name("a.b.png", taken=lambda name: name in ("a.b.png", "a.b-2.png")) == "a.b-3.png"
+    assert new_file_name("a.b.png", exists=lambda name: name in ("a.b.png", "a.b-2.png")) == "a.b-3.png"

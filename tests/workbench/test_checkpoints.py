@@ -19,15 +19,15 @@ from clew.core.errors import (
     ManifestWriteFailed,
     VolumeFull,
 )
-from clew.core.manifest.document import read, written
-from clew.core.manifest.files import Place
-from clew.core.manifest.stamps import read_stamped
+from clew.core.manifest.document import encode_manifest, read_manifest
+from clew.core.manifest.files import ManifestAddress
+from clew.core.manifest.stamps import read_stamped_manifest
 from clew.testing import Clock
-from clew.workbench.session.checkpoints import Checkpoints, Restore
-from clew.workbench.session.manifests import exported, load
+from clew.workbench.session.checkpoints import ManifestCheckpoints, RestoreKind
+from clew.workbench.session.manifests import export_manifest, load_manifest
 from clew.workbench.volume.volume import Volume
 
-PLACE = Place(workspace="default", user="alice", session="s")
+PLACE = ManifestAddress(workspace="default", user="alice", session="s")
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def volume(tmp_path: Path) -> Volume:
     return Volume(tmp_path / "volume", "acme", "alice")
 
 
-def kept_by(db: clew.Database, volume: Volume, **options: Any) -> Checkpoints:
-    return Checkpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
+def kept_by(db: clew.Database, volume: Volume, **options: Any) -> ManifestCheckpoints:
+    return ManifestCheckpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
 
 
 async def said(db: clew.Database, *texts: str) -> clew.Thread:
@@ -47,9 +47,9 @@ async def said(db: clew.Database, *texts: str) -> clew.Thread:
     return thread
 
 
-def on_volume(volume: Volume, checkpoints: Checkpoints) -> tuple[int | None, list[str]]:
+def on_volume(volume: Volume, checkpoints: ManifestCheckpoints) -> tuple[int | None, list[str]]:
     """The version that the file stands for, and what was said in it."""
-    found = read_stamped(volume.read(checkpoints.path), "s")
+    found = read_stamped_manifest(volume.read(checkpoints.path), "s")
     texts = [entry.body["content"] for entry in found.manifest.state.history]
     return found.stamp.version if found.stamp else None, texts
 
@@ -58,7 +58,7 @@ def files(volume: Volume) -> Sequence[str]:
     return sorted(path.name for path in volume.folder.parents[1].glob("meta/**/*") if path.is_file())
 
 
-def edited(volume: Volume, checkpoints: Checkpoints, **changes: Any) -> None:
+def edited(volume: Volume, checkpoints: ManifestCheckpoints, **changes: Any) -> None:
     """Change the file by hand."""
     document = {**json.loads(volume.read(checkpoints.path)), **changes}
     volume.write(checkpoints.path, json.dumps(document).encode())
@@ -75,7 +75,7 @@ async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Databa
     done = await checkpoints.save()
 
     assert (done.status, done.version) == ("written", 2)
-    stamp = read_stamped(volume.read(checkpoints.path), "s").stamp
+    stamp = read_stamped_manifest(volume.read(checkpoints.path), "s").stamp
     assert stamp is not None
     assert (stamp.version, stamp.hash) == (2, (await thread.head()).hash.hex())
 
@@ -86,10 +86,10 @@ async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume:
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
 
-    on_disk = read(volume.read(checkpoints.path))
+    on_disk = read_manifest(volume.read(checkpoints.path))
 
-    assert written(on_disk) == written(await exported(db, "s"))
-    assert load(volume, PLACE) == on_disk
+    assert encode_manifest(on_disk) == encode_manifest(await export_manifest(db, "s"))
+    assert load_manifest(volume, PLACE) == on_disk
 
 
 async def test_what_is_there_already_is_not_written_again(db: clew.Database, volume: Volume) -> None:
@@ -111,7 +111,7 @@ async def test_a_manifest_behind_the_head_is_folded_forward(db: clew.Database, v
 
     found = await checkpoints.restore()
 
-    assert (found.how, found.folded, found.version) == (Restore.FORWARD, 2, 3)
+    assert (found.how, found.folded, found.version) == (RestoreKind.FORWARD, 2, 3)
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
@@ -122,7 +122,7 @@ async def test_a_manifest_at_the_head_is_current(db: clew.Database, volume: Volu
 
     found = await checkpoints.restore()
 
-    assert (found.how, found.folded) == (Restore.CURRENT, 0)
+    assert (found.how, found.folded) == (RestoreKind.CURRENT, 0)
 
 
 async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Volume) -> None:
@@ -131,21 +131,21 @@ async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Vol
 
     found = await checkpoints.restore()
 
-    assert found.how is Restore.REBUILT
+    assert found.how is RestoreKind.REBUILT
     assert on_volume(volume, checkpoints) == (1, ["one"])
 
 
 async def test_what_nobody_knows_is_fresh(db: clew.Database, volume: Volume) -> None:
     found = await kept_by(db, volume).restore()
 
-    assert found.how is Restore.FRESH
+    assert found.how is RestoreKind.FRESH
     assert files(volume) == []
 
 
 # What the database does not know is never written over.
 
 
-async def ahead(db: clew.Database, volume: Volume, tmp_path: Path) -> Checkpoints:
+async def ahead(db: clew.Database, volume: Volume, tmp_path: Path) -> ManifestCheckpoints:
     """Checkpoints on a database that was set back: it has version 1, and the manifest stands for 3."""
     async with clew.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
         await said(newer, "one", "two", "three")
@@ -207,7 +207,7 @@ async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
-    volume.write(checkpoints.path, written(await exported(db, "s")))
+    volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
 
     done = await checkpoints.save()
 
@@ -219,7 +219,7 @@ async def test_a_manifest_without_a_version_that_says_something_else_is_a_confli
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
-    volume.write(checkpoints.path, written(await exported(db, "s")))
+    volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
     await said(db, "two")
 
     with pytest.raises(ManifestConflict, match="names no version"):
@@ -231,7 +231,7 @@ async def test_two_writers_of_one_session_end_with_the_newest(db: clew.Database,
     await said(db, "begin")
     both = [kept_by(db, volume, clock=Clock()) for _ in range(2)]
 
-    async def write(checkpoints: Checkpoints, name: str) -> None:
+    async def write(checkpoints: ManifestCheckpoints, name: str) -> None:
         for number in range(8):
             await said(db, f"{name}{number}")
             await checkpoints.save()
@@ -297,7 +297,7 @@ async def test_taking_the_manifest_makes_the_session_what_it_says(
 
     found = await checkpoints.take("manifest")
 
-    assert (found.how, found.version) == (Restore.TAKEN, 2)
+    assert (found.how, found.version) == (RestoreKind.TAKEN, 2)
     assert [item.body["content"] for item in await db.thread("s").items()] == ["one", "two", "three"]
     assert on_volume(volume, checkpoints) == (2, ["one", "two", "three"])
     assert (await checkpoints.save()).status == "unchanged"
@@ -354,7 +354,7 @@ async def test_an_unreadable_manifest_is_kept_aside_and_named(
         await checkpoints.restore()
     assert volume.read(caught.value.kept) == content
     assert ".unreadable-" in caught.value.kept
-    assert (await checkpoints.restore()).how is Restore.REBUILT
+    assert (await checkpoints.restore()).how is RestoreKind.REBUILT
 
 
 async def test_the_manifest_of_another_session_is_not_ours(db: clew.Database, volume: Volume) -> None:
@@ -434,7 +434,7 @@ async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
         await said(db, text)
         done.append(await best.save())
 
-    assert (opened.how, opened.code) == (Restore.DATABASE, "manifest_conflict")
+    assert (opened.how, opened.code) == (RestoreKind.DATABASE, "manifest_conflict")
     assert [each.code for each in done] == ["manifest_conflict"] * 3
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 

@@ -19,11 +19,18 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.manifest.document import DOCUMENTS, logs_of, manifest_of, read, replacement, written
-from clew.core.values import Result, Scope, Write
+from clew.core.manifest.document import (
+    DOCUMENTS_KEY,
+    encode_manifest,
+    logs_of,
+    manifest_of,
+    read_manifest,
+    replacement_changeset,
+)
+from clew.core.values import Scope, Write, WriteResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.documents import extraction
-from clew.workbench.documents.documents import COPIES, TEXTS, Documents, documents_of, safe_name
+from clew.workbench.documents.documents import COPIES_FOLDER, TEXTS_FOLDER, Documents, documents_of, safe_name
 from clew.workbench.documents.tools import document_tools
 from clew.workbench.volume.operators import Volumes
 from clew.workbench.volume.volume import Volume
@@ -51,7 +58,7 @@ async def documents(db: clew.Database, volume: Volume) -> Documents:
 async def test_a_file_from_elsewhere_is_copied_to_the_volume(documents: Documents, volume: Volume) -> None:
     document = await documents.add("C:\\papers\\sea.md", MARKDOWN.encode())
 
-    assert document.path.startswith(f"{COPIES}/")
+    assert document.path.startswith(f"{COPIES_FOLDER}/")
     assert (document.name, document.type, document.size) == ("sea.md", "text/markdown", len(MARKDOWN))
     assert document.sha256 == sha256(MARKDOWN.encode()).hexdigest()
     assert volume.read(document.path) == MARKDOWN.encode()
@@ -62,7 +69,7 @@ async def test_a_file_of_the_volume_stays_where_it_is(documents: Documents, volu
     document = await documents.load("memory/notes.txt")
 
     assert document.path == "memory/notes.txt"
-    assert [file.path for file in volume.list(COPIES).files] == []
+    assert [file.path for file in volume.list(COPIES_FOLDER).files] == []
 
 
 async def test_the_last_one_loaded_is_active(documents: Documents) -> None:
@@ -80,7 +87,7 @@ async def test_the_same_file_is_there_once(documents: Documents, volume: Volume)
 
     assert first == again
     assert len((await documents.list()).documents) == 1
-    assert len(volume.list(COPIES).files) == 1
+    assert len(volume.list(COPIES_FOLDER).files) == 1
 
 
 async def test_one_content_under_two_names_is_two_documents(documents: Documents) -> None:
@@ -186,7 +193,7 @@ class Late(clew.Database):
         super().__init__(db.store, Scope(tenant=db.tenant))
         self._work = [work]
 
-    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+    async def commit(self, writes: Sequence[Write]) -> list[WriteResult]:
         """Commit, once the work is done."""
         if self._work:
             await self._work.pop()()
@@ -260,13 +267,13 @@ async def test_a_text_is_extracted_only_once(documents: Documents, monkeypatch: 
     async def never(*_: object) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(extraction, "_read", never)
+    monkeypatch.setattr(extraction, "_run_worker", never)
     assert (await documents.peek()).text == "Twice a day\n\n"
 
 
 async def test_a_kept_text_that_was_tampered_with_is_read_anew(documents: Documents, volume: Volume) -> None:
     await documents.add("notes.txt", NOTES)
-    kept = volume.list(TEXTS).files[0].path
+    kept = volume.list(TEXTS_FOLDER).files[0].path
     volume.write(kept, volume.read(kept).replace(b"four", b"five"))
 
     assert (await documents.peek(length=12)).text == "Tea at four."
@@ -295,7 +302,7 @@ async def test_a_session_from_a_manifest_finds_its_documents(
     manifest = await manifest_bytes(db, "t")
     await db.create("new", owner="alice")
     restored = Documents(db, "new", volume)
-    await db.thread("new").append(replacement(None, read(manifest), {}))
+    await db.thread("new").append(replacement_changeset(None, read_manifest(manifest), {}))
 
     assert (await restored.list()).active == first.path
     assert (await restored.peek(length=12)).text == "Tea at four."
@@ -308,7 +315,7 @@ async def test_an_import_without_documents_leaves_none(documents: Documents, db:
     bare = json.loads(await manifest_bytes(db, "t"))
     bare["state"]["document_paths"] = []
     head = await db.thread("t").head()
-    await db.thread("t").append(replacement(head, read(json.dumps(bare).encode()), {}))
+    await db.thread("t").append(replacement_changeset(head, read_manifest(json.dumps(bare).encode()), {}))
     shelf = await documents.list()
 
     assert (shelf.documents, shelf.active) == ((), None)
@@ -318,7 +325,7 @@ async def test_a_manifest_from_elsewhere_names_documents_by_path_alone(
     documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     volume.write("memory/notes.txt", NOTES)
-    await db.thread("t").append(patches=[clew.set([DOCUMENTS], ["memory/notes.txt"])])
+    await db.thread("t").append(patches=[clew.set([DOCUMENTS_KEY], ["memory/notes.txt"])])
 
     assert (await documents.list()).conditions == {"memory/notes.txt": "unknown"}
     assert (await documents.peek(length=3)).text == "Tea"
@@ -326,7 +333,7 @@ async def test_a_manifest_from_elsewhere_names_documents_by_path_alone(
 
 @pytest.mark.parametrize("details", [None, [], {"memory/notes.txt": 7}, {"memory/notes.txt": {"size": "x"}}])
 def test_details_that_make_no_sense_are_none(details: Any) -> None:
-    found = documents_of({DOCUMENTS: ["memory/notes.txt"], "documents": details})
+    found = documents_of({DOCUMENTS_KEY: ["memory/notes.txt"], "documents": details})
 
     assert found["memory/notes.txt"].sha256 is None
 
@@ -336,7 +343,7 @@ async def manifest_bytes(db: clew.Database, id: str) -> bytes:
     thread = db.thread(id)
     head = await thread.head()
     windows = {log: await thread.items(log=log) for log in logs_of(head)}
-    return written(manifest_of(head, windows, {}))
+    return encode_manifest(manifest_of(head, windows, {}))
 
 
 # Erasing.

@@ -23,23 +23,31 @@ from clew.runtime.turn.draft import Delta
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
-from clew.workbench.experiments.datasets import Choice, add_examples, drop_dataset, make_dataset
-from clew.workbench.experiments.examples import Example, Said
+from clew.workbench.experiments.datasets import ExampleSelection, add_examples, drop_dataset, make_dataset
+from clew.workbench.experiments.examples import Example, ExampleMessage
 from clew.workbench.experiments.experiments import (
     Experiment,
-    Plan,
-    compare,
+    ExperimentPlan,
+    compare_experiments,
     drop_experiment,
     every_result,
-    experiment,
-    experiments,
+    read_experiment,
+    read_experiments,
 )
-from clew.workbench.experiments.results import SCORERS, Result, Score, Summary, exact, score_of, summed
-from clew.workbench.experiments.runner import Terms, run_experiment
-from clew.workbench.experiments.subjects import asked
+from clew.workbench.experiments.results import (
+    SCORERS,
+    ExperimentResult,
+    ExperimentSummary,
+    Score,
+    exact,
+    score_of,
+    summary_of,
+)
+from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
+from clew.workbench.experiments.subjects import agent_subject
 
 NOW = 1_750_000_000_000
-PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
+PLAN = ExperimentPlan(dataset="sums", subject="a calculator", scorer="exact")
 
 
 @pytest.fixture
@@ -50,7 +58,9 @@ async def local() -> AsyncIterator[Database]:
 
 
 def one(question: str, expected: Any = None, **more: Any) -> Example:
-    return Example(id=question, messages=(Said(role="user", content=question),), expected=expected, **more)
+    return Example(
+        id=question, messages=(ExampleMessage(role="user", content=question),), expected=expected, **more
+    )
 
 
 async def sums(db: Database, count: int = 5) -> None:
@@ -63,7 +73,7 @@ async def doubling(example: Example) -> str:
     return str(2 * int(example.question))
 
 
-async def all_of(db: Database, name: str = "first") -> list[Result]:
+async def all_of(db: Database, name: str = "first") -> list[ExperimentResult]:
     return [result async for result in every_result(db, name)]
 
 
@@ -74,7 +84,7 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
     async def nearly(example: Example) -> str:
         return "9" if example.question == "3" else await doubling(example)
 
-    done = await run_experiment(db, "first", PLAN, nearly, exact, Terms(clock=Clock()))
+    done = await run_experiment(db, "first", PLAN, nearly, exact, ExperimentOptions(clock=Clock()))
 
     assert [(each.question, each.output, each.score) for each in await all_of(db)] == [
         ("0", "0", 1.0),
@@ -84,7 +94,7 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
         ("4", "8", 1.0),
     ]
     assert (done.status, done.summary.count, done.summary.mean) == ("done", 5, 0.8)
-    assert await experiment(db, "first") == msgspec.structs.replace(done, revision=2)
+    assert await read_experiment(db, "first") == msgspec.structs.replace(done, revision=2)
 
 
 async def test_a_model_is_asked_with_what_was_said_before(local: Database) -> None:
@@ -92,9 +102,11 @@ async def test_a_model_is_asked_with_what_was_said_before(local: Database) -> No
     await thread.append(
         items=[clew.user("Hi"), clew.assistant("Hello."), clew.user("Bye"), clew.assistant("Ciao.")]
     )
-    await make_dataset(local, "sums", Choice(threads=("t",)), now=NOW)
+    await make_dataset(local, "sums", ExampleSelection(threads=("t",)), now=NOW)
     model = ScriptedModel("Hello.", "Ciao.")
-    done = await run_experiment(local, "first", PLAN, asked(model), exact, Terms(at_once=1))
+    done = await run_experiment(
+        local, "first", PLAN, agent_subject(model), exact, ExperimentOptions(at_once=1)
+    )
 
     assert [[said.text for said in request.messages] for request in model.requests] == [
         ["Hi"],
@@ -112,7 +124,7 @@ async def test_the_stages_of_a_runtime_can_be_asked(local: Database) -> None:
         return {"reply": state.message.upper()}
 
     await add_examples(local, "sums", [one("hi", {"reply": "HI"})], now=NOW)
-    subject = asked(stages=[shouting], output=Shown)
+    subject = agent_subject(stages=[shouting], output=Shown)
     done = await run_experiment(local, "first", PLAN, subject, SCORERS["json"])
 
     assert done.summary.mean == 1.0
@@ -122,7 +134,7 @@ async def test_a_price_table_prices_an_experiment(local: Database) -> None:
     await sums(local, 2)
     said = Reply(text="0", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
     prices = {"scripted": Price(input=1.0, output=2.0)}
-    subject = asked(ScriptedModel(said, said), prices=prices)
+    subject = agent_subject(ScriptedModel(said, said), prices=prices)
     done = await run_experiment(local, "first", PLAN, subject, exact)
 
     assert done.summary.cost == 240
@@ -170,7 +182,7 @@ async def test_an_answer_that_takes_too_long_is_an_error(local: Database) -> Non
     async def never(example: Example) -> None:
         await asyncio.Event().wait()
 
-    await run_experiment(local, "first", PLAN, never, exact, Terms(seconds=0.01))
+    await run_experiment(local, "first", PLAN, never, exact, ExperimentOptions(seconds=0.01))
     [result] = await all_of(local)
 
     assert result.error == "deadline_exceeded: Example '0' took longer than 0.01 s."
@@ -188,21 +200,21 @@ async def test_so_many_are_asked_at_once_and_no_more(local: Database) -> None:
         busy -= 1
         return "0"
 
-    await run_experiment(local, "first", PLAN, counting, exact, Terms(at_once=3))
+    await run_experiment(local, "first", PLAN, counting, exact, ExperimentOptions(at_once=3))
 
     assert most == 3
 
 
 async def test_none_at_once_is_refused(local: Database) -> None:
     with pytest.raises(InvalidArgument, match="At least one"):
-        await run_experiment(local, "first", PLAN, doubling, exact, Terms(at_once=0))
+        await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(at_once=0))
 
 
 async def test_progress_is_told_result_by_result(local: Database) -> None:
     await sums(local, 3)
     told: list[str] = []
     await run_experiment(
-        local, "first", PLAN, doubling, exact, told=lambda result: told.append(result.question)
+        local, "first", PLAN, doubling, exact, notify=lambda result: told.append(result.question)
     )
 
     assert sorted(told) == ["0", "1", "2"]
@@ -219,7 +231,7 @@ async def test_an_experiment_goes_on_where_it_stopped(db: Database) -> None:
         heard.append(example.question)
         return str(2 * int(example.question))
 
-    half = await run_experiment(db, "first", PLAN, noting, exact, Terms(limit=2))
+    half = await run_experiment(db, "first", PLAN, noting, exact, ExperimentOptions(limit=2))
     whole = await run_experiment(db, "first", PLAN, noting, exact)
 
     assert (half.status, half.summary.count, half.ended) == ("unfinished", 2, None)
@@ -241,7 +253,7 @@ async def test_a_killed_experiment_goes_on_in_another_process(tmp_path: Any) -> 
     os.kill(child.pid, signal.SIGKILL)
     await child.wait()
     async with clew.open(url) as db:
-        before = await experiment(db, "first")
+        before = await read_experiment(db, "first")
         heard: list[str] = []
 
         def noting(example: Example) -> str:
@@ -272,7 +284,7 @@ async def test_failed_examples_are_asked_again_only_on_request(local: Database) 
 
     await run_experiment(local, "first", PLAN, broken, exact)
     same = await run_experiment(local, "first", PLAN, doubling, exact)
-    cured = await run_experiment(local, "first", PLAN, doubling, exact, Terms(retry_failed=True))
+    cured = await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(retry_failed=True))
 
     assert (same.summary.failed, cured.summary.failed, cured.summary.mean) == (2, 0, 1.0)
 
@@ -280,7 +292,10 @@ async def test_failed_examples_are_asked_again_only_on_request(local: Database) 
 async def test_two_processes_at_one_experiment_keep_one_result_each(local: Database) -> None:
     await sums(local, 20)
     ran = await asyncio.gather(
-        *(run_experiment(local, "first", PLAN, doubling, exact, Terms(at_once=2)) for _ in range(3))
+        *(
+            run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(at_once=2))
+            for _ in range(3)
+        )
     )
 
     assert [done.summary.count for done in ran][-1] == 20
@@ -291,14 +306,16 @@ async def test_two_processes_at_one_experiment_keep_one_result_each(local: Datab
 @pytest.mark.parametrize(
     "other",
     [
-        Plan(dataset="others", subject="a calculator", scorer="exact"),
-        Plan(dataset="sums", subject="somebody else", scorer="exact"),
-        Plan(dataset="sums", subject="a calculator", scorer="contains"),
-        Plan(dataset="sums", subject="a calculator", scorer="exact", settings={"instructions": "x"}),
+        ExperimentPlan(dataset="others", subject="a calculator", scorer="exact"),
+        ExperimentPlan(dataset="sums", subject="somebody else", scorer="exact"),
+        ExperimentPlan(dataset="sums", subject="a calculator", scorer="contains"),
+        ExperimentPlan(
+            dataset="sums", subject="a calculator", scorer="exact", settings={"instructions": "x"}
+        ),
     ],
 )
 async def test_an_experiment_that_does_something_else_needs_another_name(
-    local: Database, other: Plan
+    local: Database, other: ExperimentPlan
 ) -> None:
     await sums(local, 1)
     await add_examples(local, "others", [one("1", "2")], now=NOW)
@@ -311,7 +328,7 @@ async def test_an_experiment_that_does_something_else_needs_another_name(
 async def test_without_its_data_set_nothing_is_begun(local: Database) -> None:
     with pytest.raises(RecordNotFound):
         await run_experiment(local, "first", PLAN, doubling, exact)
-    assert await experiments(local) == []
+    assert await read_experiments(local) == []
 
 
 async def test_a_store_that_fails_stops_the_experiment_and_is_told(local: Database) -> None:
@@ -319,7 +336,7 @@ async def test_a_store_that_fails_stops_the_experiment_and_is_told(local: Databa
     failing = Database(FailingStore(local.store, fail_at=3, only="change"))
 
     with pytest.raises(StoreUnavailable):
-        await run_experiment(failing, "first", PLAN, doubling, exact, Terms(at_once=1))
+        await run_experiment(failing, "first", PLAN, doubling, exact, ExperimentOptions(at_once=1))
     assert len(await all_of(local)) == 1
 
 
@@ -337,8 +354,8 @@ async def test_two_experiments_are_compared_example_by_example(db: Database) -> 
 
     first = await run_experiment(db, "first", PLAN, guessing, exact)
     other = msgspec.structs.replace(PLAN, subject="a better one")
-    await run_experiment(db, "second", other, doubling, exact, Terms(limit=3))
-    found = await compare(db, "first", "second")
+    await run_experiment(db, "second", other, doubling, exact, ExperimentOptions(limit=3))
+    found = await compare_experiments(db, "first", "second")
 
     assert [(each.question, each.difference) for each in found.examples] == [
         ("0", 0.0),
@@ -359,7 +376,7 @@ async def test_experiments_on_two_data_sets_cannot_be_compared(local: Database) 
     await run_experiment(local, "second", msgspec.structs.replace(PLAN, dataset="others"), doubling, exact)
 
     with pytest.raises(InvalidArgument, match="two data sets, 'sums' and 'others'"):
-        await compare(local, "first", "second")
+        await compare_experiments(local, "first", "second")
 
 
 async def test_results_outlive_their_data_set(local: Database) -> None:
@@ -375,13 +392,13 @@ async def test_experiments_are_listed_newest_first_and_deleted_whole(db: Databas
     clock = Clock()
     for name in ("old", "new"):
         clock.advance()
-        await run_experiment(db, name, PLAN, doubling, exact, Terms(clock=clock))
-    listed = await experiments(db)
+        await run_experiment(db, name, PLAN, doubling, exact, ExperimentOptions(clock=clock))
+    listed = await read_experiments(db)
     dropped = await drop_experiment(db, "old")
 
     assert [(found.name, found.summary.mean) for found in listed] == [("new", 1.0), ("old", 1.0)]
     assert dropped == 2
-    assert [found.name for found in await experiments(db)] == ["new"]
+    assert [found.name for found in await read_experiments(db)] == ["new"]
     assert await all_of(db, "old") == []
 
 
@@ -393,7 +410,7 @@ async def test_the_erasure_of_a_person_removes_their_results(db: Database) -> No
     for owner in ("alice", "bob"):
         thread = await db.create(f"{owner}-1", owner=owner)
         await thread.append(items=[clew.user(f"I am {owner}"), clew.assistant("Hello.")])
-    await make_dataset(db, "sums", Choice(threads=("alice-1", "bob-1")), now=NOW)
+    await make_dataset(db, "sums", ExampleSelection(threads=("alice-1", "bob-1")), now=NOW)
     await run_experiment(db, "first", PLAN, lambda example: f"Well, {example.question}", exact)
     before = [result.output for result in await all_of(db)]
     receipt = await db.erase(owner="alice")
@@ -401,7 +418,7 @@ async def test_the_erasure_of_a_person_removes_their_results(db: Database) -> No
     assert before == ["Well, I am alice", "Well, I am bob"]
     assert [result.output for result in await all_of(db)] == ["Well, I am bob"]
     assert receipt.counts["records of kind experiment result"] == 1
-    assert (await experiment(db, "first")).summary.count == 1
+    assert (await read_experiment(db, "first")).summary.count == 1
 
 
 @pytest.mark.promise("B-07")
@@ -419,7 +436,7 @@ async def test_a_result_belongs_to_whom_its_example_belongs_to(db: Database) -> 
 async def test_an_example_that_is_erased_while_it_is_asked_leaves_no_result(db: Database) -> None:
     thread = await db.create("hers", owner="alice")
     await thread.append(items=[clew.user("My secret"), clew.assistant("I see.")])
-    await make_dataset(db, "sums", Choice(threads=("hers",)), now=NOW)
+    await make_dataset(db, "sums", ExampleSelection(threads=("hers",)), now=NOW)
 
     async def erasing(example: Example) -> str:
         await db.erase(owner="alice")
@@ -427,7 +444,7 @@ async def test_an_example_that_is_erased_while_it_is_asked_leaves_no_result(db: 
 
     done = await run_experiment(db, "first", PLAN, erasing, exact)
 
-    assert (await all_of(db), done.summary) == ([], Summary())
+    assert (await all_of(db), done.summary) == ([], ExperimentSummary())
 
 
 # Scores and sums.
@@ -478,13 +495,13 @@ async def test_a_scorer_may_say_more_than_a_number(told: Any, kept: Score) -> No
 
 
 def test_a_summary_counts_what_is_known() -> None:
-    times = [Result(example=str(ms), score=1.0, cost=10, ms=float(ms)) for ms in range(1, 101)]
-    whole = summed(times)
-    partly = summed([*times, Result(example="x", error="down", ms=9_999.0)])
+    times = [ExperimentResult(example=str(ms), score=1.0, cost=10, ms=float(ms)) for ms in range(1, 101)]
+    whole = summary_of(times)
+    partly = summary_of([*times, ExperimentResult(example="x", error="down", ms=9_999.0)])
 
     assert (whole.p50_ms, whole.p95_ms, whole.cost) == (50.0, 95.0, 1000)
     assert (partly.failed, partly.p95_ms, partly.mean, partly.cost) == (1, 95.0, 1.0, None)
-    assert summed([]) == Summary()
+    assert summary_of([]) == ExperimentSummary()
 
 
 async def test_an_experiment_is_kept_as_it_is(local: Database) -> None:
@@ -492,7 +509,7 @@ async def test_an_experiment_is_kept_as_it_is(local: Database) -> None:
     done = await run_experiment(
         local, "first", msgspec.structs.replace(PLAN, settings={"instructions": "Be brief."}), doubling, exact
     )
-    [kept] = await experiments(local)
+    [kept] = await read_experiments(local)
 
     assert isinstance(kept, Experiment)
     assert kept.plan == done.plan

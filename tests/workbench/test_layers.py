@@ -19,8 +19,8 @@ from clew.core.values import Scope
 from clew.database.archive import export_threads, import_threads
 from clew.workbench.core_memory import CoreMemory, blocks_of
 from clew.workbench.interpreter.local import LocalInterpreters
-from clew.workbench.interpreter.port import Interpreters, Printed
-from clew.workbench.session.session import Opened, Workbench
+from clew.workbench.interpreter.port import Interpreters, StreamOutput
+from clew.workbench.session.session import OpenResult, Workbench
 from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
 
@@ -79,12 +79,12 @@ class World:
     async def run(self, code: str) -> str:
         """What code prints."""
         outputs = [output async for output in self.bench.interpreter.run(code)]
-        return "".join(output.text for output in outputs if isinstance(output, Printed))
+        return "".join(output.text for output in outputs if isinstance(output, StreamOutput))
 
     async def set_back(self) -> None:
         """Restore the database from the backup, in a new process."""
         self.bench = self.made()
-        self.interpreters = self.bench._around.interpreters
+        self.interpreters = self.bench._resources.interpreters
         await self.db.thread("s").delete()
 
         async def lines() -> AsyncIterator[bytes]:
@@ -93,7 +93,7 @@ class World:
 
         await import_threads(self.db.store, Scope(tenant=self.db.tenant), lines())
 
-    async def opened(self) -> Opened:
+    async def opened(self) -> OpenResult:
         """Open the session again; if that is refused, as the caller would go on."""
         try:
             return await self.bench.open("s")
@@ -333,7 +333,7 @@ async def test_a_database_restored_from_a_backup_names_the_manifest_that_is_ahea
     file, kept = tmp_path / "agent.db", tmp_path / "kept.db"
     interpreters = InProcesses()
 
-    async def turn(text: str, *, take: Any = None) -> Opened:
+    async def turn(text: str, *, take: Any = None) -> OpenResult:
         async with (
             clew.open(f"sqlite:///{file}") as db,
             World(db, tmp_path, interpreters).bench as bench,

@@ -21,9 +21,9 @@ from clew.core.errors import (
     InvalidArgument,
     MissingExtra,
 )
-from clew.workbench.documents.extraction import ReadingLimits, text_of
-from clew.workbench.documents.text import Section, Text, find, peek
-from clew.workbench.volume.media_types import UNKNOWN, media_type, sent_as
+from clew.workbench.documents.extraction import ReadingLimits, extract_text
+from clew.workbench.documents.text import DocumentText, Section, find_matches, passage_at
+from clew.workbench.volume.media_types import UNKNOWN, browser_safe_type, media_type
 from tests.workbench.files import (
     MARKDOWN,
     PAGE,
@@ -36,7 +36,7 @@ from tests.workbench.files import (
     scanned_pdf,
 )
 
-TEXT = Text(
+TEXT = DocumentText(
     type="text/plain",
     text="The tide rises.\n\nThe moon pulls the tides, and the sun too.\n\nA boat.",
     sections=(Section(name="one", start=0), Section(name="two", start=17)),
@@ -47,18 +47,18 @@ TEXT = Text(
 
 
 async def test_a_pdf_is_read_page_by_page() -> None:
-    text = await text_of(pdf("Twice a day", "the water comes"), "sea.pdf")
+    text = await extract_text(pdf("Twice a day", "the water comes"), "sea.pdf")
 
     assert text.text == "Twice a day\n\nthe water comes\n\n"
     assert [(section.name, section.start) for section in text.sections] == [("page 1", 0), ("page 2", 13)]
 
 
 async def test_a_pdf_with_an_empty_password_is_read() -> None:
-    assert (await text_of(locked_pdf(""), "sea.pdf")).text.strip() == "A secret"
+    assert (await extract_text(locked_pdf(""), "sea.pdf")).text.strip() == "A secret"
 
 
 async def test_of_a_page_of_html_all_is_read_that_a_person_would_see() -> None:
-    text = await text_of(PAGE.encode(), "sea.html")
+    text = await extract_text(PAGE.encode(), "sea.html")
 
     assert text.text.split("\n\n") == [
         "The sea",
@@ -75,7 +75,7 @@ async def test_of_a_page_of_html_all_is_read_that_a_person_would_see() -> None:
 
 
 async def test_headings_of_markdown_are_sections_and_those_in_code_are_none() -> None:
-    text = await text_of(MARKDOWN.encode(), "sea.md")
+    text = await extract_text(MARKDOWN.encode(), "sea.md")
 
     assert text.text == MARKDOWN
     assert [section.name for section in text.sections] == ["The sea", "Waves"]
@@ -83,28 +83,28 @@ async def test_headings_of_markdown_are_sections_and_those_in_code_are_none() ->
 
 
 async def test_form_feeds_part_the_pages_of_a_plain_text() -> None:
-    text = await text_of(b"one\ftwo", "sea.txt")
+    text = await extract_text(b"one\ftwo", "sea.txt")
 
     assert [(section.name, section.start) for section in text.sections] == [("page 1", 0), ("page 2", 4)]
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 async def test_a_byte_order_mark_says_the_charset(charset: str) -> None:
-    text = await text_of("Æbeltoft\r\nby the sea".encode(charset), "sea.txt")
+    text = await extract_text("Æbeltoft\r\nby the sea".encode(charset), "sea.txt")
 
     assert (text.text, text.notes) == ("Æbeltoft\nby the sea", ())
     assert text.charset == charset.removesuffix("-sig")
 
 
 async def test_a_guessed_charset_is_said() -> None:
-    text = await text_of("Æbeltoft €".encode("cp1252"), "sea.txt")
+    text = await extract_text("Æbeltoft €".encode("cp1252"), "sea.txt")
 
     assert (text.text, text.charset) == ("Æbeltoft €", "cp1252")
     assert text.notes == ("It is not UTF-8 and says no other charset, so it was read as cp1252.",)
 
 
 async def test_bytes_that_mean_nothing_are_said() -> None:
-    text = await text_of(b"sea \x81 \xe6", "sea.txt")
+    text = await extract_text(b"sea \x81 \xe6", "sea.txt")
 
     assert text.text == "sea \ufffd æ"
     assert len(text.notes) == 2
@@ -117,7 +117,7 @@ async def test_bytes_that_mean_nothing_are_said() -> None:
 async def test_a_page_may_say_its_charset(said: str, read: str) -> None:
     page = f'<html><meta charset="{said}"><p>'.encode() + "Θάλασσα".encode("iso-8859-7")
 
-    assert (await text_of(page, "sea.html")).text.strip() == read
+    assert (await extract_text(page, "sea.html")).text.strip() == read
 
 
 # What is not.
@@ -146,7 +146,7 @@ async def test_a_page_may_say_its_charset(said: str, read: str) -> None:
 )
 async def test_a_file_that_cannot_be_read_is_named_by_a_code(content: bytes, name: str, code: str) -> None:
     with pytest.raises(DocumentUnreadable) as caught:
-        await text_of(content, name)
+        await extract_text(content, name)
 
     assert (caught.value.code, caught.value.facts()["document"]) == (code, name)
 
@@ -165,7 +165,7 @@ async def test_what_is_over_a_limit_is_refused(
     content: bytes, name: str, limits: ReadingLimits, what: str
 ) -> None:
     with pytest.raises(DocumentTooLarge) as caught:
-        await text_of(content, name, limits)
+        await extract_text(content, name, limits)
 
     assert caught.value.what == what
     assert caught.value.size > caught.value.limit
@@ -189,7 +189,7 @@ def workers() -> list[str]:
 async def test_a_hostile_pdf_is_given_up_in_time_and_its_process_is_gone() -> None:
     began = time.monotonic()
     with pytest.raises(DocumentTooSlow):
-        await text_of(endless_pdf(), "a.pdf", ReadingLimits(seconds=2))
+        await extract_text(endless_pdf(), "a.pdf", ReadingLimits(seconds=2))
 
     assert time.monotonic() - began < 10
     assert workers() == []
@@ -198,14 +198,14 @@ async def test_a_hostile_pdf_is_given_up_in_time_and_its_process_is_gone() -> No
 async def test_a_pdf_that_takes_too_much_memory_is_given_up_long_before_its_time() -> None:
     began = time.monotonic()
     with pytest.raises((DocumentTooSlow, DocumentBroken)):
-        await text_of(endless_pdf(), "a.pdf", ReadingLimits(seconds=90, memory=100 * 1024 * 1024))
+        await extract_text(endless_pdf(), "a.pdf", ReadingLimits(seconds=90, memory=100 * 1024 * 1024))
 
     assert time.monotonic() - began < 40
     assert workers() == []
 
 
 async def test_one_page_that_cannot_be_read_hides_no_other() -> None:
-    text = await text_of(pdf_of([b"BT (a) Tj ET [", b"BT /F1 9 Tf (here) Tj ET"]), "a.pdf")
+    text = await extract_text(pdf_of([b"BT (a) Tj ET [", b"BT /F1 9 Tf (here) Tj ET"]), "a.pdf")
 
     assert text.text.strip().endswith("here")
 
@@ -213,7 +213,7 @@ async def test_one_page_that_cannot_be_read_hides_no_other() -> None:
 async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(MissingExtra) as caught:
-        await text_of(pdf("one"), "a.pdf")
+        await extract_text(pdf("one"), "a.pdf")
 
     assert (caught.value.extra, caught.value.package) == ("workbench", "pypdf")
 
@@ -229,7 +229,7 @@ async def test_the_reading_process_is_given_no_secret(variable: str, monkeypatch
 
     monkeypatch.setenv(variable, "secret")
     monkeypatch.setattr("asyncio.create_subprocess_exec", looking)
-    await text_of(pdf("one"), "a.pdf")
+    await extract_text(pdf("one"), "a.pdf")
 
     assert "secret" not in str(seen["env"])
 
@@ -238,13 +238,13 @@ async def test_the_reading_process_is_given_no_secret(variable: str, monkeypatch
 
 
 def test_a_part_is_given_with_its_section_and_where_to_go_on() -> None:
-    part = peek(TEXT, 17, 8)
+    part = passage_at(TEXT, 17, 8)
 
     assert (part.text, part.section, part.next, part.characters) == ("The moon", "two", 25, len(TEXT.text))
 
 
 def test_the_last_part_leads_no_further() -> None:
-    part = peek(TEXT, len(TEXT.text) - 3, 100)
+    part = passage_at(TEXT, len(TEXT.text) - 3, 100)
 
     assert (part.text, part.next) == ("at.", None)
 
@@ -252,34 +252,34 @@ def test_the_last_part_leads_no_further() -> None:
 @pytest.mark.parametrize(("start", "length"), [(-1, 5), (1000, 5), (0, 0), (0, -3), (0, 1_000_000)])
 def test_a_part_that_is_none_is_refused(start: int, length: int) -> None:
     with pytest.raises(InvalidArgument):
-        peek(TEXT, start, length)
+        passage_at(TEXT, start, length)
 
 
 def test_words_are_found_in_any_form_the_fullest_place_first() -> None:
-    places = find(TEXT, "Tide pulling")
+    places = find_matches(TEXT, "Tide pulling")
 
     assert [(place.start, place.section) for place in places] == [(17, "two"), (0, "one")]
     assert [places[0].excerpt[a:b] for a, b in places[0].marks] == ["pulls", "tides"]
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    assert find(TEXT, "desert") == []
+    assert find_matches(TEXT, "desert") == []
 
 
 @pytest.mark.parametrize("words", ["", " ", "?!"])
 def test_no_words_are_nothing_to_look_for(words: str) -> None:
     with pytest.raises(InvalidArgument):
-        find(TEXT, words)
+        find_matches(TEXT, words)
 
 
 @given(st.text(max_size=5000), st.integers(1, 50))
 @settings(max_examples=60, deadline=None)
 def test_parts_put_together_are_the_whole(text: str, length: int) -> None:
-    whole = Text(type="text/plain", text=text)
+    whole = DocumentText(type="text/plain", text=text)
     parts: list[str] = []
     start: int | None = 0
     while start is not None:
-        part = peek(whole, start, length)
+        part = passage_at(whole, start, length)
         parts.append(part.text)
         start = part.next
 
@@ -290,7 +290,7 @@ def test_parts_put_together_are_the_whole(text: str, length: int) -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_word_that_is_there_is_found_where_it_stands(parts: list[str]) -> None:
     text = "".join(parts)
-    places = find(Text(type="text/plain", text=text), "moon", limit=1000)
+    places = find_matches(DocumentText(type="text/plain", text=text), "moon", limit=1000)
 
     assert all("moon" in text[place.start : place.start + 1000] for place in places)
     assert bool(places) == (re.search(r"(?<![^\W_])moon\b", text) is not None)
@@ -329,7 +329,7 @@ def test_bytes_say_what_a_file_is_and_names_only_where_they_leave_it_open(
 
 @pytest.mark.parametrize("name", ["a.html", "a.svg", "a.xml", "a.xhtml", "a.js", "a.mjs"])
 def test_what_a_browser_would_run_is_sent_as_bytes(name: str) -> None:
-    assert sent_as(media_type(b"<x>", name)) == UNKNOWN
+    assert browser_safe_type(media_type(b"<x>", name)) == UNKNOWN
 
 
 @given(st.binary(max_size=9000), st.text(max_size=12))

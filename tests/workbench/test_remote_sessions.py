@@ -11,9 +11,9 @@ from daytona import DaytonaConfig
 
 import clew
 from clew.workbench.interpreter.daytona import RemoteInterpreters
-from clew.workbench.interpreter.port import Printed
-from clew.workbench.session.attachment import snapshots
-from clew.workbench.session.reset import Reason, Transition
+from clew.workbench.interpreter.port import StreamOutput
+from clew.workbench.session.attachment import read_snapshots
+from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.volume import Volume
 from tests.workbench.benches import told
@@ -57,7 +57,7 @@ async def bench_at(db: clew.Database, provider: StandIn, tmp_path: Path) -> Asyn
 
 async def printed(bench: Workbench, code: str) -> str:
     outputs = [output async for output in bench.interpreter.run(code)]
-    return "".join(output.text for output in outputs if isinstance(output, Printed))
+    return "".join(output.text for output in outputs if isinstance(output, StreamOutput))
 
 
 @pytest.mark.promise("F-06", "F-07")
@@ -78,7 +78,7 @@ async def test_another_program_takes_up_the_interpreter_with_its_variables(
         "resumed",
     ]
     assert said == "42\n"
-    assert {each.provider for each in await snapshots(db)} == {"daytona"}
+    assert {each.provider for each in await read_snapshots(db)} == {"daytona"}
     assert [remote.state for remote in provider.sandboxes.values()] == ["destroyed"]
 
 
@@ -93,4 +93,4 @@ async def test_a_sandbox_that_the_provider_has_let_go_is_replaced(
     async with bench_at(db, provider, tmp_path) as second, second:
         again = await second.open("s")
 
-    assert told(again.changes) == [(Transition.RECREATED, Reason.RESUME)]
+    assert told(again.changes) == [(Transition.RECREATED, ResetReason.RESUME)]

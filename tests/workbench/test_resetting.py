@@ -11,31 +11,31 @@ import pytest
 
 import clew
 from clew.core.errors import InterpreterFailed, InterpreterGone
-from clew.core.manifest.document import Interpreter, Manifest
+from clew.core.manifest.document import InterpreterState, Manifest
 from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch
-from clew.workbench.session.attachment import NEWS
-from clew.workbench.session.manifests import exported, imported
+from clew.workbench.session.attachment import NEWS_KEY
+from clew.workbench.session.manifests import export_manifest, import_manifest
 from clew.workbench.session.reset import (
-    Live,
-    Make,
+    LiveInterpreter,
     Mount,
-    Reason,
-    Resume,
-    Reuse,
+    ResetReason,
+    ResumeInterpreter,
+    ReuseInterpreter,
+    StartInterpreter,
     Transition,
-    choice,
-    saved_of,
+    choose_interpreter,
+    interpreter_state_of,
 )
 from clew.workbench.session.session import Workbench
 from tests.workbench.benches import made, run, talk, told
 from tests.workbench.in_process import InProcesses
 
 HERE = Mount(name="main", subpath="acme/alice")
-SAVED = Interpreter(sandbox_id="box-1", volume_name="main", volume_subpath="acme/alice")
+SAVED = InterpreterState(sandbox_id="box-1", volume_name="main", volume_subpath="acme/alice")
 
 
-def recreated(reason: Reason) -> Make:
-    return Make(transition=Transition.RECREATED, reason=reason)
+def recreated(reason: ResetReason) -> StartInterpreter:
+    return StartInterpreter(transition=Transition.RECREATED, reason=reason)
 
 
 # The choice.
@@ -45,27 +45,27 @@ def recreated(reason: Reason) -> Make:
 @pytest.mark.parametrize(
     ("saved", "mount", "live", "force_new", "chosen"),
     [
-        (Interpreter(), HERE, None, False, Make(transition=Transition.CREATED)),
-        (Interpreter(), HERE, None, True, Make(transition=Transition.CREATED)),
-        (SAVED, HERE, None, False, Resume("box-1")),
-        (SAVED, HERE, Live(id="box-1", alive=True), False, Reuse()),
-        (SAVED, HERE, Live(id="box-1", alive=True), True, recreated(Reason.EXPLICIT)),
-        (SAVED, HERE, None, True, recreated(Reason.EXPLICIT)),
-        (SAVED, Mount(name="other", subpath="acme/alice"), None, False, recreated(Reason.VOLUME)),
-        (SAVED, Mount(name="main", subpath="acme/bob"), None, False, recreated(Reason.VOLUME)),
-        (SAVED, HERE, Live(id="box-1", alive=False), False, recreated(Reason.SANDBOX)),
-        (SAVED, HERE, Live(id="box-2", alive=True), False, recreated(Reason.SANDBOX)),
+        (InterpreterState(), HERE, None, False, StartInterpreter(transition=Transition.CREATED)),
+        (InterpreterState(), HERE, None, True, StartInterpreter(transition=Transition.CREATED)),
+        (SAVED, HERE, None, False, ResumeInterpreter("box-1")),
+        (SAVED, HERE, LiveInterpreter(id="box-1", alive=True), False, ReuseInterpreter()),
+        (SAVED, HERE, LiveInterpreter(id="box-1", alive=True), True, recreated(ResetReason.EXPLICIT)),
+        (SAVED, HERE, None, True, recreated(ResetReason.EXPLICIT)),
+        (SAVED, Mount(name="other", subpath="acme/alice"), None, False, recreated(ResetReason.VOLUME)),
+        (SAVED, Mount(name="main", subpath="acme/bob"), None, False, recreated(ResetReason.VOLUME)),
+        (SAVED, HERE, LiveInterpreter(id="box-1", alive=False), False, recreated(ResetReason.SANDBOX)),
+        (SAVED, HERE, LiveInterpreter(id="box-2", alive=True), False, recreated(ResetReason.SANDBOX)),
     ],
 )
 def test_an_interpreter_is_kept_only_where_it_is_surely_the_sessions(
-    saved: Interpreter, mount: Mount, live: Live | None, *, force_new: bool, chosen: object
+    saved: InterpreterState, mount: Mount, live: LiveInterpreter | None, *, force_new: bool, chosen: object
 ) -> None:
-    assert choice(saved, mount, live, force_new=force_new) == chosen
+    assert choose_interpreter(saved, mount, live, force_new=force_new) == chosen
 
 
 @pytest.mark.promise("F-07")
 def test_there_are_four_reasons_and_no_others() -> None:
-    assert [reason.value for reason in Reason] == [
+    assert [reason.value for reason in ResetReason] == [
         "force_new_session",
         "incompatible_volume",
         "unrecoverable_sandbox",
@@ -75,7 +75,7 @@ def test_there_are_four_reasons_and_no_others() -> None:
 
 @pytest.mark.parametrize("said", [None, "box", {"sandbox_id": 7}, ["box"]])
 def test_what_makes_no_sense_is_no_saved_interpreter(said: Any) -> None:
-    assert saved_of({"interpreter_state": said}) == Interpreter()
+    assert interpreter_state_of({"interpreter_state": said}) == InterpreterState()
 
 
 # At a workbench.
@@ -118,7 +118,7 @@ async def test_a_restored_session_without_saved_state_is_reset_first(
     assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
     state = await thread.state()
     assert "sandbox_buffers" not in state
-    assert "is a new one" in state[NEWS]
+    assert "is a new one" in state[NEWS_KEY]
 
 
 @pytest.mark.promise("F-06")
@@ -142,7 +142,7 @@ async def test_an_explicit_reset_forces_a_new_interpreter(
 
     changes = await bench.reset()
 
-    assert told(changes) == [(Transition.RECREATED, Reason.EXPLICIT)]
+    assert told(changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
     assert interpreters.alive == ["box-2"]
     assert "NameError" in await run(bench, "x + 1")
 
@@ -155,7 +155,7 @@ async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
 
     opened = await bench.open("s", force_new_session=True)
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.EXPLICIT)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -168,7 +168,7 @@ async def test_another_volume_forces_a_new_interpreter(
     async with made(db, tmp_path, interpreters, volume_name="another") as bench:
         opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.VOLUME)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.VOLUME)]
 
 
 @pytest.mark.promise("F-07")
@@ -179,8 +179,8 @@ async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: clew.Databas
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
-    assert "ended" in (await db.thread("s").state())[NEWS]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert "ended" in (await db.thread("s").state())[NEWS_KEY]
 
 
 @pytest.mark.promise("F-07")
@@ -194,7 +194,7 @@ async def test_a_session_that_another_program_took_over_gets_a_new_interpreter(
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
 
 
 @pytest.mark.promise("F-07")
@@ -209,7 +209,7 @@ async def test_an_interpreter_that_was_left_alive_is_resumed_with_its_variables(
 
     assert told(opened.changes) == [(Transition.RESUMED, None)]
     assert "42" in await run(bench, "x + 1")
-    assert NEWS not in await db.thread("s").state()
+    assert NEWS_KEY not in await db.thread("s").state()
 
 
 @pytest.mark.promise("F-07")
@@ -219,10 +219,10 @@ async def test_a_failed_resume_is_named_and_told(db: clew.Database, tmp_path: Pa
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.RESUME)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
     assert opened.changes[0].detail is not None
     assert "there is none" in opened.changes[0].detail
-    assert "could not be found" in (await db.thread("s").state())[NEWS]
+    assert "could not be found" in (await db.thread("s").state())[NEWS_KEY]
 
 
 @pytest.mark.promise("F-07")
@@ -234,7 +234,7 @@ async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -261,7 +261,7 @@ async def test_an_interpreter_that_cannot_be_brought_up_to_date_is_replaced(
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -273,7 +273,7 @@ async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
 
 
 async def test_a_workbench_that_was_left_in_order_needs_no_reason(
@@ -331,11 +331,11 @@ async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
     victim.mkdir(parents=True)
     (victim / "work.txt").write_text("mine", encoding="utf-8")
     manifest = await _claiming(db, str(victim))
-    await imported(db, "s", manifest, now=1, owner="alice")
+    await import_manifest(db, "s", manifest, now=1, owner="alice")
 
     opened = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, Reason.RESUME)]
+    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
     assert (victim / "work.txt").exists()
 
 
@@ -349,7 +349,7 @@ async def _claiming(db: clew.Database, folder: str) -> Manifest:
         "volume_subpath": f"{db.tenant}/users/alice",
     }
     await thread.append(patches=[clew.set(["interpreter_state"], state)])
-    return await exported(db, "other")
+    return await export_manifest(db, "other")
 
 
 @pytest.mark.parametrize("path", [None, "/", "/etc", "relative", "a\0b", "/tmp/clew-scratch-x/.."])
@@ -358,17 +358,17 @@ def test_only_a_folder_that_was_made_for_the_session_is_found(
     tmp_path: Path, path: str | None, kind: type[LocalScratch] | type[RemoteScratch]
 ) -> None:
     scratch = kind(tmp_path)
-    ours = scratch.made("alice\0s")
+    ours = scratch.make("alice\0s")
 
-    assert scratch.found(path, "alice\0s") is None
-    assert scratch.found(str(ours), "bob\0s") is None
-    assert scratch.found(str(ours), "alice\0s") == ours
+    assert scratch.find(path, "alice\0s") is None
+    assert scratch.find(str(ours), "bob\0s") is None
+    assert scratch.find(str(ours), "alice\0s") == ours
 
 
 def test_a_link_is_no_folder_of_ours(tmp_path: Path) -> None:
     scratch = LocalScratch(tmp_path)
-    ours = scratch.made("alice\0s")
+    ours = scratch.make("alice\0s")
     link = ours.with_name(f"{ours.name}-link")
     link.symlink_to("/etc")
 
-    assert scratch.found(str(link), "alice\0s") is None
+    assert scratch.find(str(link), "alice\0s") is None

@@ -9,10 +9,10 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument
-from clew.core.manifest.document import Contents, Manifest, read, written
-from clew.workbench.session.attachment import snapshots
-from clew.workbench.session.manifests import exported
-from clew.workbench.session.reset import Reason, Transition
+from clew.core.manifest.document import Manifest, ManifestState, encode_manifest, read_manifest
+from clew.workbench.session.attachment import read_snapshots
+from clew.workbench.session.manifests import export_manifest
+from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
 from tests.workbench.benches import made, run, told
 from tests.workbench.in_process import InProcesses
@@ -58,7 +58,7 @@ async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
     assert not interpreters.made[0].is_alive
     assert "NameError" in await run(bench, "secret")
     assert interpreters.made[0].sandbox.scratch != interpreters.made[1].sandbox.scratch
-    order = [(each.session, each.transition) for each in reversed(await snapshots(db))]
+    order = [(each.session, each.transition) for each in reversed(await read_snapshots(db))]
     assert order.index(("a", Transition.CLOSED)) < order.index(("b", Transition.CREATED))
 
 
@@ -69,7 +69,7 @@ async def test_nothing_of_the_earlier_session_shows_in_another(db: clew.Database
 
     await bench.open("b")
 
-    after = await exported(db, "b")
+    after = await export_manifest(db, "b")
     assert after.state.history == []
     assert set(after.state.core_memory.values()) == {""}
     assert (after.state.document_paths, after.state.fields) == ([], {})
@@ -82,12 +82,12 @@ async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
     await filled(db, "s")
     await bench.open("s")
     await run(bench, "secret = 1")
-    emptied = Manifest(session="s", state=Contents())
-    bench.volume.write(bench._checkpoints("s").path, written(emptied))
+    emptied = Manifest(session="s", state=ManifestState())
+    bench.volume.write(bench._checkpoints("s").path, encode_manifest(emptied))
 
     await bench.open("s", take="manifest")
 
-    after = await exported(db, "s")
+    after = await export_manifest(db, "s")
     assert (after.state.history, after.state.document_paths, after.state.fields) == ([], [], {})
     assert set(after.state.core_memory.values()) == {""}
     assert "NameError" in await run(bench, "secret")
@@ -100,11 +100,11 @@ async def test_a_restart_brings_back_all_that_the_manifest_says(
     await filled(db, "s")
     async with made(db, tmp_path, interpreters) as before:
         await before.open("s")
-    expected = await exported(db, "s")
+    expected = await export_manifest(db, "s")
 
     await bench.open("s")
 
-    on_disk = read(bench.volume.read(bench._checkpoints("s").path))
+    on_disk = read_manifest(bench.volume.read(bench._checkpoints("s").path))
     for part in ("history", "core_memory", "document_paths"):
         assert getattr(on_disk.state, part) == getattr(expected.state, part)
     assert on_disk.state.interpreter_state["sandbox_id"] == bench.interpreter.id
@@ -134,7 +134,7 @@ async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
 
     assert interpreters.alive == []
     assert [path for path in (tmp_path / "volume").rglob("*") if path.is_file()] == []
-    assert await snapshots(db) == []
+    assert await read_snapshots(db) == []
 
 
 # On record.
@@ -148,11 +148,11 @@ async def test_every_transition_is_on_record_with_its_reason(
         await bench.open("s")
         await bench.reset()
 
-    found = list(reversed(await snapshots(db, session="s")))
+    found = list(reversed(await read_snapshots(db, session="s")))
     assert told(found) == [
         (Transition.RESET, None),
         (Transition.CREATED, None),
-        (Transition.RECREATED, Reason.EXPLICIT),
+        (Transition.RECREATED, ResetReason.EXPLICIT),
         (Transition.CLOSED, None),
     ]
     assert {(each.provider, each.volume) for each in found} == {("test", "default")}
@@ -163,5 +163,5 @@ async def test_every_transition_is_on_record_with_its_reason(
 async def test_snapshots_belong_to_the_owner_of_the_session(db: clew.Database, bench: Workbench) -> None:
     await bench.open("s")
 
-    assert await snapshots(db.scope(tenant=db.tenant, user="bob")) == []
-    assert len(await snapshots(db.scope(tenant=db.tenant, user="alice"))) == 2
+    assert await read_snapshots(db.scope(tenant=db.tenant, user="bob")) == []
+    assert len(await read_snapshots(db.scope(tenant=db.tenant, user="alice"))) == 2

@@ -16,7 +16,7 @@ import clew
 from clew.cli.app import run
 from clew.core.errors import ModelFailed
 from clew.runtime.model.messages import Message
-from clew.runtime.records.episodes import Episode, Left
+from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.runtime.runtime import Runtime
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
@@ -47,7 +47,7 @@ def test_identities_are_entered_and_listed(tmp_path: Path, capsys: pytest.Captur
 
 
 async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(db: clew.Database) -> None:
-    async def failing(db: clew.Database, episode: Episode, said: Sequence[Message]) -> Left:
+    async def failing(db: clew.Database, episode: Episode, said: Sequence[Message]) -> EpisodeResult:
         raise ModelFailed(model="m", problem="it is down")
 
     def make(scoped: clew.Database) -> Runtime:

@@ -150,7 +150,7 @@ def test_of_two_who_saw_the_same_one_writes(volume: Volume, monkeypatch: pytest.
     checked = tree.check_expected
     won: list[int] = []
 
-    def check(folder: int, parts: tree.Parts, expect: str | EllipsisType | None) -> None:
+    def check(folder: int, parts: tree.PathParts, expect: str | EllipsisType | None) -> None:
         """Look, and then let the other one look before anything is written, if that can be."""
         checked(folder, parts, expect)
         with suppress(threading.BrokenBarrierError):

@@ -15,11 +15,11 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.cli.backup.volume import is_left, wanted
-from clew.core.manifest.files import Place, path_of
-from clew.core.manifest.stamps import read_stamped, stamped
+from clew.core.manifest.files import ManifestAddress, manifest_path
+from clew.core.manifest.stamps import encode_stamped_manifest, read_stamped_manifest
 from clew.core.values import Put, Record, RecordQuery
-from clew.workbench.session.manifests import exported
-from clew.workbench.volume.backup import VolumeCopy, beside, read_index
+from clew.workbench.session.manifests import export_manifest
+from clew.workbench.volume.backup import VolumeCopy, read_index, volume_copy_path
 from clew.workbench.volume.volume import Volume
 
 Command = Callable[..., tuple[int, Any]]
@@ -66,12 +66,14 @@ class Load:
     async def talk(self, session: str) -> None:
         """Turns, and after each a manifest that stands for it."""
         thread = await self._db.create(session, owner="alice")
-        place = Place(workspace="w", user="alice", session=session)
+        place = ManifestAddress(workspace="w", user="alice", session=session)
         while not self.done.is_set():
             await thread.append(items=[clew.user("More." * 50)])
             head = await thread.head()
-            document = stamped(await exported(self._db, session), head.version, head.hash)
-            await asyncio.to_thread(volume_at(self._root).write, str(path_of(place)), document)
+            document = encode_stamped_manifest(
+                await export_manifest(self._db, session), head.version, head.hash
+            )
+            await asyncio.to_thread(volume_at(self._root).write, str(manifest_path(place)), document)
             self.turns += 1
             if self.turns == 10:
                 self.begun.set()
@@ -118,9 +120,9 @@ async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is
         assert isinstance(record.body, dict)
         assert volume_at(elsewhere).checksum(str(record.body["path"])) == record.body["sha256"]
     for session, head in heads.items():
-        path = str(path_of(Place(workspace="w", user="alice", session=session)))
-        found = read_stamped(volume_at(elsewhere).read(path), session)
-        assert found.whole
+        path = str(manifest_path(ManifestAddress(workspace="w", user="alice", session=session)))
+        found = read_stamped_manifest(volume_at(elsewhere).read(path), session)
+        assert found.is_intact
         assert found.stamp is not None
         assert found.stamp.version <= head.version
 
@@ -133,7 +135,9 @@ def root(tmp_path: Path) -> Path:
     """A volume with files of two users and a manifest."""
     root = tmp_path / "volume"
     volume_at(root).write("artifacts/map.txt", b"north")
-    volume_at(root).write(str(path_of(Place(workspace="w", user="alice", session="s-1"))), b"{}")
+    volume_at(root).write(
+        str(manifest_path(ManifestAddress(workspace="w", user="alice", session="s-1"))), b"{}"
+    )
     volume_at(root, "bob").write("memory/é.txt", b"")
     return root
 
@@ -201,7 +205,7 @@ def test_a_damaged_file_is_named_and_nothing_is_put_in_place(
     url = f"sqlite:///{tmp_path}/agent.db"
     asyncio.run(filled(url))
     command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
-    file = beside(tmp_path / "b.db") / "files/default/users/alice/artifacts/map.txt"
+    file = volume_copy_path(tmp_path / "b.db") / "files/default/users/alice/artifacts/map.txt"
     file.unlink()
     if harm == "altered":
         file.write_bytes(b"nurth")
@@ -242,7 +246,7 @@ def test_a_manifest_that_is_ahead_of_the_database_is_said(
 ) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     asyncio.run(filled(url))
-    path = str(path_of(Place(workspace="w", user="alice", session="s-1")))
+    path = str(manifest_path(ManifestAddress(workspace="w", user="alice", session="s-1")))
     volume_at(root).write(path, b'{"session": "s-1", "checkpoint": {"version": 7}}')
     command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
     code, said = command(
@@ -275,7 +279,7 @@ def test_a_backup_that_fails_leaves_no_copy_of_the_volume(
     code, _ = command("backup", tmp_path / "b.db", "--volume", root, "--db", tmp_path / "missing.db")
 
     assert code == 1
-    assert not beside(tmp_path / "b.db").exists()
+    assert not volume_copy_path(tmp_path / "b.db").exists()
 
 
 @pytest.mark.promise("F-14")
@@ -291,7 +295,7 @@ def test_the_volume_beside_the_file_goes_along_unasked(tmp_path: Path, command: 
 
 
 def test_a_volume_that_has_no_place_is_said_to_be_left(tmp_path: Path, root: Path) -> None:
-    copy = VolumeCopy(root, beside(tmp_path / "b.dump"))
+    copy = VolumeCopy(root, volume_copy_path(tmp_path / "b.dump"))
     copy.begin()
     copy.finish()
     place = wanted(tmp_path / "b.dump", None, None)

@@ -12,11 +12,11 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.errors import ArchiveInvalid, Forbidden, VolumeFileChanged
-from clew.core.manifest.files import Place, path_of
+from clew.core.manifest.files import ManifestAddress, manifest_path
 from clew.core.values import Record, Scope
 from clew.database.archive import import_threads
 from clew.runtime.person_export import export_person
-from clew.workbench.session.manifests import exported
+from clew.workbench.session.manifests import export_manifest
 from clew.workbench.volume.operators import Volumes
 from clew.workbench.volume.volume import Volume
 from tests.support.manifests import save
@@ -34,8 +34,8 @@ async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
             volume = Volume(root, "default", who)
             volume.write("memory/note.txt", f"{who} noted".encode())
             volume.write("artifacts/1/map.bin", bytes(range(256)))
-            place = Place(workspace="w", user=who, session=f"{who}-1")
-            save(volume, place, await exported(db, f"{who}-1"))
+            place = ManifestAddress(workspace="w", user=who, session=f"{who}-1")
+            save(volume, place, await export_manifest(db, f"{who}-1"))
             body = {"path": "artifacts/1/map.bin"}
             tags = (f"{who}-1",)
             await db.records.put(Record(kind="artifact", id=f"{who}-map", owner=who, tags=tags, body=body))
@@ -65,7 +65,7 @@ async def test_a_persons_archive_holds_their_files_and_nobody_elses(db: clew.Dat
     assert [(file["owner"], file["path"]) for file in files] == [
         ("alice", "memory/note.txt"),
         ("alice", "artifacts/1/map.bin"),
-        ("alice", str(path_of(Place(workspace="w", user="alice", session="alice-1")))),
+        ("alice", str(manifest_path(ManifestAddress(workspace="w", user="alice", session="alice-1")))),
     ]
     assert all(len(file["sha256"]) == 64 for file in files)
     assert lines[-1]["files"] == 3
@@ -122,13 +122,13 @@ async def test_an_archive_taken_in_twice_leaves_files_alone_that_are_the_same(
     other = Volumes(tmp_path / "other")
     async with clew.open("memory://", files=other) as elsewhere:
         await import_threads(elsewhere.store, Scope(), each(lines), files=other)
-        other.of("default", "alice").write("memory/note.txt", b"changed since")
+        other.volume_of("default", "alice").write("memory/note.txt", b"changed since")
         done = await import_threads(elsewhere.store, Scope(), each(lines), files=other, skip_existing=True)
         with pytest.raises(VolumeFileChanged):
             await import_threads(elsewhere.store, Scope(), each([lines[0], *lines[-4:]]), files=other)
 
     assert done.files == 2
-    assert other.of("default", "alice").read("memory/note.txt") == b"changed since"
+    assert other.volume_of("default", "alice").read("memory/note.txt") == b"changed since"
 
 
 async def test_without_a_volume_files_are_counted_and_left(db: clew.Database) -> None:
@@ -157,7 +157,7 @@ async def test_a_user_takes_in_no_files_for_another(db: clew.Database, tmp_path:
         with pytest.raises(Forbidden):
             await import_threads(elsewhere.store, ALICE, each([lines[0], *lines[-4:]]), files=other)
 
-    assert other.of("default", "bob").list().files == ()
+    assert other.volume_of("default", "bob").list().files == ()
 
 
 @pytest.mark.promise("F-05")

@@ -25,8 +25,8 @@ from clew.core.errors import (
     VolumePathRefused,
 )
 from clew.core.manifest.document import Manifest, manifest_from
-from clew.core.manifest.files import Place, file_name, path_of
-from clew.workbench.session.manifests import load
+from clew.core.manifest.files import ManifestAddress, file_name, manifest_path
+from clew.workbench.session.manifests import load_manifest
 from clew.workbench.volume.volume import Volume
 from tests.support.manifests import save
 
@@ -35,8 +35,8 @@ def on(root: Path, user: str | None = "alice") -> Volume:
     return Volume(root, "t", user)
 
 
-def place(session: str = "s-1", user: str | None = "alice", workspace: str = "w") -> Place:
-    return Place(workspace=workspace, user=user, session=session)
+def place(session: str = "s-1", user: str | None = "alice", workspace: str = "w") -> ManifestAddress:
+    return ManifestAddress(workspace=workspace, user=user, session=session)
 
 
 def manifest(session: str = "s-1", **state: Any) -> Manifest:
@@ -53,7 +53,7 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.mark.promise("F-04")
 def test_a_manifest_stands_where_the_layout_says() -> None:
-    assert str(path_of(place())) == "meta/workspaces/w/users/alice/react-session-s-1.json"
+    assert str(manifest_path(place())) == "meta/workspaces/w/users/alice/react-session-s-1.json"
 
 
 @pytest.mark.promise("F-04")
@@ -101,7 +101,7 @@ def test_names_are_kept_apart_on_every_file_system(one: str, other: str) -> None
 
 @pytest.mark.promise("F-04")
 def test_a_session_of_nobody_is_not_that_of_a_user() -> None:
-    assert path_of(place(user=None)) != path_of(place(user="~"))
+    assert manifest_path(place(user=None)) != manifest_path(place(user="~"))
 
 
 # Files.
@@ -112,7 +112,7 @@ def test_what_is_saved_is_loaded_and_nothing_is_left_beside_it(tmp_path: Path) -
     save(on(tmp_path), place(), manifest(document_paths=["a.md"]))
     file = tmp_path / "t" / save(on(tmp_path), place(), manifest(document_paths=["b.md"]))
 
-    assert load(on(tmp_path), place()).state.document_paths == ["b.md"]
+    assert load_manifest(on(tmp_path), place()).state.document_paths == ["b.md"]
     assert names_in(file.parent) == [file.name]
     assert file.stat().st_mode & 0o077 == 0
 
@@ -128,7 +128,7 @@ def test_a_write_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatch:
     with pytest.raises(StorageFull):
         save(on(tmp_path), place(), manifest(document_paths=["b.md"]))
 
-    assert load(on(tmp_path), place()).state.document_paths == ["a.md"]
+    assert load_manifest(on(tmp_path), place()).state.document_paths == ["a.md"]
     assert names_in(file.parent) == [file.name]
 
 
@@ -168,10 +168,10 @@ def test_a_link_that_leads_out_of_the_volume_is_not_followed(tmp_path: Path) -> 
 
 def test_a_manifest_of_another_session_is_not_taken_for_this_one(tmp_path: Path) -> None:
     save(on(tmp_path), place(), manifest())
-    (tmp_path / "t" / path_of(place())).rename(tmp_path / "t" / path_of(place("s-2")))
+    (tmp_path / "t" / manifest_path(place())).rename(tmp_path / "t" / manifest_path(place("s-2")))
 
     with pytest.raises(InvalidArgument, match="s-1"):
-        load(on(tmp_path), place("s-2"))
+        load_manifest(on(tmp_path), place("s-2"))
 
 
 # The older layout.
@@ -212,8 +212,8 @@ def older(volume: Path, path: str, document: object = OLD) -> Path:
 def test_the_older_layout_is_read_only_when_asked_and_never_written(tmp_path: Path, path: str) -> None:
     old = older(tmp_path, path)
     with pytest.raises(VolumeFileNotFound):
-        load(on(tmp_path), place())
-    found = load(on(tmp_path), place(), older=True)
+        load_manifest(on(tmp_path), place())
+    found = load_manifest(on(tmp_path), place(), older=True)
     save(on(tmp_path), place(), found)
 
     assert [entry.body["content"] for entry in found.state.history] == ["Hi.", "Hello."]
@@ -228,7 +228,7 @@ def test_the_new_layout_comes_before_the_older_one(tmp_path: Path) -> None:
     older(tmp_path, "workspaces/w/users/alice/react-session-s-1.json")
     save(on(tmp_path), place(), manifest())
 
-    assert load(on(tmp_path), place(), older=True).state.history == []
+    assert load_manifest(on(tmp_path), place(), older=True).state.history == []
 
 
 @pytest.mark.promise("F-04")
@@ -239,7 +239,7 @@ def test_an_id_that_the_older_layout_could_not_write_finds_nobody_elses_file(
     older(tmp_path, "workspaces/w/users/alice/react-session-s-1.json")
 
     with pytest.raises(VolumeFileNotFound):
-        load(on(tmp_path), place(session), older=True)
+        load_manifest(on(tmp_path), place(session), older=True)
 
 
 @pytest.mark.promise("F-04")
@@ -248,7 +248,7 @@ def test_a_manifest_is_not_to_be_had_through_another_users_volume(tmp_path: Path
     save(on(tmp_path), place(), manifest())
 
     with pytest.raises(VolumePathRefused):
-        load(on(tmp_path, user), place(), older=True)
+        load_manifest(on(tmp_path, user), place(), older=True)
 
 
 # The commands.

@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import ClewError, VolumePathRefused
-from clew.workbench.volume.paths import key_of, problem_of
-from clew.workbench.volume.tree import NOT_PLAIN, TWO_NAMES, problem_of_file
+from clew.workbench.volume.paths import collision_key, name_problem
+from clew.workbench.volume.tree import NOT_PLAIN, TWO_NAMES, file_problem
 from clew.workbench.volume.volume import Volume
 
 HERE, EXCHANGE = -100, 2
@@ -210,7 +210,7 @@ def test_whatever_path_is_given_nothing_is_written_outside(names: list[str], abs
 
 
 def usable(name: str) -> bool:
-    return problem_of(name) is None
+    return name_problem(name) is None
 
 
 SIMILAR = st.one_of(
@@ -230,7 +230,7 @@ def test_two_files_of_a_folder_differ_on_every_file_system(one: str, other: str)
         lambda name: unicodedata.normalize("NFD", name).casefold(),
         lambda name: name.rstrip(". "),
     ]
-    assume(key_of(one) != key_of(other))
+    assume(collision_key(one) != collision_key(other))
 
     assert all(form(one) != form(other) for form in forms)
 
@@ -328,7 +328,7 @@ def test_a_socket_is_refused(volume: Volume, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.promise("F-05")
 @pytest.mark.parametrize("path", ["/dev/null", "/dev", "/proc/self/fd/0"])
 def test_a_device_is_no_file(path: str) -> None:
-    assert problem_of_file(os.lstat(path)) == NOT_PLAIN
+    assert file_problem(os.lstat(path)) == NOT_PLAIN
 
 
 def test_what_cannot_be_used_is_listed_with_its_reason_and_hides_nothing(

@@ -19,14 +19,22 @@ from rich.console import Console
 
 import clew
 from clew.cli.app import run
-from clew.cli.command import Call
+from clew.cli.command import CommandCall
 from clew.cli.commands import work_output
-from clew.cli.commands.work_session import Asked, How, Place, at, bench_of, check, volume_of
+from clew.cli.commands.work_session import (
+    OpenOptions,
+    SessionLocation,
+    WorkRequest,
+    check_request,
+    volume_root,
+    work_at_bench,
+    workbench_for,
+)
 from clew.core.errors import InvalidArgument
 from clew.core.values import Scope
 from clew.testing.scripted_model import ScriptedModel, calls
-from clew.workbench.agent.agent import Worked
-from clew.workbench.session.checkpoints import Saved
+from clew.workbench.agent.agent import WorkResult
+from clew.workbench.session.checkpoints import CheckpointResult
 from tests.support.openai_server import ChatServer, Line, Said, chat_server
 from tests.workbench.in_process import InProcesses
 
@@ -175,12 +183,14 @@ async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
 # What was asked for.
 
 
-def call_on(tmp_path: Path, *, as_json: bool = False, terminal: bool = False, url: str | None = None) -> Call:
+def call_on(
+    tmp_path: Path, *, as_json: bool = False, terminal: bool = False, url: str | None = None
+) -> CommandCall:
     def console() -> Console:
         return Console(file=io.StringIO(), force_terminal=terminal, width=100, highlight=False)
 
     where = url or f"sqlite:///{tmp_path / 'work.db'}"
-    return Call(url=where, scope=Scope(user="alice"), as_json=as_json, out=console(), err=console())
+    return CommandCall(url=where, scope=Scope(user="alice"), as_json=as_json, out=console(), err=console())
 
 
 def written(console: Console) -> str:
@@ -191,40 +201,48 @@ def written(console: Console) -> str:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        (Asked(task="Do it."), "--model"),
-        (Asked(model="m"), "Say what to do"),
-        (Asked(model="m", task="  "), "Say what to do"),
-        (Asked(model="m", how=How(resume=True)), "--thread-id"),
-        (Asked(model="m", task="More.", place=Place(session="s"), how=How(resume=True)), "no new task"),
+        (WorkRequest(task="Do it."), "--model"),
+        (WorkRequest(model="m"), "Say what to do"),
+        (WorkRequest(model="m", task="  "), "Say what to do"),
+        (WorkRequest(model="m", options=OpenOptions(resume=True)), "--thread-id"),
+        (
+            WorkRequest(
+                model="m",
+                task="More.",
+                location=SessionLocation(session="s"),
+                options=OpenOptions(resume=True),
+            ),
+            "no new task",
+        ),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_opened(asked: Asked, problem: str) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(asked: WorkRequest, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
-        check(asked)
+        check_request(asked)
 
 
 def test_a_volume_that_is_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="There is no volume"):
-        volume_of(call_on(tmp_path), tmp_path / "mistyped")
+        volume_root(call_on(tmp_path), tmp_path / "mistyped")
 
 
 def test_a_database_without_a_file_needs_a_volume_that_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="CLEW_VOLUME"):
-        volume_of(call_on(tmp_path, url="memory://"), None)
-    assert volume_of(call_on(tmp_path, url="memory://"), tmp_path) == tmp_path.resolve()
+        volume_root(call_on(tmp_path, url="memory://"), None)
+    assert volume_root(call_on(tmp_path, url="memory://"), tmp_path) == tmp_path.resolve()
 
 
 # In a terminal.
 
 
 async def worked(
-    call: Call, tmp_path: Path, script: Sequence[Any], asked: Asked | None = None
-) -> tuple[Worked, clew.Database]:
+    call: CommandCall, tmp_path: Path, script: Sequence[Any], asked: WorkRequest | None = None
+) -> tuple[WorkResult, clew.Database]:
     """What a script does at a workbench whose interpreter is none."""
-    asked = asked or Asked(task="Do it.", place=Place(session="s"))
+    asked = asked or WorkRequest(task="Do it.", location=SessionLocation(session="s"))
     async with clew.open(call.url) as db:
-        async with bench_of(call, asked, db, volume_of(call, None), InProcesses()) as bench:
-            _, done = await at(bench, call, asked, ScriptedModel(*script), [])
+        async with workbench_for(call, asked, db, volume_root(call, None), InProcesses()) as bench:
+            _, done = await work_at_bench(bench, call, asked, ScriptedModel(*script), [])
         return done, db
 
 
@@ -238,7 +256,7 @@ async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> 
     assert (
         shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
     )
-    assert work_output.outcome(done, is_told=True).plain == "To go on: clew work --thread-id s …"
+    assert work_output.outcome_text(done, was_streamed=True).plain == "To go on: clew work --thread-id s …"
 
 
 @pytest.mark.promise("F-01")
@@ -284,7 +302,7 @@ async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
     )
 
     assert written(call.out) == ""
-    assert work_output.outcome(done, is_told=False).plain == "It is 42."
+    assert work_output.outcome_text(done, was_streamed=False).plain == "It is 42."
     assert "Interpreter created." in written(call.err)
 
 
@@ -301,14 +319,14 @@ async def test_interpreters_are_listed_in_json(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_manifest_that_was_not_written_is_said_and_counts_as_trouble() -> None:
-    saved = Saved(status="failed", code="manifest_conflict", problem="They disagree.")
-    done = Worked(session="s", text="Done.", saved=saved)
+    saved = CheckpointResult(status="failed", code="manifest_conflict", problem="They disagree.")
+    done = WorkResult(session="s", text="Done.", saved=saved)
 
-    assert work_output.outcome(done, is_told=False).plain == "Done.\nThey disagree."
-    assert not work_output.is_well(done)
+    assert work_output.outcome_text(done, was_streamed=False).plain == "Done.\nThey disagree."
+    assert not work_output.is_success(done)
 
 
 def test_what_is_stored_cannot_steer_the_terminal() -> None:
-    done = Worked(session="s", text="\x1b[31mred")
+    done = WorkResult(session="s", text="\x1b[31mred")
 
-    assert "\x1b" not in work_output.outcome(done, is_told=False).plain
+    assert "\x1b" not in work_output.outcome_text(done, was_streamed=False).plain

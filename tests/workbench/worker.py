@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.testing.scripted_model import ScriptedModel, calls
-from clew.workbench.agent.agent import Agent
+from clew.workbench.agent.agent import WorkbenchAgent
 from clew.workbench.interpreter.port import Interpreters
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.volume import Volume
@@ -23,7 +23,7 @@ HOUR = 3600
 def script_of(point: str, began: Path) -> list[Any]:
     """What the model says until it, or the code, hangs."""
 
-    def hang(request: Request) -> str:
+    def hang(request: ModelRequest) -> str:
         began.write_text("here", encoding="utf-8")
         time.sleep(HOUR)
         return "never said"
@@ -53,7 +53,7 @@ async def main(url: str, tenant: str, folder: Path, point: str, kind: str) -> No
         bench = Workbench(db, volume, interpreters, user="alice", scratch=folder / "scratch")
         await bench.open("s")
         model = ScriptedModel(*script_of(point, folder / "began"))
-        await Agent(bench, model).work("Do it.")
+        await WorkbenchAgent(bench, model).work("Do it.")
 
 
 if __name__ == "__main__":

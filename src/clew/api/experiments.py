@@ -23,7 +23,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Steps(msgspec.Struct, frozen=True, kw_only=True):
+class StepList(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of a run, in the order in which they ended."""
 
     run: str
@@ -46,14 +46,14 @@ class DatasetPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class SaidView(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleMessageView(msgspec.Struct, frozen=True, kw_only=True):
     """One message of an example."""
 
     role: str
     content: str
 
 
-class SourceView(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleSourceView(msgspec.Struct, frozen=True, kw_only=True):
     """Where an example comes from: a thread, and the version and place of the answer in it."""
 
     thread: str
@@ -65,9 +65,9 @@ class ExampleView(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that ends with a question, and the answer that is expected."""
 
     id: str
-    messages: list[SaidView]
+    messages: list[ExampleMessageView]
     expected: JSON = None
-    source: SourceView | None = None
+    source: ExampleSourceView | None = None
     owner: str | None = None
 
 
@@ -79,7 +79,7 @@ class ExamplePage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class PlanView(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentPlanView(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment does: whom it asks, about what, by which rule."""
 
     dataset: str
@@ -88,7 +88,7 @@ class PlanView(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, JSON] = {}
 
 
-class SummaryView(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentSummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """Results summed up. ``mean`` is over those that have a score; ``cost`` is null unless all have one."""
 
     count: int = 0
@@ -105,11 +105,11 @@ class ExperimentView(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment, ``unfinished`` or ``done``."""
 
     name: str
-    plan: PlanView
+    plan: ExperimentPlanView
     created: int
     status: str
     ended: int | None = None
-    summary: SummaryView = SummaryView()
+    summary: ExperimentSummaryView = ExperimentSummaryView()
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentResultView(msgspec.Struct, frozen=True, kw_only=True):
     """What came out for one example: an output and its score, or an error."""
 
     example: str
@@ -134,25 +134,25 @@ class ResultView(msgspec.Struct, frozen=True, kw_only=True):
     cost: int | None = None
     started: int = 0
     ms: float = 0.0
-    source: SourceView | None = None
+    source: ExampleSourceView | None = None
 
 
-class ResultPage(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentResultPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some results of an experiment, in the order of the data set."""
 
     experiment: str
-    results: list[ResultView]
+    results: list[ExperimentResultView]
     next: str | None = None
 
 
-class ComparedView(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleComparisonView(msgspec.Struct, frozen=True, kw_only=True):
     """One example in two experiments. ``difference`` is how much better the second is."""
 
     example: str
     question: str
     expected: JSON = None
-    first: ResultView | None = None
-    second: ResultView | None = None
+    first: ExperimentResultView | None = None
+    second: ExperimentResultView | None = None
     difference: float | None = None
 
 
@@ -164,5 +164,5 @@ class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
     better: int
     worse: int
     same: int
-    examples: list[ComparedView]
+    examples: list[ExampleComparisonView]
     next: str | None = None

@@ -23,7 +23,7 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[str] = []
 
 
-class ForgottenView(msgspec.Struct, frozen=True, kw_only=True):
+class ForgetView(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten, what had changed meanwhile, and what waits for a word."""
 
     forgotten: list[str] = []
@@ -31,13 +31,13 @@ class ForgottenView(msgspec.Struct, frozen=True, kw_only=True):
     waiting: list[JSON] = []
 
 
-class UndoneView(msgspec.Struct, frozen=True, kw_only=True):
+class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     """The version that was taken back."""
 
     undone: int
 
 
-class FoundView(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was found, and the part of it that bears on the query.
 
     ``marks`` are where the searched words begin in the text, and where they end. What was found by meaning
@@ -57,10 +57,10 @@ class FoundView(msgspec.Struct, frozen=True, kw_only=True):
     time: int = 0
 
 
-class FoundPage(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHitPage(msgspec.Struct, frozen=True, kw_only=True):
     """What a search found, the best first; ``path`` says how, and ``problem`` why not by meaning."""
 
-    found: list[FoundView]
+    found: list[SearchHitView]
     next: str | None = None
     path: str = "token_recall"
     problem: str | None = None

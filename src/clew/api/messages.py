@@ -5,7 +5,7 @@ import msgspec
 from clew.core.encoding import JSON
 
 
-class CallView(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCallView(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a tool."""
 
     id: str
@@ -13,7 +13,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     arguments: JSON = None
 
 
-class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResultView(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool gave back."""
 
     id: str
@@ -32,8 +32,8 @@ class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     time: int
     text: str = ""
-    calls: list[CallView] = []
-    results: list[ResultView] = []
+    calls: list[ToolCallView] = []
+    results: list[ToolResultView] = []
     id: str | None = None
     format: str = "clew"
     run: str | None = None
@@ -66,7 +66,7 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
     feedback: str | None = None
 
 
-class EpisodeLeft(EpisodeView, frozen=True, kw_only=True):
+class EpisodeDetail(EpisodeView, frozen=True, kw_only=True):
     """An episode and what it left behind: how it is told in short, and what was learned and is known.
 
     Each fact ``says`` in words what it is, to the person that it is about.

@@ -4,7 +4,7 @@ import msgspec
 
 from clew.core.encoding import JSON
 from clew.core.erasure.receipts import Receipt
-from clew.core.erasure.retention import Rule
+from clew.core.erasure.retention import RetentionRule
 from clew.core.log.holds import Hold
 
 
@@ -63,21 +63,21 @@ class ReceiptPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Holds(msgspec.Struct, frozen=True, kw_only=True):
+class HoldPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of what is held, the oldest hold first."""
 
     holds: list[Hold]
     next: str | None = None
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionRulePage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the rules of retention that are in force, by name."""
 
-    rules: list[Rule]
+    rules: list[RetentionRule]
     next: str | None = None
 
 
-class AppliedView(msgspec.Struct, frozen=True, kw_only=True):
+class RuleResultView(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule let go; ``held`` threads stayed. Without a receipt nothing was erased."""
 
     rule: str
@@ -86,10 +86,10 @@ class AppliedView(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
 
-class AppliedRules(msgspec.Struct, frozen=True, kw_only=True):
+class RuleResults(msgspec.Struct, frozen=True, kw_only=True):
     """What each rule let go."""
 
-    rules: list[AppliedView]
+    rules: list[RuleResultView]
 
 
 class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class CrisisPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class RowCount(msgspec.Struct, frozen=True, kw_only=True):
     """How many rows it was about."""
 
     rows: int

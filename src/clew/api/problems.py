@@ -5,22 +5,22 @@ from collections.abc import Iterator
 import msgspec
 
 from clew.api.threads import Problem
-from clew.core.errors import ClewError, InvalidArgument, NotThere, StoreUnavailable
+from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreUnavailable
 
 
-def error_of(status: int, body: bytes) -> ClewError:
+def error_from_response(status: int, body: bytes) -> ClewError:
     """The error that an answer means; one that is no problem of ours is told as it is."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        said = body[:200].decode("utf-8", "replace")
-        return StoreUnavailable(problem=f"the server answered {status}: {said}")
-    return error_from(problem)
+        text = body[:200].decode("utf-8", "replace")
+        return StoreUnavailable(problem=f"the server answered {status}: {text}")
+    return error_from_problem(problem)
 
 
-def error_from(problem: Problem) -> ClewError:
+def error_from_problem(problem: Problem) -> ClewError:
     """The error that a problem means, with its facts."""
-    kind = next((kind for kind in _kinds(ClewError) if kind.code == problem.code), None)
+    kind = next((kind for kind in _error_classes(ClewError) if kind.code == problem.code), None)
     if kind is not None:
         try:
             return kind(**problem.facts)
@@ -29,11 +29,11 @@ def error_from(problem: Problem) -> ClewError:
     if problem.status >= 500:
         return StoreUnavailable(problem=f"the server answered {problem.status}: {problem.detail}")
     if problem.status == 404:
-        return NotThere()
+        return NotFound()
     return InvalidArgument(problem=problem.detail)
 
 
-def _kinds(root: type[ClewError]) -> Iterator[type[ClewError]]:
+def _error_classes(root: type[ClewError]) -> Iterator[type[ClewError]]:
     yield root
     for kind in root.__subclasses__():
-        yield from _kinds(kind)
+        yield from _error_classes(kind)

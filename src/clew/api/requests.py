@@ -6,8 +6,8 @@ import msgspec
 
 from clew.core.encoding import JSON
 
-Mode: TypeAlias = Literal["incognito", "local", "synced"]
-Label: TypeAlias = Literal["positive", "neutral", "negative"]
+MemoryModeName: TypeAlias = Literal["incognito", "local", "synced"]
+FeedbackLabel: TypeAlias = Literal["positive", "neutral", "negative"]
 
 
 Title: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -68,12 +68,12 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     message: str
     user: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
     message_id: str | None = None
     busy: Literal["wait", "refuse", "queue"] = "wait"
 
 
-class NewTurnOn(NewTurn, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewThreadTurn(NewTurn, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message, and the thread it goes to."""
 
     thread: str
@@ -97,10 +97,10 @@ class NewDecisions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     user: str | None = None
 
 
-class NewEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewSessionEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks to end the episode that a session is in, with what its user thought of it."""
 
-    feedback: Label | None = None
+    feedback: FeedbackLabel | None = None
 
 
 class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     negated: bool = False
 
 
-class NewForget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewForgetRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be forgotten. Without ``confirmed`` it is only shown, and waits."""
 
     ids: list[str]
@@ -123,7 +123,7 @@ class NewUndo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     version: int | None = None
 
 
-class NewRecall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecallSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether what is recalled may be brought up."""
 
     on: bool
@@ -133,13 +133,13 @@ class NewFeedback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What a user thought: a label, never text."""
 
     thread: str
-    label: Label
+    label: FeedbackLabel
 
 
 # Calls.
 
 
-class SpokenCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool that was called while somebody spoke: its output, or the error that it ended with."""
 
     name: str
@@ -149,7 +149,7 @@ class SpokenCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: str | None = None
 
 
-class Assessed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How serious a spoken turn was, from 0 (nothing) to 3, and how that was found; names, never words."""
 
     level: int
@@ -167,19 +167,19 @@ class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     said: str = ""
     replied: str = ""
-    tool_calls: list[SpokenCall] = []
-    crisis: Assessed | None = None
+    tool_calls: list[RecordedToolCall] = []
+    crisis: NewAssessment | None = None
     heard: bool = False
     user: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
 
 
-class NewCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewVoiceSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call that is to begin. Unless ``gated`` is off, nothing is answered before it was judged."""
 
     gated: bool = True
     user: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
 
 
 class NewUtterance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,7 +189,7 @@ class NewUtterance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     said: str
     late: bool = False
     user: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
 
 
 class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,10 +199,10 @@ class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     name: str
     arguments: JSON = None
     user: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
 
 
-class NewSign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sign that a call goes on, and for how long its client may be silent."""
 
     seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
@@ -233,20 +233,20 @@ class NewHold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     thread: str | None = None
 
 
-class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewRetentionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Threads that nobody has written to for so many days may go: all, or those with a label."""
 
     days: Annotated[float, msgspec.Meta(gt=0, le=36_500)]
     label: str | None = None
 
 
-class NewApplying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewRuleApplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks to let go of what the rules in force let go. A dry run only says which threads that is."""
 
     dry_run: bool = False
 
 
-class NewExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewCrisisExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rows of the crisis log that are to be kept for longer: some ids, or those of a thread or an owner."""
 
     until: Annotated[int, msgspec.Meta(gt=0, lt=1 << 53)]
@@ -255,7 +255,7 @@ class NewExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     owner: str | None = None
 
 
-class NewPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewCrisisPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks to delete the rows of the crisis log whose date has come. A dry run only counts them."""
 
     dry_run: bool = False

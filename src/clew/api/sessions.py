@@ -2,7 +2,7 @@
 
 import msgspec
 
-from clew.api.threads import WaitingView
+from clew.api.threads import ApprovalView
 from clew.core.encoding import JSON
 
 
@@ -28,7 +28,7 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+class ActiveSessions(msgspec.Struct, frozen=True, kw_only=True):
     """The sessions that are active now, wherever they are served."""
 
     tenant: str
@@ -54,7 +54,7 @@ class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class EndView(msgspec.Struct, frozen=True, kw_only=True):
+class EpisodeStatusView(msgspec.Struct, frozen=True, kw_only=True):
     """How the end of an episode stands; no episode if there was none to end."""
 
     session: str
@@ -62,7 +62,7 @@ class EndView(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "none"
 
 
-class CallView(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):
     """What a browser begins a call with: a secret, until when it holds, and where to go with it.
 
     ``gated`` says that nothing is answered until the client asks for it.
@@ -75,7 +75,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool
 
 
-class HeardView(msgspec.Struct, frozen=True, kw_only=True):
+class GateVerdictView(msgspec.Struct, frozen=True, kw_only=True):
     """How serious it was what somebody said: answer it if it may be released, or else say the words."""
 
     level: int
@@ -83,7 +83,7 @@ class HeardView(msgspec.Struct, frozen=True, kw_only=True):
     say: str = ""
 
 
-class ToolView(msgspec.Struct, frozen=True, kw_only=True):
+class ToolOutputView(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool gave."""
 
     id: str
@@ -102,7 +102,7 @@ class ImportView(msgspec.Struct, frozen=True, kw_only=True):
     skipped_records: int = 0
 
 
-class UnfinishedView(msgspec.Struct, frozen=True, kw_only=True):
+class UnfinishedEpisodeView(msgspec.Struct, frozen=True, kw_only=True):
     """An ended episode that is not finished, and how its job stands."""
 
     episode: str
@@ -112,16 +112,16 @@ class UnfinishedView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+class SessionStatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Where a session stands: one word, the facts behind it, and what to do next in a sentence."""
 
     session: str
     status: str
     advice: str
     run: str | None = None
-    waiting: list[WaitingView] = []
+    waiting: list[ApprovalView] = []
     episode: str | None = None
     idle_since: int | None = None
     expires_at: int | None = None
-    unfinished: list[UnfinishedView] = []
+    unfinished: list[UnfinishedEpisodeView] = []
     incognito: bool = False

@@ -84,7 +84,7 @@ class ItemView(msgspec.Struct, frozen=True, kw_only=True):
     call: str | None = None
 
 
-class BrokenView(msgspec.Struct, frozen=True, kw_only=True):
+class UnreadableItemView(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that cannot be read."""
 
     log: str
@@ -100,7 +100,7 @@ class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     items: list[ItemView]
     next: str | None = None
-    broken: list[BrokenView] = []
+    broken: list[UnreadableItemView] = []
 
 
 class ChangesetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     erased: list[str] = []
 
 
-class CommittedView(msgspec.Struct, frozen=True, kw_only=True):
+class CommitView(msgspec.Struct, frozen=True, kw_only=True):
     """Where a thread stands after a change."""
 
     thread: str
@@ -170,7 +170,7 @@ class CommittedView(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
 
-class RewoundView(msgspec.Struct, frozen=True, kw_only=True):
+class RewindView(msgspec.Struct, frozen=True, kw_only=True):
     """What a rewind did, and which effects on the world it cannot take back."""
 
     thread: str
@@ -192,7 +192,7 @@ class UsageView(msgspec.Struct, frozen=True, kw_only=True):
     cost: int = 0
 
 
-class WaitingView(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waits for a decision."""
 
     call: str
@@ -212,7 +212,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     output: JSON = None
     termination: str = "natural"
-    waiting: list[WaitingView] = []
+    waiting: list[ApprovalView] = []
     usage: UsageView = UsageView()
 
 
@@ -230,7 +230,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     termination: str | None = None
     problem: str | None = None
     usage: UsageView = UsageView()
-    waiting: list[WaitingView] = []
+    waiting: list[ApprovalView] = []
     in_doubt: list[str] = []
 
 
@@ -241,13 +241,13 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+class CancellationView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there was anything to cancel."""
 
     cancelled: bool
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a stream. Durable ones have an id, from which a stream can be resumed."""
 
     type: str

@@ -11,7 +11,7 @@ class NewBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     text: str
 
 
-class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DocumentReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names a file on the volume."""
 
     path: str
@@ -82,7 +82,7 @@ class PassageView(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentMatchView(msgspec.Struct, frozen=True, kw_only=True):
     """Where searched words stand; ``marks`` are where they begin and end in the excerpt."""
 
     start: int
@@ -91,11 +91,11 @@ class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
     marks: list[tuple[int, int]] = []
 
 
-class PlaceList(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentMatchList(msgspec.Struct, frozen=True, kw_only=True):
     """Where words stand in a document."""
 
     path: str
-    places: list[PlaceView]
+    places: list[DocumentMatchView]
 
 
 class ArtifactView(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import typer
 
 import clew
 from clew.cli import crises
-from clew.cli.command import Work, complain, consoles, framed
+from clew.cli.command import CommandFunction, consoles, show_error, typer_command
 from clew.cli.commands import (
     admin,
     archive,
@@ -34,7 +34,7 @@ from clew.cli.commands.evaluate import evaluate
 from clew.cli.commands.identities import keys, members, tenants, users, workspaces
 from clew.cli.commands.search import search
 
-COMMANDS: tuple[Work, ...] = (
+COMMANDS: tuple[CommandFunction, ...] = (
     demo,
     chat,
     commands_work.work,
@@ -61,7 +61,7 @@ COMMANDS: tuple[Work, ...] = (
     admin.doctor,
     evaluate,
 )
-GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
+GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "memory": (
         "What is remembered of a person: see it, correct it, forget it.",
         (
@@ -149,7 +149,7 @@ GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
 """Commands of two words: the first one, what it is about, and the second ones."""
 
 
-def build() -> typer.Typer:
+def build_app() -> typer.Typer:
     """The command with its subcommands."""
     app = typer.Typer(
         name="clew",
@@ -158,32 +158,32 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help="Durable threads for AI agents.")(_about)
-    _add(app, COMMANDS)
-    for name, (about, works) in GROUPS.items():
+    app.callback(help="Durable threads for AI agents.")(_root_options)
+    _add_commands(app, COMMANDS)
+    for name, (description, commands) in GROUPS.items():
         group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-        _add(group, works)
-        app.add_typer(group, name=name, help=about)
+        _add_commands(group, commands)
+        app.add_typer(group, name=name, help=description)
     return app
 
 
-def _add(app: typer.Typer, works: Iterable[Work]) -> None:
-    for work in works:
-        entry, words, example = framed(work)
-        app.command(work.__name__.rstrip("_"), help=words, epilog=example)(entry)
+def _add_commands(app: typer.Typer, commands: Iterable[CommandFunction]) -> None:
+    for command in commands:
+        entry, help_text, example = typer_command(command)
+        app.command(command.__name__.rstrip("_"), help=help_text, epilog=example)(entry)
 
 
-def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if asked:
+def _print_version(is_set: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if is_set:
         typer.echo(f"clew {clew.__version__}")
         raise typer.Exit
 
 
-def _about(
+def _root_options(
     *,
-    shown: Annotated[
+    version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """What stands before any subcommand."""
@@ -192,13 +192,13 @@ def _about(
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one run: 0 for success, 1 for trouble found, 2 for a command that makes no sense."""
     try:
-        build()(list(arguments), prog_name="clew")
+        build_app()(list(arguments), prog_name="clew")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Exception as error:  # the last one to see it: a person is told in words, not by a traceback
         if os.environ.get("CLEW_DEBUG"):
             raise
-        complain(consoles()[1], error, as_json="--json" in arguments)
+        show_error(consoles()[1], error, as_json="--json" in arguments)
         return 1
     return 0
 

@@ -4,11 +4,11 @@ import getpass
 import os
 
 from clew.core.encoding import JSON
-from clew.database.audit import note
+from clew.database.audit import add_audit_entry
 from clew.database.database import Database
 
 
-async def noted(
+async def audit_action(
     db: Database,
     action: str,
     *,
@@ -18,9 +18,9 @@ async def noted(
     **facts: JSON,
 ) -> None:
     """Write down that whoever is at the command line is about to do something."""
-    told = {"by": "command line", "account": account(), **facts}
-    scoped = db.scope(tenant=db.tenant if tenant is None else tenant)
-    await note(scoped, action, owner=owner, thread=thread, facts=told)
+    entry_facts = {"by": "command line", "account": account(), **facts}
+    tenant_db = db.scope(tenant=db.tenant if tenant is None else tenant)
+    await add_audit_entry(tenant_db, action, owner=owner, thread=thread, facts=entry_facts)
 
 
 def account() -> str:

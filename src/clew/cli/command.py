@@ -40,7 +40,7 @@ CONNINFO = re.compile(
 )
 """Addresses of PostgreSQL's that are no URLs: keywords and values, or a URL that was mistyped."""
 
-COMMON = {
+COMMON_OPTIONS = {
     "db": (Db, "sqlite:///clew.db"),
     "tenant": (Tenant, None),
     "user": (User, None),
@@ -48,19 +48,19 @@ COMMON = {
 }
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a command found: as a value for JSON and as something to look at.
 
     ``ok`` is false if it found trouble; ``aside`` sends it to the error stream, when output is taken.
     """
 
     value: object
-    shown: RenderableType
+    display: RenderableType
     ok: bool = True
-    aside: bool = False
+    to_stderr: bool = False
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a command: on which database, for whom, and where it writes.
 
     ``is_narrowed`` says whether a tenant or a user was named; commands for operators look at all of them
@@ -82,20 +82,20 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def file(self) -> Path | None:
         """The database's file, if it is one."""
-        return file_of(self.url)
+        return database_file(self.url)
 
     @property
-    def volume(self) -> Path | None:
+    def default_volume(self) -> Path | None:
         """Where the volume of a database that is a file stands, unless another is named: beside it."""
         return None if self.file is None else self.file.with_name(f"{self.file.name}.volume")
 
-    def volume_there(self, named: Path | None) -> Path | None:
+    def existing_volume(self, folder: Path | None) -> Path | None:
         """The volume that is named, or else the one that stands beside the database's file."""
-        if named is not None or self.volume is None or not self.volume.is_dir():
-            return named
-        return self.volume
+        if folder is not None or self.default_volume is None or not self.default_volume.is_dir():
+            return folder
+        return self.default_volume
 
-    async def store(self, *, create: bool = False) -> Store:
+    async def open_store(self, *, create: bool = False) -> Store:
         """The store, which must be there already unless it may be created."""
         if self.file is not None and not create and not self.file.exists():
             where = str(self.file)
@@ -110,52 +110,55 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
         The files beside it are those that are given, or else those of the volume beside its file.
         """
-        store = await self.store(create=create)
+        store = await self.open_store(create=create)
         try:
-            yield Database(store, self.scope, files=files or files_at(self.volume))
+            yield Database(store, self.scope, files=files or volume_files(self.default_volume))
         finally:
             await store.close()
 
     @contextmanager
     def progress(
-        self, what: str, total: int | None, *, beside: Console | None = None
+        self, label: str, total: int | None, *, console: Console | None = None
     ) -> Iterator[Callable[[int], None]]:
         """A bar while something takes long, if a person is there to see it; ``beside`` what is printed."""
-        console = beside or self.err
+        console = console or self.err
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda by: bar.advance(task, by)
+            task = bar.add_task(label, total=total)
+            yield lambda amount: bar.advance(task, amount)
 
 
-Work: TypeAlias = Callable[..., Coroutine[Any, Any, Answer]]
+CommandFunction: TypeAlias = Callable[..., Coroutine[Any, Any, CommandResult]]
 """A command: an async function from a call and its own options to an answer."""
 
 
-def framed(work: Work) -> tuple[Callable[..., None], str, str]:
+def typer_command(command: CommandFunction) -> tuple[Callable[..., None], str, str]:
     """A command as typer takes it, with the common options; its help; and its example."""
-    own = list(inspect.signature(work).parameters.values())[1:]
-    common = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-        for name, (kind, default) in COMMON.items()
+    own_parameters = list(inspect.signature(command).parameters.values())[1:]
+    common_parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in COMMON_OPTIONS.items()
     ]
 
-    def entry(db: str, tenant: str | None, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001 - typer calls it so
-        call = made_call(db, tenant, user, as_json=as_json)
-        raise typer.Exit(finished(call, lambda: work(call, **given)))
+    def entry(db: str, tenant: str | None, user: str | None, as_json: bool, **options: object) -> None:  # noqa: FBT001 - typer calls it so
+        call = new_call(db, tenant, user, as_json=as_json)
+        raise typer.Exit(run_command(call, lambda: command(call, **options)))
 
-    parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *common]
+    parameters = [
+        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own_parameters),
+        *common_parameters,
+    ]
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
     entry.__annotations__ = {each.name: each.annotation for each in parameters}
-    words, _, example = inspect.cleandoc(work.__doc__ or "").partition("Example: ")
-    return entry, words.strip(), f"Example: {example.strip()}"
+    help_text, _, example = inspect.cleandoc(command.__doc__ or "").partition("Example: ")
+    return entry, help_text.strip(), f"Example: {example.strip()}"
 
 
-def made_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) -> Call:
+def new_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) -> CommandCall:
     """A call from its options."""
     out, err = consoles()
-    return Call(
-        url=url_of(db),
+    return CommandCall(
+        url=database_url(db),
         scope=Scope(tenant=DEFAULT_TENANT if tenant is None else tenant, user=user),
         is_narrowed=tenant is not None or user is not None,
         as_json=as_json,
@@ -169,26 +172,26 @@ def consoles() -> tuple[Console, Console]:
     return Console(highlight=False, soft_wrap=False), Console(highlight=False, stderr=True)
 
 
-def url_of(given: str) -> str:
+def database_url(location: str) -> str:
     """The URL of a database; a bare path is a file of SQLite's.
 
     Raises:
         InvalidArgument: It is neither, but an address of PostgreSQL's in another form.
     """
-    if "://" not in given and CONNINFO.search(given):
+    if "://" not in location and CONNINFO.search(location):
         # As a path it would be echoed, and perhaps become the name of a file, password and all.
         raise InvalidArgument(
             problem="The address of the database is no URL. Write it as postgresql://user@host/database."
         )
-    return given if "://" in given else f"sqlite:///{quote(given)}"
+    return location if "://" in location else f"sqlite:///{quote(location)}"
 
 
-def file_of(url: str) -> Path | None:
+def database_file(url: str) -> Path | None:
     """The file behind a URL, if there is one."""
     return Path(unquote(urlsplit(url).path[1:])) if url.startswith("sqlite:///") else None
 
 
-def files_at(folder: Path | None) -> Files | None:
+def volume_files(folder: Path | None) -> Files | None:
     """The files of a volume, if it is there: what is erased from a database goes from there too."""
     if folder is None or not folder.is_dir():
         return None
@@ -197,41 +200,41 @@ def files_at(folder: Path | None) -> Files | None:
     return Volumes(folder)
 
 
-def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int:
+def run_command(call: CommandCall, command: Callable[[], Coroutine[Any, Any, CommandResult]]) -> int:
     """Run a command to its end: show its answer or its error, and give its exit code."""
     try:
         check_tenant(call.scope.tenant)
         if call.scope.user is not None:
             check_id(call.scope.user, "user")
-        answer = asyncio.run(work())
-        show(call, answer)
+        result = asyncio.run(command())
+        show_result(call, result)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ClewError, OSError) as error:
-        complain(call.err, error, as_json=call.as_json)
+        show_error(call.err, error, as_json=call.as_json)
         return 1
     except msgspec.MsgspecError as error:
         damage = StoreDamaged(store=without_password(call.url), problem=str(error))
-        complain(call.err, damage, as_json=call.as_json)
+        show_error(call.err, damage, as_json=call.as_json)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         call.err.print("Stopped.")
         return 130
-    return 0 if answer.ok else 1
+    return 0 if result.ok else 1
 
 
-def show(call: Call, answer: Answer) -> None:
+def show_result(call: CommandCall, result: CommandResult) -> None:
     """Write an answer where it belongs."""
-    console = call.err if answer.aside else call.out
+    console = call.err if result.to_stderr else call.out
     if call.as_json:
-        console.file.write(values.as_json(answer.value))
+        console.file.write(values.as_json(result.value))
     else:
-        console.print(answer.shown)
+        console.print(result.display)
     console.file.flush()
 
 
-def complain(console: Console, error: Exception, *, as_json: bool) -> None:
+def show_error(console: Console, error: Exception, *, as_json: bool) -> None:
     """Say in one sentence, with its code, what went wrong."""
     if as_json:
         console.file.write(values.as_json(values.error_value(error)))

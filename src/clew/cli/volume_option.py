@@ -25,10 +25,10 @@ def volumes_at(folder: Path | None) -> Volumes | None:
     Raises:
         InvalidArgument: It is not mounted.
     """
-    return None if folder is None else Volumes(there(folder))
+    return None if folder is None else Volumes(mounted_volume(folder))
 
 
-def there(folder: Path) -> Path:
+def mounted_volume(folder: Path) -> Path:
     """A volume that is mounted: nobody wants files in a folder that was mistyped.
 
     Raises:

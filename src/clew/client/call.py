@@ -13,53 +13,53 @@ T = TypeVar("T")
 API = "/api/v1"
 
 
-class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One request, and the type of its answer."""
 
     method: str
     path: str
-    answer: Any
+    answer_type: Any
     query: dict[str, str] = {}
     headers: dict[str, str] = {}
     body: bytes | None = None
     key: str | None = None
 
 
-def call(
+def api_call(
     method: str,
     path: str,
-    answer: Any,
+    answer_type: Any,
     /,
     *,
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,
     headers: Mapping[str, str] | None = None,
     **query: object,
-) -> Call[Any]:
+) -> ApiCall[Any]:
     """A request of the API; what is None is not said."""
-    said = {name: _text(value) for name, value in query.items() if value is not None}
-    sent = msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body
-    return Call(
+    parameters = {name: _query_text(value) for name, value in query.items() if value is not None}
+    content = msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body
+    return ApiCall(
         method=method,
         path=API + path,
-        answer=answer,
-        query=said,
+        answer_type=answer_type,
+        query=parameters,
         headers=dict(headers or {}),
-        body=sent,
+        body=content,
         key=key,
     )
 
 
-def _text(value: object) -> str:
+def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def named(id: str) -> str:
+def path_part(id: str) -> str:
     """An id as a part of a path."""
     return quote(id, safe="")
 
 
-def matching(version: int | None) -> dict[str, str]:
+def if_match_header(version: int | None) -> dict[str, str]:
     """The header that says at which version a thread must be."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
@@ -67,24 +67,24 @@ def matching(version: int | None) -> dict[str, str]:
 P = ParamSpec("P")
 
 
-class Awaited:
+class AsyncSender:
     """Whose methods are awaited."""
 
-    def __init__(self, send: Callable[[Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, send: Callable[[ApiCall[Any]], Coroutine[Any, Any, Any]]) -> None:
         self.send = send
 
 
-class Blocking:
+class BlockingSender:
     """Whose methods block."""
 
-    def __init__(self, send: Callable[[Call[Any]], Any]) -> None:
+    def __init__(self, send: Callable[[ApiCall[Any]], Any]) -> None:
         self.send = send
 
 
-class Method(Generic[P, T]):
+class CallMethod(Generic[P, T]):
     """A call as a method of whoever sends it."""
 
-    def __init__(self, call: Callable[P, Call[T]]) -> None:
+    def __init__(self, call: Callable[P, ApiCall[T]]) -> None:
         self._call = check_arguments(call)
         self.__doc__ = call.__doc__
 
@@ -92,12 +92,12 @@ class Method(Generic[P, T]):
     def __get__(self, client: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: AsyncSender, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: BlockingSender, owner: type) -> Callable[P, T]: ...
 
-    def __get__(self, client: Awaited | Blocking | None, owner: type) -> object:
+    def __get__(self, client: AsyncSender | BlockingSender | None, owner: type) -> object:
         """The method of a client."""
         if client is None:
             return self

@@ -10,14 +10,14 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from clew.api.problems import error_of
-from clew.api.requests import Mode
-from clew.api.threads import Told
+from clew.api.problems import error_from_response
+from clew.api.requests import MemoryModeName
+from clew.api.threads import StreamEvent
 from clew.client import calls
-from clew.client.call import Awaited, Blocking, Call, Method
-from clew.client.operator import AsyncOperator, Operator
-from clew.client.sse import Reader
-from clew.client.workbench import AsyncWorkbench, Workbench
+from clew.client.call import ApiCall, AsyncSender, BlockingSender, CallMethod
+from clew.client.operator import AsyncOperatorClient, OperatorClient
+from clew.client.sse import EventReader
+from clew.client.workbench import AsyncWorkbenchClient, WorkbenchClient
 from clew.core.arguments import check_methods
 from clew.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
@@ -28,10 +28,10 @@ except ImportError as error:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Busy = Literal["wait", "refuse", "queue"]
-KEY = "Idempotency-Key"
+WhenBusy = Literal["wait", "refuse", "queue"]
+KEY_HEADER = "Idempotency-Key"
 TIMEOUT = httpx.Timeout(10.0, read=300.0)
-ATTEMPTS = 5
+STREAM_ATTEMPTS = 5
 """How often a lost stream is taken up again in a row without a single new event."""
 PAUSE = 0.2
 
@@ -39,71 +39,71 @@ PAUSE = 0.2
 class ClientMethods:
     """The calls of the API, for either client."""
 
-    health = Method(calls.health)
-    ready = Method(calls.ready)
-    metrics = Method(calls.metrics)
-    agent = Method(calls.agent)
-    create_thread = Method(calls.create_thread)
-    threads = Method(calls.threads)
-    thread = Method(calls.thread)
-    delete_thread = Method(calls.delete_thread)
-    items = Method(calls.items)
-    messages = Method(calls.messages)
-    changesets = Method(calls.changesets)
-    append = Method(calls.append)
-    state = Method(calls.state)
-    diff = Method(calls.diff)
-    verify = Method(calls.verify)
-    fork = Method(calls.fork)
-    rewind = Method(calls.rewind)
-    run_turn = Method(calls.run_turn)
-    runs = Method(calls.runs)
-    run = Method(calls.run)
-    cancel = Method(calls.cancel)
-    decide = Method(calls.decide)
-    sessions_state = Method(calls.sessions_state)
-    sessions = Method(calls.sessions)
-    session = Method(calls.session)
-    delete_session = Method(calls.delete_session)
-    turns = Method(calls.turns)
-    end_session = Method(calls.end_session)
-    session_status = Method(calls.session_status)
-    episodes = Method(calls.episodes)
-    episode = Method(calls.episode)
-    record_voice_turn = Method(calls.record_voice_turn)
-    begin_call = Method(calls.begin_call)
-    hear = Method(calls.hear)
-    call_tool = Method(calls.call_tool)
-    voice_alive = Method(calls.voice_alive)
-    voice_lost = Method(calls.voice_lost)
-    export_person = Method(calls.export_person)
-    export_session = Method(calls.export_session)
-    import_sessions = Method(calls.import_sessions)
-    export_manifest = Method(calls.export_manifest)
-    import_manifest = Method(calls.import_manifest)
-    memory = Method(calls.memory)
-    memory_entry = Method(calls.memory_entry)
-    export_memory = Method(calls.export_memory)
-    catch_up = Method(calls.catch_up)
-    correct_memory = Method(calls.correct_memory)
-    forget_memory = Method(calls.forget_memory)
-    undo_memory = Method(calls.undo_memory)
-    set_recall = Method(calls.set_recall)
-    search = Method(calls.search)
-    feedback = Method(calls.feedback)
-    jobs = Method(calls.jobs)
-    retry_job = Method(calls.retry_job)
-    steps = Method(calls.steps)
-    datasets = Method(calls.datasets)
-    examples = Method(calls.examples)
-    experiments = Method(calls.experiments)
-    experiment = Method(calls.experiment)
-    results = Method(calls.results)
-    compare = Method(calls.compare)
+    health = CallMethod(calls.health)
+    ready = CallMethod(calls.ready)
+    metrics = CallMethod(calls.metrics)
+    agent = CallMethod(calls.agent)
+    create_thread = CallMethod(calls.create_thread)
+    threads = CallMethod(calls.threads)
+    thread = CallMethod(calls.thread)
+    delete_thread = CallMethod(calls.delete_thread)
+    items = CallMethod(calls.items)
+    messages = CallMethod(calls.messages)
+    changesets = CallMethod(calls.changesets)
+    append = CallMethod(calls.append)
+    state = CallMethod(calls.state)
+    diff = CallMethod(calls.diff)
+    verify = CallMethod(calls.verify)
+    fork = CallMethod(calls.fork)
+    rewind = CallMethod(calls.rewind)
+    run_turn = CallMethod(calls.run_turn)
+    runs = CallMethod(calls.runs)
+    run = CallMethod(calls.run)
+    cancel = CallMethod(calls.cancel)
+    decide = CallMethod(calls.decide)
+    sessions_state = CallMethod(calls.sessions_state)
+    sessions = CallMethod(calls.sessions)
+    session = CallMethod(calls.session)
+    delete_session = CallMethod(calls.delete_session)
+    turns = CallMethod(calls.turns)
+    end_session = CallMethod(calls.end_session)
+    session_status = CallMethod(calls.session_status)
+    episodes = CallMethod(calls.episodes)
+    episode = CallMethod(calls.episode)
+    record_voice_turn = CallMethod(calls.record_voice_turn)
+    begin_voice_session = CallMethod(calls.begin_voice_session)
+    judge_utterance = CallMethod(calls.judge_utterance)
+    call_voice_tool = CallMethod(calls.call_voice_tool)
+    keep_voice_alive = CallMethod(calls.keep_voice_alive)
+    end_lost_voice = CallMethod(calls.end_lost_voice)
+    export_person = CallMethod(calls.export_person)
+    export_session = CallMethod(calls.export_session)
+    import_sessions = CallMethod(calls.import_sessions)
+    export_manifest = CallMethod(calls.export_manifest)
+    import_manifest = CallMethod(calls.import_manifest)
+    memory = CallMethod(calls.memory)
+    memory_entry = CallMethod(calls.memory_entry)
+    export_memory = CallMethod(calls.export_memory)
+    catch_up = CallMethod(calls.catch_up)
+    correct_memory = CallMethod(calls.correct_memory)
+    forget_memory = CallMethod(calls.forget_memory)
+    undo_memory = CallMethod(calls.undo_memory)
+    set_recall = CallMethod(calls.set_recall)
+    search = CallMethod(calls.search)
+    feedback = CallMethod(calls.feedback)
+    jobs = CallMethod(calls.jobs)
+    retry_job = CallMethod(calls.retry_job)
+    steps = CallMethod(calls.steps)
+    datasets = CallMethod(calls.datasets)
+    examples = CallMethod(calls.examples)
+    experiments = CallMethod(calls.experiments)
+    experiment = CallMethod(calls.experiment)
+    results = CallMethod(calls.results)
+    compare = CallMethod(calls.compare)
 
 
 @check_methods
-class AsyncClient(Awaited, ClientMethods):
+class AsyncClient(AsyncSender, ClientMethods):
     """The API of a server, awaited. Use it as an async context manager.
 
     ``key`` in a method makes it safe to repeat. An error of the server is raised as itself. A client that is
@@ -118,13 +118,13 @@ class AsyncClient(Awaited, ClientMethods):
         headers: Mapping[str, str] | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        super().__init__(self._sent)
-        self._http = http or httpx.AsyncClient(timeout=TIMEOUT, verify=trusted(url))
-        self._owned = http is None
+        super().__init__(self._send)
+        self._http = http or httpx.AsyncClient(timeout=TIMEOUT, verify=tls_verification(url))
+        self._owns_http = http is None
         self._url = url.rstrip("/")
-        self._headers = _credentials(token, headers)
-        self.operator = AsyncOperator(self._sent)
-        self.workbench = AsyncWorkbench(self._sent)
+        self._headers = _default_headers(token, headers)
+        self.operator = AsyncOperatorClient(self._send)
+        self.workbench = AsyncWorkbenchClient(self._send)
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,15 +136,15 @@ class AsyncClient(Awaited, ClientMethods):
 
     async def close(self) -> None:
         """Give back what it opened."""
-        if self._owned:
+        if self._owns_http:
             await self._http.aclose()
 
-    async def _sent(self, call: Call[Any]) -> Any:
+    async def _send(self, call: ApiCall[Any]) -> Any:
         try:
-            answer = await self._http.request(**_request(self._url, self._headers, call))
+            answer = await self._http.request(**_http_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
-            raise _lost(call, error) from error
-        return _read(call, answer.status_code, answer.content)
+            raise _connection_error(call, error) from error
+        return _decode_answer(call, answer.status_code, answer.content)
 
     async def stream_turn(
         self,
@@ -152,11 +152,11 @@ class AsyncClient(Awaited, ClientMethods):
         message: str,
         *,
         user: str | None = None,
-        mode: Mode | None = None,
-        busy: Busy = "wait",
+        mode: MemoryModeName | None = None,
+        busy: WhenBusy = "wait",
         key: str | None = None,
         after: str | None = None,
-    ) -> AsyncIterator[Told]:
+    ) -> AsyncIterator[StreamEvent]:
         """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
         key = key or secrets.token_hex(16)
         call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
@@ -165,38 +165,42 @@ class AsyncClient(Awaited, ClientMethods):
 
     async def follow(
         self, thread: str, *, after: str | None = None, run: str | None = None
-    ) -> AsyncIterator[Told]:
+    ) -> AsyncIterator[StreamEvent]:
         """The durable events of a thread as they commit; lost connections are taken up again."""
         async for event in self._stream(calls.follow(thread, run=run), after):
             yield event
 
-    async def follow_threads(self, *, after: str | None = None, wait: bool = True) -> AsyncIterator[Told]:
+    async def follow_threads(
+        self, *, after: str | None = None, wait: bool = True
+    ) -> AsyncIterator[StreamEvent]:
         """Threads as they are made, changed and deleted; lost connections are taken up again."""
         async for event in self._stream(calls.follow_threads(wait=wait), after):
             yield event
 
-    async def _stream(self, call: Call[Any], after: str | None) -> AsyncIterator[Told]:
-        reader, failures = Reader(after), 0
-        while not reader.ended:
+    async def _stream(self, call: ApiCall[Any], after: str | None) -> AsyncIterator[StreamEvent]:
+        reader, failures = EventReader(after), 0
+        while not reader.is_over:
             try:
-                async with self._http.stream(**_listening(self._url, self._headers, call, reader)) as answer:
+                async with self._http.stream(
+                    **_stream_request(self._url, self._headers, call, reader)
+                ) as answer:
                     if answer.status_code != 200:
-                        _read(call, answer.status_code, await answer.aread())
+                        _decode_answer(call, answer.status_code, await answer.aread())
                     async for line in answer.aiter_lines():
-                        for event in reader.take(line):
+                        for event in reader.feed(line):
                             failures = 0
                             yield event
                 failures += 1
             except httpx.HTTPError as error:
                 failures += 1
-                if failures >= ATTEMPTS:
-                    raise _lost(call, error) from error
-            if not reader.ended:
-                await asyncio.sleep(_pause(call, failures))
+                if failures >= STREAM_ATTEMPTS:
+                    raise _connection_error(call, error) from error
+            if not reader.is_over:
+                await asyncio.sleep(_retry_delay(call, failures))
 
 
 @check_methods
-class Client(Blocking, ClientMethods):
+class Client(BlockingSender, ClientMethods):
     """The API of a server, blocking. Use it as a context manager; see ``AsyncClient``."""
 
     def __init__(
@@ -207,13 +211,13 @@ class Client(Blocking, ClientMethods):
         headers: Mapping[str, str] | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        super().__init__(self._sent)
-        self._http = http or httpx.Client(timeout=TIMEOUT, verify=trusted(url))
-        self._owned = http is None
+        super().__init__(self._send)
+        self._http = http or httpx.Client(timeout=TIMEOUT, verify=tls_verification(url))
+        self._owns_http = http is None
         self._url = url.rstrip("/")
-        self._headers = _credentials(token, headers)
-        self.operator = Operator(self._sent)
-        self.workbench = Workbench(self._sent)
+        self._headers = _default_headers(token, headers)
+        self.operator = OperatorClient(self._send)
+        self.workbench = WorkbenchClient(self._send)
 
     def __enter__(self) -> Self:
         return self
@@ -225,15 +229,15 @@ class Client(Blocking, ClientMethods):
 
     def close(self) -> None:
         """Give back what it opened."""
-        if self._owned:
+        if self._owns_http:
             self._http.close()
 
-    def _sent(self, call: Call[Any]) -> Any:
+    def _send(self, call: ApiCall[Any]) -> Any:
         try:
-            answer = self._http.request(**_request(self._url, self._headers, call))
+            answer = self._http.request(**_http_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
-            raise _lost(call, error) from error
-        return _read(call, answer.status_code, answer.content)
+            raise _connection_error(call, error) from error
+        return _decode_answer(call, answer.status_code, answer.content)
 
     def stream_turn(
         self,
@@ -241,96 +245,100 @@ class Client(Blocking, ClientMethods):
         message: str,
         *,
         user: str | None = None,
-        mode: Mode | None = None,
-        busy: Busy = "wait",
+        mode: MemoryModeName | None = None,
+        busy: WhenBusy = "wait",
         key: str | None = None,
         after: str | None = None,
-    ) -> Iterator[Told]:
+    ) -> Iterator[StreamEvent]:
         """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
         key = key or secrets.token_hex(16)
         call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
         yield from self._stream(call, after)
 
-    def follow(self, thread: str, *, after: str | None = None, run: str | None = None) -> Iterator[Told]:
+    def follow(
+        self, thread: str, *, after: str | None = None, run: str | None = None
+    ) -> Iterator[StreamEvent]:
         """The durable events of a thread as they commit; lost connections are taken up again."""
         yield from self._stream(calls.follow(thread, run=run), after)
 
-    def follow_threads(self, *, after: str | None = None, wait: bool = True) -> Iterator[Told]:
+    def follow_threads(self, *, after: str | None = None, wait: bool = True) -> Iterator[StreamEvent]:
         """Threads as they are made, changed and deleted; lost connections are taken up again."""
         yield from self._stream(calls.follow_threads(wait=wait), after)
 
-    def _stream(self, call: Call[Any], after: str | None) -> Iterator[Told]:
-        reader, failures = Reader(after), 0
-        while not reader.ended:
+    def _stream(self, call: ApiCall[Any], after: str | None) -> Iterator[StreamEvent]:
+        reader, failures = EventReader(after), 0
+        while not reader.is_over:
             try:
-                with self._http.stream(**_listening(self._url, self._headers, call, reader)) as answer:
+                with self._http.stream(**_stream_request(self._url, self._headers, call, reader)) as answer:
                     if answer.status_code != 200:
-                        _read(call, answer.status_code, answer.read())
+                        _decode_answer(call, answer.status_code, answer.read())
                     for line in answer.iter_lines():
-                        for event in reader.take(line):
+                        for event in reader.feed(line):
                             failures = 0
                             yield event
                 failures += 1
             except httpx.HTTPError as error:
                 failures += 1
-                if failures >= ATTEMPTS:
-                    raise _lost(call, error) from error
-            if not reader.ended:
-                time.sleep(_pause(call, failures))
+                if failures >= STREAM_ATTEMPTS:
+                    raise _connection_error(call, error) from error
+            if not reader.is_over:
+                time.sleep(_retry_delay(call, failures))
 
 
-def trusted(url: str) -> ssl.SSLContext | bool:
+def tls_verification(url: str) -> ssl.SSLContext | bool:
     """Whom to trust over TLS: the usual roots, which take long to load; nobody, where it is not spoken."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.lower().startswith("http://") else True
 
 
-def _credentials(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:
-    said = {"Authorization": f"Bearer {token}"} if token is not None else {}
-    return {**said, **(headers or {})}
+def _default_headers(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:
+    authorization = {"Authorization": f"Bearer {token}"} if token is not None else {}
+    return {**authorization, **(headers or {})}
 
 
-def _request(url: str, headers: Mapping[str, str], call: Call[Any]) -> dict[str, Any]:
-    sent = {**headers, **call.headers}
+def _http_request(url: str, headers: Mapping[str, str], call: ApiCall[Any]) -> dict[str, Any]:
+    request_headers = {**headers, **call.headers}
     if call.key is not None:
-        sent[KEY] = call.key
+        request_headers[KEY_HEADER] = call.key
     if call.body is not None:
-        sent.setdefault("Content-Type", "application/json")
+        request_headers.setdefault("Content-Type", "application/json")
     return {
         "method": call.method,
         "url": url + call.path,
         "params": call.query,
-        "headers": sent,
+        "headers": request_headers,
         "content": call.body,
     }
 
 
-def _listening(url: str, headers: Mapping[str, str], call: Call[Any], reader: Reader) -> dict[str, Any]:
-    made = _request(url, headers, call)
-    made["headers"]["Accept"] = "text/event-stream"
-    if reader.last is not None:
-        made["headers"]["Last-Event-ID"] = reader.last
-    return made
+def _stream_request(
+    url: str, headers: Mapping[str, str], call: ApiCall[Any], reader: EventReader
+) -> dict[str, Any]:
+    request = _http_request(url, headers, call)
+    request["headers"]["Accept"] = "text/event-stream"
+    if reader.last_id is not None:
+        request["headers"]["Last-Event-ID"] = reader.last_id
+    return request
 
 
-def _read(call: Call[Any], status: int, content: bytes) -> Any:
+def _decode_answer(call: ApiCall[Any], status: int, content: bytes) -> Any:
     """What an answer says.
 
     Raises:
         ClewError: It says that something went wrong.
     """
     if not 200 <= status < 300:
-        raise error_of(status, content)
-    if call.answer is None:
+        raise error_from_response(status, content)
+    if call.answer_type is None:
         return None
-    if call.answer is bytes:
+    if call.answer_type is bytes:
         return content
     try:
-        return msgspec.json.decode(content, type=call.answer)
+        return msgspec.json.decode(content, type=call.answer_type)
     except msgspec.MsgspecError as error:
         raise StoreUnavailable(problem=f"the server's answer cannot be read: {error}") from error
 
 
-def _lost(call: Call[Any], error: httpx.HTTPError) -> StoreUnavailable | OutcomeUnknown:
+def _connection_error(call: ApiCall[Any], error: httpx.HTTPError) -> StoreUnavailable | OutcomeUnknown:
     """What it means that no answer came: unless it was never sent, what was to change may have changed."""
     problem = f"{type(error).__name__}: {error}".rstrip(": ")
     if call.method == "GET" or isinstance(
@@ -340,12 +348,12 @@ def _lost(call: Call[Any], error: httpx.HTTPError) -> StoreUnavailable | Outcome
     return OutcomeUnknown(problem=problem)
 
 
-def _pause(call: Call[Any], failures: int) -> float:
+def _retry_delay(call: ApiCall[Any], failures: int) -> float:
     """How long to wait before a stream is taken up again.
 
     Raises:
         StoreUnavailable: It was tried often enough.
     """
-    if failures >= ATTEMPTS:
+    if failures >= STREAM_ATTEMPTS:
         raise StoreUnavailable(problem="the stream ended again and again before it was over")
     return float(PAUSE * 2 ** max(0, failures - 1))

@@ -2,8 +2,8 @@
 
 from clew.api import operators as api_operators
 from clew.api import requests as api_requests
-from clew.client.call import Awaited, Blocking, Call, Method, call, named
-from clew.core.erasure.retention import Rule
+from clew.client.call import ApiCall, AsyncSender, BlockingSender, CallMethod, api_call, path_part
+from clew.core.erasure.retention import RetentionRule
 from clew.core.log.holds import Hold
 
 
@@ -15,61 +15,66 @@ def erase(
     identities: bool = False,
     dry_run: bool = False,
     key: str | None = None,
-) -> Call[api_operators.ErasureView]:
+) -> ApiCall[api_operators.ErasureView]:
     """Erase a person or a thread everywhere, with a receipt."""
     body = api_requests.NewErasure(
         owner=owner, thread=thread, with_crisis_log=with_crisis_log, identities=identities, dry_run=dry_run
     )
-    return call("POST", "/erasures", api_operators.ErasureView, body=body, key=key)
+    return api_call("POST", "/erasures", api_operators.ErasureView, body=body, key=key)
 
 
-def receipts(*, limit: int = 50, cursor: str | None = None) -> Call[api_operators.ReceiptPage]:
+def receipts(*, limit: int = 50, cursor: str | None = None) -> ApiCall[api_operators.ReceiptPage]:
     """The receipts of what was erased, the newest first."""
-    return call("GET", "/receipts", api_operators.ReceiptPage, limit=limit, cursor=cursor)
+    return api_call("GET", "/receipts", api_operators.ReceiptPage, limit=limit, cursor=cursor)
 
 
-def settle_receipts(*, key: str | None = None) -> Call[api_operators.ReceiptPage]:
+def settle_receipts(*, key: str | None = None) -> ApiCall[api_operators.ReceiptPage]:
     """Try again what made receipts wait; those that are complete now."""
-    return call("POST", "/receipts/settle", api_operators.ReceiptPage, key=key)
+    return api_call("POST", "/receipts/settle", api_operators.ReceiptPage, key=key)
 
 
-def holds(*, limit: int = 50, cursor: str | None = None) -> Call[api_operators.Holds]:
+def holds(*, limit: int = 50, cursor: str | None = None) -> ApiCall[api_operators.HoldPage]:
     """What is held, the oldest hold first."""
-    return call("GET", "/holds", api_operators.Holds, limit=limit, cursor=cursor)
+    return api_call("GET", "/holds", api_operators.HoldPage, limit=limit, cursor=cursor)
 
 
 def hold(
     *, reason: str, owner: str | None = None, thread: str | None = None, key: str | None = None
-) -> Call[Hold]:
+) -> ApiCall[Hold]:
     """Keep an owner or a thread from being erased, deleted or let go."""
     body = api_requests.NewHold(reason=reason, owner=owner, thread=thread)
-    return call("POST", "/holds", Hold, body=body, key=key)
+    return api_call("POST", "/holds", Hold, body=body, key=key)
 
 
-def release(*, owner: str | None = None, thread: str | None = None) -> Call[None]:
+def release(*, owner: str | None = None, thread: str | None = None) -> ApiCall[None]:
     """Let go of a hold."""
-    return call("DELETE", "/holds", None, owner=owner, thread=thread)
+    return api_call("DELETE", "/holds", None, owner=owner, thread=thread)
 
 
-def rules(*, limit: int = 50, cursor: str | None = None) -> Call[api_operators.Rules]:
+def rules(*, limit: int = 50, cursor: str | None = None) -> ApiCall[api_operators.RetentionRulePage]:
     """The rules of retention that are in force, by name."""
-    return call("GET", "/retention", api_operators.Rules, limit=limit, cursor=cursor)
+    return api_call("GET", "/retention", api_operators.RetentionRulePage, limit=limit, cursor=cursor)
 
 
-def set_rule(name: str, *, days: float, label: str | None = None) -> Call[Rule]:
+def set_rule(name: str, *, days: float, label: str | None = None) -> ApiCall[RetentionRule]:
     """Put a rule in force, or change it."""
-    return call("PUT", f"/retention/{named(name)}", Rule, body=api_requests.NewRule(days=days, label=label))
+    return api_call(
+        "PUT",
+        f"/retention/{path_part(name)}",
+        RetentionRule,
+        body=api_requests.NewRetentionRule(days=days, label=label),
+    )
 
 
-def drop_rule(name: str) -> Call[None]:
+def drop_rule(name: str) -> ApiCall[None]:
     """Take a rule back."""
-    return call("DELETE", f"/retention/{named(name)}", None)
+    return api_call("DELETE", f"/retention/{path_part(name)}", None)
 
 
-def apply_rules(*, dry_run: bool = False, key: str | None = None) -> Call[api_operators.AppliedRules]:
+def apply_rules(*, dry_run: bool = False, key: str | None = None) -> ApiCall[api_operators.RuleResults]:
     """Erase what the rules in force let go."""
-    body = api_requests.NewApplying(dry_run=dry_run)
-    return call("POST", "/retention/apply", api_operators.AppliedRules, body=body, key=key)
+    body = api_requests.NewRuleApplication(dry_run=dry_run)
+    return api_call("POST", "/retention/apply", api_operators.RuleResults, body=body, key=key)
 
 
 def crises(
@@ -79,9 +84,9 @@ def crises(
     since: int | None = None,
     limit: int = 50,
     cursor: str | None = None,
-) -> Call[api_operators.CrisisPage]:
+) -> ApiCall[api_operators.CrisisPage]:
     """Rows of the crisis log."""
-    return call(
+    return api_call(
         "GET",
         "/crises",
         api_operators.CrisisPage,
@@ -95,9 +100,9 @@ def crises(
 
 def export_crises(
     *, thread: str | None = None, owner: str | None = None, since: int | None = None
-) -> Call[bytes]:
+) -> ApiCall[bytes]:
     """The crisis log as lines of JSON."""
-    return call("GET", "/crises/export", bytes, thread=thread, owner=owner, since=since)
+    return api_call("GET", "/crises/export", bytes, thread=thread, owner=owner, since=since)
 
 
 def extend_crises(
@@ -107,16 +112,16 @@ def extend_crises(
     thread: str | None = None,
     owner: str | None = None,
     key: str | None = None,
-) -> Call[api_operators.Counted]:
+) -> ApiCall[api_operators.RowCount]:
     """Keep rows of the crisis log for longer."""
-    body = api_requests.NewExtension(until=until, ids=ids or [], thread=thread, owner=owner)
-    return call("POST", "/crises/extend", api_operators.Counted, body=body, key=key)
+    body = api_requests.NewCrisisExtension(until=until, ids=ids or [], thread=thread, owner=owner)
+    return api_call("POST", "/crises/extend", api_operators.RowCount, body=body, key=key)
 
 
-def purge_crises(*, dry_run: bool = False, key: str | None = None) -> Call[api_operators.Counted]:
+def purge_crises(*, dry_run: bool = False, key: str | None = None) -> ApiCall[api_operators.RowCount]:
     """Delete the rows of the crisis log whose date has come."""
-    body = api_requests.NewPurge(dry_run=dry_run)
-    return call("POST", "/crises/purge", api_operators.Counted, body=body, key=key)
+    body = api_requests.NewCrisisPurge(dry_run=dry_run)
+    return api_call("POST", "/crises/purge", api_operators.RowCount, body=body, key=key)
 
 
 def audit(
@@ -127,9 +132,9 @@ def audit(
     thread: str | None = None,
     limit: int = 50,
     cursor: str | None = None,
-) -> Call[api_operators.AuditPage]:
+) -> ApiCall[api_operators.AuditPage]:
     """What operators did, the newest first."""
-    return call(
+    return api_call(
         "GET",
         "/audit",
         api_operators.AuditPage,
@@ -145,26 +150,26 @@ def audit(
 class OperatorMethods:
     """The calls of operators, for either client."""
 
-    erase = Method(erase)
-    receipts = Method(receipts)
-    settle_receipts = Method(settle_receipts)
-    holds = Method(holds)
-    hold = Method(hold)
-    release = Method(release)
-    rules = Method(rules)
-    set_rule = Method(set_rule)
-    drop_rule = Method(drop_rule)
-    apply_rules = Method(apply_rules)
-    crises = Method(crises)
-    export_crises = Method(export_crises)
-    extend_crises = Method(extend_crises)
-    purge_crises = Method(purge_crises)
-    audit = Method(audit)
+    erase = CallMethod(erase)
+    receipts = CallMethod(receipts)
+    settle_receipts = CallMethod(settle_receipts)
+    holds = CallMethod(holds)
+    hold = CallMethod(hold)
+    release = CallMethod(release)
+    rules = CallMethod(rules)
+    set_rule = CallMethod(set_rule)
+    drop_rule = CallMethod(drop_rule)
+    apply_rules = CallMethod(apply_rules)
+    crises = CallMethod(crises)
+    export_crises = CallMethod(export_crises)
+    extend_crises = CallMethod(extend_crises)
+    purge_crises = CallMethod(purge_crises)
+    audit = CallMethod(audit)
 
 
-class AsyncOperator(Awaited, OperatorMethods):
+class AsyncOperatorClient(AsyncSender, OperatorMethods):
     """The calls of operators, awaited."""
 
 
-class Operator(Blocking, OperatorMethods):
+class OperatorClient(BlockingSender, OperatorMethods):
     """The calls of operators, blocking."""

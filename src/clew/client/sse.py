@@ -4,24 +4,24 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clew.api.problems import error_from
-from clew.api.threads import Problem, Told
+from clew.api.problems import error_from_problem
+from clew.api.threads import Problem, StreamEvent
 
-END = "end"
-PROBLEM = "problem"
+END_EVENT = "end"
+PROBLEM_EVENT = "problem"
 
 
-class Reader:
+class EventReader:
     """Makes events of the lines of a stream, and knows the last id and whether the stream has ended well."""
 
-    def __init__(self, last: str | None = None) -> None:
-        self.last = last
-        self.ended = False
+    def __init__(self, last_id: str | None = None) -> None:
+        self.last_id = last_id
+        self.is_over = False
         self._id: str | None = None
         self._type = "message"
         self._data: list[str] = []
 
-    def take(self, line: str) -> Iterator[Told]:
+    def feed(self, line: str) -> Iterator[StreamEvent]:
         """The event that a line completes, if it does.
 
         Raises:
@@ -30,7 +30,7 @@ class Reader:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if line == "":
-            yield from self._complete()
+            yield from self._complete_event()
         elif name == "id":
             self._id = value
         elif name == "event":
@@ -38,16 +38,16 @@ class Reader:
         elif name == "data":
             self._data.append(value)
 
-    def _complete(self) -> Iterator[Told]:
+    def _complete_event(self) -> Iterator[StreamEvent]:
         id, kind, data = self._id, self._type, "\n".join(self._data)
         self._id, self._type, self._data = None, "message", []
         if not data:
             return
-        if kind == END:
-            self.ended = True
-        elif kind == PROBLEM:
-            self.ended = True
-            raise error_from(msgspec.json.decode(data, type=Problem))
+        if kind == END_EVENT:
+            self.is_over = True
+        elif kind == PROBLEM_EVENT:
+            self.is_over = True
+            raise error_from_problem(msgspec.json.decode(data, type=Problem))
         else:
-            self.last = id if id is not None else self.last
-            yield Told(type=kind, data=msgspec.json.decode(data), id=id)
+            self.last_id = id if id is not None else self.last_id
+            yield StreamEvent(type=kind, data=msgspec.json.decode(data), id=id)

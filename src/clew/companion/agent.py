@@ -10,8 +10,8 @@ from clew.companion.crisis.help import crisis_response
 from clew.companion.lookup import SearchProvider
 from clew.companion.memory.control import was_command
 from clew.companion.offline.model import OfflineModel
-from clew.companion.pipeline import stages_with
-from clew.companion.state import Companion
+from clew.companion.pipeline import make_stages
+from clew.companion.state import CompanionState
 from clew.companion.values import AgentInput, AgentOutput
 from clew.core.errors import InvalidId
 from clew.database.database import Database
@@ -22,7 +22,7 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 
 
 def companion(
@@ -34,7 +34,7 @@ def companion(
     skills: Mapping[str, str] | None = None,
     embedder: EmbeddingProvider | None = None,
     **options: Any,
-) -> Runtime[Companion, AgentOutput]:
+) -> Runtime[CompanionState, AgentOutput]:
     """A runtime of the companion on a database. Without a model it is simple, and says so.
 
     ``model`` judges and, unless there is a ``response_model``, words the replies. ``search`` answers
@@ -42,12 +42,15 @@ def companion(
     those of ``Runtime``.
     """
     finalizer = Finalizer(
-        model or OfflineModel(), embedder=embedder, patience=options.get("patience"), is_done=was_command
+        model or OfflineModel(),
+        embedder=embedder,
+        retry_policy=options.get("patience"),
+        is_command=was_command,
     )
     return Runtime(
         db,
-        schema=Companion,
-        stages=stages_with(crisis_gate, crisis_response, search=search, skills=skills),
+        schema=CompanionState,
+        stages=make_stages(crisis_gate, crisis_response, search=search, skills=skills),
         model=model,
         response_model=response_model or model or OfflineModel(),
         output=AgentOutput,
@@ -57,26 +60,28 @@ def companion(
     )
 
 
-async def talk(runtime: Runtime[Companion, AgentOutput], given: AgentInput) -> AgentOutput:
+async def talk(runtime: Runtime[CompanionState, AgentOutput], agent_input: AgentInput) -> AgentOutput:
     """One turn on the thread that ``session_id`` names.
 
     Raises:
         InvalidId: There is no session id.
     """
-    done = await runtime.run_turn(given.session_id or "", inputs_of(given), user=given.user_id)
-    return done.output
+    result = await runtime.run_turn(
+        agent_input.session_id or "", inputs_of(agent_input), user=agent_input.user_id
+    )
+    return result.output
 
 
 async def answer(
-    given: AgentInput,
+    agent_input: AgentInput,
     model: Model | None = None,
     *,
     response_model: Model | None = None,
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
     crisis_log_backend: CrisisLog | None = None,
-    told: Callable[[Event], None] = lambda event: None,
-) -> Done[AgentOutput]:
+    notify: Callable[[Event], None] = lambda event: None,
+) -> TurnResult[AgentOutput]:
     """One turn that keeps nothing, by the same stages. What came before comes with the input.
 
     The rows of the crisis log go to ``crisis_log_backend``, such as ``db.records``; without one they are gone
@@ -85,17 +90,19 @@ async def answer(
     Raises:
         InvalidId: There is neither a session id nor a user id.
     """
-    if given.session_id is None and given.user_id is None:
+    if agent_input.session_id is None and agent_input.user_id is None:
         raise InvalidId(
             what="user id", problem="it is missing, and so is a session id; one of them is needed"
         )
-    history = [message_given(entry) for entry in given.history]
+    history = [message_from_entry(entry) for entry in agent_input.history]
     turns = sum(message.role == "user" for message in history)
-    known = msgspec.to_builtins(given.working_memory)
-    stages = stages_with(crisis_gate, crisis_response, search=search, skills=skills, known=known)
+    working_memory = msgspec.to_builtins(agent_input.working_memory)
+    stages = make_stages(
+        crisis_gate, crisis_response, search=search, skills=skills, working_memory=working_memory
+    )
     return await run_agent(
-        inputs_of(given),
-        schema=Companion,
+        inputs_of(agent_input),
+        schema=CompanionState,
         stages=stages,
         model=model,
         response_model=response_model or model or OfflineModel(),
@@ -103,22 +110,22 @@ async def answer(
         history=history,
         state={"session_progress": {"turn_count": turns}},
         crisis_log_backend=crisis_log_backend,
-        told=told,
+        notify=notify,
     )
 
 
-def inputs_of(given: AgentInput) -> dict[str, Any]:
+def inputs_of(agent_input: AgentInput) -> dict[str, Any]:
     """What of an input goes into the state."""
     return {
-        "message": given.message,
-        "channel": given.channel.value,
-        "user_id": given.user_id,
-        "session_id": given.session_id,
-        "installed_skills": given.installed_skills,
+        "message": agent_input.message,
+        "channel": agent_input.channel.value,
+        "user_id": agent_input.user_id,
+        "session_id": agent_input.session_id,
+        "installed_skills": agent_input.installed_skills,
     }
 
 
-def message_given(entry: dict[str, Any]) -> Message:
+def message_from_entry(entry: dict[str, Any]) -> Message:
     """An entry of a history as callers give it: a role, a content, and for replies perhaps a style."""
     style = entry.get("response_style")
     meta = {"response_style": style} if style else {}

@@ -8,20 +8,20 @@ import msgspec
 
 from clew.companion.language.topics import sentences
 from clew.companion.replies.contacts import addresses, gives_contact, numbers
-from clew.companion.state import Companion
+from clew.companion.state import CompanionState
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.core.text.words import stem, words
 from clew.runtime.context import Context
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.model.boundary import checked_value, log_failure, model_boundary
-from clew.runtime.model.call import Patience, tried
+from clew.runtime.model.call import RetryPolicy, call_with_retries
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.draft import Delta
 
-FOUND = 5
-SHARE = 0.5
+MOST_FINDINGS = 5
+LEAST_SHARE = 0.5
 """How much of a sentence has to stand in what it rests on."""
 
 NO_SEARCH = (
@@ -63,7 +63,7 @@ class SearchProvider(Protocol):
         ...
 
 
-class Grounded(msgspec.Struct, frozen=True, kw_only=True):
+class LookupAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that rests on findings, by their numbers from one on."""
 
     answered: bool
@@ -71,27 +71,27 @@ class Grounded(msgspec.Struct, frozen=True, kw_only=True):
     rests_on: list[int] = []
 
 
-def lookup_by(search: SearchProvider | None) -> Stage:
+def make_lookup_stage(search: SearchProvider | None) -> Stage:
     """The branch that answers a question of fact from what a search finds."""
 
-    async def grounded_lookup(state: Companion, ctx: Context) -> Delta:
+    async def grounded_lookup(state: CompanionState, context: Context) -> Delta:
         query = state.grounded_lookup.query or state.message
         if search is None:
-            return _said(NO_SEARCH, "not_attempted")
+            return _reply_delta(NO_SEARCH, "not_attempted")
         try:
-            found = await _searched(search, query, ctx.turn.patience)
+            findings = await _searched(search, query, context.turn.retry_policy)
         except (ModelFailed, DeadlineExceeded) as failure:
             log_failure(search.name, failure)
-            return _said(NOT_FOUND, "no_verified_answer", problem=failure.code)
-        answer, problem = await _answer(query, found, ctx)
+            return _reply_delta(NOT_FOUND, "no_verified_answer", problem=failure.code)
+        answer, problem = await _find_answer(query, findings, context)
         if answer is None:
-            return _said(NOT_FOUND, "no_verified_answer", problem=problem)
-        return _said(_with_sources(*answer), "answered", problem=problem)
+            return _reply_delta(NOT_FOUND, "no_verified_answer", problem=problem)
+        return _reply_delta(_with_sources(*answer), "answered", problem=problem)
 
     return grounded_lookup
 
 
-async def _searched(search: SearchProvider, query: str, patience: Patience) -> list[Finding]:
+async def _searched(search: SearchProvider, query: str, patience: RetryPolicy) -> list[Finding]:
     """What a search finds, within its time.
 
     Raises:
@@ -101,61 +101,65 @@ async def _searched(search: SearchProvider, query: str, patience: Patience) -> l
 
     async def once(attempt: int) -> list[Finding]:
         with model_boundary(search.name):
-            findings = list(await search.search(query, FOUND))[:FOUND]
+            findings = list(await search.search(query, MOST_FINDINGS))[:MOST_FINDINGS]
         return checked_value(search.name, findings, list[Finding])
 
-    return await tried(search, once, patience)
+    return await call_with_retries(search, once, patience)
 
 
-async def _answer(
-    query: str, found: Sequence[Finding], ctx: Context
+async def _find_answer(
+    query: str, findings: Sequence[Finding], context: Context
 ) -> tuple[tuple[str, Sequence[Finding]] | None, str]:
     """An answer and what it rests on, None if nothing found carries one; and what went wrong, if anything."""
-    if not found:
+    if not findings:
         return None, ""
-    if ctx.control_llm is None:
-        return quoted(query, found), ""
+    if context.control_llm is None:
+        return quotation(query, findings), ""
     try:
-        given = await ctx.turn.fill(ctx.control_llm, _request(query, found), Grounded)
+        answer = await context.turn.fill(context.control_llm, _lookup_request(query, findings), LookupAnswer)
     except (ModelFailed, DeadlineExceeded) as failure:
-        return quoted(query, found), failure.code
-    return checked(given, found), ""
+        return quotation(query, findings), failure.code
+    return verified_answer(answer, findings), ""
 
 
-def checked(given: Grounded, found: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
+def verified_answer(
+    answer: LookupAnswer, findings: Sequence[Finding]
+) -> tuple[str, Sequence[Finding]] | None:
     """A model's answer, if what it names as its ground holds every sentence, number and address of it."""
-    used = [found[number - 1] for number in dict.fromkeys(given.rests_on) if 0 < number <= len(found)]
-    if not given.answered or not given.answer.strip() or not used:
+    sources = [
+        findings[number - 1] for number in dict.fromkeys(answer.rests_on) if 0 < number <= len(findings)
+    ]
+    if not answer.answered or not answer.answer.strip() or not sources:
         return None
-    ground = " · ".join(f"{finding.title} · {finding.text}" for finding in used)
-    places = " ".join([ground, *(finding.url for finding in used)]).lower()
-    if any(address not in places for address in addresses(given.answer)):
+    evidence = " · ".join(f"{finding.title} · {finding.text}" for finding in sources)
+    evidence_and_urls = " ".join([evidence, *(finding.url for finding in sources)]).lower()
+    if any(address not in evidence_and_urls for address in addresses(answer.answer)):
         return None
-    if all(_is_held(sentence, ground) for sentence in sentences(given.answer)):
-        return given.answer.strip(), used
+    if all(_is_supported(sentence, evidence) for sentence in sentences(answer.answer)):
+        return answer.answer.strip(), sources
     return None
 
 
-def quoted(query: str, found: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
+def quotation(query: str, findings: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
     """The sentence of the findings that has most of the question's words, word for word."""
-    wanted = _stems(query)
+    query_stems = _stems(query)
     best: tuple[float, str, Finding | None] = (0.0, "", None)
-    for finding in found:
+    for finding in findings:
         for sentence in sentences(finding.text):
-            held = len(wanted & _stems(sentence)) / max(len(wanted), 1)
-            if held > best[0]:
-                best = (held, sentence, finding)
+            share = len(query_stems & _stems(sentence)) / max(len(query_stems), 1)
+            if share > best[0]:
+                best = (share, sentence, finding)
     share, sentence, source = best
-    return (f"“{sentence}”", [source]) if source is not None and share >= SHARE else None
+    return (f"“{sentence}”", [source]) if source is not None and share >= LEAST_SHARE else None
 
 
-def _is_held(sentence: str, ground: str) -> bool:
-    if _figures(sentence) - _figures(ground):
+def _is_supported(sentence: str, evidence: str) -> bool:
+    if _figures(sentence) - _figures(evidence):
         return False
-    if gives_contact(sentence) and numbers(sentence) - numbers(ground):
+    if gives_contact(sentence) and numbers(sentence) - numbers(evidence):
         return False  # each group of a number may stand somewhere, and the number nowhere
-    said = _stems(sentence)
-    return not said or len(said & _stems(ground)) / len(said) >= SHARE
+    stems = _stems(sentence)
+    return not stems or len(stems & _stems(evidence)) / len(stems) >= LEAST_SHARE
 
 
 def _figures(text: str) -> set[str]:
@@ -166,18 +170,18 @@ def _stems(text: str) -> set[str]:
     return {stem(word) for word in words(text) if word not in FUNCTION_WORDS}
 
 
-def _request(query: str, found: Sequence[Finding]) -> Request:
-    numbered = "\n\n".join(f"[{number}] {each.title}\n{each.text}" for number, each in enumerate(found, 1))
-    content = f"Question: {query}\n\nFindings:\n\n{numbered}"
-    return Request(messages=[Message(role="user", content=content)], instructions=INSTRUCTIONS)
+def _lookup_request(query: str, findings: Sequence[Finding]) -> ModelRequest:
+    listing = "\n\n".join(f"[{number}] {each.title}\n{each.text}" for number, each in enumerate(findings, 1))
+    content = f"Question: {query}\n\nFindings:\n\n{listing}"
+    return ModelRequest(messages=[Message(role="user", content=content)], instructions=INSTRUCTIONS)
 
 
-def _with_sources(answer: str, used: Sequence[Finding]) -> str:
-    lines = "\n".join(f"- {finding.title}: {finding.url}" for finding in used)
+def _with_sources(answer: str, sources: Sequence[Finding]) -> str:
+    lines = "\n".join(f"- {finding.title}: {finding.url}" for finding in sources)
     return f"{answer}\n\nSources:\n{lines}"
 
 
-def _said(text: str, status: str, problem: str = "") -> dict[str, Any]:
+def _reply_delta(text: str, status: str, problem: str = "") -> dict[str, Any]:
     return {
         "response_text": text,
         "response_style": "grounded_lookup",

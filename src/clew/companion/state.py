@@ -10,12 +10,12 @@ from clew.companion.values import (
     LookupStatus,
     Resource,
     ResourceStatus,
+    ResponseStyle,
     Route,
-    Style,
 )
 from clew.runtime.state.schema import State, input, loaded, per_turn, whole_of
 
-WINDOW = 30
+HISTORY_WINDOW = 30
 """How many of the newest messages a turn looks at: once read, they serve all of its stages."""
 
 
@@ -28,14 +28,14 @@ class SessionMemory(State):
     current_goal: str = ""
 
 
-class Profile(State):
+class ProceduralProfile(State):
     """How the person wants to be answered, and whether what is remembered may be brought up."""
 
     procedural_rules: list[str]
     proactive_recall_enabled: bool = True
 
 
-class Progress(State):
+class SessionProgress(State):
     """How far a thread has come, and how serious its episode is.
 
     ``risk_level`` is the episode's: it falls only when somebody who was asked says that they are safe.
@@ -70,7 +70,7 @@ class GroundedLookup(State):
     status: Annotated[LookupStatus, per_turn] = "not_attempted"
 
 
-class Companion(State):
+class CompanionState(State):
     """All that a stage reads and writes."""
 
     message: Annotated[str, input]
@@ -79,23 +79,23 @@ class Companion(State):
     session_id: Annotated[str | None, input] = None
     installed_skills: Annotated[tuple[str, ...], input] = ()
 
-    history: Annotated[clew.Log[clew.Message], clew.append]
-    transcript: Annotated[clew.Log[clew.Message], whole_of("history")]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    transcript: Annotated[clew.StateLog[clew.Message], whole_of("history")]
     session_memory: Annotated[SessionMemory, clew.merge]
-    session_progress: Annotated[Progress, clew.merge]
+    session_progress: Annotated[SessionProgress, clew.merge]
     exercise_state: Annotated[ExerciseState, clew.merge]
     memory_control: Annotated[MemoryControl, clew.merge]
     diagnostics: Annotated[dict[str, Any], clew.merge]
 
     working_memory: Annotated[list[Any], loaded]
-    procedural_profile: Annotated[Profile, clew.merge, loaded]
+    procedural_profile: Annotated[ProceduralProfile, clew.merge, loaded]
 
     crisis: CrisisAssessment = CrisisAssessment()
     crisis_audit: CrisisAudit = CrisisAudit()
     route: Route = ""
     response_text: str = ""
     response_type: str = ""
-    response_style: Style = ""
+    response_style: ResponseStyle = ""
     response_style_type: str = ""
     response_style_source: str = ""
     therapeutic_approach: Approach | None = None

@@ -4,17 +4,17 @@ from typing import Any
 
 import msgspec
 
-from clew.companion.exercises.guide import under_way
-from clew.companion.memory.load import is_first, source_in
-from clew.companion.memory.session import kept_up
-from clew.companion.state import Companion
-from clew.companion.values import Style
+from clew.companion.exercises.guide import current_exercise
+from clew.companion.memory.load import is_first_turn, message_source
+from clew.companion.memory.session import session_memory_changes
+from clew.companion.state import CompanionState
+from clew.companion.values import ResponseStyle
 from clew.runtime.context import Context
-from clew.runtime.memory import Candidate, stated
+from clew.runtime.memory import Candidate, statements_in
 from clew.runtime.model.messages import Message
 from clew.runtime.turn.draft import Delta
 
-STYLE_TYPES: dict[Style, str] = {
+STYLE_TYPES: dict[ResponseStyle, str] = {
     "guided_exercise": "exercise",
     "technique": "exercise",
     "safety_check": "safety",
@@ -24,55 +24,55 @@ STYLE_TYPES: dict[Style, str] = {
 }
 """What kind of a style each is; the others are conversation."""
 
-UNNOTICED = ("crisis", "memory_control", "grounded_lookup")
+ROUTES_WITHOUT_NOTES = ("crisis", "memory_control", "grounded_lookup")
 """Routes whose messages are not looked through for what may be remembered."""
 
-MOST_HELD = 64
+MOST_CANDIDATES = 64
 """What is stated again and again in a long session is held once, and no more than so much of it."""
 
 
-async def finalize_turn(state: Companion, ctx: Context) -> Delta:
+async def finalize_turn(state: CompanionState, context: Context) -> Delta:
     """Stamp the reply, count the turn, keep up the session's memory, and hold what was stated plainly."""
-    if state.route not in UNNOTICED:
-        await _notice(state, ctx)
+    if state.route not in ROUTES_WITHOUT_NOTES:
+        await _note_candidates(state, context)
     return {
-        "history": [answer_of(state)],
+        "history": [reply_message(state)],
         "response_type": "crisis" if state.route == "crisis" else "therapeutic",
         "response_style_type": STYLE_TYPES.get(state.response_style, "conversation"),
         "session_progress": {"turn_count": state.session_progress.turn_count + 1},
-        "session_memory": _session(state, ctx),
+        "session_memory": _session_memory_changes(state, context),
     }
 
 
-def answer_of(state: Companion) -> Message:
+def reply_message(state: CompanionState) -> Message:
     """The reply as it stands in the history, with its style and, if it leads through one, the exercise."""
     meta: dict[str, Any] = {"response_style": state.response_style}
-    found = under_way(state)
-    if found is not None and state.response_style == "guided_exercise":
-        exercise, standing = found
-        meta["exercise"] = {"name": exercise.name, "step": standing.step + 1, "steps": len(exercise.steps)}
+    current = current_exercise(state)
+    if current is not None and state.response_style == "guided_exercise":
+        exercise, position = current
+        meta["exercise"] = {"name": exercise.name, "step": position.step + 1, "steps": len(exercise.steps)}
     return Message(role="assistant", content=state.response_text, meta=meta)
 
 
-async def _notice(state: Companion, ctx: Context) -> None:
+async def _note_candidates(state: CompanionState, context: Context) -> None:
     """Hold what the message states plainly and is not held yet, with where it stands."""
-    held = ctx.session_memory_buffer
-    if held is None or not stated(state.message):
+    buffer = context.session_memory_buffer
+    if buffer is None or not statements_in(state.message):
         return
-    source = await source_in(ctx)
-    before = [msgspec.convert(entry, Candidate) for entry in held.held()]
-    there = {_said(candidate) for candidate in before}
-    for candidate in stated(state.message, source=source):
-        if _said(candidate) not in there and len(there) < MOST_HELD:
-            held.hold(msgspec.to_builtins(candidate))
-            there.add(_said(candidate))
+    source = await message_source(context)
+    candidates = [msgspec.convert(entry, Candidate) for entry in buffer.candidates()]
+    keys = {_candidate_key(candidate) for candidate in candidates}
+    for candidate in statements_in(state.message, source=source):
+        if _candidate_key(candidate) not in keys and len(keys) < MOST_CANDIDATES:
+            buffer.add(msgspec.to_builtins(candidate))
+            keys.add(_candidate_key(candidate))
 
 
-def _said(candidate: Candidate) -> tuple[str, str, str, str, bool]:
+def _candidate_key(candidate: Candidate) -> tuple[str, str, str, str, bool]:
     return (candidate.kind, candidate.subject, candidate.predicate, candidate.object, candidate.negated)
 
 
-def _session(state: Companion, ctx: Context) -> dict[str, Any]:
-    if state.route in UNNOTICED:
+def _session_memory_changes(state: CompanionState, context: Context) -> dict[str, Any]:
+    if state.route in ROUTES_WITHOUT_NOTES:
         return {}
-    return kept_up(state.session_memory, state.message, begins=is_first(ctx))
+    return session_memory_changes(state.session_memory, state.message, is_first=is_first_turn(context))

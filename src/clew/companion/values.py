@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 Route: TypeAlias = Literal["", "crisis", "therapeutic", "memory_control", "grounded_lookup"]
-Style: TypeAlias = Literal[
+ResponseStyle: TypeAlias = Literal[
     "",
     "supportive",
     "reflective",
@@ -45,7 +45,7 @@ class Channel(enum.Enum):
     TERMINAL = "terminal"
 
 
-class Level(enum.IntEnum):
+class CrisisLevel(enum.IntEnum):
     """How serious a message is."""
 
     NONE = 0
@@ -69,13 +69,13 @@ class CrisisAssessment(msgspec.Struct, frozen=True, kw_only=True):
 
 def assessment(level: int, *, confidence: float = 1.0, reason: str = "") -> CrisisAssessment:
     """An assessment whose consequences follow from its level, whoever judged it."""
-    held = min(max(level, Level.NONE), Level.IMMINENT)
+    bounded_level = min(max(level, CrisisLevel.NONE), CrisisLevel.IMMINENT)
     return CrisisAssessment(
-        level=held,
+        level=bounded_level,
         confidence=min(max(confidence, 0.0), 1.0),
         reason=reason,
-        needs_crisis_response=held >= Level.RISK,
-        needs_clarification=held == Level.UNCLEAR,
+        needs_crisis_response=bounded_level >= CrisisLevel.RISK,
+        needs_clarification=bounded_level == CrisisLevel.UNCLEAR,
     )
 
 
@@ -114,7 +114,7 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     response_text: str = ""
     response_type: str = ""
     crisis: CrisisAssessment = CrisisAssessment()
-    response_style: Style = ""
+    response_style: ResponseStyle = ""
     response_style_type: str = ""
     response_style_source: str = ""
     therapeutic_approach: Approach | None = None
@@ -122,10 +122,12 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: dict[str, Any] = {}
 
 
-LIMITS = "This program can miss that somebody is in danger. In an emergency, call your emergency number."
+LIMITS_NOTICE = (
+    "This program can miss that somebody is in danger. In an emergency, call your emergency number."
+)
 """What people are told before they begin."""
 
-SIMPLE = (
+OFFLINE_NOTICE = (
     "No language model is connected. A small program answers: it listens, gives back what it hears and knows "
     "some exercises."
 )

@@ -15,10 +15,10 @@ JSON: TypeAlias = Any
 ID_BYTES = 512
 TAG_BYTES = ID_BYTES + 32
 """A tag says of what kind the id in it is, like ``thread:t``, and any id must fit."""
-RESERVED = "$"
+RESERVED_PREFIX = "$"
 """Tenants whose names begin like this are the server's own."""
 
-DEEPEST = 200
+MOST_DEPTH = 200
 """How deeply a value may be nested: far less than what the interpreter's stack allows a reader."""
 
 _encoder = msgspec.json.Encoder(order="sorted")
@@ -38,7 +38,7 @@ def decode(data: bytes) -> JSON:
         raise StoreDamaged(store="a stored record", problem=str(error)) from error
 
 
-def plain(value: Any) -> JSON:
+def as_json(value: Any) -> JSON:
     """A typed value (of structs, tuples, enums) as the JSON that stands for it."""
     return _decoder.decode(_encoder.encode(value))
 
@@ -82,28 +82,28 @@ def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:
 
 def is_shallow(data: bytes) -> bool:
     """Whether encoded bytes are certainly not nested too deeply; a quick look."""
-    return data.count(b"[") + data.count(b"{") <= DEEPEST
+    return data.count(b"[") + data.count(b"{") <= MOST_DEPTH
 
 
 def _is_deep(value: JSON) -> bool:
     level = [value] if isinstance(value, dict | list) else []
     depth = 0
-    while level and depth <= DEEPEST:
+    while level and depth <= MOST_DEPTH:
         depth += 1
         parts = (part for node in level for part in (node.values() if isinstance(node, dict) else node))
         level = [part for part in parts if isinstance(part, dict | list)]
-    return depth > DEEPEST
+    return depth > MOST_DEPTH
 
 
-def same(left: JSON, right: JSON) -> bool:
+def is_same(left: JSON, right: JSON) -> bool:
     """Whether two JSON values are equal to the byte (1, 1.0 and true all differ)."""
     return bool(left == right) and encode(left) == encode(right)
 
 
 def _fault(value: JSON, path: str, depth: int) -> tuple[str, str] | None:
     """The first part of a value that is not JSON."""
-    if depth >= DEEPEST and isinstance(value, dict | list):
-        return path, f"it is nested more than {DEEPEST} deep"
+    if depth >= MOST_DEPTH and isinstance(value, dict | list):
+        return path, f"it is nested more than {MOST_DEPTH} deep"
     if isinstance(value, dict):
         return _fault_in_object(value, path, depth)
     if isinstance(value, list):
@@ -149,8 +149,10 @@ def check_tenant(tenant: object) -> str:
         InvalidId: It cannot name anything, or is reserved.
     """
     name = check_id(tenant, "tenant")
-    if name.startswith(RESERVED):
-        raise InvalidId(what="tenant", problem=f"names that begin with {RESERVED} are the server's own")
+    if name.startswith(RESERVED_PREFIX):
+        raise InvalidId(
+            what="tenant", problem=f"names that begin with {RESERVED_PREFIX} are the server's own"
+        )
     return name
 
 

@@ -88,7 +88,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 
-def _revive(kind: type["ClewError"], facts: dict[str, Any]) -> "ClewError":
+def _rebuild_error(kind: type["ClewError"], facts: dict[str, Any]) -> "ClewError":
     return kind(**facts)
 
 
@@ -103,7 +103,7 @@ class ClewError(Exception):
         return self.sentence.format(**self.facts())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (type(self), self.facts())
+        return _rebuild_error, (type(self), self.facts())
 
     def facts(self) -> dict[str, Any]:
         """What is known about it, by name."""
@@ -382,14 +382,14 @@ class DocumentTooSlow(DocumentUnreadable):
 
 
 @dataclass(eq=False)
-class NotThere(ClewError):
+class NotFound(ClewError):
     """What was asked for does not exist, or is not yours to see."""
 
     code: ClassVar[str] = "not_found"
 
 
 @dataclass(eq=False)
-class ThreadNotFound(NotThere):
+class ThreadNotFound(NotFound):
     """There is no such thread here. Create it first, or check tenant and user."""
 
     thread: str
@@ -398,7 +398,7 @@ class ThreadNotFound(NotThere):
 
 
 @dataclass(eq=False)
-class VersionNotFound(NotThere):
+class VersionNotFound(NotFound):
     """The thread has no such version yet. Ask for one up to its head."""
 
     thread: str
@@ -409,7 +409,7 @@ class VersionNotFound(NotThere):
 
 
 @dataclass(eq=False)
-class VolumeFileNotFound(NotThere):
+class VolumeFileNotFound(NotFound):
     """There is no such file on the volume, or not in this user's part of it."""
 
     path: str
@@ -418,7 +418,7 @@ class VolumeFileNotFound(NotThere):
 
 
 @dataclass(eq=False)
-class RecordNotFound(NotThere):
+class RecordNotFound(NotFound):
     """There is no such record here."""
 
     kind: str
@@ -428,7 +428,7 @@ class RecordNotFound(NotThere):
 
 
 @dataclass(eq=False)
-class BlockNotFound(NotThere):
+class BlockNotFound(NotFound):
     """Core memory has no such block. Use one of those that it has."""
 
     block: str

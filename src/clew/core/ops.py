@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import DEEPEST, JSON, encode, same
+from clew.core.encoding import JSON, MOST_DEPTH, encode, is_same
 from clew.core.errors import OpFailed
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -85,16 +85,16 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-class _IllTyped(Exception):
+class _OpError(Exception):
     """Why an op does not fit."""
 
 
-def name_of(op: Op) -> str:
+def op_name(op: Op) -> str:
     """The op's name as it is stored."""
     return type(op).__name__.lower()
 
 
-def apply(document: Document, ops: Iterable[Op]) -> Document:
+def apply_ops(document: Document, ops: Iterable[Op]) -> Document:
     """The document after all ops, in order. The one given is left as it was.
 
     Raises:
@@ -103,22 +103,22 @@ def apply(document: Document, ops: Iterable[Op]) -> Document:
     for index, op in enumerate(ops):
         try:
             _check_length(op.path)
-            document = _at(document, op.path, 0, _changes[type(op)](op))
-        except _IllTyped as problem:
-            raise OpFailed(index=index, op=name_of(op), path=list(op.path), problem=str(problem)) from None
+            document = _change_at(document, op.path, 0, _changes[type(op)](op))
+        except _OpError as problem:
+            raise OpFailed(index=index, op=op_name(op), path=list(op.path), problem=str(problem)) from None
     return document
 
 
 def _check_length(path: Path) -> None:
-    if len(path) > DEEPEST:
-        raise _IllTyped(f"the path has {len(path)} keys; {DEEPEST} are allowed")
+    if len(path) > MOST_DEPTH:
+        raise _OpError(f"the path has {len(path)} keys; {MOST_DEPTH} are allowed")
 
 
-def _at(node: Any, path: Path, depth: int, change: Callable[[Any], Any]) -> Any:
+def _change_at(node: Any, path: Path, depth: int, change: Callable[[Any], Any]) -> Any:
     """The node with one place below it changed; only the containers on the way are copied."""
     if depth == len(path):
         return change(node)
-    key, found = path[depth], node
+    key, original = path[depth], node
     if node is MISSING and isinstance(key, str):
         node = {}
     if isinstance(node, dict) and isinstance(key, str):
@@ -126,16 +126,16 @@ def _at(node: Any, path: Path, depth: int, change: Callable[[Any], Any]) -> Any:
     elif isinstance(node, list) and isinstance(key, int) and not isinstance(key, bool):
         old = node[key] if 0 <= key < len(node) else MISSING
         if old is MISSING and not getattr(change, "forgiving", False):
-            raise _IllTyped(f"the list has no index {key}")
+            raise _OpError(f"the list has no index {key}")
     elif getattr(change, "forgiving", False) and node is MISSING:
         return MISSING
     else:
-        raise _IllTyped(f"{key!r} does not lead into {_kind(node)}")
-    new = _at(old, path, depth + 1, change)
-    return found if new is old else _with(node, key, new)
+        raise _OpError(f"{key!r} does not lead into {_kind_name(node)}")
+    new = _change_at(old, path, depth + 1, change)
+    return original if new is old else _with_child(node, key, new)
 
 
-def _with(node: Any, key: Any, new: Any) -> Any:
+def _with_child(node: Any, key: Any, new: Any) -> Any:
     copy = node.copy()
     if new is not MISSING:
         copy[key] = new
@@ -144,7 +144,7 @@ def _with(node: Any, key: Any, new: Any) -> Any:
     return copy
 
 
-def _kind(node: object) -> str:
+def _kind_name(node: object) -> str:
     names = {_Missing: "nothing", dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
     return names.get(type(node), "null" if node is None else "a number")
 
@@ -152,34 +152,34 @@ def _kind(node: object) -> str:
 def _set(op: Set) -> Callable[[Any], Any]:
     def change(old: Any) -> Any:
         if not op.path and not isinstance(op.value, dict):
-            raise _IllTyped("the whole state must be an object")
+            raise _OpError("the whole state must be an object")
         return op.value
 
     return change
 
 
-class _Take:
+class _Deletion:
     """Deletes; forgives a path that leads nowhere."""
 
     forgiving = True
 
     def __init__(self, op: Delete) -> None:
-        self._whole = not op.path
+        self._is_root = not op.path
 
     def __call__(self, old: Any) -> Any:
-        if self._whole:
-            raise _IllTyped("the whole state cannot be deleted; use a snapshot")
+        if self._is_root:
+            raise _OpError("the whole state cannot be deleted; use a snapshot")
         return MISSING
 
 
 def _append(op: Append) -> Callable[[Any], Any]:
-    return lambda old: [*_list(old), op.value]
+    return lambda old: [*_list_or_empty(old), op.value]
 
 
 def _merge(op: Merge) -> Callable[[Any], Any]:
     def change(old: Any) -> Any:
         if old is not MISSING and not isinstance(old, dict):
-            raise _IllTyped(f"{_kind(old)} cannot be merged into")
+            raise _OpError(f"{_kind_name(old)} cannot be merged into")
         return {**(old if isinstance(old, dict) else {}), **op.value}
 
     return change
@@ -190,12 +190,12 @@ def _increment(op: Increment) -> Callable[[Any], Any]:
         if old is MISSING:
             return op.value
         if isinstance(old, bool) or not isinstance(old, int | float):
-            raise _IllTyped(f"{_kind(old)} cannot be incremented")
+            raise _OpError(f"{_kind_name(old)} cannot be incremented")
         if isinstance(old, float) and isinstance(op.value, int):
-            raise _IllTyped("a float is incremented by a float, so that integers commute")
+            raise _OpError("a float is incremented by a float, so that integers commute")
         new = old + op.value
         if isinstance(new, float) and new in (float("inf"), float("-inf")):
-            raise _IllTyped("the sum is too large")
+            raise _OpError("the sum is too large")
         return new
 
     return change
@@ -204,15 +204,15 @@ def _increment(op: Increment) -> Callable[[Any], Any]:
 def _insert(op: Insert) -> Callable[[Any], Any]:
     def change(old: Any) -> Any:
         if not isinstance(old, list):
-            raise _IllTyped(f"{_kind(old)} cannot be inserted into")
+            raise _OpError(f"{_kind_name(old)} cannot be inserted into")
         if not 0 <= op.index <= len(old):
-            raise _IllTyped(f"the list has {len(old)} values, so there is no index {op.index}")
+            raise _OpError(f"the list has {len(old)} values, so there is no index {op.index}")
         return [*old[: op.index], op.value, *old[op.index :]]
 
     return change
 
 
-class _Pull:
+class _Removal:
     """Removes the first equal value; forgives a path that leads nowhere."""
 
     forgiving = True
@@ -223,9 +223,9 @@ class _Pull:
     def __call__(self, old: Any) -> Any:
         if old is MISSING:
             return MISSING
-        values = _list(old)
-        found = next((at for at, value in enumerate(values) if same(value, self._value)), None)
-        return old if found is None else values[:found] + values[found + 1 :]
+        values = _list_or_empty(old)
+        index = next((at for at, value in enumerate(values) if is_same(value, self._value)), None)
+        return old if index is None else values[:index] + values[index + 1 :]
 
 
 def _extreme(pick: Callable[..., Any]) -> Callable[[Max | Min], Callable[[Any], Any]]:
@@ -235,7 +235,7 @@ def _extreme(pick: Callable[..., Any]) -> Callable[[Max | Min], Callable[[Any], 
                 return op.value
             numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (old, op.value))
             if not numbers and not (isinstance(old, str) and isinstance(op.value, str)):
-                raise _IllTyped(f"{_kind(old)} and {_kind(op.value)} cannot be compared")
+                raise _OpError(f"{_kind_name(old)} and {_kind_name(op.value)} cannot be compared")
             # 1 and 1.0 compare equal; the encoding decides, so that the order of ops does not.
             return pick((old, op.value), key=lambda v: (v, encode(v)))
 
@@ -246,28 +246,28 @@ def _extreme(pick: Callable[..., Any]) -> Callable[[Max | Min], Callable[[Any], 
 
 def _union(op: Union) -> Callable[[Any], Any]:
     def change(old: Any) -> Any:
-        members = {encode(value): value for value in [*_list(old), *op.value]}
+        members = {encode(value): value for value in [*_list_or_empty(old), *op.value]}
         return [members[name] for name in sorted(members)]
 
     return change
 
 
-def _list(old: Any) -> list[JSON]:
+def _list_or_empty(old: Any) -> list[JSON]:
     if old is MISSING:
         return []
     if not isinstance(old, list):
-        raise _IllTyped(f"{_kind(old)} is not a list")
+        raise _OpError(f"{_kind_name(old)} is not a list")
     return old
 
 
 _changes: Final[dict[type, Callable[[Any], Callable[[Any], Any]]]] = {
     Set: _set,
-    Delete: _Take,
+    Delete: _Deletion,
     Append: _append,
     Merge: _merge,
     Increment: _increment,
     Insert: _insert,
-    Remove: _Pull,
+    Remove: _Removal,
     Max: _extreme(max),
     Min: _extreme(min),
     Union: _union,
@@ -311,7 +311,7 @@ def _commute_in_place(left: Op, right: Op) -> bool:
         case (Max(), Max()) | (Min(), Min()) | (Union(), Union()):
             return True
         case (Set(), Set()):
-            return same(left.value, right.value)
+            return is_same(left.value, right.value)
         case (Delete(), Delete()):
             return isinstance(left.path[-1], str) if left.path else False
         case (Merge(), Merge()):
@@ -337,11 +337,11 @@ def _diff(before: Document, after: Document, path: Path) -> Iterator[Op]:
         here = (*path, key)
         if old is MISSING:
             yield Set(here, new)
-        elif same(old, new):
+        elif is_same(old, new):
             continue
         elif isinstance(old, dict) and isinstance(new, dict):
             yield from _diff(old, new, here)
-        elif isinstance(old, list) and isinstance(new, list) and same(old, new[: len(old)]):
+        elif isinstance(old, list) and isinstance(new, list) and is_same(old, new[: len(old)]):
             yield from (Append(here, value) for value in new[len(old) :])
         else:
             yield Set(here, new)

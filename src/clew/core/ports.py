@@ -5,15 +5,15 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from clew.core.erasure.receipts import Sought
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
+from clew.core.erasure.receipts import FileSelection
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
 from clew.core.values import Job, Limits, Scope
 
 T = TypeVar("T")
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a store says about itself."""
 
     store: str
@@ -23,7 +23,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
+class ScrubResult(msgspec.Struct, frozen=True, kw_only=True):
     """How thoroughly a store has removed what was erased.
 
     ``waiting`` says what still keeps traces and may let go of them later; ``beyond`` names places that the
@@ -37,7 +37,7 @@ class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
 class Reader(Protocol):
     """What answers the questions of a reading: a store, or one connection to it."""
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
         """The result of a reading."""
         ...
 
@@ -53,11 +53,11 @@ class Store(Protocol):
     name: str
     limits: Limits
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
         ...
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied.
 
         Raises:
@@ -70,11 +70,11 @@ class Store(Protocol):
         """Jobs that are due, now held by a claim of their own for so long. Nobody else gets them."""
         ...
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
         ...
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread, or the time is over.
 
         Begin with zero, and then give what came back the time before: between two calls nothing is missed.
@@ -85,11 +85,11 @@ class Store(Protocol):
         """The time by the clock that all who write to the medium share, in milliseconds since 1970."""
         ...
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         ...
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed, as far as the medium lets one."""
         ...
 
@@ -115,11 +115,13 @@ class Files(Protocol):
     beyond: tuple[str, ...]
     """Places with copies that cannot be reached."""
 
-    async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
+    async def count(self, tenant: str, selection: FileSelection) -> dict[str, int]:
         """How many files and bytes there are of what is sought, by kind."""
         ...
 
-    async def put_aside(self, tenant: str, sought: Sought, receipt: str, number: int) -> dict[str, int]:
+    async def put_aside(
+        self, tenant: str, selection: FileSelection, receipt: str, number: int
+    ) -> dict[str, int]:
         """Put them aside; how many files and bytes stand under this number now, by kind."""
         ...
 
@@ -127,15 +129,15 @@ class Files(Protocol):
         """Remove what was put aside under a number, or under one before it."""
         ...
 
-    async def forget(self, tenant: str, thread: str) -> None:
+    async def remove_thread(self, tenant: str, thread: str) -> None:
         """Remove what is kept of a thread that was deleted."""
         ...
 
-    def of_owner(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
+    def files_of(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
         """Every file of an owner."""
         ...
 
-    async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
+    async def add(self, tenant: str, owner: str, file: OwnedFile) -> None:
         """Keep a file for an owner.
 
         Raises:

@@ -11,13 +11,13 @@ from clew.core.ops import Document, Op
 
 DEFAULT_TENANT: Final = "default"
 HISTORY: Final = "history"
-ABOUT: Final = "$thread"
+ABOUT_KEY: Final = "$thread"
 """The key of the state under which a thread keeps its title, labels and schema version."""
-ERASED: Final = "$erased"
+ERASED_KEY: Final = "$erased"
 """The only key of a state that is not known any more, since a part of what led to it was erased."""
-MEMORY: Final = "memory/"
+MEMORY_PREFIX: Final = "memory/"
 """How the ids of the threads begin that hold what is remembered."""
-RESERVED: Final = (MEMORY, "clew/")
+RESERVED_PREFIXES: Final = (MEMORY_PREFIX, "clew/")
 """How the ids of Clew's own threads begin. They are listed only on request."""
 
 
@@ -47,7 +47,7 @@ class Exact(msgspec.Struct, frozen=True, gc=False):
             check_fields(self)
 
 
-class Anywhere(msgspec.Struct, frozen=True, gc=False):
+class AnyVersion(msgspec.Struct, frozen=True, gc=False):
     """The thread must exist, at whatever version."""
 
 
@@ -60,7 +60,7 @@ class Absent(msgspec.Struct, frozen=True):
         check_fields(self)
 
 
-Expect: TypeAlias = Exact | Anywhere | Absent
+Expectation: TypeAlias = Exact | AnyVersion | Absent
 
 
 class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -88,7 +88,7 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     time: int = 0
 
 
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
+class UnreadableItem(msgspec.Struct, frozen=True, kw_only=True):
     """A stored entry that cannot be read, or was ``erased``. It hides nothing else."""
 
     log: str
@@ -103,9 +103,11 @@ class Window(Sequence[Item]):
 
     __slots__ = ("broken", "items", "version")
 
-    def __init__(self, items: Sequence[Item], broken: Sequence[Broken] = (), version: int = 0) -> None:
+    def __init__(
+        self, items: Sequence[Item], unreadable: Sequence[UnreadableItem] = (), version: int = 0
+    ) -> None:
         self.items = tuple(items)
-        self.broken = tuple(broken)
+        self.broken = tuple(unreadable)
         self.version = version
 
     def __len__(self) -> int:
@@ -194,7 +196,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str | None:
         """The thread's title, if it has one."""
-        about = self.state.get(ABOUT)
+        about = self.state.get(ABOUT_KEY)
         return about.get("title") if isinstance(about, dict) else None
 
     def length(self, log: str = HISTORY) -> int:
@@ -202,7 +204,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return self.counters.logs.get(log, LogSize()).length
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A thread as a list shows it."""
 
     id: str
@@ -216,13 +218,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     items: int = 0
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some threads, newest first, and the cursor of the next page if there is one.
 
     ``broken`` names those among them that cannot be read, and what is wrong with each.
     """
 
-    threads: tuple[Summary, ...]
+    threads: tuple[ThreadSummary, ...]
     next: str | None = None
     broken: dict[str, str] = {}
 
@@ -273,7 +275,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """A place where the searched words stand."""
 
     thread: str
@@ -292,7 +294,7 @@ class AppendTo(msgspec.Struct, frozen=True, kw_only=True):
 
     thread: str
     change: Changeset
-    expect: Expect | int = Anywhere()
+    expect: Expectation | int = AnyVersion()
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,13 +334,13 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Write: TypeAlias = AppendTo | Put | Drop | Require | Enqueue | Finish
-Result: TypeAlias = Committed | Record | Job | None
+WriteResult: TypeAlias = Committed | Record | Job | None
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     """What writes came to: a result for each, and the heads of threads that are known from it."""
 
-    results: list[Result]
+    results: list[WriteResult]
     heads: Mapping[str, Head]
 
 

@@ -9,16 +9,16 @@ import msgspec
 from clew.core.archive import format as archive_format
 from clew.core.archive.admission import plan_record
 from clew.core.archive.format import (
-    Archived,
-    Closing,
-    File,
-    Header,
-    Total,
-    beside_of,
-    file_of,
-    line_of,
-    opening_of,
-    step_of,
+    ArchivedThread,
+    FileLine,
+    HeaderLine,
+    ThreadEndLine,
+    TotalLine,
+    changeset_line,
+    encode_line,
+    file_line,
+    record_line,
+    thread_line,
 )
 from clew.core.archive.restore import plan_restore
 from clew.core.encoding import JSON
@@ -34,25 +34,25 @@ from clew.core.errors import (
 )
 from clew.core.log import chain
 from clew.core.log import reader as log_reader
-from clew.core.log.checks import made_ready
+from clew.core.log.checks import prepare_write
 from clew.core.log.rows import (
     AskRecords,
-    AskRecordsOf,
+    AskRecordsOfOwner,
     AskThreads,
     ChangesetRow,
     ItemRow,
     ThreadRow,
-    Unreadable,
+    UnreadableThread,
     ask,
 )
 from clew.core.ports import Files, OwnedFile, Store
-from clew.core.values import ERASED, Put, Record, RecordQuery, Scope
+from clew.core.values import ERASED_KEY, Put, Record, RecordQuery, Scope
 
-BATCH = 64
-PAGE = 256
+CHANGESETS_PER_BATCH = 64
+ROWS_PER_PAGE = 256
 
 
-class Passed(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a thread has been moved. Its hash is given when it is done."""
 
     thread: str
@@ -62,24 +62,24 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
 
 
-Told: TypeAlias = Callable[[Passed], None]
+ProgressListener: TypeAlias = Callable[[ThreadProgress], None]
 """Who is told how far it has come."""
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
+class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an import has done; ``total`` is what the archive held.
 
     ``records`` and ``files`` say how many of them were taken in.
     """
 
-    threads: tuple[Passed, ...]
+    threads: tuple[ThreadProgress, ...]
     skipped: tuple[str, ...]
-    total: Total
+    total: TotalLine
     records: int = 0
     files: int = 0
 
 
-def _nobody(passed: Passed) -> None:
+def _ignore_progress(progress: ThreadProgress) -> None:
     """Nobody is told."""
 
 
@@ -90,7 +90,7 @@ async def export_threads(
     *,
     kinds: Sequence[str] = (),
     files: Files | None = None,
-    told: Told = _nobody,
+    notify: ProgressListener = _ignore_progress,
 ) -> AsyncIterator[bytes]:
     """The lines of an archive of some threads, or of all: each as it stood when its turn came.
 
@@ -101,101 +101,105 @@ async def export_threads(
         ThreadNotFound: One of the threads asked for is not there.
         StoreDamaged: A thread does not stand on its chain; what came before is no archive without its end.
     """
-    named = None
+    rows = None
     if ids is not None:
-        named = [await store.read(scope, log_reader.read_thread(id)) for id in dict.fromkeys(ids)]
-    yield line_of(Header(format=archive_format.FORMAT))
+        rows = [await store.read(scope, log_reader.read_thread(id)) for id in dict.fromkeys(ids)]
+    yield encode_line(HeaderLine(format=archive_format.FORMAT))
     threads = changesets = items = 0
-    async for row in _every(store, scope) if named is None else _each(named):
-        async for line, born in _lines(store, scope, row, told):
-            items += born
+    async for row in _all_threads(store, scope) if rows is None else _iterate(rows):
+        async for line, item_count in _thread_lines(store, scope, row, notify):
+            items += item_count
             yield line
         threads, changesets = threads + 1, changesets + row.version
     records = 0
-    async for record in _beside(store, scope, kinds):
-        yield line_of(beside_of(record))
+    async for record in _records_of_kinds(store, scope, kinds):
+        yield encode_line(record_line(record))
         records += 1
-    count = 0
-    async for line in _files(files, scope):
+    file_count = 0
+    async for line in _file_lines(files, scope):
         yield line
-        count += 1
-    total = Total(threads=threads, changesets=changesets, items=items, records=records, files=count)
-    yield line_of(total)
+        file_count += 1
+    total = TotalLine(threads=threads, changesets=changesets, items=items, records=records, files=file_count)
+    yield encode_line(total)
 
 
-async def kinds_of(store: Store, scope: Scope, owner: str, without: Sequence[str]) -> list[str]:
+async def record_kinds(store: Store, scope: Scope, owner: str, without: Sequence[str]) -> list[str]:
     """The kinds of the records that belong to an owner, but for some."""
     kinds: list[str] = []
-    while found := await store.read(scope, ask(AskRecordsOf(owner, (*without, *kinds), 1))):
-        kinds.append(found[0].kind)
+    while records := await store.read(scope, ask(AskRecordsOfOwner(owner, (*without, *kinds), 1))):
+        kinds.append(records[0].kind)
     return kinds
 
 
-async def _each(rows: Sequence[ThreadRow]) -> AsyncIterator[ThreadRow]:
+async def _iterate(rows: Sequence[ThreadRow]) -> AsyncIterator[ThreadRow]:
     for row in rows:
         yield row
 
 
-async def _every(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
+async def _all_threads(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
     before: tuple[int, str] | None = None
-    while rows := await store.read(scope, ask(AskThreads(None, before, PAGE))):
+    while rows := await store.read(scope, ask(AskThreads(None, before, ROWS_PER_PAGE))):
         for row in rows:
-            if isinstance(row, Unreadable):
+            if isinstance(row, UnreadableThread):
                 raise StoreDamaged(store=f"Thread {row.id!r}", problem=row.problem)
             yield row
         before = (rows[-1].created, rows[-1].id)
 
 
-async def _beside(store: Store, scope: Scope, kinds: Sequence[str]) -> AsyncIterator[Record]:
+async def _records_of_kinds(store: Store, scope: Scope, kinds: Sequence[str]) -> AsyncIterator[Record]:
     """The records of some kinds, each kind in its own order."""
     for kind in dict.fromkeys(kinds):
-        query = RecordQuery(kind=kind, limit=PAGE)
-        while found := await store.read(scope, ask(AskRecords(query))):
-            for record in found:
+        query = RecordQuery(kind=kind, limit=ROWS_PER_PAGE)
+        while records := await store.read(scope, ask(AskRecords(query))):
+            for record in records:
                 yield record
-            query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+            query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
 
 
-async def _files(files: Files | None, scope: Scope) -> AsyncIterator[bytes]:
+async def _file_lines(files: Files | None, scope: Scope) -> AsyncIterator[bytes]:
     """The lines of all files of a user."""
     if files is not None and scope.user is not None:
-        async for file in files.of_owner(scope.tenant, scope.user):
-            yield line_of(file_of(scope.user, file.path, file.content))
+        async for file in files.files_of(scope.tenant, scope.user):
+            yield encode_line(file_line(scope.user, file.path, file.content))
 
 
-async def _lines(store: Store, scope: Scope, row: ThreadRow, told: Told) -> AsyncIterator[tuple[bytes, int]]:
+async def _thread_lines(
+    store: Store, scope: Scope, row: ThreadRow, notify: ProgressListener
+) -> AsyncIterator[tuple[bytes, int]]:
     """The lines of one thread, each with the number of its items. What is written was checked."""
-    lines = sha256()
-    opening = line_of(opening_of(row))
-    lines.update(opening)
+    digest = sha256()
+    opening = encode_line(thread_line(row))
+    digest.update(opening)
     yield opening, 0
-    version, hash = 0, chain.start_of(chain.segments_of(row)[0], None, b"")
+    version, hash = 0, chain.start_hash(chain.segments_of(row)[0], None, b"")
     while version < row.version:
-        batch = await store.read(scope, log_reader.read_log(row, version, None, BATCH))
-        hash = _checked(row, batch, hash, version)
+        batch = await store.read(
+            scope, log_reader.read_changeset_rows(row, version, None, CHANGESETS_PER_BATCH)
+        )
+        hash = _check_batch(row, batch, hash, version)
         for change, items in batch:
             state = await _state_after(store, scope, row, change)
-            line = line_of(step_of(change, items, state))
-            lines.update(line)
+            line = encode_line(changeset_line(change, items, state))
+            digest.update(line)
             yield line, len(items)
         version = batch[-1][0].version
-        told(Passed(thread=row.id, version=version, of=row.version))
-    if archive_format.end_hash(row, row.version, hash) != row.hash:
+        notify(ThreadProgress(thread=row.id, version=version, of=row.version))
+    if archive_format.head_hash(row, row.version, hash) != row.hash:
         raise StoreDamaged(
             store=f"Thread {row.id!r}", problem="its head does not stand on its last changeset"
         )
-    closing = Closing(id=row.id, version=row.version, hash=row.hash.hex(), sha256=lines.hexdigest())
-    yield line_of(closing), 0
-    told(Passed(thread=row.id, version=row.version, of=row.version, hash=row.hash.hex()))
+    closing = ThreadEndLine(id=row.id, version=row.version, hash=row.hash.hex(), sha256=digest.hexdigest())
+    yield encode_line(closing), 0
+    notify(ThreadProgress(thread=row.id, version=row.version, of=row.version, hash=row.hash.hex()))
 
 
-def _checked(
+def _check_batch(
     row: ThreadRow, batch: list[tuple[ChangesetRow, list[ItemRow]]], hash: bytes, version: int
 ) -> bytes:
     """The hash after some changesets that were read, if they are whole."""
     if not batch:
         raise StoreDamaged(store=f"Thread {row.id!r}", problem=f"version {version + 1} is missing")
-    hash, problems = log_reader.check_log(row, batch, hash, version)
+    hash, problems = log_reader.check_chain(row, batch, hash, version)
     if problems:
         raise StoreDamaged(store=f"Thread {row.id!r}", problem=problems[0])
     return hash
@@ -209,7 +213,7 @@ async def _state_after(store: Store, scope: Scope, row: ThreadRow, change: Chang
         state = await store.read(scope, log_reader.read_state(row, change.version))
     except ClewError:
         return None  # nothing leads there in the store either
-    return None if ERASED in state else state
+    return None if ERASED_KEY in state else state
 
 
 async def import_threads(
@@ -219,8 +223,8 @@ async def import_threads(
     *,
     files: Files | None = None,
     skip_existing: bool = False,
-    told: Told = _nobody,
-) -> Imported:
+    notify: ProgressListener = _ignore_progress,
+) -> ImportResult:
     """Take in the threads of an archive, each whole or not at all, and the records beside them.
 
     Its files are taken in if there is somewhere to keep them. With the scope of a user only what is theirs is
@@ -233,34 +237,38 @@ async def import_threads(
         VolumeFileChanged: Another file is there already.
         Forbidden: A file is another user's.
     """
-    reader = archive_format.Reader()
-    done: list[Passed] = []
-    records = kept = 0
+    reader = archive_format.ArchiveReader()
+    progress: list[ThreadProgress] = []
+    records = file_count = 0
     async for line in lines:
-        match reader.take(line):
-            case Archived() as archived:
-                done.append(await _taken_in(store, scope, archived, skip_existing=skip_existing))
-                told(done[-1])
+        match reader.feed(line):
+            case ArchivedThread() as thread:
+                progress.append(await _import_thread(store, scope, thread, skip_existing=skip_existing))
+                notify(progress[-1])
             case Record() as record:
-                records += await _put(store, scope, record, reader.line, skip_existing=skip_existing)
-            case File() as file if files is not None:
-                kept += await _kept(files, scope, file, reader.line, skip_existing=skip_existing)
+                records += await _import_record(
+                    store, scope, record, reader.line, skip_existing=skip_existing
+                )
+            case FileLine() as file if files is not None:
+                file_count += await _import_file(files, scope, file, reader.line, skip_existing=skip_existing)
     total = reader.finish()
-    return Imported(
-        threads=tuple(passed for passed in done if not passed.skipped),
-        skipped=tuple(passed.thread for passed in done if passed.skipped),
+    return ImportResult(
+        threads=tuple(entry for entry in progress if not entry.skipped),
+        skipped=tuple(passed.thread for passed in progress if passed.skipped),
         total=total,
         records=records,
-        files=kept,
+        files=file_count,
     )
 
 
-async def _kept(files: Files, scope: Scope, line: File, number: int, *, skip_existing: bool) -> bool:
+async def _import_file(
+    files: Files, scope: Scope, line: FileLine, number: int, *, skip_existing: bool
+) -> bool:
     """Keep a file of an archive; whether it was taken in."""
     if scope.user not in (None, line.owner):
         raise Forbidden(problem="A file of the archive belongs to another user.")
     try:
-        await files.keep(scope.tenant, line.owner, OwnedFile(path=line.path, content=line.base64))
+        await files.add(scope.tenant, line.owner, OwnedFile(path=line.path, content=line.base64))
     except VolumeFileChanged:
         if not skip_existing:
             raise
@@ -270,31 +278,35 @@ async def _kept(files: Files, scope: Scope, line: File, number: int, *, skip_exi
     return True
 
 
-async def _put(store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool) -> bool:
+async def _import_record(
+    store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool
+) -> bool:
     """Write a record of an archive; whether it is new, and was not passed over."""
     write = Put(record=record, expect=0)
     try:
-        made_ready(write, store.limits)
-        plan = await store.change(scope, lambda setting: plan_record(write, setting))
+        prepare_write(write, store.limits)
+        plan = await store.change(scope, lambda context: plan_record(write, context))
     except RevisionConflict:
         if not skip_existing:
             raise
         return False
     except InvalidInput as error:
         raise ArchiveInvalid(line=line, problem=str(error).rstrip(".")) from error
-    return bool(plan.effects)
+    return bool(plan.writes)
 
 
-async def _taken_in(store: Store, scope: Scope, archived: Archived, *, skip_existing: bool) -> Passed:
-    id, version = archived.row.id, len(archived.log)
+async def _import_thread(
+    store: Store, scope: Scope, thread: ArchivedThread, *, skip_existing: bool
+) -> ThreadProgress:
+    id, version = thread.row.id, len(thread.log)
     try:
-        plan = await store.change(scope, lambda setting: plan_restore(archived, setting))
+        plan = await store.change(scope, lambda context: plan_restore(thread, context))
     except ThreadExists:
         if not skip_existing:
             raise
-        return Passed(thread=id, version=version, of=version, skipped=True)
+        return ThreadProgress(thread=id, version=version, of=version, skipped=True)
     except (InvalidInput, msgspec.MsgspecError) as error:
-        raise ArchiveInvalid(line=archived.line, problem=str(error).rstrip(".")) from error
-    known = plan.known[id]
-    assert known is not None
-    return Passed(thread=id, version=version, of=version, hash=known.row.hash.hex())
+        raise ArchiveInvalid(line=thread.line, problem=str(error).rstrip(".")) from error
+    head = plan.heads[id]
+    assert head is not None
+    return ThreadProgress(thread=id, version=version, of=version, hash=head.row.hash.hex())

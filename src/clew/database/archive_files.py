@@ -8,25 +8,37 @@ from typing import BinaryIO
 
 import msgspec
 
-from clew.core.archive.format import FORMAT, Beside, Closing, File, Header, Opening, Step, Total, line_of
-from clew.core.erasure.receipts import ARTIFACT, Subject
-from clew.core.log.owners import memory_thread
+from clew.core.archive.format import (
+    FORMAT,
+    ChangesetLine,
+    FileLine,
+    HeaderLine,
+    RecordLine,
+    ThreadEndLine,
+    ThreadLine,
+    TotalLine,
+    encode_line,
+)
+from clew.core.erasure.receipts import ARTIFACT_KIND, ErasureSubject
+from clew.core.log.owners import memory_thread_id
 from clew.core.manifest.files import manifest_name
 
-LEFT = "the archive "
+REASON_PREFIX = "the archive "
 """How the reason begins why an archive still holds the subject."""
 LONGEST_HEADER = 64 * 1024
 BLOCK = 1 << 20
 
-_header = msgspec.json.Decoder(Header)
-_line = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | File | Total)
+_header = msgspec.json.Decoder(HeaderLine)
+_line = msgspec.json.Decoder(
+    HeaderLine | ThreadLine | ChangesetLine | ThreadEndLine | RecordLine | FileLine | TotalLine
+)
 
 
 class _Artifact(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class _Sought(msgspec.Struct, frozen=True, kw_only=True):
+class _LineFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What of a subject can be in an archive: all of an owner's, some threads, and what names those."""
 
     owner: str | None
@@ -35,42 +47,42 @@ class _Sought(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str]
     files: frozenset[tuple[str | None, str]] = frozenset()
 
-    def holds(self, line: Opening | Beside | File) -> bool:
+    def matches(self, line: ThreadLine | RecordLine | FileLine) -> bool:
         """Whether a line belongs to the subject."""
         if self.is_owner and line.owner == self.owner:
             return True
-        if isinstance(line, File):
+        if isinstance(line, FileLine):
             manifests = {manifest_name(id) for id in self.threads}
             return line.path.rpartition("/")[2] in manifests or (line.owner, line.path) in self.files
-        if isinstance(line, Beside):
+        if isinstance(line, RecordLine):
             is_meant = not self.names.isdisjoint((line.id, *line.tags))
         else:
             is_meant = not self.threads.isdisjoint((line.id, *(before.id for before in line.ancestors)))
         return is_meant and (line.owner is None or self.owner in (None, line.owner))
 
 
-class Swept(msgspec.Struct, frozen=True, kw_only=True):
+class SweepResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many archives were changed, and why others could not be."""
 
     count: int = 0
-    left: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
-async def sweep(directory: Path | None, subject: Subject) -> Swept:
+async def sweep_archives(directory: Path | None, subject: ErasureSubject) -> SweepResult:
     """Take a subject out of every archive in a directory. An archive of nothing else goes whole."""
     if directory is None:
-        return Swept()
-    return await asyncio.to_thread(_sweep, directory, subject)
+        return SweepResult()
+    return await asyncio.to_thread(_sweep_archives, directory, subject)
 
 
-async def holding(directory: Path | None, thread: str) -> list[str]:
+async def archives_with_thread(directory: Path | None, thread: str) -> list[str]:
     """Why archives in a directory still hold parts of a thread: those that hold it are not changed."""
     if directory is None:
         return []
-    return await asyncio.to_thread(_holding, directory, thread)
+    return await asyncio.to_thread(_archives_with_thread, directory, thread)
 
 
-def names(directory: Path | None) -> set[str]:
+def archive_names(directory: Path | None) -> set[str]:
     """The archives in a directory."""
     return {path.name for path in _archives(directory)} if directory is not None else set()
 
@@ -79,24 +91,24 @@ def _archives(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.is_file() and _is_archive(path))
 
 
-def _holding(directory: Path, thread: str) -> list[str]:
-    subject = Subject(what="thread", name=thread, threads=(thread,))
+def _archives_with_thread(directory: Path, thread: str) -> list[str]:
+    subject = ErasureSubject(what="thread", name=thread, threads=(thread,))
     return [
-        f"{LEFT}{path.name} holds the thread as it was; export it anew"
+        f"{REASON_PREFIX}{path.name} holds the thread as it was; export it anew"
         for path in _archives(directory)
-        if _within(path, subject) is not None
+        if _find_subject(path, subject) is not None
     ]
 
 
-def _sweep(directory: Path, subject: Subject) -> Swept:
+def _sweep_archives(directory: Path, subject: ErasureSubject) -> SweepResult:
     count = 0
-    left: list[str] = []
+    reasons: list[str] = []
     for path in _archives(directory):
         try:
-            count += _taken_out(path, subject)
+            count += _remove_subject(path, subject)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            left.append(f"{LEFT}{path.name} could not be rewritten: {error}")
-    return Swept(count=count, left=tuple(left))
+            reasons.append(f"{REASON_PREFIX}{path.name} could not be rewritten: {error}")
+    return SweepResult(count=count, reasons=tuple(reasons))
 
 
 def _is_archive(path: Path) -> bool:
@@ -107,17 +119,17 @@ def _is_archive(path: Path) -> bool:
         return False
 
 
-def _taken_out(path: Path, subject: Subject) -> bool:
+def _remove_subject(path: Path, subject: ErasureSubject) -> bool:
     """Whether the subject was in an archive; it no longer is."""
-    found = _within(path, subject)
-    if found is None:
+    line_filter = _find_subject(path, subject)
+    if line_filter is None:
         return False
     part = path.with_name(f"{path.name}.part")
     try:
-        with path.open("rb") as file, part.open("wb") as kept:
-            threads = _copy(file, kept, found)
-            kept.flush()
-            os.fsync(kept.fileno())
+        with path.open("rb") as file, part.open("wb") as output:
+            threads = _copy_rest(file, output, line_filter)
+            output.flush()
+            os.fsync(output.fileno())
         with path.open("r+b") as before:
             if threads:
                 part.replace(path)
@@ -129,62 +141,68 @@ def _taken_out(path: Path, subject: Subject) -> bool:
     return True
 
 
-def _openings(lines: Iterable[bytes]) -> Iterator[Opening | Beside | File]:
+def _subject_lines(lines: Iterable[bytes]) -> Iterator[ThreadLine | RecordLine | FileLine]:
     for data in lines:
         line = _line.decode(data)
-        if isinstance(line, Opening | Beside | File):
+        if isinstance(line, ThreadLine | RecordLine | FileLine):
             yield line
 
 
-def _within(path: Path, subject: Subject) -> _Sought | None:
+def _find_subject(path: Path, subject: ErasureSubject) -> _LineFilter | None:
     """What an archive holds of a subject, with forks and what is remembered of them; None if nothing."""
-    asked = _sought(subject, subject.threads)
+    first_filter = _line_filter(subject, subject.threads)
     with path.open("rb") as file:
-        ids = [line.id for line in _openings(file) if isinstance(line, Opening) and asked.holds(line)]
-    found = _sought(subject, {*subject.threads, *ids})
+        ids = [
+            line.id
+            for line in _subject_lines(file)
+            if isinstance(line, ThreadLine) and first_filter.matches(line)
+        ]
+    line_filter = _line_filter(subject, {*subject.threads, *ids})
     with path.open("rb") as file:
-        held = [line for line in _openings(file) if found.holds(line)]
-    return msgspec.structs.replace(found, files=frozenset(_files(held))) if held else None
+        lines = [line for line in _subject_lines(file) if line_filter.matches(line)]
+    return msgspec.structs.replace(line_filter, files=frozenset(_files_named_in(lines))) if lines else None
 
 
-def _files(lines: Iterable[Opening | Beside | File]) -> Iterator[tuple[str | None, str]]:
+def _files_named_in(lines: Iterable[ThreadLine | RecordLine | FileLine]) -> Iterator[tuple[str | None, str]]:
     """The files that records name which are about one."""
     for line in lines:
-        if isinstance(line, Beside) and line.kind == ARTIFACT:
+        if isinstance(line, RecordLine) and line.kind == ARTIFACT_KIND:
             yield line.owner, msgspec.json.decode(line.body, type=_Artifact).path
 
 
-def _sought(subject: Subject, ids: Iterable[str]) -> _Sought:
-    threads = frozenset(name for id in ids for name in (id, memory_thread(id, of_thread=True)))
+def _line_filter(subject: ErasureSubject, ids: Iterable[str]) -> _LineFilter:
+    threads = frozenset(name for id in ids for name in (id, memory_thread_id(id, of_thread=True)))
     names = threads | {f"thread:{id}" for id in threads}
-    return _Sought(
+    return _LineFilter(
         owner=subject.owner, is_owner=subject.what == "owner", threads=threads, names=frozenset(names)
     )
 
 
-def _copy(lines: Iterable[bytes], kept: BinaryIO, sought: _Sought) -> int:
+def _copy_rest(lines: Iterable[bytes], output: BinaryIO, line_filter: _LineFilter) -> int:
     """Write the lines of all the rest, and new totals; how many threads, records and files that were."""
     threads = changesets = items = records = files = 0
-    dropping = False
+    is_dropping = False
     for data in lines:
         line = _line.decode(data)
         match line:
-            case Opening():
-                dropping = sought.holds(line)
-                threads += not dropping
-            case Step() if not dropping:
+            case ThreadLine():
+                is_dropping = line_filter.matches(line)
+                threads += not is_dropping
+            case ChangesetLine() if not is_dropping:
                 changesets, items = changesets + 1, items + len(line.items)
-            case Beside():
-                dropping = sought.holds(line)
-                records += not dropping
-            case File():
-                dropping = sought.holds(line)
-                files += not dropping
-        if isinstance(line, Total):
-            total = Total(threads=threads, changesets=changesets, items=items, records=records, files=files)
-            kept.write(line_of(total))
-        elif not dropping:
-            kept.write(data)
+            case RecordLine():
+                is_dropping = line_filter.matches(line)
+                records += not is_dropping
+            case FileLine():
+                is_dropping = line_filter.matches(line)
+                files += not is_dropping
+        if isinstance(line, TotalLine):
+            total = TotalLine(
+                threads=threads, changesets=changesets, items=items, records=records, files=files
+            )
+            output.write(encode_line(total))
+        elif not is_dropping:
+            output.write(data)
     return threads + records + files
 
 

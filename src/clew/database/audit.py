@@ -10,17 +10,17 @@ from typing import Final
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
-from clew.core.erasure.receipts import mark
+from clew.core.encoding import JSON, as_json
+from clew.core.erasure.receipts import salted_hash
 from clew.core.errors import InvalidArgument
 from clew.core.values import Item
 from clew.database.database import Database
 
-AUDIT: Final = "clew/audit"
-LOG: Final = "audit"
+AUDIT_THREAD: Final = "clew/audit"
+AUDIT_LOG: Final = "audit"
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of something that an operator did. One at the command line is in no workspace."""
 
     action: str
@@ -31,7 +31,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     facts: dict[str, JSON] = {}
 
 
-async def note(
+async def add_audit_entry(
     db: Database,
     action: str,
     *,
@@ -43,21 +43,23 @@ async def note(
 ) -> None:
     """Write down that somebody is about to do something in the tenant of a database."""
     salt = secrets.token_hex(8)
-    about = subject(owner, thread)
-    deed = Deed(
+    about = audit_subject(owner, thread)
+    entry = AuditEntry(
         action=action,
         user=user,
         workspace=workspace,
         salt=salt if about is not None else None,
-        about=mark(salt, *about) if about is not None else None,
+        about=salted_hash(salt, *about) if about is not None else None,
         facts=dict(facts or {}),
     )
     whole = db.scope(tenant=db.tenant)
-    await whole.create(AUDIT, exist_ok=True)
-    await whole.thread(AUDIT).append(items=[Item(body=plain(deed), kind="audit", log=LOG)], reason=action)
+    await whole.create(AUDIT_THREAD, exist_ok=True)
+    await whole.thread(AUDIT_THREAD).append(
+        items=[Item(body=as_json(entry), kind="audit", log=AUDIT_LOG)], reason=action
+    )
 
 
-def subject(owner: str | None, thread: str | None) -> tuple[str, str] | None:
+def audit_subject(owner: str | None, thread: str | None) -> tuple[str, str] | None:
     """Whom something is about: an owner, a thread, or nobody.
 
     Raises:

@@ -10,12 +10,21 @@ from clew.core.erasure.receipts import Receipt, subject_of
 from clew.core.errors import InvalidArgument, ThreadExists
 from clew.core.log import commit as log_commit
 from clew.core.log import lineage
-from clew.core.log.checks import INTEGERS, all_ready, check_limit
+from clew.core.log.checks import INTEGERS, check_limit, prepare_writes
 from clew.core.log.reader import head_of, parent_of
-from clew.core.log.rows import Asking, AskThreads, ThreadRow, Unreadable, ask
-from clew.core.ports import Files, Report, Store
-from clew.core.values import RESERVED, Commit, Found, Page, Result, Scope, Summary, Write
-from clew.database.erasure import Told, erase, nobody
+from clew.core.log.rows import AskThreads, StoreRead, ThreadRow, UnreadableThread, ask
+from clew.core.ports import Files, Store, StoreReport
+from clew.core.values import (
+    RESERVED_PREFIXES,
+    CommitResult,
+    Scope,
+    SearchHit,
+    SummaryPage,
+    ThreadSummary,
+    Write,
+    WriteResult,
+)
+from clew.database.erasure import CountsListener, erase_subject, ignore_counts
 from clew.database.jobs import Jobs
 from clew.database.records import Records
 from clew.database.retention import Retention
@@ -36,13 +45,13 @@ class Database:
         store: Store,
         scope: Scope | None = None,
         *,
-        owned: bool = False,
+        owns_store: bool = False,
         files: Files | None = None,
     ) -> None:
         self.store = store
         self.files = files
         self._scope = scope or Scope()
-        self._owned = owned
+        self._owns_store = owns_store
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,7 +103,7 @@ class Database:
         """
         thread = self.thread(id)
         try:
-            await self.store.change(self._scope, lambda setting: lineage.plan_create(id, owner, setting))
+            await self.store.change(self._scope, lambda context: lineage.plan_create(id, owner, context))
         except ThreadExists:
             if not exist_ok:
                 raise
@@ -103,15 +112,15 @@ class Database:
 
     async def threads(
         self, *, owner: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
-    ) -> Page:
+    ) -> SummaryPage:
         """Some threads, the newest first; ``after`` is the cursor that the page before ended with.
 
         One that cannot be read is named in ``page.broken`` and hides no other. Clew's own threads, which
         hold what is remembered, are among them only if ``system`` is set.
         """
-        return await self.store.read(self._scope, _listed(owner, limit, after, system=system))
+        return await self.store.read(self._scope, _read_page(owner, limit, after, system=system))
 
-    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+    async def commit(self, writes: Sequence[Write]) -> list[WriteResult]:
         """Commit every write, or none, and give back what each came to.
 
         Raises:
@@ -119,18 +128,20 @@ class Database:
             RevisionConflict: A record is not where ``expect`` says.
             ClaimLost: A job to finish belongs to somebody else.
         """
-        return (await self.committed(writes)).results
+        return (await self.commit_with_heads(writes)).results
 
-    async def committed(self, writes: Sequence[Write]) -> Commit:
+    async def commit_with_heads(self, writes: Sequence[Write]) -> CommitResult:
         """Commit every write, or none, and say also where the threads stand then, if that is known."""
-        ready = all_ready(writes, self.store.limits)
-        plan = await self.store.change(self._scope, lambda setting: log_commit.plan_commit(ready, setting))
+        prepared_writes = prepare_writes(writes, self.store.limits)
+        plan = await self.store.change(
+            self._scope, lambda context: log_commit.plan_commit(prepared_writes, context)
+        )
         heads = {
-            id: head_of(known.row, known.state)
-            for id, known in plan.known.items()
-            if known is not None and known.state is not None
+            id: head_of(head.row, head.state)
+            for id, head in plan.heads.items()
+            if head is not None and head.state is not None
         }
-        return Commit(results=plan.results, heads=heads)
+        return CommitResult(results=plan.results, heads=heads)
 
     async def search(
         self,
@@ -141,7 +152,7 @@ class Database:
         thread: Id | None = None,
         log: Id | None = None,
         limit: int = 20,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """Visible items that hold all of the words, the best first; with ``any``, any of them."""
         return await search_words(
             self.store, self._scope, query, any=any, owner=owner, thread=thread, log=log, limit=limit
@@ -158,7 +169,7 @@ class Database:
         thread: Id | None = None,
         with_crisis_log: bool = False,
         dry_run: bool = False,
-        told: Told = nobody,
+        notify: CountsListener = ignore_counts,
     ) -> Receipt:
         """Erase all traces of an owner, or of a thread and its forks, and give a receipt; see ``retention``.
 
@@ -167,15 +178,17 @@ class Database:
             Forbidden: This database is used for one user.
         """
         subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
-        return await erase(self.store, self._scope, subject, files=self.files, dry_run=dry_run, told=told)
+        return await erase_subject(
+            self.store, self._scope, subject, files=self.files, dry_run=dry_run, notify=notify
+        )
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         return await self.store.report()
 
     async def close(self) -> None:
         """Close the store, if this database opened it."""
-        if self._owned:
+        if self._owns_store:
             await self.store.close()
 
 
@@ -187,42 +200,42 @@ def owner_database(db: Database, owner: str | None) -> Database:
     return db if owner is None or db.user is not None else db.scope(tenant=db.tenant, user=owner)
 
 
-def _listed(owner: str | None, limit: int, after: str | None, *, system: bool) -> Asking[Page]:
+def _read_page(owner: str | None, limit: int, after: str | None, *, system: bool) -> StoreRead[SummaryPage]:
     if not check_limit(limit):
-        return Page(threads=(), next=after)
-    rows = yield from _some(owner, _parse_cursor(after), limit + 1, system=system)
+        return SummaryPage(threads=(), next=after)
+    rows = yield from _read_thread_rows(owner, _parse_cursor(after), limit + 1, system=system)
     more = rows[limit - 1] if len(rows) > limit else None
-    return Page(
+    return SummaryPage(
         threads=tuple(_summary(row) for row in rows[:limit] if isinstance(row, ThreadRow)),
         next=f"{more.created}:{more.id}" if more else None,
-        broken={row.id: row.problem for row in rows[:limit] if isinstance(row, Unreadable)},
+        broken={row.id: row.problem for row in rows[:limit] if isinstance(row, UnreadableThread)},
     )
 
 
-def _some(
+def _read_thread_rows(
     owner: str | None, before: tuple[int, str] | None, count: int, *, system: bool
-) -> Asking[list[ThreadRow | Unreadable]]:
+) -> StoreRead[list[ThreadRow | UnreadableThread]]:
     """At least so many rows, if there are as many, without the threads that are not asked for."""
-    found: list[ThreadRow | Unreadable] = []
+    matches: list[ThreadRow | UnreadableThread] = []
     while True:
         rows = yield from ask(AskThreads(owner, before, count))
-        found += [row for row in rows if system or not row.id.startswith(RESERVED)]
-        if len(found) >= count or len(rows) < count:
-            return found
+        matches += [row for row in rows if system or not row.id.startswith(RESERVED_PREFIXES)]
+        if len(matches) >= count or len(rows) < count:
+            return matches
         before = (rows[-1].created, rows[-1].id)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, str] | None:
     if cursor is None:
         return None
-    created, _, id = cursor.partition(":")
-    if not created.isdecimal() or int(created) not in INTEGERS:
+    time, _, id = cursor.partition(":")
+    if not time.isdecimal() or int(time) not in INTEGERS:
         raise InvalidArgument(problem=f"{cursor!r} is not a cursor of a page of threads.")
-    return int(created), id
+    return int(time), id
 
 
-def _summary(row: ThreadRow) -> Summary:
-    return Summary(
+def _summary(row: ThreadRow) -> ThreadSummary:
+    return ThreadSummary(
         id=row.id,
         owner=row.owner,
         version=row.version,

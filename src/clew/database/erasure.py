@@ -16,26 +16,26 @@ from clew.core.encoding import check_id, decode
 from clew.core.erasure import parts as erasure_parts
 from clew.core.erasure import receipts
 from clew.core.erasure import subject as erasure_subject
-from clew.core.erasure.parts import PARTS, Parts, read_family
+from clew.core.erasure.parts import PARTS_SUBJECT, Parts, read_family
 from clew.core.erasure.receipts import (
     COMPLETE,
     PENDING,
     PREVIEW,
     UNFINISHED,
+    ErasureStep,
+    ErasureSubject,
+    FileSelection,
     Receipt,
-    Sought,
-    Step,
-    Subject,
-    added,
-    files_of,
+    add_counts,
+    last_files_number,
 )
-from clew.core.erasure.subject import Batch
+from clew.core.erasure.subject import ErasureBatch
 from clew.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.log import lineage
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.holds import RECEIPTS
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.holds import RECEIPTS_THREAD
 from clew.core.log.reader import read_thread, read_window
-from clew.core.log.rows import Advance, Asking, AskThread, EraseParts, ask
+from clew.core.log.rows import Advance, AskThread, EraseParts, StoreRead, ask
 from clew.core.ports import Files, Store
 from clew.core.values import Item, ItemQuery, Scope, Window
 from clew.database import archive_files
@@ -52,44 +52,44 @@ def check_operator(scope: Scope) -> None:
         raise Forbidden(problem="Erasing, holds and receipts are for operators. Use the tenant's database.")
 
 
-async def read_lines(store: Store, scope: Scope) -> Sequence[Item]:
+async def read_receipt_lines(store: Store, scope: Scope) -> Sequence[Item]:
     """The lines of the thread of receipts; none if nothing was erased yet."""
     check_operator(scope)
     try:
-        return await store.read(scope, _lines())
+        return await store.read(scope, _read_lines())
     except ThreadNotFound:
         return ()
 
 
-def _lines() -> Asking[Window]:
-    row = yield from read_thread(RECEIPTS)
-    return (yield from read_window(row, ItemQuery(log=receipts.LOG)))
+def _read_lines() -> StoreRead[Window]:
+    row = yield from read_thread(RECEIPTS_THREAD)
+    return (yield from read_window(row, ItemQuery(log=receipts.RECEIPT_LOG)))
 
 
-NOT_NAMED = "files on a volume, if there is one: none was named"
+NO_VOLUME = "files on a volume, if there is one: none was named"
 
 
-class FilesBeside:
+class ErasureFiles:
     """The files beside a store, as one erasure sees them. It remembers threads after they are gone."""
 
     def __init__(self, store: Store, scope: Scope, files: Files | None) -> None:
         self._store = store
         self._scope = scope
         self._files = files
-        self._seen: dict[str, None] = {}
+        self._thread_ids: dict[str, None] = {}
 
     @property
     def beyond(self) -> tuple[str, ...]:
         """Places with copies that cannot be reached."""
-        return (NOT_NAMED,) if self._files is None else self._files.beyond
+        return (NO_VOLUME,) if self._files is None else self._files.beyond
 
-    async def found(self, subject: Subject) -> dict[str, int]:
+    async def count(self, subject: ErasureSubject) -> dict[str, int]:
         """How much of a subject there is."""
         if self._files is None:
             return {}
-        return await self._files.found(self._scope.tenant, await self._sought(subject))
+        return await self._files.count(self._scope.tenant, await self._read_selection(subject))
 
-    async def erased(self, subject: Subject, receipt: Receipt) -> dict[str, int]:
+    async def erase(self, subject: ErasureSubject, receipt: Receipt) -> dict[str, int]:
         """Remove what is there of a subject; how much it was.
 
         Raises:
@@ -97,58 +97,60 @@ class FilesBeside:
         """
         if self._files is None:
             return {}
-        sought = await self._sought(subject)
-        await self._store.read(self._scope, erasure_subject.check_free(subject, sought.threads))
-        return await self._removed(self._files, sought, receipt.id)
+        selection = await self._read_selection(subject)
+        await self._store.read(self._scope, erasure_subject.check_not_held(subject, selection.threads))
+        return await self._remove(self._files, selection, receipt.id)
 
-    async def blanked(self, thread: str, receipt: Receipt) -> None:
+    async def remove_manifests(self, thread: str, receipt: Receipt) -> None:
         """Remove the manifests of a thread of which a part was erased, and of all that may share it.
 
         They hold what the thread held. The next checkpoint writes them anew.
         """
         if self._files is not None:
             family = await self._store.read(self._scope, read_family(thread))
-            await self._removed(self._files, Sought(threads=tuple(family)), receipt.id)
+            await self._remove(self._files, FileSelection(threads=tuple(family)), receipt.id)
 
-    async def _removed(self, files: Files, sought: Sought, id: str) -> dict[str, int]:
+    async def _remove(self, files: Files, selection: FileSelection, id: str) -> dict[str, int]:
         tenant = self._scope.tenant
-        number = files_of(await read_lines(self._store, self._scope), id)
-        counts = await files.put_aside(tenant, sought, id, number + 1)
+        number = last_files_number(await read_receipt_lines(self._store, self._scope), id)
+        counts = await files.put_aside(tenant, selection, id, number + 1)
         if counts:
-            planning = partial(erasure_subject.plan_files, id, number + 1, counts, self._store.limits)
-            await self._store.change(self._scope, planning)
+            planner = partial(erasure_subject.plan_count_files, id, number + 1, counts, self._store.limits)
+            await self._store.change(self._scope, planner)
         await files.remove(tenant, id, number + 1)
         return counts
 
-    async def _sought(self, subject: Subject) -> Sought:
-        ids = await self._store.read(self._scope, erasure_subject.read_members(subject))
-        self._seen |= dict.fromkeys(ids)
-        return await self._store.read(self._scope, erasure_subject.read_sought(subject, tuple(self._seen)))
+    async def _read_selection(self, subject: ErasureSubject) -> FileSelection:
+        ids = await self._store.read(self._scope, erasure_subject.read_subject_threads(subject))
+        self._thread_ids |= dict.fromkeys(ids)
+        return await self._store.read(
+            self._scope, erasure_subject.read_file_selection(subject, tuple(self._thread_ids))
+        )
 
 
 PASSES = 20
 """How often to look for what somebody wrote meanwhile."""
-WRITING = "somebody goes on writing; erase again once they have stopped"
-DAMAGED = "a thread whose row is damaged could not be erased; restore it from a backup and erase again"
+STILL_WRITING = "somebody goes on writing; erase again once they have stopped"
+DAMAGED_THREAD = "a thread whose row is damaged could not be erased; restore it from a backup and erase again"
 
 Counts: TypeAlias = dict[str, int]
-Told: TypeAlias = Callable[[Counts], None]
+CountsListener: TypeAlias = Callable[[Counts], None]
 """Who is told what each commit removed."""
-Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
+Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 
 
-def nobody(counts: Counts) -> None:
+def ignore_counts(counts: Counts) -> None:
     """Nobody is told."""
 
 
-async def erase(
+async def erase_subject(
     store: Store,
     scope: Scope,
-    subject: Subject,
+    subject: ErasureSubject,
     *,
     files: Files | None = None,
     dry_run: bool = False,
-    told: Told = nobody,
+    notify: CountsListener = ignore_counts,
 ) -> Receipt:
     """Erase a subject everywhere, in files too if they are given, and say so in a receipt.
 
@@ -161,25 +163,25 @@ async def erase(
     check_id(subject.name, subject.what)
     if dry_run:
         return await _preview(store, scope, subject, files)
-    receipt = await _begun(store, scope, subject, files)
-    beside = FilesBeside(store, scope, files)
-    removed: Counts = {}
+    receipt = await _open_receipt(store, scope, subject, files)
+    erasure_files = ErasureFiles(store, scope, files)
+    counts: Counts = {}
     for _ in range(PASSES):
-        removed = await beside.erased(subject, receipt)
-        told({name: count for name, count in removed.items() if not name.startswith("bytes")})
-        removed = added(removed, await _pass(store, scope, subject, receipt, told))
-        receipt = msgspec.structs.replace(receipt, counts=added(receipt.counts, removed))
-        if not removed:
+        counts = await erasure_files.erase(subject, receipt)
+        notify({name: count for name, count in counts.items() if not name.startswith("bytes")})
+        counts = add_counts(counts, await _erase_pass(store, scope, subject, receipt, notify))
+        receipt = msgspec.structs.replace(receipt, counts=add_counts(receipt.counts, counts))
+        if not counts:
             break
-    swept = await archive_files.sweep(await _directory(store), subject)
-    told({"archives": swept.count} if swept.count else {})
+    sweep = await archive_files.sweep_archives(await _archive_directory(store), subject)
+    notify({"archives": sweep.count} if sweep.count else {})
     receipt = msgspec.structs.replace(
-        receipt, counts=added(receipt.counts, {"archives": swept.count} if swept.count else {})
+        receipt, counts=add_counts(receipt.counts, {"archives": sweep.count} if sweep.count else {})
     )
-    left = [*swept.left, *([WRITING] if removed else [])]
-    if await store.read(scope, erasure_subject.read_damaged(subject)):
-        left.append(DAMAGED)
-    return await _ended(store, scope, receipt, left, beside.beyond)
+    reasons = [*sweep.reasons, *([STILL_WRITING] if counts else [])]
+    if await store.read(scope, erasure_subject.read_damaged_count(subject)):
+        reasons.append(DAMAGED_THREAD)
+    return await _finish_receipt(store, scope, receipt, reasons, erasure_files.beyond)
 
 
 async def erase_parts(
@@ -193,85 +195,101 @@ async def erase_parts(
         Forbidden: The scope is one user's.
     """
     check_operator(scope)
-    erasure_parts.checked(parts)
-    await _make_thread(store, scope)
+    erasure_parts.check_parts(parts)
+    await _create_receipts_thread(store, scope)
     id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
     for attempt in range(PASSES):
         try:
             await store.change(
-                scope, partial(erasure_parts.plan_parts, thread, parts, id, salt, store.limits)
+                scope, partial(erasure_parts.plan_erase_parts, thread, parts, id, salt, store.limits)
             )
             break
         except VersionConflict:  # somebody wrote between two questions
             if attempt + 1 == PASSES:
                 raise
-    beside = FilesBeside(store, scope, files)
-    await beside.blanked(thread, await _receipt(store, scope, id))
-    left = await archive_files.holding(await _directory(store), thread)
-    return await _ended(store, scope, await _receipt(store, scope, id), left, beside.beyond)
+    erasure_files = ErasureFiles(store, scope, files)
+    await erasure_files.remove_manifests(thread, await _read_receipt(store, scope, id))
+    reasons = await archive_files.archives_with_thread(await _archive_directory(store), thread)
+    return await _finish_receipt(
+        store, scope, await _read_receipt(store, scope, id), reasons, erasure_files.beyond
+    )
 
 
-async def settle(store: Store, scope: Scope, files: Files | None = None) -> list[Receipt]:
+async def settle_receipts(store: Store, scope: Scope, files: Files | None = None) -> list[Receipt]:
     """Try again what made receipts wait; those that are complete now."""
-    found = await read_receipts(store, scope)
-    waiting = [r for r in found if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS)]
+    all_receipts = await read_receipts(store, scope)
+    waiting = [
+        r for r in all_receipts if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS_SUBJECT)
+    ]
     for receipt in waiting:
         if receipt.status == UNFINISHED and (thread := await _thread_of(store, scope, receipt)) is not None:
-            await FilesBeside(store, scope, files).blanked(thread, receipt)
-    waiting = [await _receipt(store, scope, receipt.id) for receipt in waiting]
-    there = archive_files.names(await _directory(store)) if waiting else set()
-    ended = [
-        await _ended(
-            store, scope, receipt, [why for why in receipt.waiting if _is_left(why, there)], receipt.beyond
+            await ErasureFiles(store, scope, files).remove_manifests(thread, receipt)
+    waiting = [await _read_receipt(store, scope, receipt.id) for receipt in waiting]
+    archives = archive_files.archive_names(await _archive_directory(store)) if waiting else set()
+    results = [
+        await _finish_receipt(
+            store,
+            scope,
+            receipt,
+            [why for why in receipt.waiting if _still_applies(why, archives)],
+            receipt.beyond,
         )
         for receipt in waiting
     ]
-    return [receipt for receipt in ended if receipt.status == COMPLETE]
+    return [receipt for receipt in results if receipt.status == COMPLETE]
 
 
 async def _thread_of(store: Store, scope: Scope, receipt: Receipt) -> str | None:
     """The thread of which a part was erased: no name is in a receipt, but it can be held against one."""
-    everybody = Subject(what="owner", name="")
-    for id in await store.read(scope, erasure_subject.read_members(everybody)):
-        if receipts.mark(receipt.salt, PARTS, id) == receipt.subject:
+    everybody = ErasureSubject(what="owner", name="")
+    for id in await store.read(scope, erasure_subject.read_subject_threads(everybody)):
+        if receipts.salted_hash(receipt.salt, PARTS_SUBJECT, id) == receipt.subject:
             return id
     return None
 
 
-def _is_left(why: str, there: set[str]) -> bool:
+def _still_applies(why: str, archives: set[str]) -> bool:
     """Whether only erasing the subject again, or removing an archive, can help."""
-    return why in (WRITING, DAMAGED) or any(why.startswith(f"{archive_files.LEFT}{name} ") for name in there)
+    return why in (STILL_WRITING, DAMAGED_THREAD) or any(
+        why.startswith(f"{archive_files.REASON_PREFIX}{name} ") for name in archives
+    )
 
 
-async def erased_whole(store: Store, scope: Scope, thread: str) -> Verdict | None:
+async def find_erased_thread(store: Store, scope: Scope, thread: str) -> Verdict | None:
     """What there is to say of a thread that was erased whole; None if it was not, or is there again."""
     if scope.user is not None or await store.read(scope, ask(AskThread(thread))) is not None:
         return None
-    lines = await read_lines(store, scope)
+    lines = await read_receipt_lines(store, scope)
     salts = {receipt.id: receipt.salt for receipt in receipts.receipts_of(lines)}
-    for receipt, stones in receipts.tombstones_of(lines).items():
-        for stone in stones:
-            if stone.mark == receipts.mark(salts[receipt], "thread", thread):
+    for receipt, tombstones in receipts.tombstones_of(lines).items():
+        for tombstone in tombstones:
+            if tombstone.mark == receipts.salted_hash(salts[receipt], "thread", thread):
                 whole = (f"the whole thread ({receipt})",)
                 return Verdict(
-                    tenant=scope.tenant, thread=thread, version=stone.version, hash=stone.hash, erased=whole
+                    tenant=scope.tenant,
+                    thread=thread,
+                    version=tombstone.version,
+                    hash=tombstone.hash,
+                    erased=whole,
                 )
     return None
 
 
 async def read_receipts(store: Store, scope: Scope) -> list[Receipt]:
     """Every receipt, the oldest first."""
-    return receipts.receipts_of(await read_lines(store, scope))
+    return receipts.receipts_of(await read_receipt_lines(store, scope))
 
 
-async def _preview(store: Store, scope: Scope, subject: Subject, files: Files | None) -> Receipt:
+async def _preview(store: Store, scope: Scope, subject: ErasureSubject, files: Files | None) -> Receipt:
     """What erasing would remove now."""
-    ids = await store.read(scope, erasure_subject.read_members(subject))
-    rest = await store.read(scope, erasure_subject.read_rest(subject, erasure_subject.EVERY))
-    beside = await FilesBeside(store, scope, files).found(subject)
-    _check_there(subject, ids, rest, beside)
-    await store.read(scope, erasure_subject.check_free(subject, ids))
-    batches = [await store.read(scope, erasure_subject.read_batch(subject, chunk)) for chunk in _chunks(ids)]
+    ids = await store.read(scope, erasure_subject.read_subject_threads(subject))
+    rest = await store.read(scope, erasure_subject.read_rest_batch(subject, erasure_subject.NO_LIMIT))
+    file_counts = await ErasureFiles(store, scope, files).count(subject)
+    _check_exists(subject, ids, rest, file_counts)
+    await store.read(scope, erasure_subject.check_not_held(subject, ids))
+    batches = [
+        await store.read(scope, erasure_subject.read_erasure_batch(subject, chunk)) for chunk in _chunks(ids)
+    ]
     return Receipt(
         id="",
         time=0,
@@ -279,108 +297,116 @@ async def _preview(store: Store, scope: Scope, subject: Subject, files: Files | 
         subject="",
         salt="",
         status=PREVIEW,
-        counts=added(erasure_subject.joined([*batches, rest]).counts, beside),
-        kept=await store.read(scope, erasure_subject.read_kept(subject, ids)),
+        counts=add_counts(erasure_subject.merge_batches([*batches, rest]).counts, file_counts),
+        kept=await store.read(scope, erasure_subject.read_retained_records(subject, ids)),
     )
 
 
-def _check_there(subject: Subject, ids: Sequence[str], rest: Batch, beside: Counts) -> None:
-    if subject.what == "thread" and not ids and not rest.counts and not beside:
+def _check_exists(
+    subject: ErasureSubject, ids: Sequence[str], rest: ErasureBatch, file_counts: Counts
+) -> None:
+    if subject.what == "thread" and not ids and not rest.counts and not file_counts:
         raise ThreadNotFound(thread=subject.name)
 
 
-async def _begun(store: Store, scope: Scope, subject: Subject, files: Files | None) -> Receipt:
+async def _open_receipt(store: Store, scope: Scope, subject: ErasureSubject, files: Files | None) -> Receipt:
     """The receipt to go on with: one that was begun for this subject and is not complete, or a new one."""
-    ids = await store.read(scope, erasure_subject.read_members(subject))
+    ids = await store.read(scope, erasure_subject.read_subject_threads(subject))
     for receipt in await read_receipts(store, scope):
-        if receipt.status in (UNFINISHED, PENDING) and receipt.is_of(subject):
-            await store.read(scope, erasure_subject.check_free(subject, ids))
+        if receipt.status in (UNFINISHED, PENDING) and receipt.is_about(subject):
+            await store.read(scope, erasure_subject.check_not_held(subject, ids))
             return receipt
-    beside = await FilesBeside(store, scope, files).found(subject)
-    _check_there(subject, ids, await store.read(scope, erasure_subject.read_rest(subject)), beside)
-    await _make_thread(store, scope)
+    file_counts = await ErasureFiles(store, scope, files).count(subject)
+    _check_exists(
+        subject, ids, await store.read(scope, erasure_subject.read_rest_batch(subject)), file_counts
+    )
+    await _create_receipts_thread(store, scope)
     id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
-    await store.change(scope, partial(erasure_subject.plan_begin, subject, id, salt, store.limits))
-    return await _receipt(store, scope, id)
+    await store.change(scope, partial(erasure_subject.plan_begin_receipt, subject, id, salt, store.limits))
+    return await _read_receipt(store, scope, id)
 
 
-async def _make_thread(store: Store, scope: Scope) -> None:
+async def _create_receipts_thread(store: Store, scope: Scope) -> None:
     """The thread of receipts, if it is not there yet."""
     with suppress(ThreadExists):
-        await store.change(scope, lambda setting: lineage.plan_create(RECEIPTS, None, setting))
+        await store.change(scope, lambda context: lineage.plan_create(RECEIPTS_THREAD, None, context))
 
 
-async def _receipt(store: Store, scope: Scope, id: str) -> Receipt:
+async def _read_receipt(store: Store, scope: Scope, id: str) -> Receipt:
     return next(receipt for receipt in await read_receipts(store, scope) if receipt.id == id)
 
 
-async def _pass(store: Store, scope: Scope, subject: Subject, receipt: Receipt, told: Told) -> Counts:
+async def _erase_pass(
+    store: Store, scope: Scope, subject: ErasureSubject, receipt: Receipt, notify: CountsListener
+) -> Counts:
     """Remove what is there now, one commit after another; how much it was."""
     counts: Counts = {}
-    for chunk in _chunks(await store.read(scope, erasure_subject.read_members(subject))):
+    for chunk in _chunks(await store.read(scope, erasure_subject.read_subject_threads(subject))):
         for id in chunk:
-            counts = added(counts, await _emptied(store, scope, receipt, id, told))
-        planning = partial(erasure_subject.plan_threads, subject, receipt, chunk, store.limits)
-        removed = await _removed(store, scope, planning)
-        told(removed)
-        counts = added(counts, removed)
-    while removed := await _removed(
-        store, scope, partial(erasure_subject.plan_rest, subject, receipt, store.limits)
+            counts = add_counts(counts, await _erase_large_thread(store, scope, receipt, id, notify))
+        planner = partial(erasure_subject.plan_erase_threads, subject, receipt, chunk, store.limits)
+        batch_counts = await _commit_and_count(store, scope, planner)
+        notify(batch_counts)
+        counts = add_counts(counts, batch_counts)
+    while batch_counts := await _commit_and_count(
+        store, scope, partial(erasure_subject.plan_erase_rest, subject, receipt, store.limits)
     ):
-        told(removed)
-        counts = added(counts, removed)
+        notify(batch_counts)
+        counts = add_counts(counts, batch_counts)
     return counts
 
 
-async def _emptied(store: Store, scope: Scope, receipt: Receipt, id: str, told: Told) -> Counts:
+async def _erase_large_thread(
+    store: Store, scope: Scope, receipt: Receipt, id: str, notify: CountsListener
+) -> Counts:
     """Take a large thread's items away, some at a time, before it goes; the index entries that were."""
     counts: Counts = {}
-    for log in await store.read(scope, erasure_subject.read_large(id)):
+    for log in await store.read(scope, erasure_subject.read_large_logs(id)):
         above = -1
         while True:
-            planning = partial(erasure_subject.plan_thin, receipt, id, log, above, store.limits)
-            plan = await store.change(scope, planning)
-            taken = [effect for effect in plan.effects if isinstance(effect, EraseParts)]
-            if not taken:
+            planner = partial(erasure_subject.plan_erase_items, receipt, id, log, above, store.limits)
+            plan = await store.change(scope, planner)
+            erasures = [write for write in plan.writes if isinstance(write, EraseParts)]
+            if not erasures:
                 break
-            above = taken[0].items[-1][1]
-            counts = added(counts, _counted(plan))
-            told({"bodies": len(taken[0].items)})
+            above = erasures[0].items[-1][1]
+            counts = add_counts(counts, _counts_in(plan))
+            notify({"bodies": len(erasures[0].items)})
     return counts
 
 
-async def _removed(store: Store, scope: Scope, planning: Planning) -> Counts:
+async def _commit_and_count(store: Store, scope: Scope, planner: Planner) -> Counts:
     """How much a commit removed, as the line says that went with it."""
-    return _counted(await store.change(scope, planning))
+    return _counts_in(await store.change(scope, planner))
 
 
-def _counted(plan: Plan) -> Counts:
-    lines = [effect.items[0].body for effect in plan.effects if isinstance(effect, Advance)]
-    return msgspec.convert(decode(lines[0]), Step).counts if lines and lines[0] is not None else {}
+def _counts_in(plan: Plan) -> Counts:
+    lines = [write.items[0].body for write in plan.writes if isinstance(write, Advance)]
+    return msgspec.convert(decode(lines[0]), ErasureStep).counts if lines and lines[0] is not None else {}
 
 
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), erasure_subject.BATCH):
-        yield ids[start : start + erasure_subject.BATCH]
+    for start in range(0, len(ids), erasure_subject.THREADS_PER_COMMIT):
+        yield ids[start : start + erasure_subject.THREADS_PER_COMMIT]
 
 
-async def _directory(store: Store) -> Path | None:
+async def _archive_directory(store: Store) -> Path | None:
     """Where archives of a store are looked for: beside its file, if it has one."""
     path = (await store.report()).facts.get("path")
     return Path(path).parent if isinstance(path, str) else None
 
 
-async def _ended(
-    store: Store, scope: Scope, receipt: Receipt, left: Sequence[str], beyond: Sequence[str] = ()
+async def _finish_receipt(
+    store: Store, scope: Scope, receipt: Receipt, reasons: Sequence[str], beyond: Sequence[str] = ()
 ) -> Receipt:
     """The receipt after the store has removed the last traces, as far as it can now."""
-    scrubbed = await store.scrub()
-    waiting = (*left, *scrubbed.waiting)
-    ended = msgspec.structs.replace(
+    scrub_result = await store.scrub()
+    waiting = (*reasons, *scrub_result.waiting)
+    result = msgspec.structs.replace(
         receipt,
         status=PENDING if waiting else COMPLETE,
         waiting=waiting,
-        beyond=tuple(dict.fromkeys((*scrubbed.beyond, *beyond))),
+        beyond=tuple(dict.fromkeys((*scrub_result.beyond, *beyond))),
     )
-    await store.change(scope, partial(erasure_subject.plan_done, ended, store.limits))
-    return await _receipt(store, scope, receipt.id)
+    await store.change(scope, partial(erasure_subject.plan_finish_receipt, result, store.limits))
+    return await _read_receipt(store, scope, receipt.id)

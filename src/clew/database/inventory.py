@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clew.core.log.rows import AskTenants, AskThreads, ThreadRow, Unreadable, ask
+from clew.core.log.rows import AskTenants, AskThreads, ThreadRow, UnreadableThread, ask
 from clew.core.ports import Reader
 from clew.core.values import Scope
 
@@ -18,10 +18,12 @@ async def list_tenants(reader: Reader) -> list[str]:
     return await reader.read(Scope(), ask(AskTenants()))
 
 
-async def list_threads(reader: Reader, scope: Scope) -> list[ThreadRow | Unreadable]:
+async def list_threads(reader: Reader, scope: Scope) -> list[ThreadRow | UnreadableThread]:
     """Every thread of a scope, memories too, the newest first."""
-    rows: list[ThreadRow | Unreadable] = []
-    page: Sequence[ThreadRow | Unreadable] = await reader.read(scope, ask(AskThreads(None, None, PAGE_ROWS)))
+    rows: list[ThreadRow | UnreadableThread] = []
+    page: Sequence[ThreadRow | UnreadableThread] = await reader.read(
+        scope, ask(AskThreads(None, None, PAGE_ROWS))
+    )
     while page:
         rows += page
         before = (page[-1].created, page[-1].id)

@@ -10,16 +10,16 @@ from clew.core.encoding import Id
 from clew.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from clew.core.log import commit
 from clew.core.log import jobs as rules
-from clew.core.log.checks import check_lease, check_limit, made_ready
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking, AskJob, AskJobs, MoveJob, ask
+from clew.core.log.checks import check_lease, check_limit, prepare_write
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import AskJob, AskJobs, MoveJob, StoreRead, ask
 from clew.core.ports import Store
 from clew.core.values import Enqueue, Finish, Job, Scope
 
-MOST = 10_000
+MOST_JOBS = 10_000
 """How many jobs are looked through for one with the same key."""
 
-Move: TypeAlias = Callable[[Job, int], Job]
+JobChange: TypeAlias = Callable[[Job, int], Job]
 """How a job changes at a time."""
 
 
@@ -33,8 +33,8 @@ class Jobs:
 
     async def enqueue(self, job: Job) -> None:
         """Add a job, unless one with its key is waiting or running."""
-        write = made_ready(Enqueue(job=job), self._store.limits)
-        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        write = prepare_write(Enqueue(job=job), self._store.limits)
+        await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
 
     async def claim(self, kinds: Sequence[str], *, limit: int = 1, lease_ms: int = 30_000) -> list[Job]:
         """Jobs that are due, held for so long; nobody else gets them meanwhile."""
@@ -47,10 +47,10 @@ class Jobs:
             ClaimLost: The lease ran out and somebody else has it.
         """
 
-        def longer(found: Job, now: int) -> Job:
-            return msgspec.structs.replace(found, until=now + check_lease(lease_ms))
+        def extend_claim(current: Job, now: int) -> Job:
+            return msgspec.structs.replace(current, until=now + check_lease(lease_ms))
 
-        return await self._move(job, longer)
+        return await self._change_job(job, extend_claim)
 
     async def finish(self, job: Job) -> None:
         """End a claimed job.
@@ -59,7 +59,7 @@ class Jobs:
             ClaimLost: The lease ran out and somebody else has it.
         """
         write = Finish(job=job.id, token=job.token or "")
-        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
 
     async def fail(self, job: Job, problem: str) -> Job:
         """Give a claimed job back: it waits for its next attempt, or is dead after the last.
@@ -67,7 +67,7 @@ class Jobs:
         Raises:
             ClaimLost: The lease ran out and somebody else has it.
         """
-        return await self._move(job, lambda found, now: rules.failed(found, problem, now))
+        return await self._change_job(job, lambda current, now: rules.fail_job(current, problem, now))
 
     async def release(self, job: Job) -> Job:
         """Give a claimed job back untried, for somebody else to take at once.
@@ -75,7 +75,7 @@ class Jobs:
         Raises:
             ClaimLost: The lease ran out and somebody else has it.
         """
-        return await self._move(job, rules.released)
+        return await self._change_job(job, rules.release_job)
 
     async def retry(self, id: Id) -> Job:
         """Let a job that waits or is dead be due at once, with all of its attempts before it.
@@ -84,10 +84,10 @@ class Jobs:
             RecordNotFound: There is none of that id.
             InvalidArgument: Somebody is at it, or another job with its key waits.
         """
-        plan = await self._store.change(self._scope, lambda setting: _plan_retry(id, setting))
-        moved = plan.results[0]
-        assert isinstance(moved, Job)
-        return moved
+        plan = await self._store.change(self._scope, lambda context: _plan_retry(id, context))
+        job = plan.results[0]
+        assert isinstance(job, Job)
+        return job
 
     async def get(self, id: Id) -> Job:
         """A job.
@@ -95,40 +95,40 @@ class Jobs:
         Raises:
             RecordNotFound: There is none of that id; it may be done.
         """
-        found: Job | None = await self._store.read(self._scope, ask(AskJob(id)))
-        if found is None:
+        job: Job | None = await self._store.read(self._scope, ask(AskJob(id)))
+        if job is None:
             raise RecordNotFound(kind="job", id=id)
-        return found
+        return job
 
     async def list(self, *, status: str | None = None, limit: int = 100) -> list[Job]:
         """Jobs of a status, or all, by the time they are due."""
         return await self._store.read(self._scope, ask(AskJobs(status, check_limit(limit))))
 
-    async def _move(self, job: Job, change: Move) -> Job:
-        plan = await self._store.change(self._scope, lambda setting: _plan_move(job, change, setting))
-        moved = plan.results[0]
-        assert isinstance(moved, Job)
-        return moved
+    async def _change_job(self, job: Job, change: JobChange) -> Job:
+        plan = await self._store.change(self._scope, lambda context: _plan_change(job, change, context))
+        result = plan.results[0]
+        assert isinstance(result, Job)
+        return result
 
 
-def _plan_move(job: Job, change: Move, setting: Setting) -> Asking[Plan]:
-    found = yield from ask(AskJob(job.id))
-    if found is None or found.token is None or found.token != job.token:
+def _plan_change(job: Job, change: JobChange, context: PlanContext) -> StoreRead[Plan]:
+    current = yield from ask(AskJob(job.id))
+    if current is None or current.token is None or current.token != job.token:
         raise ClaimLost(job=job.id)
-    moved = change(found, setting.now)
-    return Plan(effects=[MoveJob(job=moved, token=job.token)], results=[moved], known={})
+    new_job = change(current, context.now)
+    return Plan(writes=[MoveJob(job=new_job, token=job.token)], results=[new_job], heads={})
 
 
-def _plan_retry(id: str, setting: Setting) -> Asking[Plan]:
-    found = yield from ask(AskJob(id))
-    if found is None:
+def _plan_retry(id: str, context: PlanContext) -> StoreRead[Plan]:
+    job = yield from ask(AskJob(id))
+    if job is None:
         raise RecordNotFound(kind="job", id=id)
-    if found.status == "running":
+    if job.status == "running":
         raise InvalidArgument(problem=f"Job {id!r} is being done; there is nothing to retry yet.")
-    if found.status == "dead" and found.key is not None:
-        waiting = yield from ask(AskJobs("waiting", MOST))
-        running = yield from ask(AskJobs("running", MOST))
-        if any(other.key == found.key for other in (*waiting, *running)):
+    if job.status == "dead" and job.key is not None:
+        waiting = yield from ask(AskJobs("waiting", MOST_JOBS))
+        running = yield from ask(AskJobs("running", MOST_JOBS))
+        if any(other.key == job.key for other in (*waiting, *running)):
             raise InvalidArgument(problem=f"Another job with the key of {id!r} waits or is being done.")
-    moved = rules.revived(found, setting.now)
-    return Plan(effects=[MoveJob(job=moved, token=None)], results=[moved], known={})
+    new_job = rules.retry_job(job, context.now)
+    return Plan(writes=[MoveJob(job=new_job, token=None)], results=[new_job], heads={})

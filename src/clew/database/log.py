@@ -16,7 +16,7 @@ from clew.core.values import (
     Committed,
     Cut,
     Exact,
-    Expect,
+    Expectation,
     Head,
     Item,
     LogSize,
@@ -24,7 +24,7 @@ from clew.core.values import (
 )
 
 
-class Owner(Protocol):
+class LogThread(Protocol):
     """The thread that a log belongs to."""
 
     id: str
@@ -37,7 +37,7 @@ class Owner(Protocol):
         """Visible items, oldest first."""
         ...
 
-    async def append(self, change: Changeset, *, expect: Expect) -> Committed:
+    async def append(self, change: Changeset, *, expect: Expectation) -> Committed:
         """Commit one more changeset."""
         ...
 
@@ -46,7 +46,7 @@ class Owner(Protocol):
 class Log:
     """One log of a thread."""
 
-    def __init__(self, thread: Owner, name: Id) -> None:
+    def __init__(self, thread: LogThread, name: Id) -> None:
         self._thread = thread
         self._name = name
 
@@ -62,9 +62,9 @@ class Log:
                 first=tail[0].place,
                 last=tail[0].place,
                 count=1,
-                open=tool_calls.open_before(head.counters.open, tail.items),
+                open=tool_calls.open_calls_before(head.counters.open, tail.items),
             )
-            if await self._cut(head, Changeset(cuts=(cut,), reason="Pop")):
+            if await self._commit_cut(head, Changeset(cuts=(cut,), reason="Pop")):
                 item: Item = tail[0]
                 return item
 
@@ -76,9 +76,11 @@ class Log:
             if not size.length:
                 return None
             open = {} if self._name == HISTORY else head.counters.open
-            cut = Cut(log=self._name, first=1, last=places.at(size.end + 1) - 1, count=size.length, open=open)
-            if done := await self._cut(head, Changeset(cuts=(cut,), reason="Clear")):
-                return done
+            cut = Cut(
+                log=self._name, first=1, last=places.place_of(size.end + 1) - 1, count=size.length, open=open
+            )
+            if result := await self._commit_cut(head, Changeset(cuts=(cut,), reason="Clear")):
+                return result
 
     async def compact(self, summary: Items, *, keep: Count) -> Committed:
         """Put a summary in place of all visible items but the last few, in one changeset.
@@ -93,56 +95,61 @@ class Log:
         """
         head = await self._thread.head()
         items = await self._thread.items(at=head.version, log=self._name)
-        ended = self._ended(items, keep, head)
-        moved = [msgspec.structs.replace(item, log=self._name, place=0) for item in summary]
+        cut_count = self._compactable_count(items, keep, head)
+        summary_items = [msgspec.structs.replace(item, log=self._name, place=0) for item in summary]
         try:
-            change = self._squeezed(moved, items, ended, head)
+            change = self._compact_in_place(summary_items, items, cut_count, head)
             return await self._thread.append(change, expect=Exact(head.version))
         except LogFull:
-            change = self._renewed(moved, items, ended, head)
+            change = self._compact_at_end(summary_items, items, cut_count, head)
             return await self._thread.append(change, expect=Exact(head.version))
 
-    def _ended(self, items: Window, keep: int, head: Head) -> int:
+    def _compactable_count(self, items: Window, keep: int, head: Head) -> int:
         """How many of the visible items a compaction ends."""
         count = max(len(items) - keep, 0) if keep >= 0 else 0
-        still = next((item.call for item in items[:count] if item.call in head.counters.open), None)
-        if still is not None:
+        open_call = next((item.call for item in items[:count] if item.call in head.counters.open), None)
+        if open_call is not None:
             raise TranscriptBroken(
-                thread=self._thread.id, call=still, problem="compaction would end an open call"
+                thread=self._thread.id, call=open_call, problem="compaction would end an open call"
             )
-        count = tool_calls.parted(items.items, count)
+        count = tool_calls.split_index(items.items, count)
         if not count:
             raise InvalidArgument(
                 problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact."
             )
         return count
 
-    def _squeezed(self, summary: Sequence[Item], items: Window, ended: int, head: Head) -> Changeset:
+    def _compact_in_place(
+        self, summary: Sequence[Item], items: Window, cut_count: int, head: Head
+    ) -> Changeset:
         """A compaction whose summary stands right behind the last item that it ends."""
-        last = items[ended - 1].place
-        broken = [entry for entry in items.broken if entry.place <= last]
-        count = ended + len(broken)
+        last = items[cut_count - 1].place
+        unreadable = [entry for entry in items.broken if entry.place <= last]
+        count = cut_count + len(unreadable)
         cut = Cut(log=self._name, first=1, last=last, count=count, open=head.counters.open)
-        stands = places.between(last, len(summary), self._thread.id, self._name)
-        placed = (
-            msgspec.structs.replace(item, place=place) for item, place in zip(summary, stands, strict=True)
+        item_places = places.places_after(last, len(summary), self._thread.id, self._name)
+        new_items = (
+            msgspec.structs.replace(item, place=place)
+            for item, place in zip(summary, item_places, strict=True)
         )
-        return Changeset(items=tuple(placed), cuts=(cut,), reason="Compact")
+        return Changeset(items=tuple(new_items), cuts=(cut,), reason="Compact")
 
-    def _renewed(self, summary: Sequence[Item], items: Window, ended: int, head: Head) -> Changeset:
+    def _compact_at_end(
+        self, summary: Sequence[Item], items: Window, cut_count: int, head: Head
+    ) -> Changeset:
         """A compaction that ends everything and appends the summary and what is kept."""
         size = head.counters.logs[self._name]
-        kept = [msgspec.structs.replace(item, place=0) for item in items[ended:]]
+        tail = [msgspec.structs.replace(item, place=0) for item in items[cut_count:]]
         cut = Cut(
             log=self._name,
             first=1,
-            last=places.at(size.end + 1) - 1,
+            last=places.place_of(size.end + 1) - 1,
             count=size.length,
-            open=tool_calls.open_before(head.counters.open, kept),
+            open=tool_calls.open_calls_before(head.counters.open, tail),
         )
-        return Changeset(items=(*summary, *kept), cuts=(cut,), reason="Compact")
+        return Changeset(items=(*summary, *tail), cuts=(cut,), reason="Compact")
 
-    async def _cut(self, head: Head, change: Changeset) -> Committed | None:
+    async def _commit_cut(self, head: Head, change: Changeset) -> Committed | None:
         """The cut, committed; None if the thread has moved on meanwhile."""
         try:
             return await self._thread.append(change, expect=Exact(head.version))

@@ -6,7 +6,7 @@ from clew.core.arguments import Count, check_methods
 from clew.core.encoding import Id
 from clew.core.errors import RecordNotFound
 from clew.core.log import commit
-from clew.core.log.checks import check_query, made_ready
+from clew.core.log.checks import check_query, prepare_write
 from clew.core.log.rows import AskRecord, AskRecords, ask
 from clew.core.ports import Store
 from clew.core.values import Drop, Put, Record, RecordQuery, Scope
@@ -26,11 +26,11 @@ class Records:
         Raises:
             RevisionConflict: The record is not where ``expect`` says.
         """
-        write = made_ready(Put(record=record, expect=expect), self._store.limits)
-        plan = await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
-        saved = plan.results[0]
-        assert isinstance(saved, Record)
-        return saved
+        write = prepare_write(Put(record=record, expect=expect), self._store.limits)
+        plan = await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
+        result = plan.results[0]
+        assert isinstance(result, Record)
+        return result
 
     async def get(self, kind: Id, id: Id) -> Record:
         """A record.
@@ -38,10 +38,10 @@ class Records:
         Raises:
             RecordNotFound: There is none of that kind and id.
         """
-        found: Record | None = await self._store.read(self._scope, ask(AskRecord(kind, id)))
-        if found is None:
+        record: Record | None = await self._store.read(self._scope, ask(AskRecord(kind, id)))
+        if record is None:
             raise RecordNotFound(kind=kind, id=id)
-        return found
+        return record
 
     async def find(self, query: RecordQuery) -> Sequence[Record]:
         """The records that a query finds, in order.
@@ -54,4 +54,4 @@ class Records:
     async def drop(self, kind: Id, id: Id, *, expect: Count | None = None) -> None:
         """Delete a record; one that is absent is fine unless a revision is expected."""
         write = Drop(kind=kind, id=id, expect=expect)
-        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))

@@ -7,20 +7,27 @@ import msgspec
 from clew.core.arguments import check_methods
 from clew.core.encoding import Id, check_id
 from clew.core.erasure import retention
-from clew.core.erasure.receipts import RULE, Receipt, Subject
-from clew.core.erasure.retention import Rule
+from clew.core.erasure.receipts import RULE_KIND, ErasureSubject, Receipt
+from clew.core.erasure.retention import RetentionRule
 from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from clew.core.log import commit
 from clew.core.log import holds as log_holds
-from clew.core.log.holds import HOLD, Hold, hold_id
+from clew.core.log.holds import HOLD_KIND, Hold, hold_id
 from clew.core.log.rows import AskRecord, AskThread, ThreadRow, ask
 from clew.core.ports import Files, Store
 from clew.core.values import Drop, Put, RecordQuery, Scope
-from clew.database.erasure import Told, check_operator, erase, nobody, read_receipts, settle
+from clew.database.erasure import (
+    CountsListener,
+    check_operator,
+    erase_subject,
+    ignore_counts,
+    read_receipts,
+    settle_receipts,
+)
 from clew.database.records import Records
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
+class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule let go; the receipt is missing if that was nothing. ``held`` threads stayed."""
 
     rule: str
@@ -46,14 +53,14 @@ class Retention:
             Forbidden: This database is used for one user.
         """
         check_operator(self._scope)
-        what, name = _named(owner, thread)
+        what, name = _hold_target(owner, thread)
         if not reason.strip():
             raise InvalidArgument(problem="Say why it is held.")
-        whose = owner if what == "owner" else await self._owner_of(name)
-        held = Hold(what=what, name=name, reason=reason, since=self._store.now())
-        write = Put(record=log_holds.record_of(held, whose))
-        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
-        return held
+        record_owner = owner if what == "owner" else await self._owner_of(name)
+        hold = Hold(what=what, name=name, reason=reason, since=self._store.now())
+        write = Put(record=log_holds.hold_record(hold, record_owner))
+        await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
+        return hold
 
     async def release(self, *, owner: Id | None = None, thread: Id | None = None) -> None:
         """Let go of a hold.
@@ -62,11 +69,11 @@ class Retention:
             RecordNotFound: There is none.
         """
         check_operator(self._scope)
-        what, name = _named(owner, thread)
-        if await self._store.read(self._scope, ask(AskRecord(HOLD, hold_id(what, name)))) is None:
-            raise RecordNotFound(kind=HOLD, id=f"{what} {name}")
-        write = Drop(kind=HOLD, id=hold_id(what, name))
-        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        what, name = _hold_target(owner, thread)
+        if await self._store.read(self._scope, ask(AskRecord(HOLD_KIND, hold_id(what, name)))) is None:
+            raise RecordNotFound(kind=HOLD_KIND, id=f"{what} {name}")
+        write = Drop(kind=HOLD_KIND, id=hold_id(what, name))
+        await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
 
     async def holds(self) -> list[Hold]:
         """Everything that is held, the oldest hold first."""
@@ -79,48 +86,50 @@ class Retention:
 
     async def settle(self) -> list[Receipt]:
         """Try again what made receipts wait; those that are complete now. A sweeper may call it."""
-        return await settle(self._store, self._scope, self._files)
+        return await settle_receipts(self._store, self._scope, self._files)
 
-    async def rules(self) -> list[Rule]:
+    async def rules(self) -> list[RetentionRule]:
         """The rules in force, by name."""
         check_operator(self._scope)
-        found = await self._records.find(RecordQuery(kind=RULE, limit=10_000))
-        return [retention.rule_of(record) for record in found]
+        records = await self._records.find(RecordQuery(kind=RULE_KIND, limit=10_000))
+        return [retention.rule_of(record) for record in records]
 
-    async def add(self, rule: Rule) -> None:
+    async def add(self, rule: RetentionRule) -> None:
         """Put a rule in force, or change it. It does nothing until rules are applied."""
         check_operator(self._scope)
-        await self._records.put(retention.record_of(retention.checked(rule)))
+        await self._records.put(retention.rule_record(retention.check_rule(rule)))
 
     async def drop(self, name: Id) -> None:
         """Take a rule back."""
         check_operator(self._scope)
-        await self._records.drop(RULE, name)
+        await self._records.drop(RULE_KIND, name)
 
     async def apply(
         self,
-        rules: Sequence[Rule] | None = None,
+        rules: Sequence[RetentionRule] | None = None,
         *,
         now: int | None = None,
         dry_run: bool = False,
-        told: Told = nobody,
-    ) -> list[Applied]:
+        notify: CountsListener = ignore_counts,
+    ) -> list[RuleResult]:
         """Erase what the rules let go: those given, or those in force. A sweeper may call it.
 
         What is held stays, and is counted.
         """
         check_operator(self._scope)
         at = self._store.now() if now is None else now
-        wanted = await self.rules() if rules is None else [retention.checked(rule) for rule in rules]
-        return [await self._applied(rule, at, dry_run=dry_run, told=told) for rule in wanted]
+        active_rules = await self.rules() if rules is None else [retention.check_rule(rule) for rule in rules]
+        return [await self._apply_rule(rule, at, dry_run=dry_run, notify=notify) for rule in active_rules]
 
-    async def _applied(self, rule: Rule, now: int, *, dry_run: bool, told: Told) -> Applied:
-        due, held = await self._store.read(self._scope, retention.read_due(rule, now))
+    async def _apply_rule(
+        self, rule: RetentionRule, now: int, *, dry_run: bool, notify: CountsListener
+    ) -> RuleResult:
+        due, held_count = await self._store.read(self._scope, retention.read_due_threads(rule, now))
         receipt = None
         if due and not dry_run:
-            subject = Subject(what="rule", name=rule.name, threads=tuple(due))
-            receipt = await erase(self._store, self._scope, subject, files=self._files, told=told)
-        return Applied(rule=rule.name, threads=tuple(due), held=held, receipt=receipt)
+            subject = ErasureSubject(what="rule", name=rule.name, threads=tuple(due))
+            receipt = await erase_subject(self._store, self._scope, subject, files=self._files, notify=notify)
+        return RuleResult(rule=rule.name, threads=tuple(due), held=held_count, receipt=receipt)
 
     @property
     def _records(self) -> Records:
@@ -133,7 +142,7 @@ class Retention:
         return row.owner
 
 
-def _named(owner: str | None, thread: str | None) -> tuple[str, str]:
+def _hold_target(owner: str | None, thread: str | None) -> tuple[str, str]:
     """What is meant: one owner or one thread."""
     if owner is not None and thread is None:
         return "owner", check_id(owner, "owner")

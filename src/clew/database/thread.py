@@ -11,12 +11,12 @@ from clew.core.items import repair
 from clew.core.log import commit, lineage, reader
 from clew.core.log.checks import Expected, check_limit, expectation, ready_append
 from clew.core.log.codec import Items, Patches
-from clew.core.log.rows import Asking
+from clew.core.log.rows import StoreRead
 from clew.core.ops import Document, Op, diff
 from clew.core.ports import Files, Store
 from clew.core.values import (
     HISTORY,
-    Anywhere,
+    AnyVersion,
     Changeset,
     Committed,
     Exact,
@@ -30,9 +30,9 @@ from clew.database.erasure import erase_parts
 from clew.database.log import Log
 from clew.database.verify import Verdict, verify_thread
 
-ANYWHERE = Anywhere()
+ANY_VERSION = AnyVersion()
 WATCH_SECONDS = 60.0
-PAGE = 256
+CHANGESETS_PER_PAGE = 256
 
 
 @check_methods
@@ -60,7 +60,7 @@ class Thread:
         run_id: Id | None = None,
         key: Id | None = None,
         author: Id | None = None,
-        expect: Expected = ANYWHERE,
+        expect: Expected = ANY_VERSION,
     ) -> Committed:
         """Commit one more changeset: a whole one, or one made of the parts given.
 
@@ -86,14 +86,14 @@ class Thread:
             raise InvalidArgument(problem=problem)
         change = change or parts
         write = ready_append(self.id, change, expect, self._store.limits)
-        plan = await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
-        done = plan.results[0]
-        assert isinstance(done, Committed)
-        return done
+        plan = await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
+        result = plan.results[0]
+        assert isinstance(result, Committed)
+        return result
 
     async def head(self, *, at: int | None = None) -> Head:
         """The thread at its newest version, or at an earlier one."""
-        return await self._store.read(self._scope, _head(self.id, at))
+        return await self._store.read(self._scope, _read_head(self.id, at))
 
     async def state(self, *, at: int | None = None) -> Document:
         """The state at the newest version, or at an earlier one."""
@@ -115,17 +115,17 @@ class Thread:
         ``whole`` gives all that was ever appended, also what was popped, cleared or compacted since.
         """
         query = ItemQuery(log=log, at=at, last=last, first=first, after=after, before=before, whole=whole)
-        return await self._store.read(self._scope, _window(self.id, query))
+        return await self._store.read(self._scope, _read_window(self.id, query))
 
-    async def named(self, ids: Sequence[str]) -> list[Item]:
+    async def items_by_id(self, ids: Sequence[str]) -> list[Item]:
         """Every item that ever had one of these ids, visible or not."""
-        return await self._store.read(self._scope, _named(self.id, tuple(ids)))
+        return await self._store.read(self._scope, _read_items_by_id(self.id, tuple(ids)))
 
     async def changesets(
         self, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> list[Changeset]:
         """Changesets with their items, in order of version."""
-        return await self._store.read(self._scope, _changesets(self.id, after, upto, check_limit(limit)))
+        return await self._store.read(self._scope, _read_changesets(self.id, after, upto, check_limit(limit)))
 
     async def diff(self, before: int, after: int) -> list[Op]:
         """The ops that lead from the state at one version to the state at another."""
@@ -138,19 +138,19 @@ class Thread:
             ThreadExists: The new id is taken.
             VersionNotFound: This thread has no such version.
         """
-        await self._store.change(self._scope, lambda setting: lineage.plan_fork(self.id, id, at, setting))
+        await self._store.change(self._scope, lambda context: lineage.plan_fork(self.id, id, at, context))
         return Thread(self._store, self._scope, id, self._files)
 
-    async def delete(self, *, expect: Expected = ANYWHERE) -> None:
+    async def delete(self, *, expect: Expected = ANY_VERSION) -> None:
         """Remove the thread, and what is kept of it in files beside the database. Forks of it stay whole.
 
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.
         """
         expected = expectation(expect)
-        await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expected))
+        await self._store.change(self._scope, lambda context: lineage.plan_delete(self.id, expected))
         if self._files is not None:
-            await self._files.forget(self._scope.tenant, self.id)
+            await self._files.remove_thread(self._scope.tenant, self.id)
 
     async def erase(
         self,
@@ -178,16 +178,16 @@ class Thread:
         """Changesets as they commit, from the one after a version on (or from now)."""
         version = (await self.head()).version if after is None else after
         while True:
-            changes = await self.changesets(after=version, limit=PAGE)
+            changes = await self.changesets(after=version, limit=CHANGESETS_PER_PAGE)
             for change in changes:
                 version = change.version
                 yield change
             if not changes:
-                await self._store.changed(self._scope, self.id, version, WATCH_SECONDS)
+                await self._store.wait_for_change(self._scope, self.id, version, WATCH_SECONDS)
 
-    async def changed(self, after: int, *, timeout: float) -> None:
+    async def wait_for_change(self, after: int, *, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
-        await self._store.changed(self._scope, self.id, after, timeout)
+        await self._store.wait_for_change(self._scope, self.id, after, timeout)
 
     def log(self, name: Id = HISTORY) -> Log:
         """One of the thread's logs, to take from it."""
@@ -207,21 +207,21 @@ class Thread:
         return await verify_thread(self._store, self._scope, self.id)
 
 
-def _head(id: str, at: int | None) -> Asking[Head]:
+def _read_head(id: str, at: int | None) -> StoreRead[Head]:
     row = yield from reader.read_thread(id)
     return (yield from reader.read_head(row, at))
 
 
-def _window(id: str, query: ItemQuery) -> Asking[Window]:
+def _read_window(id: str, query: ItemQuery) -> StoreRead[Window]:
     row = yield from reader.read_thread(id)
     return (yield from reader.read_window(row, query))
 
 
-def _named(id: str, ids: tuple[str, ...]) -> Asking[list[Item]]:
+def _read_items_by_id(id: str, ids: tuple[str, ...]) -> StoreRead[list[Item]]:
     row = yield from reader.read_thread(id)
-    return (yield from reader.read_named(row, ids))
+    return (yield from reader.read_items_by_id(row, ids))
 
 
-def _changesets(id: str, after: int, upto: int | None, limit: int) -> Asking[list[Changeset]]:
+def _read_changesets(id: str, after: int, upto: int | None, limit: int) -> StoreRead[list[Changeset]]:
     row = yield from reader.read_thread(id)
     return (yield from reader.read_changesets(row, after, upto, limit))

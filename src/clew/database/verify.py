@@ -5,17 +5,26 @@ from bisect import bisect_left, bisect_right, insort
 import msgspec
 
 from clew.core.encoding import decode, encode
-from clew.core.erasure.parts import ERASURES, Erasure, erasures_of, receipt_for
+from clew.core.erasure.parts import ERASURE_LOG, Erasure, erasures_of, receipt_for
 from clew.core.errors import ClewError, StoreDamaged
 from clew.core.log import chain, places, reader
 from clew.core.log.codec import content_of, envelope_of, item_of
-from clew.core.log.rows import AskAnchor, Asking, AskItems, AskThread, ChangesetRow, ItemRow, ThreadRow, ask
+from clew.core.log.rows import (
+    AskAnchor,
+    AskItems,
+    AskThread,
+    ChangesetRow,
+    ItemRow,
+    StoreRead,
+    ThreadRow,
+    ask,
+)
 from clew.core.ops import Document
 from clew.core.ports import Reader
-from clew.core.values import Broken, ItemQuery, LogSize, Scope
+from clew.core.values import ItemQuery, LogSize, Scope, UnreadableItem
 
-BATCH = 256
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+CHANGESETS_PER_BATCH = 256
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
-class _Walk(msgspec.Struct):
+class _Verification(msgspec.Struct):
     """How far a check has come."""
 
     hash: bytes
@@ -43,7 +52,7 @@ class _Walk(msgspec.Struct):
     visible: dict[str, list[int]] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
     erased: list[str] = msgspec.field(default_factory=list)
-    gone: list[tuple[str, ItemRow | None, int]] = msgspec.field(default_factory=list)
+    blanks: list[tuple[str, ItemRow | None, int]] = msgspec.field(default_factory=list)
     erasures: list[Erasure] = msgspec.field(default_factory=list)
 
 
@@ -53,10 +62,10 @@ async def verify_thread(store: Reader, scope: Scope, id: str) -> Verdict:
         row = await store.read(scope, reader.read_thread(id))
     except StoreDamaged as error:
         return unreadable(scope.tenant, id, str(error))
-    walk = _Walk(hash=chain.start_of(chain.segments_of(row)[0], None, b""))
+    walk = _Verification(hash=chain.start_hash(chain.segments_of(row)[0], None, b""))
     try:
-        await _walked(store, scope, row, walk)
-    except (StoreDamaged, *UNREADABLE) as error:
+        await _check_thread(store, scope, row, walk)
+    except (StoreDamaged, *DECODE_ERRORS) as error:
         walk.problems.append(f"something after version {walk.version} cannot be read: {error}")
     return Verdict(
         tenant=scope.tenant,
@@ -75,95 +84,100 @@ def unreadable(tenant: str, thread: str, problem: str) -> Verdict:
     )
 
 
-async def _walked(store: Reader, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+async def _check_thread(store: Reader, scope: Scope, row: ThreadRow, walk: _Verification) -> None:
     """Take the whole thread into account."""
     while walk.version < row.version:
-        rows = await store.read(scope, reader.read_log(row, walk.version, None, BATCH))
+        rows = await store.read(
+            scope, reader.read_changeset_rows(row, walk.version, None, CHANGESETS_PER_BATCH)
+        )
         if not rows:
             walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
             break
-        cached = await store.read(scope, _anchors(row, walk.version, rows[-1][0].version))
-        _check(walk, row, rows, cached)
-    walk.erasures += await store.read(scope, _elsewhere(row)) if walk.gone else []
+        anchors = await store.read(scope, _read_anchors(row, walk.version, rows[-1][0].version))
+        _check_rows(walk, row, rows, anchors)
+    walk.erasures += await store.read(scope, _read_ancestor_erasures(row)) if walk.blanks else []
     _check_erased(walk)
     await _check_head(store, scope, row, walk)
 
 
-def _check_erased(walk: _Walk) -> None:
+def _check_erased(walk: _Verification) -> None:
     """Whatever is gone must have been erased under a receipt that the thread was told of."""
-    for name, item, version in walk.gone:
+    for name, item, version in walk.blanks:
         receipt = receipt_for(item, version, walk.erasures)
         walk.erased.append(name if receipt is None else f"{name} ({receipt})")
         if receipt is None:
             walk.problems.append(f"{name} was erased, and no receipt says so")
 
 
-def _elsewhere(row: ThreadRow) -> Asking[list[Erasure]]:
+def _read_ancestor_erasures(row: ThreadRow) -> StoreRead[list[Erasure]]:
     """What the ancestors of a thread were told after it was forked from them."""
-    found: list[ItemRow] = []
+    items: list[ItemRow] = []
     for key in {segment.key for segment in row.segments} - {row.key}:
         last = reader.END_OF_LOG
-        found += yield from ask(AskItems(key, ERASURES, -1, last, last, last, backwards=False))
-    return erasures_of(found)
+        items += yield from ask(AskItems(key, ERASURE_LOG, -1, last, last, last, backwards=False))
+    return erasures_of(items)
 
 
-def _check(
-    walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]], cached: dict[int, bytes]
+def _check_rows(
+    walk: _Verification,
+    row: ThreadRow,
+    rows: list[tuple[ChangesetRow, list[ItemRow]]],
+    anchors: dict[int, bytes],
 ) -> None:
     """Take some changesets into account, and the states cached among them."""
-    walk.hash, problems = reader.check_log(row, rows, walk.hash, walk.version)
+    walk.hash, problems = reader.check_chain(row, rows, walk.hash, walk.version)
     walk.problems += problems
     walk.version = rows[-1][0].version
     for change, items in rows:
         if change.erased is not None:
-            walk.gone.append((f"the content of version {change.version}", None, change.version))
+            walk.blanks.append((f"the content of version {change.version}", None, change.version))
         for item in items:
             _check_item(walk, change, item)
         walk.erasures += erasures_of(items)
-        walk.state = _folded(walk, change)
-        state = cached.get(change.version)
+        walk.state = _fold_state(walk, change)
+        state = anchors.get(change.version)
         if walk.state is None and state is not None and not walk.problems:
             walk.state = decode(state)
         if state is not None and walk.state is not None and state != encode(walk.state):
             walk.problems.append(f"the state cached at version {change.version} is not what the log folds to")
         if not walk.problems:
-            _show(walk, change, items)
+            _update_visible(walk, change, items)
 
 
-def _show(walk: _Walk, change: ChangesetRow, items: list[ItemRow]) -> None:
+def _update_visible(walk: _Verification, change: ChangesetRow, items: list[ItemRow]) -> None:
     """What is visible after a changeset: its cuts come first, then its items."""
     for cut in envelope_of(change).cuts:
-        there = walk.visible.get(cut.log, [])
-        del there[bisect_left(there, cut.first) : bisect_right(there, cut.last)]
+        visible_places = walk.visible.get(cut.log, [])
+        del visible_places[bisect_left(visible_places, cut.first) : bisect_right(visible_places, cut.last)]
     for item in items:
         insort(walk.visible.setdefault(item.log, []), item.place)
 
 
-def _check_item(walk: _Walk, change: ChangesetRow, item: ItemRow) -> None:
+def _check_item(walk: _Verification, change: ChangesetRow, item: ItemRow) -> None:
     name = f"item {item.place} of {item.log!r}"
     entry = item_of(item)
     if item.erased is not None:
-        walk.gone.append((name, item, item.version))
-    elif isinstance(entry, Broken):
+        walk.blanks.append((name, item, item.version))
+    elif isinstance(entry, UnreadableItem):
         walk.problems.append(f"{name} cannot be read: {entry.problem}")
     if item.time != change.time:
         walk.problems.append(f"{name} has another time than its changeset")
 
 
-def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:
+def _fold_state(walk: _Verification, change: ChangesetRow) -> Document | None:
     """The state after a changeset; None while it cannot be known."""
     if change.erased is not None:
         return None
     try:
         if walk.state is None and content_of(change).snapshot is None:
             return None
-        return reader.fold(walk.state or {}, change)
-    except (ClewError, *UNREADABLE) as error:
+        return reader.fold_changeset(walk.state or {}, change)
+    except (ClewError, *DECODE_ERRORS) as error:
         walk.problems.append(f"version {change.version} cannot be replayed: {error}")
         return None
 
 
-async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Verification) -> None:
     if walk.problems:
         return
     if _end_hash(row, walk) != row.hash:
@@ -172,12 +186,12 @@ async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Walk) 
     if walk.state is not None and encode(head.state) != encode(walk.state):
         walk.problems.append("the stored state is not what the log folds to")
     for log, size in head.counters.logs.items():
-        shown, beyond = await store.read(scope, _shown(row, log, size))
-        if len(shown) != size.length:
+        visible_places, beyond = await store.read(scope, _read_visible_places(row, log, size))
+        if len(visible_places) != size.length:
             walk.problems.append(
-                f"log {log!r} has {len(shown)} visible items, but the head says {size.length}"
+                f"log {log!r} has {len(visible_places)} visible items, but the head says {size.length}"
             )
-        elif shown != walk.visible.get(log, []):
+        elif visible_places != walk.visible.get(log, []):
             walk.problems.append(f"log {log!r} shows other items than its changesets left")
         if beyond and not await _has_moved(store, scope, row):
             walk.problems.append(f"log {log!r} goes on after the last changeset, so one is missing")
@@ -189,30 +203,30 @@ async def _has_moved(store: Reader, scope: Scope, row: ThreadRow) -> bool:
     return now is None or now.version != row.version
 
 
-def _end_hash(row: ThreadRow, walk: _Walk) -> bytes:
+def _end_hash(row: ThreadRow, walk: _Verification) -> bytes:
     """The hash a head must have: of its last changeset, or of the fork if it has none of its own."""
     segments = chain.segments_of(row)
     if len(segments) > 1 and segments[-2].upto == row.version:
-        return chain.start_of(segments[-1], segments[-2], walk.hash)
+        return chain.start_hash(segments[-1], segments[-2], walk.hash)
     return walk.hash
 
 
-def _anchors(row: ThreadRow, after: int, upto: int) -> Asking[dict[int, bytes]]:
+def _read_anchors(row: ThreadRow, after: int, upto: int) -> StoreRead[dict[int, bytes]]:
     """The states cached at some versions."""
-    found: dict[int, bytes] = {}
-    for segment, start, end in reader.spans(row, upto):
+    anchors: dict[int, bytes] = {}
+    for segment, start, end in reader.version_spans(row, upto):
         at = end
         while at > max(start, after):
             anchor = yield from ask(AskAnchor(segment.key, at))
             if anchor is None or anchor[0] <= max(start, after):
                 break
-            found[anchor[0]], at = anchor[1], anchor[0] - 1
-    return found
+            anchors[anchor[0]], at = anchor[1], anchor[0] - 1
+    return anchors
 
 
-def _shown(row: ThreadRow, log: str, size: LogSize) -> Asking[tuple[list[int], bool]]:
+def _read_visible_places(row: ThreadRow, log: str, size: LogSize) -> StoreRead[tuple[list[int], bool]]:
     """Where the visible items of a log stand, and whether it goes on after its end."""
     window = yield from reader.read_window(row, ItemQuery(log=log))
-    end, last = places.at(size.end + 1) - 1, reader.END_OF_LOG
+    end, last = places.place_of(size.end + 1) - 1, reader.END_OF_LOG
     beyond = yield from ask(AskItems(row.key, log, end, last, last, 1, backwards=False))
     return sorted(entry.place for entry in [*window, *window.broken]), bool(beyond)

@@ -4,22 +4,22 @@ from clew.runtime.context import (
     Context,
     CrisisLog,
     EmbeddingProvider,
+    MemoryBackend,
     MemoryMode,
-    MemoryStore,
     SessionMemoryBuffer,
 )
 from clew.runtime.crises import Assessment, Crisis
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.maintenance.rewind import Rewound
-from clew.runtime.model.call import Patience
+from clew.runtime.maintenance.rewind import RewindResult
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, Reply, Request, Text, ToolCall, ToolSpec, Usage
-from clew.runtime.placement import user_in
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, TextChunk, ToolCall, ToolSpec, Usage
+from clew.runtime.placement import user_for_mode
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import (
+    ErrorEvent,
     Event,
-    Failed,
     HistoryRewritten,
     MessageAdded,
     RunFinished,
@@ -30,70 +30,67 @@ from clew.runtime.records.events import (
 )
 from clew.runtime.records.runs import Run
 from clew.runtime.records.steps import Price, Step, run_steps
-from clew.runtime.respond.compaction import Compacted, Compaction
+from clew.runtime.respond.compaction import Compaction, CompactionResult
 from clew.runtime.respond.guardrails import Guardrail, guardrail
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
-from clew.runtime.sessions.utterances import Heard, Hearing, Utterance
+from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance
 from clew.runtime.sessions.voice import VoiceCall
-from clew.runtime.state.inputs import Given
-from clew.runtime.state.log import Log
+from clew.runtime.state.inputs import TurnInput
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import (
     Conversation,
     State,
     input,
-    kept,
     loaded,
     per_call,
     per_run,
     per_turn,
+    persistent,
     whole_of,
 )
 from clew.runtime.state.upgrades import Upgrade
 from clew.runtime.tools.effects import ExternalEffect
-from clew.runtime.tools.tool import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
-from clew.runtime.turn.approvals import Decision, PassOn, Replay, UseResult, Waiting
+from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Suspend, Tool, ToolContext, ToolOutcome, tool
+from clew.runtime.turn.approvals import Approval, Decision, PassOn, Replay, UseResult
 from clew.runtime.turn.draft import Delta
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.result import TurnResult
 
 __all__ = [
-    "UNFINISHED",
+    "NOT_HAPPENED",
+    "Approval",
     "Assessment",
-    "Compacted",
     "Compaction",
+    "CompactionResult",
     "Context",
     "Conversation",
     "Crisis",
     "CrisisLog",
     "Decision",
     "Delta",
-    "Done",
     "Effect",
     "EmbeddingProvider",
     "Episode",
+    "ErrorEvent",
     "Event",
     "ExternalEffect",
-    "Failed",
-    "Given",
+    "GateSettings",
+    "GateVerdict",
     "Guardrail",
-    "Heard",
-    "Hearing",
     "HistoryRewritten",
-    "Log",
+    "MemoryBackend",
     "MemoryMode",
-    "MemoryStore",
     "Message",
     "MessageAdded",
     "Model",
-    "Outcome",
+    "ModelRequest",
     "PassOn",
-    "Patience",
     "Price",
     "Replay",
     "Reply",
-    "Request",
-    "Rewound",
+    "RetryPolicy",
+    "RewindResult",
     "Run",
     "RunFinished",
     "RunStarted",
@@ -104,32 +101,35 @@ __all__ = [
     "StageStarted",
     "State",
     "StateChanged",
+    "StateLog",
     "Step",
     "Suspend",
-    "Text",
+    "TextChunk",
     "TextDelta",
     "Tool",
     "ToolCall",
     "ToolContext",
+    "ToolOutcome",
     "ToolSpec",
+    "TurnInput",
+    "TurnResult",
     "Upgrade",
     "Usage",
     "UseResult",
     "Utterance",
     "VoiceCall",
-    "Waiting",
     "gate",
     "guardrail",
     "input",
-    "kept",
     "loaded",
     "per_call",
     "per_run",
     "per_turn",
+    "persistent",
     "respond",
     "run_agent",
     "run_steps",
     "tool",
-    "user_in",
+    "user_for_mode",
     "whole_of",
 ]

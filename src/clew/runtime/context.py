@@ -21,7 +21,7 @@ class MemoryMode(enum.Enum):
     SYNCED = "synced"
 
 
-class MemoryStore(Protocol):
+class MemoryBackend(Protocol):
     """Where facts, arcs and rules are kept."""
 
     def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
@@ -65,11 +65,11 @@ class EmbeddingProvider(Protocol):
 class SessionMemoryBuffer(Protocol):
     """What was noticed in a session and is held until it ends."""
 
-    def hold(self, candidate: JSON) -> None:
+    def add(self, candidate: JSON) -> None:
         """Keep a candidate for the end of the session."""
         ...
 
-    def held(self) -> Sequence[JSON]:
+    def candidates(self) -> Sequence[JSON]:
         """The candidates so far."""
         ...
 
@@ -83,7 +83,7 @@ class Context:
     """
 
     llm_client: Model | None
-    memory_store: MemoryStore
+    memory_store: MemoryBackend
     crisis_log_backend: CrisisLog
     memory_mode: MemoryMode
     response_llm: Model | None = None

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from clew.core.arguments import check_arguments, check_fields
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import (
     Forbidden,
     InvalidArgument,
@@ -29,9 +29,9 @@ from clew.runtime.records.runs import Run
 
 log = logging.getLogger("clew")
 CRISIS = "crisis"
-DAY = 24 * 60 * 60 * 1000
+DAY_MS = 24 * 60 * 60 * 1000
 KEEP_DAYS = 90.0
-HIGHEST = 3
+HIGHEST_LEVEL = 3
 PAGE = 256
 
 
@@ -66,30 +66,30 @@ class Crisis(Assessment, frozen=True, kw_only=True, omit_defaults=True):
     extended: int | None = None
 
 
-def checked(assessed: Assessment) -> Assessment:
+def check_assessment(assessment: Assessment) -> Assessment:
     """An assessment that may be logged.
 
     Raises:
         InvalidArgument: A number is out of range, or a name is more than one.
     """
-    if not 0 <= assessed.level <= HIGHEST:
+    if not 0 <= assessment.level <= HIGHEST_LEVEL:
         raise InvalidArgument(
-            problem=f"A crisis level goes from 0 to {HIGHEST}, and {assessed.level} does not."
+            problem=f"A crisis level goes from 0 to {HIGHEST_LEVEL}, and {assessment.level} does not."
         )
-    if assessed.confidence is not None and not 0 <= assessed.confidence <= 1:
+    if assessment.confidence is not None and not 0 <= assessment.confidence <= 1:
         raise InvalidArgument(problem="The confidence of an assessment goes from 0 to 1.")
-    for name in (assessed.path, assessed.override):
+    for name in (assessment.path, assessment.override):
         if name is not None and not is_label(name):
             problem = "The crisis log takes names of one word, such as llm_primary, and never what was said."
             raise InvalidArgument(problem=problem)
-    return assessed
+    return assessment
 
 
-def row_of(crisis: Crisis, owner: str | None = None) -> Record:
+def crisis_record(crisis: Crisis, owner: str | None = None) -> Record:
     """The record that a row is kept as."""
     tags = (f"level:{crisis.level}", f"thread:{crisis.thread}")
     return Record(
-        kind=CRISIS, id=crisis.id, owner=owner, tags=tags, sort=crisis.keep_until, body=plain(crisis)
+        kind=CRISIS, id=crisis.id, owner=owner, tags=tags, sort=crisis.keep_until, body=as_json(crisis)
     )
 
 
@@ -107,17 +107,17 @@ class CrisisRows:
     def __init__(self, clock: Callable[[], int], days: float = KEEP_DAYS) -> None:
         self.rows: list[Record] = []
         self._clock = clock
-        self._keep = int(days * DAY)
+        self._keep = int(days * DAY_MS)
         self._count = 0
 
     def add(
-        self, assessed: Assessment, run: Run, *, episode: str | None = None, owner: str | None = None
+        self, assessment: Assessment, run: Run, *, episode: str | None = None, owner: str | None = None
     ) -> None:
         """Make a row. Whoever takes the run up makes others: each of them is an assessment of its own."""
         self._count += 1
         now = self._clock()
         crisis = Crisis(
-            **msgspec.structs.asdict(assessed),
+            **msgspec.structs.asdict(assessment),
             id=f"{run.id}.{run.epoch}.{self._count}",
             thread=run.thread,
             run=run.id,
@@ -125,7 +125,7 @@ class CrisisRows:
             time=now,
             keep_until=now + self._keep,
         )
-        self.rows.append(row_of(crisis, owner))
+        self.rows.append(crisis_record(crisis, owner))
 
 
 # For operators.
@@ -147,35 +147,35 @@ async def crises(
 
 
 @check_arguments
-async def purge(db: Database, *, now: int) -> int:
+async def purge_expired(db: Database, *, now: int) -> int:
     """Delete the rows whose date has come; how many. A row that is extended just now stays.
 
     Raises:
         Forbidden: The database is used for one user.
     """
-    purged = 0
+    count = 0
     async for record in _records(db, until=now + 1):
         try:
             await db.records.drop(CRISIS, record.id, expect=record.revision)
         except RevisionConflict:
             continue
-        purged += 1
-    return purged
+        count += 1
+    return count
 
 
-async def due(db: Database, *, now: int) -> int:
+async def count_expired(db: Database, *, now: int) -> int:
     """How many rows would be purged."""
     return sum([1 async for _ in _records(db, until=now + 1)])
 
 
-async def purge_due(db: Database, now: int) -> None:
+async def purge_in_sweep(db: Database, now: int) -> None:
     """Purge as a part of looking around; whoever looks around for one user leaves it to others."""
     if db.user is None:
-        await purge(db, now=now)
+        await purge_expired(db, now=now)
 
 
 @check_arguments
-async def extend(
+async def extend_retention(
     db: Database,
     *,
     until: int,
@@ -194,22 +194,26 @@ async def extend(
     if not ids and thread is None and owner is None:
         raise InvalidArgument(problem="Say which rows of the crisis log to keep: ids, a thread or an owner.")
     check_operator(db)
-    found = [await db.records.get(CRISIS, id) for id in ids]
+    records = [await db.records.get(CRISIS, id) for id in ids]
     if thread is not None or owner is not None:
-        found += [record async for record in _records(db, thread=thread, owner=owner)]
-    return sum([await _extended(db, record.id, until, now) for record in {r.id: r for r in found}.values()])
+        records += [record async for record in _records(db, thread=thread, owner=owner)]
+    return sum(
+        [await _extend_row(db, record.id, until, now) for record in {r.id: r for r in records}.values()]
+    )
 
 
-async def _extended(db: Database, id: str, until: int, now: int) -> bool:
+async def _extend_row(db: Database, id: str, until: int, now: int) -> bool:
     attempts = Attempts()
     while True:
         record = await db.records.get(CRISIS, id)
         crisis = crisis_of(record)
         if crisis.keep_until >= until:
             return False
-        longer = row_of(msgspec.structs.replace(crisis, keep_until=until, extended=now), record.owner)
+        new_record = crisis_record(
+            msgspec.structs.replace(crisis, keep_until=until, extended=now), record.owner
+        )
         try:
-            await db.records.put(longer, expect=record.revision)
+            await db.records.put(new_record, expect=record.revision)
         except RevisionConflict as conflict:
             attempts.count(conflict)
             continue  # somebody else has extended it just now
@@ -232,16 +236,16 @@ async def _records(
     check_operator(db)
     tags = () if thread is None else (f"thread:{thread}",)
     query = RecordQuery(kind=CRISIS, tags=tags, owner=owner, until=until, limit=PAGE)
-    while found := await db.records.find(query):
-        for record in found:
+    while page := await db.records.find(query):
+        for record in page:
             yield record
-        query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+        query = msgspec.structs.replace(query, after=(page[-1].sort, page[-1].id))
 
 
 # What a store did not take.
 
 
-class HeldCrises:
+class PendingCrises:
     """Rows that a store did not take, in this process's memory until it does."""
 
     def __init__(self) -> None:
@@ -250,7 +254,7 @@ class HeldCrises:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def hold(self, db: Database, rows: Iterable[Record]) -> None:
+    def add(self, db: Database, rows: Iterable[Record]) -> None:
         """Keep rows until they can be written. The log line is a second trace of each."""
         for row in rows:
             crisis = crisis_of(row)
@@ -263,8 +267,8 @@ class HeldCrises:
     async def write(self) -> None:
         """Write what is held, as far as the stores take it. One that is down keeps no other waiting."""
         down: set[int] = set()
-        for held in list(self._rows):
-            db, row = held
+        for entry in list(self._rows):
+            db, row = entry
             if id(db.store) in down:
                 continue
             try:
@@ -276,7 +280,7 @@ class HeldCrises:
             except StoreFailed:
                 down.add(id(db.store))
                 continue
-            self._rows.remove(held)
+            self._rows.remove(entry)
 
     async def close(self, seconds: float) -> None:
         """Try for a last time, for so long, and say what is lost."""

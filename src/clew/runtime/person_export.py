@@ -4,19 +4,19 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from clew.core.encoding import check_id
-from clew.core.erasure.receipts import RULE
-from clew.core.erasure.subject import VECTOR
-from clew.core.log.holds import HOLD
+from clew.core.erasure.receipts import RULE_KIND
+from clew.core.erasure.subject import VECTOR_KIND
+from clew.core.log.holds import HOLD_KIND
 from clew.core.values import Scope
-from clew.database.archive import export_threads, kinds_of
+from clew.database.archive import export_threads, record_kinds
 from clew.database.database import Database
 from clew.runtime.crises import CRISIS
 from clew.runtime.execution import queue
-from clew.runtime.memory.vectors.jobs import NOTED
+from clew.runtime.memory.vectors.jobs import SPACE_KIND
 
 REQUEST: Final = "http request"
 """The kind of records that let a request to a server be repeated for a while."""
-LEFT_OUT = (CRISIS, HOLD, RULE, VECTOR, NOTED, queue.KIND, REQUEST)
+EXCLUDED_KINDS = (CRISIS, HOLD_KIND, RULE_KIND, VECTOR_KIND, SPACE_KIND, queue.KIND, REQUEST)
 """The kinds of records that a person's archive does not hold: what is the operator's (the crisis log, legal
 holds, rules of retention), what is made again (vectors, and by which embedder), what is still to be done
 (queued turns), and what only this server can use (requests that may be repeated).
@@ -33,6 +33,6 @@ async def export_person(db: Database, owner: str) -> AsyncIterator[bytes]:
         StoreDamaged: A thread does not stand on its chain.
     """
     scope = Scope(tenant=db.tenant, user=check_id(owner, "owner"))
-    kinds = await kinds_of(db.store, scope, owner, LEFT_OUT)
+    kinds = await record_kinds(db.store, scope, owner, EXCLUDED_KINDS)
     async for line in export_threads(db.store, scope, kinds=kinds, files=db.files):
         yield line

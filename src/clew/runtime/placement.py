@@ -16,23 +16,23 @@ from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
 from clew.runtime.crises import CRISIS
-from clew.runtime.records.episodes import FEEDBACK, VOICE, active_episode, nothing_left
+from clew.runtime.records.episodes import FEEDBACK, VOICE, active_episode, finalize_nothing
 from clew.runtime.settings import Settings
 from clew.stores.memory import MemoryStore
 
-SHARED = ("postgres",)
+SHARED_STORES = ("postgres",)
 """The stores that several machines can share, by name."""
 PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Placement:
     """A database, and how turns are run on it."""
 
     db: Database
     settings: Settings
 
-    def scoped(self, user: str | None) -> "Home":
+    def for_user(self, user: str | None) -> "Placement":
         """The same for one user."""
         if user is None:
             return self
@@ -40,30 +40,30 @@ class Home:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Session:
+class IncognitoSession:
     """An incognito session: whose it is, where it is at home, and when it was last touched."""
 
     user: str | None
-    home: Home
-    touched: int
+    placement: Placement
+    last_used: int
 
 
-class Homes:
+class Placements:
     """Which thread is at home where."""
 
-    def __init__(self, durable: Home, *, pinned: bool) -> None:
-        self.ended = Database(MemoryStore(), owned=True)
+    def __init__(self, durable: Placement, *, pinned: bool) -> None:
+        self.incognito_records = Database(MemoryStore(), owns_store=True)
         self._durable = durable
         self._pinned = pinned
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, IncognitoSession] = {}
         mode = durable.settings.memory_mode
-        if mode is MemoryMode.SYNCED and durable.db.store.name not in SHARED:
-            raise self._refused(mode, f"a {durable.db.store.name} store is not shared between machines")
+        if mode is MemoryMode.SYNCED and durable.db.store.name not in SHARED_STORES:
+            raise self._refusal(mode, f"a {durable.db.store.name} store is not shared between machines")
         if mode is MemoryMode.INCOGNITO:
             self._check_pinned()
 
     @property
-    def offered(self) -> MemoryMode:
+    def default_mode(self) -> MemoryMode:
         """The mode of a thread that asks for none."""
         return self._durable.settings.memory_mode
 
@@ -71,7 +71,7 @@ class Homes:
         """Whether a thread is kept in this process's memory alone."""
         return thread in self._sessions
 
-    def of(self, thread: str, user: str | None = None, mode: MemoryMode | None = None) -> Home:
+    def of(self, thread: str, user: str | None = None, mode: MemoryMode | None = None) -> Placement:
         """Where a thread is at home, for one user.
 
         Raises:
@@ -79,43 +79,49 @@ class Homes:
         """
         session = self._sessions.get(thread)
         if session is not None:
-            self._check_stays(session, user, mode)
-            return session.home.scoped(user)
-        if self._checked(mode) is MemoryMode.INCOGNITO:
-            return self._fresh().scoped(user)
-        return self._durable.scoped(user)
+            self._check_access(session, user, mode)
+            return session.placement.for_user(user)
+        if self._check_mode(mode) is MemoryMode.INCOGNITO:
+            return self._new_incognito_placement().for_user(user)
+        return self._durable.for_user(user)
 
-    def listed(self, user: str | None) -> Database:
+    def listing_database(self, user: str | None) -> Database:
         """The database whose threads are listed: incognito threads are in no list."""
-        home = self._durable if self.offered is not MemoryMode.INCOGNITO else self._fresh()
-        return home.scoped(user).db
+        placement = (
+            self._durable
+            if self.default_mode is not MemoryMode.INCOGNITO
+            else self._new_incognito_placement()
+        )
+        return placement.for_user(user).db
 
-    def begin(self, thread: str, user: str | None, mode: MemoryMode | None) -> Home:
+    def begin_turn(self, thread: str, user: str | None, mode: MemoryMode | None) -> Placement:
         """Where a turn on a thread is to run; an incognito session begins with its first, and is touched.
 
         Raises:
             ModeRefused: The mode cannot be had, or the thread is somebody else's incognito thread.
         """
-        home = self.of(thread, user, mode)
-        if home.settings.memory_mode is MemoryMode.INCOGNITO:
-            now = home.settings.clock()
-            session = self._sessions.setdefault(thread, Session(user=user, home=home, touched=now))
-            session.touched = now
-        return home
+        placement = self.of(thread, user, mode)
+        if placement.settings.memory_mode is MemoryMode.INCOGNITO:
+            now = placement.settings.clock()
+            session = self._sessions.setdefault(
+                thread, IncognitoSession(user=user, placement=placement, last_used=now)
+            )
+            session.last_used = now
+        return placement
 
-    async def fork(self, thread: str, other: str, user: str | None, at: int | None) -> Thread:
+    async def fork(self, thread: str, new_id: str, user: str | None, at: int | None) -> Thread:
         """Fork a thread; the fork is at home where its parent is.
 
         Raises:
             ThreadExists: The id is taken.
             ModeRefused: The thread is somebody else's incognito thread.
         """
-        home = self.of(thread, user)
-        if other in self._sessions:
-            raise ThreadExists(thread=other)
-        fork = await home.db.thread(thread).fork(other, at=at)
+        placement = self.of(thread, user)
+        if new_id in self._sessions:
+            raise ThreadExists(thread=new_id)
+        fork = await placement.db.thread(thread).fork(new_id, at=at)
         if thread in self._sessions:
-            self._sessions[other] = self._sessions[thread]
+            self._sessions[new_id] = self._sessions[thread]
         return fork
 
     async def drop(self, thread: str) -> None:
@@ -123,9 +129,9 @@ class Homes:
         session = self._sessions.pop(thread, None)
         if session is None or session in self._sessions.values():
             return  # a fork still stands on it
-        db = session.home.db.scope(tenant=self._durable.db.tenant)
+        db = session.placement.db.scope(tenant=self._durable.db.tenant)
         for kind in (CRISIS, FEEDBACK):
-            await _copied(db, self.ended.scope(tenant=db.tenant), kind)
+            await _copy_records(db, self.incognito_records.scope(tenant=db.tenant), kind)
         await db.store.close()
 
     async def drop_idle(self, is_busy: Callable[[str], bool]) -> None:
@@ -133,69 +139,71 @@ class Homes:
         now = self._durable.settings.clock()
         idle = now - int(self._durable.settings.idle_seconds * 1000)
         for thread, session in list(self._sessions.items()):
-            if await _is_over(thread, session, idle, now) and not is_busy(thread):
+            if await _is_expired(thread, session, idle, now) and not is_busy(thread):
                 await self.drop(thread)
 
     async def close(self) -> None:
         """Forget everything incognito."""
         for thread in list(self._sessions):
             await self.drop(thread)
-        await self.ended.close()
+        await self.incognito_records.close()
 
-    def _fresh(self) -> Home:
+    def _new_incognito_placement(self) -> Placement:
         db = Database(MemoryStore()).scope(tenant=self._durable.db.tenant)
         settings = dataclasses.replace(
             self._durable.settings,
             memory_mode=MemoryMode.INCOGNITO,
             memory_store=db.records,
             crisis_log_backend=db.records,
-            finalize=nothing_left,
+            finalize=finalize_nothing,
         )
-        return Home(db=db, settings=settings)
+        return Placement(db=db, settings=settings)
 
-    def _checked(self, mode: MemoryMode | None) -> MemoryMode:
-        if mode in (None, self.offered):
-            return self.offered
+    def _check_mode(self, mode: MemoryMode | None) -> MemoryMode:
+        if mode in (None, self.default_mode):
+            return self.default_mode
         if mode is not MemoryMode.INCOGNITO:
-            raise self._refused(mode, "a request may step down to incognito, and to nothing else")
+            raise self._refusal(mode, "a request may step down to incognito, and to nothing else")
         self._check_pinned()
         return mode
 
     def _check_pinned(self) -> None:
         if not self._pinned:
             problem = "an incognito thread lives in one process, and requests may reach another here"
-            raise self._refused(MemoryMode.INCOGNITO, problem)
+            raise self._refusal(MemoryMode.INCOGNITO, problem)
 
-    def _check_stays(self, session: Session, user: str | None, mode: MemoryMode | None) -> None:
+    def _check_access(self, session: IncognitoSession, user: str | None, mode: MemoryMode | None) -> None:
         """Refuse what would take an incognito thread to disk, or show it to somebody else."""
         if mode not in (None, MemoryMode.INCOGNITO):
-            raise self._refused(mode, "the thread began incognito and stays so until its session ends")
+            raise self._refusal(mode, "the thread began incognito and stays so until its session ends")
         if session.user != user:
-            raise self._refused(mode or self.offered, "the thread is incognito, and another user began it")
+            raise self._refusal(
+                mode or self.default_mode, "the thread is incognito, and another user began it"
+            )
 
-    def _refused(self, mode: MemoryMode | None, problem: str) -> ModeRefused:
-        asked = (mode or self.offered).value
-        return ModeRefused(asked=asked, offered=self.offered.value, problem=problem)
+    def _refusal(self, mode: MemoryMode | None, problem: str) -> ModeRefused:
+        mode_name = (mode or self.default_mode).value
+        return ModeRefused(asked=mode_name, offered=self.default_mode.value, problem=problem)
 
 
 @check_arguments
-def user_in(mode: MemoryMode | None, user: str | None) -> str | None:
+def user_for_mode(mode: MemoryMode | None, user: str | None) -> str | None:
     """The user id that an edge hands on: none in incognito, where nobody is to be known by name."""
     return None if mode is MemoryMode.INCOGNITO else user
 
 
-async def _is_over(thread: str, session: Session, idle: int, now: int) -> bool:
+async def _is_expired(thread: str, session: IncognitoSession, idle: int, now: int) -> bool:
     """Whether a session has been left; a call is not, unless its client stopped saying that it is there."""
-    episode = await active_episode(session.home.db, thread)
+    episode = await active_episode(session.placement.db, thread)
     if episode is not None and episode.modality == VOICE:
         return episode.until is not None and episode.until <= now
-    return session.touched <= idle
+    return session.last_used <= idle
 
 
-async def _copied(source: Database, target: Database, kind: str) -> None:
+async def _copy_records(source: Database, target: Database, kind: str) -> None:
     """Copy the records of a kind."""
     query = RecordQuery(kind=kind, limit=PAGE)
-    while found := await source.records.find(query):
-        for record in found:
+    while records := await source.records.find(query):
+        for record in records:
             await target.records.put(msgspec.structs.replace(record, revision=0))
-        query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))

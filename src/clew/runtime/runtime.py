@@ -11,40 +11,40 @@ from clew.core.arguments import Count, Seconds, check_methods
 from clew.core.encoding import Id
 from clew.core.log.checks import Expected
 from clew.core.ops import Document
-from clew.core.values import Page, Window
+from clew.core.values import SummaryPage, Window
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import EmbeddingProvider, MemoryMode
-from clew.runtime.crises import KEEP_DAYS, Assessment, purge_due
-from clew.runtime.execution.scheduler import Turns, nobody
-from clew.runtime.execution.start import Busy, reader
+from clew.runtime.crises import KEEP_DAYS, Assessment, purge_in_sweep
+from clew.runtime.execution.scheduler import Scheduler, ignore_event
+from clew.runtime.execution.start import BusyPolicy, log_reader
 from clew.runtime.execution.turn_options import turn_request
-from clew.runtime.maintenance.cancel import cancel_elsewhere, is_seen
-from clew.runtime.maintenance.idle import compact_at_rest
-from clew.runtime.maintenance.rewind import ANYWHERE, Rewound, rewind
-from clew.runtime.maintenance.sweeper import Retaining, Sweeper, end_all
-from clew.runtime.model.call import Patience
+from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
+from clew.runtime.maintenance.idle import compact_idle_thread
+from clew.runtime.maintenance.rewind import ANY_VERSION, RewindResult, rewind_thread
+from clew.runtime.maintenance.sweeper import RetentionSweep, Sweeper, end_episodes
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
-from clew.runtime.placement import Home, Homes
-from clew.runtime.records.episodes import Episode, Finalize, nothing_left
+from clew.runtime.placement import Placement, Placements
+from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
 from clew.runtime.records.steps import Prices
-from clew.runtime.respond.compaction import Compacted, Compaction, Summarize
+from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
-from clew.runtime.sessions.finish import end_now
+from clew.runtime.sessions.finish import end_episode
 from clew.runtime.sessions.status import SessionStatus, session_status
-from clew.runtime.sessions.utterances import Heard, Hearing, Utterance, hear
-from clew.runtime.sessions.voice import LOST, VoiceCall, end_lost, keep_alive, spoken
+from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance, judge_utterance
+from clew.runtime.sessions.voice import CLIENT_LOST, VoiceCall, end_lost_calls, keep_call_alive, voice_request
 from clew.runtime.settings import RunIds, Settings
 from clew.runtime.state.declaration import schema_of
-from clew.runtime.state.inputs import FreeId, Given
+from clew.runtime.state.inputs import FreeId, TurnInput
 from clew.runtime.state.schema import Conversation, Schema, Shape
-from clew.runtime.state.upgrades import Upgrade, current
-from clew.runtime.tools.tool import Function, Tool
+from clew.runtime.state.upgrades import Upgrade, current_state
+from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.approvals import Decisions
 from clew.runtime.turn.draft import Draft
-from clew.runtime.turn.result import Done, Output
+from clew.runtime.turn.result import Output, TurnResult
 
 
 @check_methods
@@ -64,20 +64,20 @@ class Runtime(Generic[Shape, Output]):
         stages: Sequence[Stage] | None = None,
         model: ModelOrName | None = None,
         response_model: ModelOrName | None = None,
-        tools: Sequence[Tool | Function] = (),
+        tools: Sequence[Tool | ToolFunction] = (),
         instructions: str = "",
         compaction: Compaction | None = None,
         output: type[Output] | None = None,
         schema_version: Count = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         prices: Prices | None = None,
         lease_seconds: Seconds = 15.0,
         sweep_seconds: Seconds = 30.0,
         idle_seconds: Seconds = 20 * 60.0,
-        ends_at_once: Count = 4,
+        concurrent_ends: Count = 4,
         close_seconds: Seconds = 10.0,
-        finalize: Finalize = nothing_left,
+        finalize: Finalize = finalize_nothing,
         finalize_active_sessions_on_close: bool = True,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
         embedding_provider: EmbeddingProvider | None = None,
@@ -88,22 +88,22 @@ class Runtime(Generic[Shape, Output]):
     ) -> None:
         self._db = db
         self._opened = AsyncExitStack()
-        self._turns = Turns()
+        self._scheduler = Scheduler()
         self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
         self._compaction = compaction or Compaction()
-        answer = respond(instructions=instructions, tools=tools, compaction=compaction)
+        responder = respond(instructions=instructions, tools=tools, compaction=compaction)
         self._settings = Settings(
             schema=schema_of(schema, schema_version),
-            stages=list(stages) if stages is not None else [answer],
+            stages=list(stages) if stages is not None else [responder],
             model=model_of(model, self._opened),
             response_model=model_of(response_model, self._opened),
             output=output,
             upgrades=upgrades or {},
-            patience=patience or Patience(),
+            retry_policy=retry_policy or RetryPolicy(),
             prices=prices or {},
             lease_seconds=lease_seconds,
             idle_seconds=idle_seconds,
-            ends_at_once=ends_at_once,
+            concurrent_ends=concurrent_ends,
             finalize=finalize,
             memory_mode=memory_mode,
             embedding_provider=embedding_provider,
@@ -113,22 +113,24 @@ class Runtime(Generic[Shape, Output]):
             clock=clock or db.store.now,
             new_id=new_id or RunIds(),
         )
-        self._homes = Homes(Home(db=db, settings=self._settings), pinned=pinned)
-        self._sweeper = self._made_sweeper(sweep_seconds)
+        self._placements = Placements(Placement(db=db, settings=self._settings), pinned=pinned)
+        self._sweeper = self._build_sweeper(sweep_seconds)
 
-    def _made_sweeper(self, seconds: float) -> Sweeper:
+    def _build_sweeper(self, seconds: float) -> Sweeper:
         db, settings = self._db, self._settings
         return Sweeper(
             db,
             settings,
             seconds,
-            lambda found, thread: self._turns.drain(Home(db=found, settings=settings), thread),
+            lambda sweep_db, thread: self._scheduler.drain_queue(
+                Placement(db=sweep_db, settings=settings), thread
+            ),
             chores=[
-                settings.held_crises.write,
-                lambda: purge_due(db, settings.clock()),
-                lambda: end_lost(db, settings.clock(), settings.refusals),
-                lambda: self._homes.drop_idle(self._turns.is_busy),
-                Retaining(db, settings.clock),
+                settings.pending_crises.write,
+                lambda: purge_in_sweep(db, settings.clock()),
+                lambda: end_lost_calls(db, settings.clock(), settings.refusals),
+                lambda: self._placements.drop_idle(self._scheduler.is_busy),
+                RetentionSweep(db, settings.clock),
             ],
         )
 
@@ -145,19 +147,21 @@ class Runtime(Generic[Shape, Output]):
         """End the turns that still run, and the episodes of the threads that had turns here, durably."""
         await self._sweeper.stop()
         try:
-            await self._turns.stop()
+            await self._scheduler.stop()
             if self._close_seconds is not None:
-                await end_all(self._turns.touched, self._settings, self._close_seconds, self._sweeper)
+                await end_episodes(
+                    self._scheduler.recent_threads, self._settings, self._close_seconds, self._sweeper
+                )
         finally:
-            await self._sweeper.end()
-        await self._homes.close()
-        await self._settings.held_crises.close(self._close_seconds or LAST_SECONDS)
+            await self._sweeper.close()
+        await self._placements.close()
+        await self._settings.pending_crises.close(self._close_seconds or CLOSE_SECONDS)
         await self._opened.aclose()
 
     @property
     def is_idle(self) -> bool:
         """Whether no turn is at work here, and none is about to begin."""
-        return self._turns.is_idle
+        return self._scheduler.is_idle
 
     @property
     def schema(self) -> Schema:
@@ -174,18 +178,18 @@ class Runtime(Generic[Shape, Output]):
     async def run_turn(
         self,
         thread: FreeId,
-        message: Given,
+        message: TurnInput,
         *,
         user: Id | None = None,
         key: Id | None = None,
-        busy: Busy = "wait",
+        busy: BusyPolicy = "wait",
         message_id: Id | None = None,
         messages: Sequence[Message] = (),
         replace_state: Document | None = None,
         origin: Id = "user",
         parent: Id | None = None,
         mode: MemoryMode | None = None,
-    ) -> Done[Output]:
+    ) -> TurnResult[Output]:
         """Run one turn and give its result once its end is on disk.
 
         ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
@@ -212,17 +216,19 @@ class Runtime(Generic[Shape, Output]):
             origin=origin,
             parent=parent,
         )
-        home = self._homes.begin(thread, user, mode)
-        return await self._turns.waited(self._turns.task(thread, self._turns.run(home, request, nobody)))
+        placement = self._placements.begin_turn(thread, user, mode)
+        return await self._scheduler.wait_for(
+            self._scheduler.start_task(thread, self._scheduler.run(placement, request, ignore_event))
+        )
 
     async def stream_turn(
         self,
         thread: FreeId,
-        message: Given,
+        message: TurnInput,
         *,
         user: Id | None = None,
         key: Id | None = None,
-        busy: Busy = "wait",
+        busy: BusyPolicy = "wait",
         message_id: Id | None = None,
         messages: Sequence[Message] = (),
         replace_state: Document | None = None,
@@ -247,17 +253,17 @@ class Runtime(Generic[Shape, Output]):
             origin=origin,
             parent=parent,
         )
-        home = self._homes.begin(thread, user, mode)
-        told: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = self._turns.task(thread, self._turns.run(home, request, told.put_nowait))
-        task.add_done_callback(lambda over: told.put_nowait(None))
-        while (event := await told.get()) is not None:
+        placement = self._placements.begin_turn(thread, user, mode)
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = self._scheduler.start_task(thread, self._scheduler.run(placement, request, events.put_nowait))
+        task.add_done_callback(lambda ended_task: events.put_nowait(None))
+        while (event := await events.get()) is not None:
             yield event
         await task
 
     async def resume(
         self, thread: Id, decisions: Decisions | None = None, *, user: Id | None = None
-    ) -> Done[Output]:
+    ) -> TurnResult[Output]:
         """Go on with a run that waits for decisions, or that was interrupted, in whatever process.
 
         Raises:
@@ -266,18 +272,20 @@ class Runtime(Generic[Shape, Output]):
             StageGone: The run stopped at a stage that is not there any more; nothing was changed.
             TurnBusy: The run is still at work somewhere.
         """
-        work = self._turns.resume_run(self._homes.of(thread, user), thread, decisions or {}, nobody)
-        return await self._turns.waited(self._turns.task(thread, work))
+        work = self._scheduler.resume_run(
+            self._placements.of(thread, user), thread, decisions or {}, ignore_event
+        )
+        return await self._scheduler.wait_for(self._scheduler.start_task(thread, work))
 
     async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
         """End the run that is at work or waits on a thread, in whatever process; whether there was one.
 
         A run elsewhere is told, and ends when its lease is next renewed.
         """
-        home = self._homes.of(thread, user)
-        if await is_seen(home.db, thread) and await self._turns.cancel(thread):
+        placement = self._placements.of(thread, user)
+        if await is_visible(placement.db, thread) and await self._scheduler.cancel(thread):
             return True
-        return await cancel_elsewhere(home.db, thread, home.settings)
+        return await cancel_elsewhere(placement.db, thread, placement.settings)
 
     async def events(
         self, thread: Id, *, after: Mark | None = None, user: Id | None = None
@@ -286,9 +294,9 @@ class Runtime(Generic[Shape, Output]):
 
         They are read from the log, so any process tells the same, each once.
         """
-        found = self.thread(thread, user=user)
-        mark = ((await found.head()).version, LAST) if after is None else after
-        async for change in found.watch(after=max(mark[0] - 1, 0)):
+        db_thread = self.thread(thread, user=user)
+        mark = ((await db_thread.head()).version, AFTER_LAST_EVENT) if after is None else after
+        async for change in db_thread.watch(after=max(mark[0] - 1, 0)):
             for event in events_of(change):
                 if event.mark is not None and event.mark > mark:
                     yield event
@@ -302,24 +310,26 @@ class Runtime(Generic[Shape, Output]):
         whatever process: the status says whether it is ``ended`` or still ``ending``. An incognito thread is
         forgotten with it.
         """
-        home = self._homes.of(thread, user)
-        if self._homes.is_incognito(thread):
-            await self._turns.stop([thread])
-        touched = self._turns.touched.get(thread)
-        ended = await end_now(home.db, thread, home.settings, by=by, feedback=feedback)
-        if ended is not None and self._turns.touched.get(thread) is touched:  # else a turn has begun another
-            self._turns.touched.pop(thread, None)
-        await self._homes.drop(thread)
-        return ended
+        placement = self._placements.of(thread, user)
+        if self._placements.is_incognito(thread):
+            await self._scheduler.stop([thread])
+        activity = self._scheduler.recent_threads.get(thread)
+        episode = await end_episode(placement.db, thread, placement.settings, by=by, feedback=feedback)
+        if (
+            episode is not None and self._scheduler.recent_threads.get(thread) is activity
+        ):  # else a turn has begun another
+            self._scheduler.recent_threads.pop(thread, None)
+        await self._placements.drop(thread)
+        return episode
 
     async def session_status(self, thread: Id, *, user: Id | None = None) -> SessionStatus:
         """Where a thread stands: its run, its episode, what is left to do, and what a caller can do next."""
-        home = self._homes.of(thread, user)
-        return await session_status(home.db, thread, home.settings)
+        placement = self._placements.of(thread, user)
+        return await session_status(placement.db, thread, placement.settings)
 
-    def ephemeral(self) -> Database:
+    def incognito_records(self) -> Database:
         """Crisis rows and feedback of ended incognito sessions, in memory until this runtime is closed."""
-        return self._homes.ended.scope(tenant=self._db.tenant)
+        return self._placements.incognito_records.scope(tenant=self._db.tenant)
 
     # Calls.
 
@@ -327,14 +337,14 @@ class Runtime(Generic[Shape, Output]):
         self,
         thread: Id,
         *,
-        said: str = "",
-        replied: str = "",
+        text: str = "",
+        reply: str = "",
         tool_calls: Sequence[VoiceCall] = (),
         crisis: Assessment | None = None,
         user: Id | None = None,
         key: Id | None = None,
         mode: MemoryMode | None = None,
-    ) -> Done[Any]:
+    ) -> TurnResult[Any]:
         """Keep a turn of a call as a realtime client tells it, once it was spoken. No stage runs.
 
         Raises:
@@ -344,44 +354,46 @@ class Runtime(Generic[Shape, Output]):
             ModeRefused: The mode cannot be had.
         """
         schema, calls = self._settings.schema, tool_calls
-        asked = spoken(
-            thread, schema, said=said, replied=replied, tool_calls=calls, crisis=crisis, user=user, key=key
+        request = voice_request(
+            thread, schema, text=text, reply=reply, tool_calls=calls, crisis=crisis, user=user, key=key
         )
-        home = self._homes.begin(thread, user, mode)
-        self._turns.touch(home, thread)
-        return await self._turns.waited(self._turns.task(thread, self._turns.record_voice(home, asked)))
+        placement = self._placements.begin_turn(thread, user, mode)
+        self._scheduler.touch_thread(placement, thread)
+        return await self._scheduler.wait_for(
+            self._scheduler.start_task(thread, self._scheduler.record_voice(placement, request))
+        )
 
-    async def hear(
-        self, given: Utterance, *, hearing: Hearing | None = None, mode: MemoryMode | None = None
-    ) -> Heard:
+    async def judge_utterance(
+        self, utterance: Utterance, *, gates: GateSettings | None = None, mode: MemoryMode | None = None
+    ) -> GateVerdict:
         """Judge what somebody said in a call, before it is answered, and log what was found."""
-        home = self._homes.begin(given.thread, given.user, mode)
-        return await hear(home.db, given, home.settings, hearing)
+        placement = self._placements.begin_turn(utterance.thread, utterance.user, mode)
+        return await judge_utterance(placement.db, utterance, placement.settings, gates)
 
-    async def voice_alive(
+    async def keep_voice_alive(
         self, thread: Id, *, seconds: Seconds = 60.0, user: Id | None = None
     ) -> Episode | None:
         """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
-        home = self._homes.of(thread, user)
-        return await keep_alive(home.db, thread, now=home.settings.clock(), seconds=seconds)
+        placement = self._placements.of(thread, user)
+        return await keep_call_alive(placement.db, thread, now=placement.settings.clock(), seconds=seconds)
 
-    async def voice_lost(self, thread: Id, *, user: Id | None = None) -> Episode | None:
+    async def end_lost_voice(self, thread: Id, *, user: Id | None = None) -> Episode | None:
         """End the episode of a call whose client is gone; None if there is none."""
-        return await self.end_session(thread, by=LOST, user=user)
+        return await self.end_session(thread, by=CLIENT_LOST, user=user)
 
     # Threads.
 
     def thread(self, thread: Id, *, user: Id | None = None) -> Thread:
         """A thread where it is at home, to be read: an incognito one is in this process alone."""
-        return self._homes.of(thread, user).db.thread(thread)
+        return self._placements.of(thread, user).db.thread(thread)
 
     async def state(self, thread: Id, *, at: int | None = None, user: Id | None = None) -> Shape:
         """The state of a thread as the schema declares it, now or at an earlier version."""
-        found = self.thread(thread, user=user)
-        head = await found.head(at=at)
+        db_thread = self.thread(thread, user=user)
+        head = await db_thread.head(at=at)
         schema, upgrades = self._settings.schema, self._settings.upgrades
-        state = current(thread, head.state, schema, upgrades)
-        view = Draft(schema, state, head.counters.logs, {}, reader(found)).view()
+        state = current_state(thread, head.state, schema, upgrades)
+        view = Draft(schema, state, head.counters.logs, {}, log_reader(db_thread)).view()
         return cast("Shape", view)  # the class that the schema was made from
 
     async def history(
@@ -392,15 +404,15 @@ class Runtime(Generic[Shape, Output]):
 
     async def threads(
         self, *, user: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
-    ) -> Page:
+    ) -> SummaryPage:
         """The threads, newest first; those that hold what is remembered only if ``system`` is set."""
-        return await self._homes.listed(user).threads(limit=limit, after=after, system=system)
+        return await self._placements.listing_database(user).threads(limit=limit, after=after, system=system)
 
     async def fork(
         self, thread: Id, new_id: FreeId, *, at: int | None = None, user: Id | None = None
     ) -> Thread:
         """A new thread that goes its own way from a version of another."""
-        return await self._homes.fork(thread, new_id, user, at)
+        return await self._placements.fork(thread, new_id, user, at)
 
     async def rewind(
         self,
@@ -410,8 +422,8 @@ class Runtime(Generic[Shape, Output]):
         to: int | None = None,
         compaction: int | None = None,
         user: Id | None = None,
-        expect: Expected = ANYWHERE,
-    ) -> Rewound:
+        expect: Expected = ANY_VERSION,
+    ) -> RewindResult:
         """Take back what a run added to the history, everything after a version, or a compaction.
 
         ``run`` ends exactly that run's items, if they are the whole end of the thread. ``to`` makes history
@@ -424,9 +436,9 @@ class Runtime(Generic[Shape, Output]):
             VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing
                 was changed.
         """
-        home = self._homes.of(thread, user)
-        return await rewind(
-            home.db, thread, home.settings, run=run, to=to, compaction=compaction, expect=expect
+        placement = self._placements.of(thread, user)
+        return await rewind_thread(
+            placement.db, thread, placement.settings, run=run, to=to, compaction=compaction, expect=expect
         )
 
     async def compact(
@@ -436,7 +448,7 @@ class Runtime(Generic[Shape, Output]):
         keep: Count | None = None,
         summarize: Summarize | None = None,
         user: Id | None = None,
-    ) -> Compacted:
+    ) -> CompactionResult:
         """Put a summary in place of all messages but the newest few, as one changeset.
 
         Raises:
@@ -447,16 +459,16 @@ class Runtime(Generic[Shape, Output]):
             VersionConflict: Somebody wrote meanwhile; nothing was changed.
             ModelFailed: There is no summary; nothing was changed.
         """
-        how = dataclasses.replace(
+        compaction = dataclasses.replace(
             self._compaction,
             keep=self._compaction.keep if keep is None else keep,
             summarize=summarize or self._compaction.summarize,
         )
-        home = self._homes.of(thread, user)
-        return await compact_at_rest(home.db, thread, how, home.settings)
+        placement = self._placements.of(thread, user)
+        return await compact_idle_thread(placement.db, thread, compaction, placement.settings)
 
 
-LAST_SECONDS = 10.0
+CLOSE_SECONDS = 10.0
 """How long a close tries to write what is held of the crisis log, unless it has another deadline."""
-LAST = 1 << 31
+AFTER_LAST_EVENT = 1 << 31
 """An index after every event of a version."""

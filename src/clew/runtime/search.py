@@ -12,35 +12,35 @@ from clew.core.arguments import check_arguments
 from clew.core.encoding import encode
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.log.checks import check_limit
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from clew.core.text.excerpts import Excerpt, excerpt
-from clew.core.text.rank import fused
+from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import stem, text_of, words
-from clew.core.values import HISTORY, MEMORY, Item, Record, RecordQuery
+from clew.core.values import HISTORY, MEMORY_PREFIX, Item, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.recall.retrieval import (
-    ALIKE,
-    PATIENCE,
-    VECTORS,
+    LEAST_LIKENESS,
+    MOST_VECTORS,
+    QUERY_SECONDS,
     RetrievalPath,
     item_at,
     query_vector,
 )
-from clew.runtime.memory.thread import opened
+from clew.runtime.memory.thread import read_memory_thread
 from clew.runtime.memory.values import ARCHIVED, ARCS, FACTS, Rule
-from clew.runtime.memory.vectors.embedding import VECTOR, born, space_of
-from clew.runtime.memory.vectors.vectors import Kept, nearest
+from clew.runtime.memory.vectors.embedding import VECTOR_KIND, birth_tag, vector_space
+from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 
 SearchKind: TypeAlias = Literal["items", "facts", "arcs", "rules"]
 KINDS: tuple[SearchKind, ...] = ("items", "facts", "arcs", "rules")
 RULES = "rules"
-MEANT = 100
+MOST_BY_MEANING = 100
 """How many are found by meaning at most."""
 
-TAG, SEAL = 5, 8
-Name: TypeAlias = tuple[str, str, int | str]
+TAG_BYTES, SEAL_BYTES = 5, 8
+HitKey: TypeAlias = tuple[str, str, int | str]
 """A thread, a log, and a place in it; for a rule its id."""
 
 
@@ -88,10 +88,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
     @property
-    def telling(self) -> list[str]:
+    def significant_words(self) -> list[str]:
         """The words that say something, or all if none does."""
-        said = list(dict.fromkeys(words(self.query)))
-        return [word for word in said if word not in FUNCTION_WORDS] or said
+        query_words = list(dict.fromkeys(words(self.query)))
+        return [word for word in query_words if word not in FUNCTION_WORDS] or query_words
 
 
 @check_arguments
@@ -102,12 +102,12 @@ async def search_everything(
     limit: int = 20,
     cursor: str | None = None,
     embedder: EmbeddingProvider | None = None,
-    patience: float = PATIENCE,
+    timeout_seconds: float = QUERY_SECONDS,
 ) -> SearchPage:
     """What bears on a query, the best first; ``cursor`` is what the page before ended with.
 
     No page repeats what one before has shown, whatever is said or forgotten in between. If the embedder
-    fails, or takes longer than ``patience`` seconds, words answer alone.
+    fails, or takes longer than ``timeout_seconds``, words answer alone.
 
     Raises:
         InvalidArgument: The cursor is of another search, or the limit is not positive.
@@ -116,104 +116,108 @@ async def search_everything(
         raise InvalidArgument(problem=f"Search for at least one hit, of these kinds: {', '.join(KINDS)}.")
     if search.owner is None:
         search = msgspec.structs.replace(search, owner=db.user)
-    seen = _seen(search, cursor)
-    if not search.telling:
+    earlier_tags = _tags_of_cursor(search, cursor)
+    if not search.significant_words:
         return SearchPage()
-    vector, path, problem = await query_vector(embedder, search.query, patience)
-    meant = await _by_vector(db, search, vector, embedder) if vector and embedder else []
+    vector, path, problem = await query_vector(embedder, search.query, timeout_seconds)
+    by_meaning = await _by_vector(db, search, vector, embedder) if vector and embedder else []
     rules = await _rules(db, search)
-    depth = len(seen) + limit + 1
+    depth = len(earlier_tags) + limit + 1
     while True:
-        said = await _by_words(db, search, depth)
-        ranked = fused([said, meant, list(rules)])
-        fresh = {name: score for name, score in ranked.items() if _tag(name) not in seen}
-        hits, passed = await _hits(db, search, fresh, rules, limit)
-        if len(hits) > limit or len(said) < depth:
+        by_words = await _by_words(db, search, depth)
+        scores = fuse_rankings([by_words, by_meaning, list(rules)])
+        new_scores = {key: score for key, score in scores.items() if _tag(key) not in earlier_tags}
+        hits, tags = await _hits(db, search, new_scores, rules, limit)
+        if len(hits) > limit or len(by_words) < depth:
             break
         depth *= 4
-    shown = tuple(hits[:limit])
+    page = tuple(hits[:limit])
     more = len(hits) > limit
-    next = _cursor(search, [*seen, *passed]) if more else None
-    return SearchPage(hits=shown, next=next, path=path, problem=problem)
+    next_cursor = _cursor(search, [*earlier_tags, *tags]) if more else None
+    return SearchPage(hits=page, next=next_cursor, path=path, problem=problem)
 
 
-async def _by_words(db: Database, search: Search, depth: int) -> list[Name]:
+async def _by_words(db: Database, search: Search, depth: int) -> list[HitKey]:
     thread, log = search.thread, None
     if search.kinds in (("facts",), ("arcs",)):
         log = search.kinds[0]
-        thread = thread or (memory_thread(search.owner) if search.owner is not None else None)
+        thread = thread or (memory_thread_id(search.owner) if search.owner is not None else None)
     hits = await db.search(
-        " ".join(search.telling), any=True, owner=search.owner, thread=thread, log=log, limit=depth
+        " ".join(search.significant_words), any=True, owner=search.owner, thread=thread, log=log, limit=depth
     )
     return [(hit.thread, hit.log, hit.place) for hit in hits]
 
 
 async def _by_vector(
     db: Database, search: Search, vector: Sequence[float], embedder: EmbeddingProvider
-) -> list[Name]:
+) -> list[HitKey]:
     """What is most alike, of each kind that has vectors; of very many, among the newest."""
-    space = space_of(embedder.name, vector)
+    space = vector_space(embedder.name, vector)
     within = () if search.thread is None else (search.thread,)
-    among: list[tuple[Record, Kept]] = []
+    candidates: list[tuple[Record, StoredVector]] = []
     for kind, log in (("facts", FACTS), ("arcs", ARCS), ("items", HISTORY)):
         if kind in search.kinds:
             query = RecordQuery(
-                kind=VECTOR, owner=search.owner, tags=(*within, log, space), newest=True, limit=VECTORS
+                kind=VECTOR_KIND,
+                owner=search.owner,
+                tags=(*within, log, space),
+                newest=True,
+                limit=MOST_VECTORS,
             )
             records = await db.records.find(query)
-            among += [(record, msgspec.convert(record.body, Kept)) for record in records]
-    found = [record for _, record in nearest(vector, among, MEANT, least=ALIKE)]
-    times = {thread: await _born(db, thread) for thread in {record.tags[0] for record in found}}
+            candidates += [(record, msgspec.convert(record.body, StoredVector)) for record in records]
+    matches = [record for _, record in nearest(vector, candidates, MOST_BY_MEANING, least=LEAST_LIKENESS)]
+    times = {thread: await _birth_time(db, thread) for thread in {record.tags[0] for record in matches}}
     return [
         (thread, log, record.sort)
-        for record in found
+        for record in matches
         for thread, log, _, time, *_ in [record.tags]
         if times[thread] == time
     ]
 
 
-async def _born(db: Database, thread: str) -> str | None:
+async def _birth_time(db: Database, thread: str) -> str | None:
     try:
-        return await born(db, thread)
+        return await birth_tag(db, thread)
     except ThreadNotFound:
         return None
 
 
-async def _rules(db: Database, search: Search) -> dict[Name, Rule]:
+async def _rules(db: Database, search: Search) -> dict[HitKey, Rule]:
     """The rules in force that hold any of the words, those first that hold the most. They are few."""
-    memory = memory_thread(search.owner) if search.owner is not None else search.thread
-    if "rules" not in search.kinds or memory is None or not memory.startswith(MEMORY):
+    memory = memory_thread_id(search.owner) if search.owner is not None else search.thread
+    if "rules" not in search.kinds or memory is None or not memory.startswith(MEMORY_PREFIX):
         return {}
     if search.thread not in (None, memory):
         return {}
-    asked = {stem(word) for word in search.telling}
-    held = [
-        (len(asked & {stem(word) for word in words(rule.text)}), rule)
-        for rule in (await opened(db, memory)).rules.values()
+    stems = {stem(word) for word in search.significant_words}
+    matches = [
+        (len(stems & {stem(word) for word in words(rule.text)}), rule)
+        for rule in (await read_memory_thread(db, memory)).rules.values()
     ]
-    ranked = sorted((pair for pair in held if pair[0]), key=lambda pair: -pair[0])
-    return {(memory, RULES, rule.id): rule for _, rule in ranked}
+    ranking = sorted((pair for pair in matches if pair[0]), key=lambda pair: -pair[0])
+    return {(memory, RULES, rule.id): rule for _, rule in ranking}
 
 
 async def _hits(
-    db: Database, search: Search, fresh: dict[Name, float], rules: dict[Name, Rule], limit: int
+    db: Database, search: Search, scores: dict[HitKey, float], rules: dict[HitKey, Rule], limit: int
 ) -> tuple[list[Hit], list[bytes]]:
     """One hit more than asked for, if there are as many, and the tags of all that need no second look."""
     hits: list[Hit] = []
-    passed: list[bytes] = []
-    for name, score in fresh.items():
+    tags: list[bytes] = []
+    for key, score in scores.items():
         if len(hits) > limit:
             break
-        hit = _rule_hit(search, name, rules[name]) if name in rules else await _item_hit(db, search, name)
-        if hit is not None and _is_wanted(search, hit):
+        hit = _hit_of_rule(search, key, rules[key]) if key in rules else await _item_hit(db, search, key)
+        if hit is not None and _is_within_filters(search, hit):
             hits.append(msgspec.structs.replace(hit, score=score))
         if len(hits) <= limit:
-            passed.append(_tag(name))
-    return hits, passed
+            tags.append(_tag(key))
+    return hits, tags
 
 
-async def _item_hit(db: Database, search: Search, name: Name) -> Hit | None:
-    thread, log, place = name
+async def _item_hit(db: Database, search: Search, key: HitKey) -> Hit | None:
+    thread, log, place = key
     kind = _kind(thread, log)
     if kind not in search.kinds or not isinstance(place, int):
         return None
@@ -221,11 +225,11 @@ async def _item_hit(db: Database, search: Search, name: Name) -> Hit | None:
         item = await item_at(db, thread, log, place)
     except ThreadNotFound:
         return None
-    return None if item is None else _hit(search, kind, thread, item)
+    return None if item is None else _hit_of_item(search, kind, thread, item)
 
 
-def _hit(search: Search, kind: SearchKind, thread: str, item: Item) -> Hit:
-    part: Excerpt = excerpt(text_of(item), search.telling)
+def _hit_of_item(search: Search, kind: SearchKind, thread: str, item: Item) -> Hit:
+    part: Excerpt = excerpt(text_of(item), search.significant_words)
     return Hit(
         kind=kind,
         thread=thread,
@@ -240,11 +244,11 @@ def _hit(search: Search, kind: SearchKind, thread: str, item: Item) -> Hit:
     )
 
 
-def _rule_hit(search: Search, name: Name, rule: Rule) -> Hit:
-    part = excerpt(rule.text, search.telling)
+def _hit_of_rule(search: Search, key: HitKey, rule: Rule) -> Hit:
+    part = excerpt(rule.text, search.significant_words)
     return Hit(
         kind="rules",
-        thread=name[0],
+        thread=key[0],
         log=RULES,
         text=part.text,
         marks=part.marks,
@@ -253,7 +257,7 @@ def _rule_hit(search: Search, name: Name, rule: Rule) -> Hit:
     )
 
 
-def _is_wanted(search: Search, hit: Hit) -> bool:
+def _is_within_filters(search: Search, hit: Hit) -> bool:
     return (
         (search.role is None or hit.role == search.role)
         and (search.since is None or hit.time >= search.since)
@@ -263,29 +267,29 @@ def _is_wanted(search: Search, hit: Hit) -> bool:
 
 def _kind(thread: str, log: str) -> SearchKind:
     kinds: dict[str, SearchKind] = {FACTS: "facts", ARCS: "arcs", ARCHIVED: "rules"}
-    return kinds.get(log, "items") if thread.startswith(MEMORY) else "items"
+    return kinds.get(log, "items") if thread.startswith(MEMORY_PREFIX) else "items"
 
 
-def _tag(name: Name) -> bytes:
-    return blake2b(encode(list(name)), digest_size=TAG).digest()
+def _tag(key: HitKey) -> bytes:
+    return blake2b(encode(list(key)), digest_size=TAG_BYTES).digest()
 
 
-def _sealed(search: Search) -> bytes:
-    return blake2b(msgspec.json.encode(search), digest_size=SEAL).digest()
+def _seal(search: Search) -> bytes:
+    return blake2b(msgspec.json.encode(search), digest_size=SEAL_BYTES).digest()
 
 
 def _cursor(search: Search, tags: Iterable[bytes]) -> str:
     """The search, in short, and what of it needs no second look."""
-    return base64.urlsafe_b64encode(_sealed(search) + b"".join(tags)).decode()
+    return base64.urlsafe_b64encode(_seal(search) + b"".join(tags)).decode()
 
 
-def _seen(search: Search, cursor: str | None) -> list[bytes]:
+def _tags_of_cursor(search: Search, cursor: str | None) -> list[bytes]:
     if cursor is None:
         return []
     try:
         data = base64.b64decode(cursor, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         data = b""
-    if data[:SEAL] != _sealed(search) or (len(data) - SEAL) % TAG:
+    if data[:SEAL_BYTES] != _seal(search) or (len(data) - SEAL_BYTES) % TAG_BYTES:
         raise InvalidArgument(problem="The cursor is not one of this search. Begin again without it.")
-    return [data[start : start + TAG] for start in range(SEAL, len(data), TAG)]
+    return [data[start : start + TAG_BYTES] for start in range(SEAL_BYTES, len(data), TAG_BYTES)]

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew.core.arguments import check_async
-from clew.core.clock import Chance
+from clew.core.clock import RandomBytes
 from clew.core.errors import InvalidArgument
 from clew.core.log.checks import check_lease
 from clew.runtime.context import (
     CrisisLog,
     EmbeddingProvider,
+    MemoryBackend,
     MemoryMode,
-    MemoryStore,
     SessionMemoryBuffer,
 )
-from clew.runtime.crises import KEEP_DAYS, HeldCrises
-from clew.runtime.model.call import Patience
+from clew.runtime.crises import KEEP_DAYS, PendingCrises
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import Model
-from clew.runtime.records.episodes import Finalize, nothing_left
+from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.records.refusals import Refusals
 from clew.runtime.records.steps import Prices
 from clew.runtime.respond.respond import Stage
@@ -38,7 +38,7 @@ class RunIds:
     """Names that no other run has. Chance comes in blocks: each system call lets another thread run first."""
 
     def __init__(self) -> None:
-        self._chance = Chance()
+        self._chance = RandomBytes()
 
     def __call__(self) -> str:
         """The next one."""
@@ -52,19 +52,19 @@ class Settings:
     schema: Schema
     stages: Sequence[Stage]
     model: Model | None
-    memory_store: MemoryStore
+    memory_store: MemoryBackend
     crisis_log_backend: CrisisLog
     response_model: Model | None = None
     output: type[Any] | None = None
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
-    patience: Patience = field(default_factory=Patience)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     prices: Prices = field(default_factory=dict)
     lease_seconds: float = 15.0
     idle_seconds: float = 20 * 60.0
-    ends_at_once: int = 4
-    finalize: Finalize = nothing_left
+    concurrent_ends: int = 4
+    finalize: Finalize = finalize_nothing
     crisis_days: float = KEEP_DAYS
-    held_crises: HeldCrises = field(default_factory=HeldCrises)
+    pending_crises: PendingCrises = field(default_factory=PendingCrises)
     refusals: Refusals = field(default_factory=Refusals)
     memory_mode: MemoryMode = MemoryMode.LOCAL
     embedding_provider: EmbeddingProvider | None = None
@@ -78,5 +78,5 @@ class Settings:
         check_stages(self.stages)
         check_async(self.finalize, "finalize")
         check_lease(int(self.lease_seconds * 1000))
-        if self.ends_at_once < 1:
+        if self.concurrent_ends < 1:
             raise InvalidArgument(problem="At least one episode must be ended at a time.")

@@ -13,18 +13,18 @@ LABEL = "label"
 S = TypeVar("S", bound=Stage)
 
 
-def name_of(stage: Stage) -> str:
+def stage_name(stage: Stage) -> str:
     """What a stage is called."""
     return getattr(stage, "__name__", type(stage).__name__)
 
 
-def labelled(stage: S, label: str) -> S:
+def label_stage(stage: S, label: str) -> S:
     """Say what people read while a stage is at work."""
     setattr(stage, LABEL, label)
     return stage
 
 
-def label_of(stage: Stage) -> str:
+def stage_label(stage: Stage) -> str:
     """What people read while a stage is at work; nothing if nobody has said it."""
     return getattr(stage, LABEL, "")
 
@@ -36,15 +36,15 @@ def check_stages(stages: Sequence[Stage]) -> None:
         InvalidArgument: One is not async, or does not take a state and a context.
         SchemaInvalid: Two have the same name.
     """
-    first: dict[str, Stage] = {}
+    stages_by_name: dict[str, Stage] = {}
     for stage in stages:
-        name = name_of(stage)
+        name = stage_name(stage)
         check_async(stage, f"Stage {name!r}")
         _check_parameters(stage, name)
-        if name in first:
-            both = f"two stages have this name, {_origin(first[name])} and {_origin(stage)}"
+        if name in stages_by_name:
+            both = f"two stages have this name, {_origin(stages_by_name[name])} and {_origin(stage)}"
             raise SchemaInvalid(schema="stages", field=name, problem=f"{both}; give one of them another")
-        first[name] = stage
+        stages_by_name[name] = stage
 
 
 def _check_parameters(stage: Stage, name: str) -> None:
@@ -57,12 +57,12 @@ def _check_parameters(stage: Stage, name: str) -> None:
         return  # it has no signature that could be read
 
 
-def first_name(stages: Sequence[Stage]) -> str | None:
+def first_stage_name(stages: Sequence[Stage]) -> str | None:
     """The name of the first stage, if there is any."""
-    return name_of(stages[0]) if stages else None
+    return stage_name(stages[0]) if stages else None
 
 
-def remaining(stages: Sequence[Stage], mark: JSON, *, thread: str, run: str) -> Sequence[Stage]:
+def remaining_stages(stages: Sequence[Stage], position: JSON, *, thread: str, run: str) -> Sequence[Stage]:
     """The stages that a run has before it: all, or those from the one on that the state says it is at.
 
     A number, as earlier versions kept it, says how many are done.
@@ -70,17 +70,17 @@ def remaining(stages: Sequence[Stage], mark: JSON, *, thread: str, run: str) -> 
     Raises:
         StageGone: The stage is not among these.
     """
-    if mark is None:
+    if position is None:
         return stages
-    if isinstance(mark, int) and mark <= len(stages):
-        return stages[mark:]
-    names = [name_of(stage) for stage in stages]
-    if mark not in names:
-        gone = f"number {mark + 1}" if isinstance(mark, int) else str(mark)
-        raise StageGone(thread=thread, run=run, stage=gone)
-    return stages[names.index(mark) :]
+    if isinstance(position, int) and position <= len(stages):
+        return stages[position:]
+    names = [stage_name(stage) for stage in stages]
+    if position not in names:
+        missing = f"number {position + 1}" if isinstance(position, int) else str(position)
+        raise StageGone(thread=thread, run=run, stage=missing)
+    return stages[names.index(position) :]
 
 
 def _origin(stage: Stage) -> str:
-    made = stage if hasattr(stage, "__qualname__") else type(stage)
-    return f"{made.__module__}.{made.__qualname__}"
+    definition = stage if hasattr(stage, "__qualname__") else type(stage)
+    return f"{definition.__module__}.{definition.__qualname__}"

@@ -21,68 +21,74 @@ from clew.core.values import DEFAULT_TENANT
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
 from clew.server.http import idempotency
-from clew.server.http.callers import SLASH, Authentication, Serving, the_caller, the_thread
+from clew.server.http.callers import (
+    SLASH_STAND_IN,
+    AuthenticationMiddleware,
+    ServerResources,
+    provide_caller,
+    provide_thread_id,
+)
 from clew.server.http.client_address import parse_networks
 from clew.server.http.cursors import Cursors
-from clew.server.http.idempotency import Repeating
-from clew.server.http.limits import Failures, Gate, Pace
-from clew.server.http.openapi import Describing, description
-from clew.server.http.request import Asked
-from clew.server.http.views import misused, refused, unexpected
-from clew.server.identity.authentication import authentication
+from clew.server.http.idempotency import IdempotencyMiddleware
+from clew.server.http.limits import ConcurrencyLimit, FailureLimit, RateLimit
+from clew.server.http.openapi import OpenApiPlugin, openapi_config
+from clew.server.http.request import SafeBodyRequest
+from clew.server.http.views import error_response, failure_response, http_exception_response
+from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
 from clew.server.routes import threads
-from clew.server.routes.crises import CRISES
-from clew.server.routes.erasure import ERASING
-from clew.server.routes.experiments import EXPERIMENTS
-from clew.server.routes.health import HEALTH
-from clew.server.routes.manifests import MANIFESTS
-from clew.server.routes.memory import REMEMBERED
-from clew.server.routes.runs import RUNS
-from clew.server.routes.search import LOOKING
-from clew.server.routes.sessions import IMPORTS, SESSIONS
-from clew.server.routes.studio import STUDIO
-from clew.server.routes.thread_feed import CHANGES
-from clew.server.routes.threads import THREADS
-from clew.server.routes.turns import TURNS
-from clew.server.routes.voice import VOICE
-from clew.server.routes.websocket import SOCKETS
-from clew.server.routes.workbench import UPLOADS, WORKBENCH
+from clew.server.routes.crises import CRISIS_ROUTES
+from clew.server.routes.erasure import ERASURE_ROUTES
+from clew.server.routes.experiments import EXPERIMENT_ROUTES
+from clew.server.routes.health import HEALTH_ROUTES
+from clew.server.routes.manifests import MANIFEST_ROUTES
+from clew.server.routes.memory import MEMORY_ROUTES
+from clew.server.routes.runs import RUN_ROUTES
+from clew.server.routes.search import SEARCH_ROUTES
+from clew.server.routes.sessions import IMPORT_ROUTES, SESSION_ROUTES
+from clew.server.routes.studio import STUDIO_ROUTES
+from clew.server.routes.thread_feed import FEED_ROUTES
+from clew.server.routes.threads import THREAD_ROUTES
+from clew.server.routes.turns import TURN_ROUTES
+from clew.server.routes.voice import VOICE_ROUTES
+from clew.server.routes.websocket import WEBSOCKET_ROUTES
+from clew.server.routes.workbench import UPLOAD_ROUTES, WORKBENCH_ROUTES
 from clew.server.settings import ServerSettings
-from clew.server.startup_checks import dangers, dangers_of_role, refuse, start_of
-from clew.server.tenants.agent import Agent, the_companion
-from clew.server.tenants.realtime import RealtimeProvider, provider_of
-from clew.server.tenants.runtimes import MakeRuntime, Runtimes
-from clew.server.tenants.thread_feed import Lists
+from clew.server.startup_checks import dangers_of_role, dangers_of_settings, refuse_dangers, startup_settings
+from clew.server.tenants.agent import ServedAgent, open_companion
+from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
+from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
+from clew.server.tenants.thread_feed import ThreadFeeds
 from clew.urls import open_store
 from clew.workbench.volume.operators import Volumes
 
 API = "/api/v1"
 ROUTES: list[ControllerRouterHandler] = [
-    *HEALTH,
-    *THREADS,
-    *TURNS,
-    *CHANGES,
-    *RUNS,
-    *EXPERIMENTS,
-    *SESSIONS,
-    *REMEMBERED,
-    *LOOKING,
-    *VOICE,
-    *ERASING,
-    *CRISES,
-    *WORKBENCH,
-    *SOCKETS,
+    *HEALTH_ROUTES,
+    *THREAD_ROUTES,
+    *TURN_ROUTES,
+    *FEED_ROUTES,
+    *RUN_ROUTES,
+    *EXPERIMENT_ROUTES,
+    *SESSION_ROUTES,
+    *MEMORY_ROUTES,
+    *SEARCH_ROUTES,
+    *VOICE_ROUTES,
+    *ERASURE_ROUTES,
+    *CRISIS_ROUTES,
+    *WORKBENCH_ROUTES,
+    *WEBSOCKET_ROUTES,
 ]
-GUARDED = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """What goes with every answer that says nothing else: what people said is kept in no cache of a browser."""
-SEEN_BY_PAGES = ["ETag", "Retry-After", "Idempotent-Replayed", "WWW-Authenticate", "Content-Disposition"]
+EXPOSED_HEADERS = ["ETag", "Retry-After", "Idempotent-Replayed", "WWW-Authenticate", "Content-Disposition"]
 """What the pages of other sites that may ask can read of an answer, besides its body."""
 HOUR_MS = 60 * 60 * 1000
-STREAMS_MS = 5_000
+STREAM_RETRY_MS = 5_000
 """How long one is told to wait who found no room for a stream."""
 
 
@@ -94,26 +100,26 @@ class Application(Litestar):
         raw: bytes = scope.get("raw_path") or b""
         if scope["type"] in ("http", "websocket") and b"%2f" in raw.lower():
             parts = raw.partition(b"?")[0].decode("latin-1").split("/")
-            scope = {**scope, "path": "/".join(unquote(part).replace("/", SLASH) for part in parts)}
+            scope = {**scope, "path": "/".join(unquote(part).replace("/", SLASH_STAND_IN) for part in parts)}
         if scope["type"] == "http":
-            send = _answering_with(self.state.serving.metrics, scope["method"], send)
+            send = _wrap_send(self.state.resources.metrics, scope["method"], send)
         await super().__call__(scope, receive, send)
 
 
-def _answering_with(metrics: Metrics, method: str, send: Send) -> Send:
+def _wrap_send(metrics: Metrics, method: str, send: Send) -> Send:
     """Count every answer, also of those who were not let in, and say what no browser may do with it."""
-    began = time.perf_counter()
+    start = time.perf_counter()
 
-    async def sending(message: Any) -> None:
+    async def send_and_count(message: Any) -> None:
         if message["type"] == "http.response.start":
-            metrics.answered(method, message["status"], time.perf_counter() - began)
-            said = message.get("headers", ())
-            names = {name.lower() for name, _ in said}
-            missing = [each for each in GUARDED if each[0] not in names]
-            message = {**message, "headers": [*said, *missing]}
+            metrics.count_request(method, message["status"], time.perf_counter() - start)
+            headers = message.get("headers", ())
+            names = {name.lower() for name, _ in headers}
+            missing = [each for each in DEFAULT_HEADERS if each[0] not in names]
+            message = {**message, "headers": [*headers, *missing]}
         await send(message)
 
-    return sending
+    return send_and_count
 
 
 def create_app(
@@ -132,35 +138,43 @@ def create_app(
     application. ``make_runtime`` says what a turn does; without it, the companion answers, with the model.
     ``realtime`` begins calls; without it, the provider that the settings name.
     """
-    told = settings or ServerSettings()
-    calls = realtime or provider_of(told, os.environ)
-    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model, realtime=calls)
-    door = authenticate or _Door()
+    settings = settings or ServerSettings()
+    provider = realtime or realtime_provider(settings, os.environ)
+    parts = _AppParts(settings=settings, db=db, make_runtime=make_runtime, model=model, realtime=provider)
+    authenticator = authenticate or _LateAuthentication()
     return Application(
         route_handlers=[
             Router(API, route_handlers=ROUTES),
-            Router(API, route_handlers=[*IMPORTS, *MANIFESTS, *UPLOADS], request_max_body_size=told.archive),
-            *STUDIO,
+            Router(
+                API,
+                route_handlers=[*IMPORT_ROUTES, *MANIFEST_ROUTES, *UPLOAD_ROUTES],
+                request_max_body_size=settings.archive,
+            ),
+            *STUDIO_ROUTES,
         ],
-        dependencies={"caller": Provide(the_caller), "thread_id": Provide(the_thread)},
-        middleware=[Authentication(door), Repeating()],
-        exception_handlers={ClewError: refused, HTTPException: misused, Exception: unexpected},
-        lifespan=[_lifespan(made, door), *lifespan],
-        request_class=Asked,
-        request_max_body_size=told.body,
-        cors_config=_cors(told.cors),
-        openapi_config=description(f"{API}/openapi"),
-        plugins=[Describing()],
+        dependencies={"caller": Provide(provide_caller), "thread_id": Provide(provide_thread_id)},
+        middleware=[AuthenticationMiddleware(authenticator), IdempotencyMiddleware()],
+        exception_handlers={
+            ClewError: error_response,
+            HTTPException: http_exception_response,
+            Exception: failure_response,
+        },
+        lifespan=[_lifespan(parts, authenticator), *lifespan],
+        request_class=SafeBodyRequest,
+        request_max_body_size=settings.body,
+        cors_config=_cors(settings.cors),
+        openapi_config=openapi_config(f"{API}/openapi"),
+        plugins=[OpenApiPlugin()],
         logging_config=None,
         debug=False,
     )
 
 
 def _cors(origins: Sequence[str]) -> CORSConfig | None:
-    return CORSConfig(allow_origins=list(origins), expose_headers=SEEN_BY_PAGES) if origins else None
+    return CORSConfig(allow_origins=list(origins), expose_headers=EXPOSED_HEADERS) if origins else None
 
 
-class _Making(msgspec.Struct, frozen=True, kw_only=True):
+class _AppParts(msgspec.Struct, frozen=True, kw_only=True):
     """What an application is made of."""
 
     settings: ServerSettings
@@ -170,80 +184,90 @@ class _Making(msgspec.Struct, frozen=True, kw_only=True):
     realtime: RealtimeProvider | None
 
 
-class _Door:
+class _LateAuthentication:
     """The way in that the environment asks for; it is known once the database is open."""
 
     def __init__(self) -> None:
-        self._way: Authenticate | None = None
+        self._authenticate: Authenticate | None = None
 
-    def open(self, db: Database, settings: AuthSettings, origins: Sequence[str]) -> None:
+    def configure(self, db: Database, settings: AuthSettings, origins: Sequence[str]) -> None:
         """Take the way that the settings ask for."""
-        self._way = authentication(settings, Directory(db), origins)
+        self._authenticate = authentication_for(settings, Directory(db), origins)
 
     async def __call__(self, headers: Any) -> Any:
         """Whose request it is."""
-        assert self._way is not None
-        return await self._way(headers)
+        assert self._authenticate is not None
+        return await self._authenticate(headers)
 
 
-def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    parts: _AppParts, authenticator: Authenticate
+) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def living(app: Litestar) -> AsyncIterator[None]:
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            db = made.db or Database(await open_store(made.settings.url), owned=True)
-            if made.db is None:
+            db = parts.db or Database(await open_store(parts.settings.url), owns_store=True)
+            if parts.db is None:
                 stack.push_async_callback(db.close)
-            if made.settings.volume is not None and db.files is None:
-                db.files = Volumes(Path(made.settings.volume))
-            auth = await _opened(made.settings, db, door)
-            agent = await stack.enter_async_context(_answering(made))
-            realtime = made.realtime
-            serving = _serving(made.settings, db, agent, realtime, auth)
-            app.state.serving = serving
-            stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
-            await stack.enter_async_context(_in_background(lambda: _tended(serving)))
+            if parts.settings.volume is not None and db.files is None:
+                db.files = Volumes(Path(parts.settings.volume))
+            auth = await _configure_authentication(parts.settings, db, authenticator)
+            agent = await stack.enter_async_context(_open_agent(parts))
+            realtime = parts.realtime
+            resources = _build_resources(parts.settings, db, agent, realtime, auth)
+            app.state.resources = resources
+            stack.push_async_callback(resources.runtimes.close, drain_seconds=parts.settings.drain_seconds)
+            await stack.enter_async_context(_run_in_background(lambda: _tend_tenants(resources)))
             yield
 
-    return living
+    return lifespan
 
 
-async def _opened(settings: ServerSettings, db: Database, door: Authenticate) -> AuthSettings | None:
+async def _configure_authentication(
+    settings: ServerSettings, db: Database, authenticator: Authenticate
+) -> AuthSettings | None:
     """Open the door that the environment asks for, if that is safe; None if another was given.
 
     Raises:
         UnsafeSettings: The server must not start like this, whoever runs it.
     """
-    if not isinstance(door, _Door):
+    if not isinstance(authenticator, _LateAuthentication):
         return None
-    start = start_of(
+    start = startup_settings(
         os.environ, host=settings.host, url=db.store.name, cors=settings.cors, secret=settings.secret
     )
-    refuse([*dangers(start), *dangers_of_role(start, await db.report())])
-    door.open(db, start.auth, settings.cors)
+    refuse_dangers([*dangers_of_settings(start), *dangers_of_role(start, await db.report())])
+    authenticator.configure(db, start.auth, settings.cors)
     return start.auth
 
 
-def _serving(
+def _build_resources(
     settings: ServerSettings,
     db: Database,
-    agent: Agent,
+    agent: ServedAgent,
     realtime: RealtimeProvider | None,
     auth: AuthSettings | None,
-) -> Serving:
-    return Serving(
+) -> ServerResources:
+    return ServerResources(
         settings=settings,
         db=db,
         agent=agent,
         realtime=realtime,
-        runtimes=Runtimes(db, agent.make, limit=settings.tenants, guests=settings.guests),
-        lists=Lists(db, threads.last_said),
+        runtimes=TenantRuntimes(
+            db, agent.make_runtime, limit=settings.tenants, incognito_limit=settings.guests
+        ),
+        thread_feeds=ThreadFeeds(db, threads.last_text),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
-        streams=Gate("open streams", settings.streams, retry_after_ms=STREAMS_MS, error=ServerFull),
-        user_streams=Gate("open streams of one user", settings.user_streams, retry_after_ms=STREAMS_MS),
-        turns=Gate("turns of one user at once", settings.turns),
-        pace=Pace(settings.requests),
-        failures=Failures(settings.failures),
+        streams=ConcurrencyLimit(
+            "open streams", settings.streams, retry_after_ms=STREAM_RETRY_MS, error=ServerFull
+        ),
+        user_streams=ConcurrencyLimit(
+            "open streams of one user", settings.user_streams, retry_after_ms=STREAM_RETRY_MS
+        ),
+        user_turns=ConcurrencyLimit("turns of one user at once", settings.turns),
+        user_requests=RateLimit(settings.requests),
+        failures=FailureLimit(settings.failures),
         trusted_proxies=parse_networks(settings.trusted_proxies),
         local_only=auth is not None and auth.mode == "dev",
         closing=asyncio.Event(),
@@ -251,17 +275,17 @@ def _serving(
 
 
 @asynccontextmanager
-async def _answering(made: _Making) -> AsyncIterator[Agent]:
+async def _open_agent(parts: _AppParts) -> AsyncIterator[ServedAgent]:
     """What answers: the runtime that the application brings, or the companion."""
-    if made.make_runtime is not None:
-        yield Agent(make=made.make_runtime)
+    if parts.make_runtime is not None:
+        yield ServedAgent(make_runtime=parts.make_runtime)
         return
-    async with the_companion(made.settings, made.model) as agent:
+    async with open_companion(parts.settings, parts.model) as agent:
         yield agent
 
 
 @asynccontextmanager
-async def _in_background(work: Callable[[], Any]) -> AsyncIterator[None]:
+async def _run_in_background(work: Callable[[], Any]) -> AsyncIterator[None]:
     task = asyncio.create_task(work())
     try:
         yield
@@ -271,16 +295,16 @@ async def _in_background(work: Callable[[], Any]) -> AsyncIterator[None]:
             await task
 
 
-async def _tended(serving: Serving) -> None:
+async def _tend_tenants(resources: ServerResources) -> None:
     """Look after every known tenant, and forget old keys of requests."""
-    directory = Directory(serving.db)
+    directory = Directory(resources.db)
 
-    async def known() -> list[str]:
-        registered = [tenant.id async for tenant in directory.every(Tenant) if tenant.enabled]
-        before = serving.db.store.now() - int(serving.settings.key_hours * HOUR_MS)
-        tenants = list(dict.fromkeys([DEFAULT_TENANT, *registered, *serving.runtimes.tenants]))
+    async def list_tenants() -> list[str]:
+        directory_tenants = [tenant.id async for tenant in directory.entries(Tenant) if tenant.enabled]
+        cutoff = resources.db.store.now() - int(resources.settings.key_hours * HOUR_MS)
+        tenants = list(dict.fromkeys([DEFAULT_TENANT, *directory_tenants, *resources.runtimes.tenants]))
         for tenant in tenants:
-            await idempotency.forget(serving.db.scope(tenant=tenant), before=before)
+            await idempotency.drop_old_answers(resources.db.scope(tenant=tenant), before=cutoff)
         return tenants
 
-    await serving.runtimes.tend(known, seconds=serving.settings.sweep_seconds)
+    await resources.runtimes.tend_tenants(list_tenants, seconds=resources.settings.sweep_seconds)

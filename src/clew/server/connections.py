@@ -15,35 +15,39 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from clew.api.threads import Problem
 from clew.core.encoding import encode
 from clew.core.errors import ServerFull
-from clew.server.http.views import PROBLEM, problem_of
+from clew.server.http.views import PROBLEM_MEDIA_TYPE, problem_of
 
 if sys.platform != "win32":
     import resource
 
-FLOOD = "The headers are larger than this server takes. Send fewer or shorter ones."
-STALL = "The request did not come in time. Send it again, without pauses."
+HEADERS_TOO_LARGE = "The headers are larger than this server takes. Send fewer or shorter ones."
+REQUEST_TOO_SLOW = "The request did not come in time. Send it again, without pauses."
 RETRY_SECONDS = 5
-OTHER_FILES, LAST_FILES = 256, 64
+RESERVED_FILES, REFUSAL_FILES = 256, 64
 """How many files are left for the database and the like; of these, so many for connections to be refused."""
-FEWEST = 64
+FEWEST_CONNECTIONS = 64
 
 
-def room() -> int:
+def connection_limit() -> int:
     """How many connections this process has files for."""
     if sys.platform == "win32":
         return sys.maxsize
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if allowed == resource.RLIM_INFINITY else max(allowed - OTHER_FILES, FEWEST)
+    soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return (
+        sys.maxsize
+        if soft_limit == resource.RLIM_INFINITY
+        else max(soft_limit - RESERVED_FILES, FEWEST_CONNECTIONS)
+    )
 
 
-def make_room(files: int = 65_536) -> None:
+def raise_file_limit(files: int = 65_536) -> None:
     """Let this process, and those that it starts, open so many files, or as many as the system allows."""
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 class Connection(HttpToolsProtocol):
@@ -54,130 +58,140 @@ class Connection(HttpToolsProtocol):
     there may be at once; without it, as many as the process may have files.
     """
 
-    most: ClassVar[int | None] = None
+    max_connections: ClassVar[int | None] = None
     head_bytes: ClassVar[int] = 64 * 1024
     head_seconds: ClassVar[float] = 20.0
     body_seconds: ClassVar[float] = 30.0
     write_seconds: ClassVar[float] = 60.0
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._head: int | None = 0
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_size: int | None = 0
         """How much of the next head has come; None while a body comes."""
-        self._flooded = False
-        self._is_beyond = False
-        self._reading = _Alarm(self._stalled)
-        self._writing = _Alarm(self._left)
+        self._is_head_too_large = False
+        self._is_over_limit = False
+        self._read_alarm = _Alarm(self._end_slow_request)
+        self._write_alarm = _Alarm(self._abort_slow_reader)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for a request, but not for ever."""
         super().connection_made(transport)
-        self._reading.set(self.head_seconds)
-        beyond = len(self.connections) - self._most()
-        self._is_beyond = beyond > 0
-        if beyond > LAST_FILES:
+        self._read_alarm.set(self.head_seconds)
+        excess = len(self.connections) - self._connection_limit()
+        self._is_over_limit = excess > 0
+        if excess > REFUSAL_FILES:
             transport.abort()  # not even to be told so
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._reading.unset()
-        self._writing.unset()
+        self._read_alarm.unset()
+        self._write_alarm.unset()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take some of a request; too much of a head is refused."""
-        if self._head is None:
-            self._reading.again(self.body_seconds)
+        if self._head_size is None:
+            self._read_alarm.restart(self.body_seconds)
         else:
-            self._head += len(data)
+            self._head_size += len(data)
         super().data_received(data)
-        if self._head is not None and self._head > self.head_bytes and not self.transport.is_closing():
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, FLOOD)
+        if (
+            self._head_size is not None
+            and self._head_size > self.head_bytes
+            and not self.transport.is_closing()
+        ):
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A head begins, and has its time."""
         super().on_message_begin()
-        self._reading.set(self.head_seconds)
+        self._read_alarm.set(self.head_seconds)
 
     def on_headers_complete(self) -> None:
         """The head is whole; unless it is too large, the request begins."""
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        self._flooded = size > self.head_bytes
-        if self._flooded or self._is_beyond:
-            raise ValueError(FLOOD)  # the parser stops, and has ``send_400_response`` called
-        self._head = None
-        self._reading.set(self.body_seconds)
+        self._is_head_too_large = size > self.head_bytes
+        if self._is_head_too_large or self._is_over_limit:
+            raise ValueError(HEADERS_TOO_LARGE)  # the parser stops, and has ``send_400_response`` called
+        self._head_size = None
+        self._read_alarm.set(self.body_seconds)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        self._head = 0
-        self._reading.unset()
+        self._head_size = 0
+        self._read_alarm.unset()
         super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
         """From now on it is another protocol's."""
-        self._reading.unset()
+        self._read_alarm.unset()
         super().handle_websocket_upgrade()
 
     def pause_writing(self) -> None:
         """The reader does not keep up."""
-        self._writing.set(self.write_seconds)
+        self._write_alarm.set(self.write_seconds)
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """The reader has caught up."""
-        self._writing.unset()
+        self._write_alarm.unset()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request."""
-        if self._flooded:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, FLOOD)
-        elif self._is_beyond:
-            self._tell(problem_of(self._full()), {"retry-after": str(RETRY_SECONDS)})
+        if self._is_head_too_large:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEADERS_TOO_LARGE)
+        elif self._is_over_limit:
+            self._send_problem(problem_of(self._server_full()), {"retry-after": str(RETRY_SECONDS)})
         else:
             self._refuse(HTTPStatus.BAD_REQUEST, "This is no request that can be understood.")
 
-    def _stalled(self) -> None:
+    def _end_slow_request(self) -> None:
         if self.flow.read_paused:  # it is we who do not read
-            self._reading.set(self.body_seconds)
-        elif self._head is None:
+            self._read_alarm.set(self.body_seconds)
+        elif self._head_size is None:
             self.transport.abort()
         else:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, STALL)
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, REQUEST_TOO_SLOW)
 
-    def _left(self) -> None:
+    def _abort_slow_reader(self) -> None:
         self.transport.abort()
 
-    def _most(self) -> int:
-        return room() if self.most is None else self.most
+    def _connection_limit(self) -> int:
+        return connection_limit() if self.max_connections is None else self.max_connections
 
-    def _full(self) -> ServerFull:
-        return ServerFull(what="connections", limit=self._most(), retry_after_ms=RETRY_SECONDS * 1_000)
+    def _server_full(self) -> ServerFull:
+        return ServerFull(
+            what="connections", limit=self._connection_limit(), retry_after_ms=RETRY_SECONDS * 1_000
+        )
 
-    def _refuse(self, status: HTTPStatus, words: str) -> None:
-        self._tell(_problem(status, words), {})
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        self._send_problem(_problem(status, detail), {})
 
-    def _tell(self, problem: Problem, headers: Mapping[str, str]) -> None:
+    def _send_problem(self, problem: Problem, headers: Mapping[str, str]) -> None:
         """Answer with a problem, and hang up."""
-        self._reading.unset()
-        busy: RequestResponseCycle | None = self.cycle
-        if busy is not None and not busy.response_complete:
+        self._read_alarm.unset()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
             self.transport.abort()  # it would stand in the middle of another answer
             return
         body = encode(problem)
-        told = {"content-type": PROBLEM, "content-length": str(len(body)), "connection": "close"}
-        lines = [f"{name}: {value}" for name, value in {**told, **headers}.items()]
+        default_headers = {
+            "content-type": PROBLEM_MEDIA_TYPE,
+            "content-length": str(len(body)),
+            "connection": "close",
+        }
+        lines = [f"{name}: {value}" for name, value in {**default_headers, **headers}.items()]
         head = "\r\n".join([f"HTTP/1.1 {problem.status} {problem.title}", *lines, "", ""])
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
 
 
-def _problem(status: HTTPStatus, words: str) -> Problem:
+def _problem(status: HTTPStatus, detail: str) -> Problem:
     code = "too_large" if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE else "invalid_input"
     kind = f"urn:clew:error:{code}"
-    return Problem(type=kind, title=status.phrase, status=status.value, detail=words, code=code, facts={})
+    return Problem(type=kind, title=status.phrase, status=status.value, detail=detail, code=code, facts={})
 
 
 class _Alarm:
@@ -191,7 +205,7 @@ class _Alarm:
         self.unset()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
 
-    def again(self, seconds: float) -> None:
+    def restart(self, seconds: float) -> None:
         """Begin anew, if it was set."""
         if self._timer is not None:
             self.set(seconds)

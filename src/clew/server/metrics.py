@@ -39,7 +39,7 @@ class Metrics:
         about = Gauge("clew_about", "Which version this is.", ["version"], registry=self._registry)
         about.labels(clew.__version__).set(1)
 
-    def answered(self, method: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, status: int, seconds: float) -> None:
         """Count a request by what became of it. Clients may write any method; only known ones are named."""
         self.requests.labels(method if method in METHODS else "other", str(status)).inc()
         self.request_seconds.observe(seconds)
@@ -51,17 +51,17 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """Makes a line of a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One object: when, how grave, who says it, what, and the traceback if there is one."""
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": int(record.created * 1000),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(said).decode()
+            fields["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields).decode()

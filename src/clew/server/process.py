@@ -25,20 +25,20 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from clew.core.errors import InvalidArgument
-from clew.runtime.records.steps import prices_at
+from clew.runtime.records.steps import read_prices
 from clew.server.app import Application, create_app
-from clew.server.connections import Connection, make_room
+from clew.server.connections import Connection, raise_file_limit
 from clew.server.http.client_address import parse_networks
 from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
-from clew.server.startup_checks import Danger, Start, every_danger, start_of
-from clew.server.tenants.realtime import provider_of
+from clew.server.startup_checks import Danger, StartupSettings, all_dangers, startup_settings
+from clew.server.tenants.realtime import realtime_provider
 from clew.urls import open_store
 
-KEEP_SECONDS = 30
+KEEP_ALIVE_SECONDS = 30
 """How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
-AGAIN_SECONDS = 5.0
+RESTART_SECONDS = 5.0
 """How long a worker that failed is not started again, while others serve."""
-WAITING = 2_048
+BACKLOG = 2_048
 """How many connections may wait to be taken."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -46,16 +46,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 async def serve(settings: ServerSettings, listener: socket.socket) -> None:
     """Serve until told to stop. With several workers this process only watches over them."""
     os.environ.update(as_variables(settings))
-    make_room()
-    config = config_of(settings)
+    raise_file_limit()
+    config = uvicorn_config(settings)
     if settings.workers == 1:
         await uvicorn.Server(config).serve([listener])
     else:
         workers = Workers(config, sockets=[listener])
         workers.run()
-        if workers.failed:
+        if workers.have_failed:
             sys.exit(STARTUP_FAILURE)  # as one alone does; they have said why
-        if workers.interrupted:
+        if workers.was_interrupted:
             raise KeyboardInterrupt  # as one alone does
 
 
@@ -69,26 +69,26 @@ class Workers(Multiprocess):
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        self.failed = False
-        self.interrupted = False
-        self._again = time.monotonic() + AGAIN_SECONDS
+        self.have_failed = False
+        self.was_interrupted = False
+        self._restart_time = time.monotonic() + RESTART_SECONDS
 
     def handle_int(self) -> None:
         """Stop for Ctrl-C, and know that it was that."""
-        self.interrupted = True
+        self.was_interrupted = True
         super().handle_int()
 
     def keep_subprocess_alive(self) -> None:
         """Replace those that are gone."""
         codes = [worker.exitcode for worker in self.processes]
-        self.failed = all(map(_is_failure, codes))
-        if self.failed:
+        self.have_failed = all(map(_is_failure, codes))
+        if self.have_failed:
             self.should_exit.set()
         if self.should_exit.is_set():
             return
         for index, code in enumerate(codes):
-            if code is not None and not (_is_failure(code) and time.monotonic() < self._again):
-                self._again = time.monotonic() + AGAIN_SECONDS
+            if code is not None and not (_is_failure(code) and time.monotonic() < self._restart_time):
+                self._restart_time = time.monotonic() + RESTART_SECONDS
                 self.processes[index] = Process(self.config, self.sockets)
                 self.processes[index].start()
 
@@ -98,7 +98,7 @@ def _is_failure(code: int | None) -> bool:
     return code is not None and code > 0
 
 
-def listening(settings: ServerSettings) -> socket.socket:
+def open_listener(settings: ServerSettings) -> socket.socket:
     """The address of the settings, taken: who comes before the server is ready waits for it.
 
     Raises:
@@ -111,7 +111,7 @@ def listening(settings: ServerSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(WAITING)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -123,7 +123,7 @@ def listening(settings: ServerSettings) -> socket.socket:
     return listener
 
 
-async def try_out(settings: ServerSettings) -> None:
+async def check_prerequisites(settings: ServerSettings) -> None:
     """See that all that a server needs is there, while what is missing can still be said in a sentence.
 
     Raises:
@@ -131,8 +131,8 @@ async def try_out(settings: ServerSettings) -> None:
     """
     store = await open_store(settings.url)
     await store.close()
-    provider_of(settings, os.environ)
-    prices_at(settings.prices)
+    realtime_provider(settings, os.environ)
+    read_prices(settings.prices)
     _check_volume(settings)
     if settings.model is not None:
         from clew.runtime.model.provider import ProviderModel
@@ -148,7 +148,7 @@ def _check_volume(settings: ServerSettings) -> None:
         raise InvalidArgument(problem=problem)
 
 
-async def check(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
+async def startup_dangers(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
     """What stands against a start.
 
     Raises:
@@ -156,12 +156,12 @@ async def check(settings: ServerSettings, environment: Mapping[str, str]) -> lis
     """
     check_workers(settings)
     parse_networks(settings.trusted_proxies)
-    return await every_danger(start_from(settings, environment))
+    return await all_dangers(startup_settings_from(settings, environment))
 
 
-def start_from(settings: ServerSettings, environment: Mapping[str, str]) -> Start:
+def startup_settings_from(settings: ServerSettings, environment: Mapping[str, str]) -> StartupSettings:
     """How the server is about to start, for the guards; a secret made up for this start counts as none."""
-    return start_of(
+    return startup_settings(
         environment,
         host=settings.host,
         url=settings.url,
@@ -182,7 +182,7 @@ def check_workers(settings: ServerSettings) -> None:
         raise InvalidArgument(problem="Workers cannot share memory://. Use a SQLite file or PostgreSQL.")
 
 
-def config_of(settings: ServerSettings) -> uvicorn.Config:
+def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
     """How uvicorn is to run it."""
     return uvicorn.Config(
         f"{__name__}:worker",
@@ -197,7 +197,7 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         lifespan="on",
         server_header=False,
         proxy_headers=False,  # it would trust every proxy on this machine; ours is ``trusted_proxies``
-        timeout_keep_alive=KEEP_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         http=Connection,
     )
@@ -205,37 +205,37 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
 
 def worker() -> Application:
     """The application of one process, as the environment says."""
-    return create_app(from_variables(os.environ), lifespan=[_until_told])
+    return create_app(from_variables(os.environ), lifespan=[_stop_on_signal])
 
 
 @asynccontextmanager
-async def _until_told(app: Litestar) -> AsyncIterator[None]:
+async def _stop_on_signal(app: Litestar) -> AsyncIterator[None]:
     """Pass the signal to stop on to the streams, which would otherwise be waited for.
 
     A worker whose parent was killed takes that for the signal: it would keep the port for ever.
     """
-    loop, closing = asyncio.get_running_loop(), app.state.serving.closing
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    loop, closing = asyncio.get_running_loop(), app.state.resources.closing
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def receive_signal(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(closing.set)
-        was = before[signal.Signals(number)]
+        was = previous[signal.Signals(number)]
         if callable(was):
             was(number, frame)
 
-    def orphaned(sentinel: int) -> None:
+    def stop_orphan(sentinel: int) -> None:
         loop.remove_reader(sentinel)
         signal.raise_signal(signal.SIGTERM)
 
     for number in SIGNALS:
-        signal.signal(number, told)
+        signal.signal(number, receive_signal)
     parent = multiprocessing.parent_process()
     if parent is not None and sys.platform != "win32":
-        loop.add_reader(parent.sentinel, orphaned, parent.sentinel)
+        loop.add_reader(parent.sentinel, stop_orphan, parent.sentinel)
     try:
         yield
     finally:
-        for number, was in before.items():
+        for number, was in previous.items():
             signal.signal(number, was)
 
 
@@ -244,7 +244,7 @@ def _json_logs() -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "clew.server.metrics.JsonLines"}},
+        "formatters": {"json": {"()": "clew.server.metrics.JsonLogFormatter"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
     }

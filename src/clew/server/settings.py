@@ -14,9 +14,9 @@ PREFIX = "CLEW_SERVER_"
 LISTS = ("cors", "trusted_proxies")
 """Fields that are lists; in a variable their parts are divided by commas."""
 
-Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-Few: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=256)]
+WorkerCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=256)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -36,7 +36,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = "memory://"
     host: str = "127.0.0.1"
     port: Port = 8100
-    workers: Few = 1
+    workers: WorkerCount = 1
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
     model: str | None = None
     voice_model: str | None = None
@@ -44,15 +44,15 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     voice: str = "marin"
     cors: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
-    body: Some = 4 * 1024 * 1024
-    archive: Some = 64 * 1024 * 1024
-    streams: Some = 1_000
-    user_streams: Some = 100
-    turns: Some = 8
-    requests: Some = 6_000
-    failures: Some = 120
-    guests: Some = 1_000
-    tenants: Some = 256
+    body: PositiveCount = 4 * 1024 * 1024
+    archive: PositiveCount = 64 * 1024 * 1024
+    streams: PositiveCount = 1_000
+    user_streams: PositiveCount = 100
+    turns: PositiveCount = 8
+    requests: PositiveCount = 6_000
+    failures: PositiveCount = 120
+    guests: PositiveCount = 1_000
+    tenants: PositiveCount = 256
     sweep_seconds: Seconds = 30.0
     drain_seconds: Seconds = 20.0
     ping_seconds: Seconds = 15.0
@@ -68,16 +68,16 @@ def from_variables(variables: Mapping[str, str]) -> ServerSettings:
     Raises:
         InvalidArgument: One of them is no such value.
     """
-    given = {
+    texts = {
         name: variables[PREFIX + name.upper()]
         for name in ServerSettings.__struct_fields__
         if PREFIX + name.upper() in variables
     }
-    values = {name: _parts(value) if name in LISTS else value for name, value in given.items()}
+    values = {name: _parts(value) if name in LISTS else value for name, value in texts.items()}
     try:
         return msgspec.convert(values, ServerSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(problem=_sentence(str(error), given)) from error
+        raise InvalidArgument(problem=_problem_sentence(str(error), texts)) from error
 
 
 def _parts(text: str) -> list[str]:
@@ -85,23 +85,23 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _sentence(error: str, given: Mapping[str, str]) -> str:
+def _problem_sentence(error: str, texts: Mapping[str, str]) -> str:
     """What is wrong with the settings, by the variable that says it."""
-    found = re.fullmatch(r"(.*) - at `\$\.(\w+)`", error)
-    if found is None or found[2] not in given:
+    match = re.fullmatch(r"(.*) - at `\$\.(\w+)`", error)
+    if match is None or match[2] not in texts:
         return f"The server's settings cannot be read: {error}."
-    return f"{PREFIX}{found[2].upper()}={given[found[2]]!r} cannot be used: {found[1]}."
+    return f"{PREFIX}{match[2].upper()}={texts[match[2]]!r} cannot be used: {match[1]}."
 
 
 def as_variables(settings: ServerSettings) -> dict[str, str]:
     """Variables that say these settings, for another process."""
-    said: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in ServerSettings.__struct_fields__:
         value = getattr(settings, name)
         if value is None:
             continue
-        said[PREFIX + name.upper()] = ",".join(value) if isinstance(value, tuple) else _text(value)
-    return said
+        variables[PREFIX + name.upper()] = ",".join(value) if isinstance(value, tuple) else _text(value)
+    return variables
 
 
 def _text(value: object) -> str:

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clew.core.errors import ClewError, InvalidArgument, UnsafeSettings
-from clew.core.ports import Report
+from clew.core.ports import StoreReport
 from clew.server.identity.dev import is_loopback
-from clew.server.identity.identity import AuthSettings, auth_settings, truth
+from clew.server.identity.identity import AuthSettings, auth_settings, is_setting_on
 from clew.urls import open_store
 
 SHORTEST_SECRET = 32
@@ -18,7 +18,7 @@ FEWEST_LETTERS = 10
 PLACEHOLDERS = ("change", "default", "example", "clew", "password", "placeholder", "secret", "replace")
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class StartupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is about to start. Without a ``secret`` each start makes one up."""
 
     production: bool
@@ -38,9 +38,9 @@ class Danger(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-def start_of(
+def startup_settings(
     environment: Mapping[str, str], *, host: str, url: str, cors: tuple[str, ...], secret: str | None
-) -> Start:
+) -> StartupSettings:
     """How a server is about to start, by its environment and what it was told.
 
     Raises:
@@ -50,67 +50,67 @@ def start_of(
     if stage not in ("development", "production"):
         raise InvalidArgument(problem=f"CLEW_ENV={stage!r} is not known; say development or production.")
     production = stage == "production"
-    return Start(
+    return StartupSettings(
         production=production,
         auth=auth_settings(environment),
         host=host,
         url=url,
-        database_required=truth(environment, "DATABASE_REQUIRED", default=production),
+        database_required=is_setting_on(environment, "DATABASE_REQUIRED", default=production),
         cors=cors,
         secret=secret,
-        tls_elsewhere=truth(environment, "CLEW_TLS_ELSEWHERE", default=False),
+        tls_elsewhere=is_setting_on(environment, "CLEW_TLS_ELSEWHERE", default=False),
     )
 
 
-async def guard(start: Start) -> None:
+async def check_startup(start: StartupSettings) -> None:
     """Let a server start, or say all that stands against it.
 
     Raises:
         UnsafeSettings: Something stands against it.
     """
-    refuse(await every_danger(start))
+    refuse_dangers(await all_dangers(start))
 
 
-def refuse(found: Sequence[Danger]) -> None:
+def refuse_dangers(dangers: Sequence[Danger]) -> None:
     """Let nothing start against which something stands.
 
     Raises:
         UnsafeSettings: Something stands against it.
     """
-    if found:
-        raise UnsafeSettings(problems=[f"{danger.sentence} ({danger.code})" for danger in found])
+    if dangers:
+        raise UnsafeSettings(problems=[f"{danger.sentence} ({danger.code})" for danger in dangers])
 
 
-async def every_danger(start: Start) -> list[Danger]:
+async def all_dangers(start: StartupSettings) -> list[Danger]:
     """All that stands against a start, also what only the database can tell."""
-    found = dangers(start)
+    dangers = dangers_of_settings(start)
     if not start.url.startswith("postgres"):
-        return found
+        return dangers
     try:
         store = await open_store(start.url)
     except ClewError as error:
         return [
-            *found,
+            *dangers,
             Danger(code="database_unavailable", sentence=f"The database does not answer: {error}"),
         ]
     try:
-        return [*found, *dangers_of_role(start, await store.report())]
+        return [*dangers, *dangers_of_role(start, await store.report())]
     finally:
         await store.close()
 
 
-def dangers(start: Start) -> list[Danger]:
+def dangers_of_settings(start: StartupSettings) -> list[Danger]:
     """All that stands against a start, as far as the settings tell."""
     return [
-        *_of_access(start),
-        *_of_issuer(start),
-        *_of_network(start),
-        *_of_database(start),
-        *(_of_secret(start.secret) if start.production else ()),
+        *_access_dangers(start),
+        *_issuer_dangers(start),
+        *_network_dangers(start),
+        *_database_dangers(start),
+        *(_secret_dangers(start.secret) if start.production else ()),
     ]
 
 
-def dangers_of_role(start: Start, report: Report) -> list[Danger]:
+def dangers_of_role(start: StartupSettings, report: StoreReport) -> list[Danger]:
     """What the role that the server connects as could do beyond what it needs."""
     role = report.facts.get("role")
     advice = "Connect as a member of clew_app and of nothing else."
@@ -125,7 +125,7 @@ def dangers_of_role(start: Start, report: Report) -> list[Danger]:
     return []
 
 
-def _of_access(start: Start) -> Iterator[Danger]:
+def _access_dangers(start: StartupSettings) -> Iterator[Danger]:
     if start.auth.mode != "dev":
         return
     if start.production:
@@ -141,7 +141,7 @@ def _of_access(start: Start) -> Iterator[Danger]:
         )
 
 
-def _of_issuer(start: Start) -> Iterator[Danger]:
+def _issuer_dangers(start: StartupSettings) -> Iterator[Danger]:
     if start.auth.issuer is None:
         return
     url = urlsplit(start.auth.issuer.keys_url)
@@ -153,7 +153,7 @@ def _of_issuer(start: Start) -> Iterator[Danger]:
         )
 
 
-def _of_network(start: Start) -> Iterator[Danger]:
+def _network_dangers(start: StartupSettings) -> Iterator[Danger]:
     if not start.production:
         return
     if any("*" in origin or origin == "null" for origin in start.cors):
@@ -169,7 +169,7 @@ def _of_network(start: Start) -> Iterator[Danger]:
         )
 
 
-def _of_database(start: Start) -> Iterator[Danger]:
+def _database_dangers(start: StartupSettings) -> Iterator[Danger]:
     if start.database_required and not start.url.startswith("postgres"):
         yield Danger(
             code="database_required",
@@ -178,7 +178,7 @@ def _of_database(start: Start) -> Iterator[Danger]:
         )
 
 
-def _of_secret(secret: str | None) -> Iterator[Danger]:
+def _secret_dangers(secret: str | None) -> Iterator[Danger]:
     if not secret:
         yield Danger(
             code="secret_missing",

@@ -12,10 +12,10 @@ import msgspec
 from clew.core.clock import now_ms
 from clew.core.encoding import decoder
 from clew.core.errors import StoreClosed, StoreDamaged
-from clew.core.log.commit import Plan, Setting, plan_claim
-from clew.core.log.heads import Heads
+from clew.core.log.commit import Plan, PlanContext, plan_claim
+from clew.core.log.heads import HeadCache
 from clew.core.log.jobs import is_due
-from clew.core.log.owners import obstacle
+from clew.core.log.owners import hidden_conflict
 from clew.core.log.rows import (
     AddJob,
     AddThread,
@@ -23,71 +23,71 @@ from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
-    AskCounts,
     AskCuts,
-    AskDue,
-    Asking,
+    AskDueJobs,
+    AskHits,
+    AskIdempotencyKey,
     AskItems,
+    AskItemsById,
     AskJob,
     AskJobs,
-    AskKey,
-    AskNamed,
-    AskPending,
+    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
-    AskRecordsNamed,
-    AskRecordsOf,
-    AskSizes,
+    AskRecordsById,
+    AskRecordsOfOwner,
+    AskRowCounts,
     AskTenants,
     AskThread,
     AskThreads,
-    AskWords,
+    AskWordCounts,
     ChangesetRow,
     CheckRecord,
     CopyLineage,
     CutRow,
     DropRecord,
     DropThread,
-    Effect,
     EndJob,
     EraseParts,
-    Index,
+    IndexTexts,
     ItemRow,
     KeyRow,
     MoveJob,
-    Restore,
+    RestoreThread,
     SaveRecord,
-    Stale,
-    Text,
+    SearchText,
+    StalePlan,
+    StoreRead,
+    StoreWrite,
     ThreadRow,
-    Unreadable,
-    answered,
+    UnreadableThread,
+    run_read,
 )
-from clew.core.ports import Report, Scrubbed
+from clew.core.ports import ScrubResult, StoreReport
 from clew.core.text.words import words
-from clew.core.values import Counters, Found, Job, Limits, Record, Scope
-from clew.stores.watch import Wakes
+from clew.core.values import Counters, Job, Limits, Record, Scope, SearchHit
+from clew.stores.watch import ChangeWaiters
 
 _decode_counters = decoder(Counters)
 
 
-class Rows:
+class ThreadRows:
     """The rows of one thread key. Bodies are bytes, so nothing is shared with a caller."""
 
     def __init__(self, thread: ThreadRow) -> None:
-        self.move(thread)
+        self.set_thread(thread)
         self.deleted = False
         self.changesets: dict[int, ChangesetRow] = {}
         self.items: dict[tuple[str, int], ItemRow] = {}
-        self.order: dict[str, list[int]] = {}
+        self.places_by_log: dict[str, list[int]] = {}
         self.cuts: list[CutRow] = []
         self.anchors: dict[int, bytes] = {}
         self.keys: dict[str, KeyRow] = {}
-        self.texts: list[Text] = []
-        self.indexed = 0
+        self.texts: list[SearchText] = []
+        self.indexed_upto = 0
 
-    def move(self, thread: ThreadRow) -> None:
+    def set_thread(self, thread: ThreadRow) -> None:
         """Take over the thread's row."""
         self.thread = thread
         self.counters = msgspec.json.encode(thread.counters)
@@ -100,29 +100,29 @@ class Rows:
         """
         return msgspec.structs.replace(self.thread, counters=_decode_counters(self.counters))
 
-    def listed(self) -> ThreadRow | Unreadable:
+    def try_read(self) -> ThreadRow | UnreadableThread:
         """The thread's row in a list, where one that is damaged hides no other."""
         try:
             return self.read()
         except StoreDamaged as error:
-            return Unreadable(id=self.thread.id, created=self.thread.created, problem=error.problem)
+            return UnreadableThread(id=self.thread.id, created=self.thread.created, problem=error.problem)
 
-    def write(self, step: Advance) -> None:
+    def add_changeset(self, advance: Advance) -> None:
         """Add the rows of one changeset."""
-        self.changesets[step.change.version] = step.change
-        self._add_items(step.items)
-        self.cuts += step.cuts
-        if step.anchor is not None:
-            self.anchors[step.change.version] = step.anchor
-        if step.name is not None:
-            self.keys[step.name] = KeyRow(step.change.version, step.fingerprint or b"")
+        self.changesets[advance.change.version] = advance.change
+        self._add_items(advance.items)
+        self.cuts += advance.cuts
+        if advance.anchor is not None:
+            self.anchors[advance.change.version] = advance.anchor
+        if advance.idempotency_key is not None:
+            self.keys[advance.idempotency_key] = KeyRow(advance.change.version, advance.fingerprint or b"")
 
     def _add_items(self, items: Iterable[ItemRow]) -> None:
         for item in items:
             self.items[item.log, item.place] = item
-            insort(self.order.setdefault(item.log, []), item.place)
+            insort(self.places_by_log.setdefault(item.log, []), item.place)
 
-    def copy(self, source: "Rows", upto: int) -> None:
+    def copy_rows(self, source: "ThreadRows", upto: int) -> None:
         """Take over another's rows up to a version."""
         self.changesets |= {v: row for v, row in source.changesets.items() if v <= upto}
         self._add_items(row for row in source.items.values() if row.version <= upto)
@@ -130,11 +130,11 @@ class Rows:
         self.anchors |= {v: state for v, state in source.anchors.items() if v <= upto}
 
 
-class Tenant:
+class TenantRows:
     """Everything of one tenant."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Rows] = {}
+        self.rows: dict[int, ThreadRows] = {}
         self.ids: dict[str, int] = {}
         self.records: dict[tuple[str, str], bytes] = {}
         self.jobs: dict[str, bytes] = {}
@@ -144,39 +144,41 @@ decode_record = msgspec.json.Decoder(Record).decode
 decode_job = msgspec.json.Decoder(Job).decode
 
 
-def answer(tenant: Tenant, scope: Scope, question: Ask[Any]) -> Any:
+def answer_question(tenant: TenantRows, scope: Scope, question: Ask[Any]) -> Any:
     """The answer to any question."""
     return _answers[type(question)](tenant, scope, question)
 
 
-def _thread(tenant: Tenant, scope: Scope, question: AskThread) -> ThreadRow | None:
+def _thread(tenant: TenantRows, scope: Scope, question: AskThread) -> ThreadRow | None:
     key = tenant.ids.get(question.id)
     if key is None or scope.user not in (None, tenant.rows[key].thread.owner):
         return None
     return tenant.rows[key].read()
 
 
-def _anchor(tenant: Tenant, scope: Scope, question: AskAnchor) -> tuple[int, bytes] | None:
+def _anchor(tenant: TenantRows, scope: Scope, question: AskAnchor) -> tuple[int, bytes] | None:
     anchors = tenant.rows[question.key].anchors
     version = max((v for v in anchors if v <= question.upto), default=None)
     return None if version is None else (version, anchors[version])
 
 
-def _changesets(tenant: Tenant, scope: Scope, question: AskChangesets) -> list[ChangesetRow]:
+def _changesets(tenant: TenantRows, scope: Scope, question: AskChangesets) -> list[ChangesetRow]:
     rows = tenant.rows[question.key].changesets
     last = min(question.upto, question.after + question.limit)
     return [rows[version] for version in range(question.after + 1, last + 1) if version in rows]
 
 
-def _items(tenant: Tenant, scope: Scope, question: AskItems) -> list[ItemRow]:
+def _items(tenant: TenantRows, scope: Scope, question: AskItems) -> list[ItemRow]:
     rows = tenant.rows[question.key]
-    order = rows.order.get(question.log, [])
+    order = rows.places_by_log.get(question.log, [])
     places = order[bisect_right(order, question.above) : bisect_left(order, question.below)]
-    born = (rows.items[question.log, place] for place in (reversed(places) if question.backwards else places))
-    return list(islice((row for row in born if row.version <= question.upto), question.limit))
+    items = (
+        rows.items[question.log, place] for place in (reversed(places) if question.backwards else places)
+    )
+    return list(islice((row for row in items if row.version <= question.upto), question.limit))
 
 
-def _cuts(tenant: Tenant, scope: Scope, question: AskCuts) -> list[CutRow]:
+def _cuts(tenant: TenantRows, scope: Scope, question: AskCuts) -> list[CutRow]:
     return [
         cut
         for cut in tenant.rows[question.key].cuts
@@ -187,19 +189,19 @@ def _cuts(tenant: Tenant, scope: Scope, question: AskCuts) -> list[CutRow]:
     ]
 
 
-def _named(tenant: Tenant, scope: Scope, question: AskNamed) -> list[ItemRow]:
+def _items_by_id(tenant: TenantRows, scope: Scope, question: AskItemsById) -> list[ItemRow]:
     rows = tenant.rows[question.key].items.values()
     return [row for row in rows if row.id in question.ids and row.version <= question.upto]
 
 
-def _key(tenant: Tenant, scope: Scope, question: AskKey) -> KeyRow | None:
-    return tenant.rows[question.key].keys.get(question.name)
+def _idempotency_key(tenant: TenantRows, scope: Scope, question: AskIdempotencyKey) -> KeyRow | None:
+    return tenant.rows[question.key].keys.get(question.idempotency_key)
 
 
-def _threads(tenant: Tenant, scope: Scope, question: AskThreads) -> list[ThreadRow | Unreadable]:
+def _threads(tenant: TenantRows, scope: Scope, question: AskThreads) -> list[ThreadRow | UnreadableThread]:
     rows = [tenant.rows[key] for key in tenant.ids.values()]
     mine = [
-        row.listed()
+        row.try_read()
         for row in rows
         if scope.user in (None, row.thread.owner)
         and question.owner in (None, row.thread.owner)
@@ -208,21 +210,21 @@ def _threads(tenant: Tenant, scope: Scope, question: AskThreads) -> list[ThreadR
     return sorted(mine, key=lambda row: (row.created, row.id), reverse=True)[: question.limit]
 
 
-def _record(tenant: Tenant, scope: Scope, question: AskRecord) -> Record | None:
+def _record(tenant: TenantRows, scope: Scope, question: AskRecord) -> Record | None:
     data = tenant.records.get((question.kind, question.id))
     record = decode_record(data) if data is not None else None
     return record if record and scope.user in (None, record.owner) else None
 
 
-def _records_named(tenant: Tenant, scope: Scope, question: AskRecordsNamed) -> list[Record]:
-    found = [_record(tenant, scope, AskRecord(kind, id)) for kind, id in question.names]
-    return [record for record in found if record is not None]
+def _records_by_id(tenant: TenantRows, scope: Scope, question: AskRecordsById) -> list[Record]:
+    records = [_record(tenant, scope, AskRecord(kind, id)) for kind, id in question.names]
+    return [record for record in records if record is not None]
 
 
-def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]:
+def _records(tenant: TenantRows, scope: Scope, question: AskRecords) -> list[Record]:
     query = question.query
     records = [decode_record(data) for data in tenant.records.values()]
-    found = [
+    matches = [
         record
         for record in records
         if record.kind == query.kind
@@ -232,26 +234,26 @@ def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]
         and (query.since is None or record.sort >= query.since)
         and (query.until is None or record.sort < query.until)
     ]
-    found.sort(key=lambda record: (record.sort, record.id), reverse=query.newest)
+    matches.sort(key=lambda record: (record.sort, record.id), reverse=query.newest)
     if query.after is not None:
         after = query.after
-        found = [r for r in found if ((r.sort, r.id) < after if query.newest else (r.sort, r.id) > after)]
-    return found[: query.limit]
+        matches = [r for r in matches if ((r.sort, r.id) < after if query.newest else (r.sort, r.id) > after)]
+    return matches[: query.limit]
 
 
-def _records_of(tenant: Tenant, scope: Scope, question: AskRecordsOf) -> list[Record]:
+def _records_of_owner(tenant: TenantRows, scope: Scope, question: AskRecordsOfOwner) -> list[Record]:
     records = [decode_record(tenant.records[at]) for at in sorted(tenant.records)]
     mine = [r for r in records if r.owner == question.owner and scope.user in (None, r.owner)]
     return [record for record in mine if record.kind not in question.without][: question.limit]
 
 
-def _records_about(tenant: Tenant, scope: Scope, question: AskRecordsAbout) -> list[Record]:
+def _records_about(tenant: TenantRows, scope: Scope, question: AskRecordsAbout) -> list[Record]:
     names = set(question.names)
     records = [decode_record(data) for data in tenant.records.values()]
     return [r for r in records if names & {r.id, *r.tags} and scope.user in (None, r.owner)]
 
 
-def _sizes(tenant: Tenant, scope: Scope, question: AskSizes) -> dict[str, int]:
+def _row_counts(tenant: TenantRows, scope: Scope, question: AskRowCounts) -> dict[str, int]:
     rows = tenant.rows[question.key]
     return {
         "changesets": len(rows.changesets),
@@ -262,40 +264,44 @@ def _sizes(tenant: Tenant, scope: Scope, question: AskSizes) -> dict[str, int]:
     }
 
 
-def _job(tenant: Tenant, scope: Scope, question: AskJob) -> Job | None:
+def _job(tenant: TenantRows, scope: Scope, question: AskJob) -> Job | None:
     data = tenant.jobs.get(question.id)
     job = None if data is None else decode_job(data)
     return job if job and scope.user in (None, job.owner) else None
 
 
-def _jobs(tenant: Tenant, scope: Scope, question: AskJobs) -> list[Job]:
+def _jobs(tenant: TenantRows, scope: Scope, question: AskJobs) -> list[Job]:
     jobs = [decode_job(data) for data in tenant.jobs.values()]
     mine = [job for job in jobs if scope.user in (None, job.owner)]
-    found = [job for job in mine if question.status in (None, job.status)]
-    return sorted(found, key=lambda job: (job.due, job.id))[: question.limit]
+    matches = [job for job in mine if question.status in (None, job.status)]
+    return sorted(matches, key=lambda job: (job.due, job.id))[: question.limit]
 
 
-def _due(tenant: Tenant, scope: Scope, question: AskDue) -> list[Job]:
+def _due_jobs(tenant: TenantRows, scope: Scope, question: AskDueJobs) -> list[Job]:
     jobs = _jobs(tenant, scope, AskJobs(None, len(tenant.jobs)))
     return [job for job in jobs if job.kind in question.kinds and is_due(job, question.now)][: question.limit]
 
 
-def _pending(tenant: Tenant, scope: Scope, question: AskPending) -> list[tuple[ThreadRow, int]]:
+def _pending_threads(
+    tenant: TenantRows, scope: Scope, question: AskPendingThreads
+) -> list[tuple[ThreadRow, int]]:
     rows = [tenant.rows[key] for key in tenant.ids.values()]
-    late = [r for r in rows if r.indexed < r.thread.version and scope.user in (None, r.thread.owner)]
-    listed = [(r.listed(), r.indexed) for r in late[: question.limit]]
-    return [(row, indexed) for row, indexed in listed if isinstance(row, ThreadRow)]
+    late = [r for r in rows if r.indexed_upto < r.thread.version and scope.user in (None, r.thread.owner)]
+    pairs = [(r.try_read(), r.indexed_upto) for r in late[: question.limit]]
+    return [(row, upto) for row, upto in pairs if isinstance(row, ThreadRow)]
 
 
-def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
-    found = []
-    for rows, text in _texts(tenant, scope, question):
-        said = words(text.text)
-        held = [word for word in question.words if word in said]
-        if held if question.any else len(held) == len(question.words):
-            score = 0.0 if question.newest else sum(said.count(word) for word in held) / len(said)
-            found.append(
-                Found(
+def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit]:
+    hits = []
+    for rows, text in _indexed_texts(tenant, scope, question):
+        text_words = words(text.text)
+        matches = [word for word in question.words if word in text_words]
+        if matches if question.any else len(matches) == len(question.words):
+            score = (
+                0.0 if question.newest else sum(text_words.count(word) for word in matches) / len(text_words)
+            )
+            hits.append(
+                SearchHit(
                     thread=rows.thread.id,
                     log=text.log,
                     place=text.place,
@@ -305,16 +311,18 @@ def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
                 )
             )
     if question.newest:
-        return found[::-1][: question.limit]
-    return sorted(found, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
+        return hits[::-1][: question.limit]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
 
 
-def _counts(tenant: Tenant, scope: Scope, question: AskCounts) -> list[int]:
-    said = [set(words(text.text)) for _, text in _texts(tenant, scope, question)]
-    return [min(sum(word in held for held in said), question.most) for word in question.words]
+def _word_counts(tenant: TenantRows, scope: Scope, question: AskWordCounts) -> list[int]:
+    word_sets = [set(words(text.text)) for _, text in _indexed_texts(tenant, scope, question)]
+    return [min(sum(word in word_set for word_set in word_sets), question.most) for word in question.words]
 
 
-def _texts(tenant: Tenant, scope: Scope, question: AskWords | AskCounts) -> Iterator[tuple[Rows, Text]]:
+def _indexed_texts(
+    tenant: TenantRows, scope: Scope, question: AskHits | AskWordCounts
+) -> Iterator[tuple[ThreadRows, SearchText]]:
     """The indexed texts that a question is about."""
     for id, key in tenant.ids.items():
         rows = tenant.rows[key]
@@ -324,43 +332,43 @@ def _texts(tenant: Tenant, scope: Scope, question: AskWords | AskCounts) -> Iter
             yield from ((rows, text) for text in rows.texts if question.log in (None, text.log))
 
 
-_answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
+_answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
     AskThread: _thread,
     AskAnchor: _anchor,
     AskChangesets: _changesets,
     AskItems: _items,
     AskCuts: _cuts,
-    AskNamed: _named,
-    AskKey: _key,
+    AskItemsById: _items_by_id,
+    AskIdempotencyKey: _idempotency_key,
     AskThreads: _threads,
     AskRecord: _record,
-    AskRecordsNamed: _records_named,
+    AskRecordsById: _records_by_id,
     AskRecords: _records,
-    AskRecordsOf: _records_of,
+    AskRecordsOfOwner: _records_of_owner,
     AskRecordsAbout: _records_about,
-    AskSizes: _sizes,
+    AskRowCounts: _row_counts,
     AskJob: _job,
     AskJobs: _jobs,
-    AskDue: _due,
-    AskPending: _pending,
-    AskWords: _words,
-    AskCounts: _counts,
+    AskDueJobs: _due_jobs,
+    AskPendingThreads: _pending_threads,
+    AskHits: _hits,
+    AskWordCounts: _word_counts,
 }
 
 
-def apply(tenant: Tenant, effects: Sequence[Effect]) -> None:
+def apply_writes(tenant: TenantRows, writes: Sequence[StoreWrite]) -> None:
     """Apply all effects, or none: what they assume is checked before the first is applied."""
-    trial = _Trial(tenant)
-    for effect in effects:
-        _checks[type(effect)](trial, effect)
-    for effect in effects:
-        _writes[type(effect)](tenant, effect)
+    preview = _TenantPreview(tenant)
+    for write in writes:
+        _checks[type(write)](preview, write)
+    for write in writes:
+        _writes[type(write)](tenant, write)
 
 
-class _Trial:
+class _TenantPreview:
     """What the tenant will look like while effects are checked."""
 
-    def __init__(self, tenant: Tenant) -> None:
+    def __init__(self, tenant: TenantRows) -> None:
         self.tenant = tenant
         self.ids = dict.fromkeys(tenant.ids)
         self.hashes: dict[int, bytes] = {}
@@ -382,55 +390,55 @@ class _Trial:
         return 0 if data is None else decode_record(data).revision
 
 
-def _check_new(trial: _Trial, effect: AddThread | Restore) -> None:
-    if effect.row.id in trial.ids:
-        raise Stale
-    trial.ids[effect.row.id] = None
-    trial.hashes[effect.row.key] = effect.row.hash
+def _check_new(preview: _TenantPreview, write: AddThread | RestoreThread) -> None:
+    if write.row.id in preview.ids:
+        raise StalePlan
+    preview.ids[write.row.id] = None
+    preview.hashes[write.row.key] = write.row.hash
 
 
-def _check_advance(trial: _Trial, effect: Advance) -> None:
-    key = effect.before.key
-    rows = trial.tenant.rows.get(key)
-    used = effect.name is not None and (
-        (rows and effect.name in rows.keys) or (key, effect.name) in trial.names
+def _check_advance(preview: _TenantPreview, write: Advance) -> None:
+    key = write.before.key
+    rows = preview.tenant.rows.get(key)
+    is_key_used = write.idempotency_key is not None and (
+        (rows and write.idempotency_key in rows.keys) or (key, write.idempotency_key) in preview.names
     )
-    if trial.hash(key) != effect.before.hash or used:
-        raise Stale
-    trial.hashes[key] = effect.after.hash
-    if effect.name is not None:
-        trial.names.add((key, effect.name))
+    if preview.hash(key) != write.before.hash or is_key_used:
+        raise StalePlan
+    preview.hashes[key] = write.after.hash
+    if write.idempotency_key is not None:
+        preview.names.add((key, write.idempotency_key))
 
 
-def _check_drop(trial: _Trial, effect: DropThread) -> None:
-    hash = trial.hash(effect.row.key)
-    if not hash or not (effect.anyway or hash == effect.row.hash):
-        raise Stale
+def _check_drop(preview: _TenantPreview, write: DropThread) -> None:
+    hash = preview.hash(write.row.key)
+    if not hash or not (write.unconditional or hash == write.row.hash):
+        raise StalePlan
 
 
-def _check_record(trial: _Trial, effect: SaveRecord | DropRecord | CheckRecord) -> None:
+def _check_record(preview: _TenantPreview, write: SaveRecord | DropRecord | CheckRecord) -> None:
     kind, id = (
-        (effect.record.kind, effect.record.id) if isinstance(effect, SaveRecord) else (effect.kind, effect.id)
+        (write.record.kind, write.record.id) if isinstance(write, SaveRecord) else (write.kind, write.id)
     )
-    if trial.revision(kind, id) != effect.before:
-        raise Stale
-    after = {SaveRecord: effect.before + 1, DropRecord: 0}.get(type(effect), effect.before)
-    trial.revisions[kind, id] = after
+    if preview.revision(kind, id) != write.before:
+        raise StalePlan
+    after = {SaveRecord: write.before + 1, DropRecord: 0}.get(type(write), write.before)
+    preview.revisions[kind, id] = after
 
 
-def _check_job(trial: _Trial, effect: EndJob | MoveJob) -> None:
-    data = trial.tenant.jobs.get(effect.id if isinstance(effect, EndJob) else effect.job.id)
-    if data is None or decode_job(data).token != effect.token:
-        raise Stale
+def _check_job(preview: _TenantPreview, write: EndJob | MoveJob) -> None:
+    data = preview.tenant.jobs.get(write.id if isinstance(write, EndJob) else write.job.id)
+    if data is None or decode_job(data).token != write.token:
+        raise StalePlan
 
 
-def _check_nothing(trial: _Trial, effect: Effect) -> None:
+def _check_nothing(preview: _TenantPreview, write: StoreWrite) -> None:
     """Nothing is assumed."""
 
 
-_checks: dict[type, Callable[[_Trial, Any], None]] = {
+_checks: dict[type, Callable[[_TenantPreview, Any], None]] = {
     AddThread: _check_new,
-    Restore: _check_new,
+    RestoreThread: _check_new,
     Advance: _check_advance,
     CopyLineage: _check_nothing,
     DropThread: _check_drop,
@@ -441,96 +449,96 @@ _checks: dict[type, Callable[[_Trial, Any], None]] = {
     AddJob: _check_nothing,
     EndJob: _check_job,
     MoveJob: _check_job,
-    Index: _check_nothing,
+    IndexTexts: _check_nothing,
 }
 
 
-def _add_thread(tenant: Tenant, effect: AddThread) -> None:
-    tenant.rows[effect.row.key] = Rows(effect.row)
-    tenant.ids[effect.row.id] = effect.row.key
+def _add_thread(tenant: TenantRows, write: AddThread) -> None:
+    tenant.rows[write.row.key] = ThreadRows(write.row)
+    tenant.ids[write.row.id] = write.row.key
 
 
-def _advance(tenant: Tenant, effect: Advance) -> None:
-    rows = tenant.rows[effect.before.key]
-    rows.move(effect.after)
-    rows.write(effect)
+def _advance(tenant: TenantRows, write: Advance) -> None:
+    rows = tenant.rows[write.before.key]
+    rows.set_thread(write.after)
+    rows.add_changeset(write)
 
 
-def _restore(tenant: Tenant, effect: Restore) -> None:
-    rows = Rows(effect.row)
-    for step in effect.steps:
-        rows.write(step)
-    tenant.rows[effect.row.key] = rows
-    tenant.ids[effect.row.id] = effect.row.key
+def _restore(tenant: TenantRows, write: RestoreThread) -> None:
+    rows = ThreadRows(write.row)
+    for advance in write.advances:
+        rows.add_changeset(advance)
+    tenant.rows[write.row.key] = rows
+    tenant.ids[write.row.id] = write.row.key
 
 
-def _copy_lineage(tenant: Tenant, effect: CopyLineage) -> None:
-    for segment in effect.segments:
-        tenant.rows[effect.key].copy(tenant.rows[segment.key], segment.upto)
+def _copy_lineage(tenant: TenantRows, write: CopyLineage) -> None:
+    for segment in write.segments:
+        tenant.rows[write.key].copy_rows(tenant.rows[segment.key], segment.upto)
 
 
-def _drop_thread(tenant: Tenant, effect: DropThread) -> None:
-    tenant.rows[effect.row.key].deleted = True
-    del tenant.ids[effect.row.id]
+def _drop_thread(tenant: TenantRows, write: DropThread) -> None:
+    tenant.rows[write.row.key].deleted = True
+    del tenant.ids[write.row.id]
     while free := [key for key, rows in tenant.rows.items() if rows.deleted and not _has_child(tenant, key)]:
         for key in free:
             del tenant.rows[key]
 
 
-def _erase_parts(tenant: Tenant, effect: EraseParts) -> None:
-    rows = tenant.rows[effect.key]
-    gone = {(log, place): commitment for log, place, commitment in effect.items}
-    for at, commitment in gone.items():
+def _erase_parts(tenant: TenantRows, write: EraseParts) -> None:
+    rows = tenant.rows[write.key]
+    commitments = {(log, place): commitment for log, place, commitment in write.items}
+    for at, commitment in commitments.items():
         rows.items[at] = msgspec.structs.replace(rows.items[at], body=None, salt=None, erased=commitment)
-    for version, commitment in effect.contents:
+    for version, commitment in write.contents:
         rows.changesets[version] = msgspec.structs.replace(
             rows.changesets[version], content=None, salt=None, erased=commitment
         )
-    touched = {rows.items[at].version for at in gone} | {version for version, _ in effect.contents}
+    versions = {rows.items[at].version for at in commitments} | {version for version, _ in write.contents}
     rows.keys = {
-        name: KeyRow(row.version, b"") if row.version in touched else row for name, row in rows.keys.items()
+        name: KeyRow(row.version, b"") if row.version in versions else row for name, row in rows.keys.items()
     }
-    rows.anchors = {version: state for version, state in rows.anchors.items() if version > effect.states}
-    rows.texts = [text for text in rows.texts if (text.log, text.place) not in gone]
+    rows.anchors = {version: state for version, state in rows.anchors.items() if version > write.states}
+    rows.texts = [text for text in rows.texts if (text.log, text.place) not in commitments]
 
 
-def _has_child(tenant: Tenant, key: int) -> bool:
+def _has_child(tenant: TenantRows, key: int) -> bool:
     return any(rows.thread.parent_key == key for rows in tenant.rows.values())
 
 
-def _save_record(tenant: Tenant, effect: SaveRecord) -> None:
-    tenant.records[effect.record.kind, effect.record.id] = msgspec.json.encode(effect.record)
+def _save_record(tenant: TenantRows, write: SaveRecord) -> None:
+    tenant.records[write.record.kind, write.record.id] = msgspec.json.encode(write.record)
 
 
-def _drop_record(tenant: Tenant, effect: DropRecord) -> None:
-    del tenant.records[effect.kind, effect.id]
+def _drop_record(tenant: TenantRows, write: DropRecord) -> None:
+    del tenant.records[write.kind, write.id]
 
 
-def _add_job(tenant: Tenant, effect: AddJob) -> None:
+def _add_job(tenant: TenantRows, write: AddJob) -> None:
     jobs = [decode_job(data) for data in tenant.jobs.values()]
     waiting = {job.key for job in jobs if job.key is not None and job.status != "dead"}
-    if effect.job.id not in tenant.jobs and effect.job.key not in waiting:
-        tenant.jobs[effect.job.id] = msgspec.json.encode(effect.job)
+    if write.job.id not in tenant.jobs and write.job.key not in waiting:
+        tenant.jobs[write.job.id] = msgspec.json.encode(write.job)
 
 
-def _end_job(tenant: Tenant, effect: EndJob) -> None:
-    del tenant.jobs[effect.id]
+def _end_job(tenant: TenantRows, write: EndJob) -> None:
+    del tenant.jobs[write.id]
 
 
-def _move_job(tenant: Tenant, effect: MoveJob) -> None:
-    tenant.jobs[effect.job.id] = msgspec.json.encode(effect.job)
+def _move_job(tenant: TenantRows, write: MoveJob) -> None:
+    tenant.jobs[write.job.id] = msgspec.json.encode(write.job)
 
 
-def _index(tenant: Tenant, effect: Index) -> None:
-    rows = tenant.rows[effect.row.key]
-    rows.texts = [text for text in rows.texts if text.version > effect.upto or text not in effect.texts]
-    rows.texts += effect.texts
-    rows.indexed = max(rows.indexed, effect.upto)
+def _index(tenant: TenantRows, write: IndexTexts) -> None:
+    rows = tenant.rows[write.row.key]
+    rows.texts = [text for text in rows.texts if text.version > write.upto or text not in write.texts]
+    rows.texts += write.texts
+    rows.indexed_upto = max(rows.indexed_upto, write.upto)
 
 
-_writes: dict[type, Callable[[Tenant, Any], None]] = {
+_writes: dict[type, Callable[[TenantRows, Any], None]] = {
     AddThread: _add_thread,
-    Restore: _restore,
+    RestoreThread: _restore,
     Advance: _advance,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
@@ -541,7 +549,7 @@ _writes: dict[type, Callable[[Tenant, Any], None]] = {
     AddJob: _add_job,
     EndJob: _end_job,
     MoveJob: _move_job,
-    Index: _index,
+    IndexTexts: _index,
 }
 
 
@@ -563,99 +571,99 @@ class MemoryStore:
         self.limits = limits or Limits()
         self._clock = clock
         self._random = random
-        self._tenants: dict[str, Tenant] = {}
-        self._heads = Heads()
-        self._wakes = Wakes()
-        self._keys = 0
+        self._tenants: dict[str, TenantRows] = {}
+        self._heads = HeadCache()
+        self._waiters = ChangeWaiters()
+        self._last_key = 0
         self._closed = False
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
         tenant = self._tenant(scope)
-        return answered(asking, self._answers(tenant, scope))
+        return run_read(read, self._answers(tenant, scope))
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied."""
         tenant = self._tenant(scope)
-        stale: Sequence[Effect] = ()
+        stale_writes: Sequence[StoreWrite] = ()
         for fresh in (False, True):
-            plan = answered(planning(self._setting(scope, fresh=fresh)), self._answers(tenant, scope))
+            plan = run_read(planner(self._plan_context(scope, fresh=fresh)), self._answers(tenant, scope))
             try:
-                apply(tenant, plan.effects)
-            except Stale:
-                stale = plan.effects
+                apply_writes(tenant, plan.writes)
+            except StalePlan:
+                stale_writes = plan.writes
                 continue
-            self._heads.learn(scope.tenant, plan.known)
-            self._wakes.wake(scope.tenant, plan.known)
+            self._heads.remember(scope.tenant, plan.heads)
+            self._waiters.wake(scope.tenant, plan.heads)
             return plan
-        raise obstacle(stale)
+        raise hidden_conflict(stale_writes)
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
-        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
-        jobs = [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+        plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
+        jobs = [write.job for write in plan.writes if isinstance(write, MoveJob)]
         return [job for job in jobs if job.status == "running"]
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
         tenant = self._tenant(scope)
         key = tenant.ids.get(thread)
         if key is not None and tenant.rows[key].thread.version <= after:
-            with self._wakes.waiting(scope, thread, after) as woken:
-                await asyncio.wait([woken], timeout=timeout)
+            with self._waiters.waiter_for(scope, thread, after) as waiter:
+                await asyncio.wait([waiter], timeout=timeout)
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
-        return await self._wakes.stirred(after, timeout)
+        return await self._waiters.wait_for_any_change(after, timeout)
 
     def now(self) -> int:
         """The time by this machine's clock, in milliseconds since 1970."""
         return self._clock()
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         threads = sum(len(tenant.ids) for tenant in self._tenants.values())
-        return Report(store="memory", format=1, healthy=not self._closed, facts={"threads": threads})
+        return StoreReport(store="memory", format=1, healthy=not self._closed, facts={"threads": threads})
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed: there is none."""
-        return Scrubbed()
+        return ScrubResult()
 
     async def close(self) -> None:
         """Forget everything."""
         self._closed = True
         self._tenants.clear()
-        self._wakes.wake_all()
+        self._waiters.wake_all()
 
-    def _tenant(self, scope: Scope) -> Tenant:
+    def _tenant(self, scope: Scope) -> TenantRows:
         if self._closed:
             raise StoreClosed
-        return self._tenants.setdefault(scope.tenant, Tenant())
+        return self._tenants.setdefault(scope.tenant, TenantRows())
 
-    def _answers(self, tenant: Tenant, scope: Scope) -> Callable[[Ask[Any]], Any]:
+    def _answers(self, tenant: TenantRows, scope: Scope) -> Callable[[Ask[Any]], Any]:
         def answer_any(question: Ask[Any]) -> Any:
             if isinstance(question, AskTenants):
                 names = [
                     name for name, each in self._tenants.items() if each.ids or each.records or each.jobs
                 ]
                 return sorted(names) if scope.user is None else []
-            return answer(tenant, scope, question)
+            return answer_question(tenant, scope, question)
 
         return answer_any
 
-    def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
-        return Setting(
+    def _plan_context(self, scope: Scope, *, fresh: bool) -> PlanContext:
+        return PlanContext(
             scope=scope,
             now=self._clock(),
             random=self._random,
             new_key=self._new_key,
-            known=self._heads.of(scope.tenant),
+            find_head=self._heads.finder(scope.tenant),
             fresh=fresh,
         )
 
     def _new_key(self) -> int:
-        self._keys += 1
-        return self._keys
+        self._last_key += 1
+        return self._last_key
 
 
 __all__ = ["MemoryStore"]

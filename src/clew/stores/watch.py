@@ -12,146 +12,153 @@ from typing import NamedTuple, Protocol, TypeAlias
 from clew.core.errors import ClewError
 from clew.core.values import Scope
 
-AT_ONCE = 256
+THREADS_PER_POLL = 256
 """How many threads are asked for in one look; the others have their turn in the next."""
 
-Woken: TypeAlias = "asyncio.Future[None]"
+Waiter: TypeAlias = "asyncio.Future[None]"
 
 
-class Asked(NamedTuple):
+class ScopedThread(NamedTuple):
     """A thread, and on whose behalf it is asked for."""
 
     scope: Scope
     thread: str
 
 
-class Lookout(Protocol):
+class ChangeSource(Protocol):
     """What a store can see of the commits of other processes."""
 
-    async def sign(self) -> object:
+    async def change_token(self) -> object:
         """Something that differs from what it was before, once anybody has committed."""
         ...
 
-    async def versions(self, asked: Sequence[Asked]) -> Sequence[int | None]:
+    async def versions(self, threads: Sequence[ScopedThread]) -> Sequence[int | None]:
         """At which version each of some threads is; None for one that is not there."""
         ...
 
 
-class Wakes:
+class ChangeWaiters:
     """Futures of tasks that wait for a thread to change."""
 
-    def __init__(self, lookout: Lookout | None = None, *, seconds: float = 0.0) -> None:
-        self._lookout = lookout
+    def __init__(self, source: ChangeSource | None = None, *, seconds: float = 0.0) -> None:
+        self._source = source
         self._seconds = seconds
-        self._waiting: dict[tuple[str, str], dict[Woken, tuple[Scope, int]]] = {}
+        self._thread_waiters: dict[tuple[str, str], dict[Waiter, tuple[Scope, int]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._seen: object = None
+        self._poll_task: asyncio.Task[None] | None = None
+        self._last_token: object = None
         self._is_stale = False
-        self._unseen: deque[tuple[str, str]] = deque()
-        self._stirs = 0
-        self._listening: set[Woken] = set()
+        self._unchecked_keys: deque[tuple[str, str]] = deque()
+        self._change_count = 0
+        self._any_waiters: set[Waiter] = set()
 
     def wake(self, tenant: str, threads: Iterable[str]) -> None:
         """Wake all who wait for one of these threads, or for any."""
         for thread in threads:
-            for woken in self._waiting.pop((tenant, thread), ()):
-                if not woken.done():
-                    woken.set_result(None)
-            self._stir()
+            for waiter in self._thread_waiters.pop((tenant, thread), ()):
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._announce_change()
 
     def wake_all(self) -> None:
         """Wake everybody, to find out for themselves what there is."""
-        for tenant, thread in list(self._waiting):
+        for tenant, thread in list(self._thread_waiters):
             self.wake(tenant, [thread])
-        self._stir()
+        self._announce_change()
 
     @contextmanager
-    def waiting(self, scope: Scope, thread: str, after: int) -> Iterator[Woken]:
+    def waiter_for(self, scope: Scope, thread: str, after: int) -> Iterator[Waiter]:
         """What is done once a thread is past a version. Only then look whether it is already."""
         key = (scope.tenant, thread)
-        woken: Woken = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(key, {})
-        waiting[woken] = (scope, after)
-        self._look_later()
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        waiters = self._thread_waiters.setdefault(key, {})
+        waiters[waiter] = (scope, after)
+        self._schedule_poll()
         try:
-            yield woken
+            yield waiter
         finally:
-            waiting.pop(woken, None)
-            if not waiting and self._waiting.get(key) is waiting:
-                del self._waiting[key]
+            waiters.pop(waiter, None)
+            if not waiters and self._thread_waiters.get(key) is waiters:
+                del self._thread_waiters[key]
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """How often anybody was seen to commit, once that is no longer what it was, or the time is over."""
-        if self._stirs == after:
-            woken: Woken = asyncio.get_running_loop().create_future()
-            self._listening.add(woken)
-            self._look_later()
+        if self._change_count == after:
+            waiter: Waiter = asyncio.get_running_loop().create_future()
+            self._any_waiters.add(waiter)
+            self._schedule_poll()
             try:
-                await asyncio.wait([woken], timeout=timeout)
+                await asyncio.wait([waiter], timeout=timeout)
             finally:
-                self._listening.discard(woken)
-        return self._stirs
+                self._any_waiters.discard(waiter)
+        return self._change_count
 
-    def _stir(self) -> None:
-        self._stirs += 1
-        while self._listening:
-            woken = self._listening.pop()
-            if not woken.done():
-                woken.set_result(None)
+    def _announce_change(self) -> None:
+        self._change_count += 1
+        while self._any_waiters:
+            waiter = self._any_waiters.pop()
+            if not waiter.done():
+                waiter.set_result(None)
 
     # Looking around.
 
-    def _look_later(self) -> None:
+    def _schedule_poll(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what was begun on another one is never brought to its end there
-            self._loop, self._timer, self._looking = loop, None, None
-        if self._lookout is not None and self._timer is None and self._looking is None and self._is_awaited():
-            self._timer = loop.call_later(self._seconds, self._look_now, self._lookout)
+            self._loop, self._timer, self._poll_task = loop, None, None
+        if (
+            self._source is not None
+            and self._timer is None
+            and self._poll_task is None
+            and self._has_waiters()
+        ):
+            self._timer = loop.call_later(self._seconds, self._start_poll, self._source)
 
-    def _is_awaited(self) -> bool:
-        return bool(self._waiting or self._listening)
+    def _has_waiters(self) -> bool:
+        return bool(self._thread_waiters or self._any_waiters)
 
-    def _look_now(self, lookout: Lookout) -> None:
+    def _start_poll(self, source: ChangeSource) -> None:
         self._timer = None
-        if self._is_awaited():
-            self._looking = asyncio.ensure_future(self._look(lookout))
-            self._looking.add_done_callback(self._looked)
+        if self._has_waiters():
+            self._poll_task = asyncio.ensure_future(self._poll(source))
+            self._poll_task.add_done_callback(self._on_poll_done)
 
-    def _looked(self, task: "asyncio.Task[None]") -> None:
-        self._looking = None
+    def _on_poll_done(self, task: "asyncio.Task[None]") -> None:
+        self._poll_task = None
         if not task.cancelled():
-            self._look_later()
+            self._schedule_poll()
 
-    async def _look(self, lookout: Lookout) -> None:
+    async def _poll(self, source: ChangeSource) -> None:
         """Look around once. Whoever waits meets an error by itself, when it reads."""
         try:
-            sign = await lookout.sign()
-            if sign != self._seen:
+            token = await source.change_token()
+            if token != self._last_token:
                 self._is_stale = True
-                self._stir()
-            self._seen = sign
-            if self._is_stale and not self._unseen:
-                self._unseen.extend(self._waiting)
+                self._announce_change()
+            self._last_token = token
+            if self._is_stale and not self._unchecked_keys:
+                self._unchecked_keys.extend(self._thread_waiters)
                 self._is_stale = False
-            if asked := self._next():
-                self._compare(dict(zip(asked, await lookout.versions(asked), strict=True)))
+            if threads := self._next_threads():
+                self._wake_changed(dict(zip(threads, await source.versions(threads), strict=True)))
         except ClewError:
-            self._unseen.clear()
+            self._unchecked_keys.clear()
             self.wake_all()
 
-    def _next(self) -> list[Asked]:
-        found: dict[Asked, None] = {}
-        while self._unseen and len(found) < AT_ONCE:
-            key = self._unseen.popleft()
-            for scope, _ in self._waiting.get(key, {}).values():
-                found[Asked(scope, key[1])] = None
-        return list(found)
+    def _next_threads(self) -> list[ScopedThread]:
+        threads: dict[ScopedThread, None] = {}
+        while self._unchecked_keys and len(threads) < THREADS_PER_POLL:
+            key = self._unchecked_keys.popleft()
+            for scope, _ in self._thread_waiters.get(key, {}).values():
+                threads[ScopedThread(scope, key[1])] = None
+        return list(threads)
 
-    def _compare(self, versions: dict[Asked, int | None]) -> None:
+    def _wake_changed(self, versions: dict[ScopedThread, int | None]) -> None:
         for scope, thread in versions:
-            for woken, (whose, after) in list(self._waiting.get((scope.tenant, thread), {}).items()):
-                version = versions.get(Asked(whose, thread), after)
-                if (version is None or version > after) and not woken.done():
-                    woken.set_result(None)
+            for waiter, (waiter_scope, after) in list(
+                self._thread_waiters.get((scope.tenant, thread), {}).items()
+            ):
+                version = versions.get(ScopedThread(waiter_scope, thread), after)
+                if (version is None or version > after) and not waiter.done():
+                    waiter.set_result(None)

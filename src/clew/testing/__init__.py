@@ -10,31 +10,39 @@ if TYPE_CHECKING:
     from clew.testing.contract import StoreContract
     from clew.testing.damage import Damage
     from clew.testing.faults import FailingStore
-    from clew.testing.fixtures import Opening
+    from clew.testing.fixtures import StoreOpener
     from clew.testing.machine import store_machine
     from clew.testing.scripted_model import ScriptedModel
 
-__all__ = ["Clock", "Damage", "FailingStore", "Opening", "ScriptedModel", "StoreContract", "store_machine"]
+__all__ = [
+    "Clock",
+    "Damage",
+    "FailingStore",
+    "ScriptedModel",
+    "StoreContract",
+    "StoreOpener",
+    "store_machine",
+]
 
-_HOMES = {
+_MODULES = {
     "Clock": "clock",
     "Damage": "damage",
     "FailingStore": "faults",
-    "Opening": "fixtures",
+    "StoreOpener": "fixtures",
     "ScriptedModel": "scripted_model",
     "StoreContract": "contract",
     "store_machine": "machine",
 }
-_EXTRA = {"hypothesis", "pytest", "pytest_asyncio"}
+_EXTRA_PACKAGES = {"hypothesis", "pytest", "pytest_asyncio"}
 
 
 def __getattr__(name: str) -> object:
     """What is exported, imported when it is first asked for, since not all of it is always installed."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        if error.name not in _EXTRA_PACKAGES:
             raise
         raise MissingExtra(extra="testing", package=error.name.replace("_", "-")) from error

@@ -19,22 +19,22 @@ import apsw
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Mode: TypeAlias = Literal["lose", "torn", "keep"]
-Kind: TypeAlias = Literal["stop", "eio", "enospc"]
-Operation: TypeAlias = Literal["open", "create", "write", "truncate", "sync", "delete"]
-Image: TypeAlias = dict[str, bytes]
+PowerLossMode: TypeAlias = Literal["lose", "torn", "keep"]
+FaultKind: TypeAlias = Literal["stop", "eio", "enospc"]
+DiskOperation: TypeAlias = Literal["open", "create", "write", "truncate", "sync", "delete"]
+DiskImage: TypeAlias = dict[str, bytes]
 """What a disk holds: path to content. A file that does not exist has no entry."""
 
 POWER_LOST: Final = 86
 """The exit code of a process that was stopped by a fault."""
-FOREVER: Final = sys.maxsize
+NO_END: Final = sys.maxsize
 """``until`` of a fault that never ends."""
-SECTOR: Final = 512
+SECTOR_BYTES: Final = 512
 """How many bytes a power loss keeps or drops together."""
 
 _JOURNALS: Final = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
 _DURABLE: Final = _JOURNALS | apsw.SQLITE_OPEN_MAIN_DB
-_EIO: Final[Mapping[Operation, int]] = {
+_IO_ERRORS: Final[Mapping[DiskOperation, int]] = {
     "write": apsw.SQLITE_IOERR_WRITE,
     "truncate": apsw.SQLITE_IOERR_TRUNCATE,
     "sync": apsw.SQLITE_IOERR_FSYNC,
@@ -53,11 +53,11 @@ class Fault:
     what it should have made durable, as Linux does. "enospc" leaves half of a write, and spares deletes.
     """
 
-    kind: Kind
+    kind: FaultKind
     _: KW_ONLY
     at: int
     until: int | None = None
-    mode: Mode = "lose"
+    mode: PowerLossMode = "lose"
     seed: int = 0
 
     def happens_at(self, point: int) -> bool:
@@ -65,7 +65,7 @@ class Fault:
         return self.at <= point <= (self.at if self.until is None else self.until)
 
 
-class Step(NamedTuple):
+class DiskStep(NamedTuple):
     """One thing SQLite asked of the disk.
 
     ``offset`` is the new size of a truncate; ``data`` what a write left on the disk, or what a file held
@@ -74,7 +74,7 @@ class Step(NamedTuple):
     """
 
     point: int
-    operation: Operation
+    operation: DiskOperation
     inode: int
     path: str
     offset: int = 0
@@ -111,7 +111,7 @@ class Inode:
             _overlay(self.durable, offset, data)
         self.pending.clear()
 
-    def torn(self, rng: random.Random, share: float) -> bytes:
+    def partial_bytes(self, rng: random.Random, share: float) -> bytes:
         """The durable bytes and about this share of the changes, the last one cut.
 
         Where a file grew and the data was lost there is garbage: SQLite expects sizes to arrive first.
@@ -129,7 +129,7 @@ class Inode:
         return bytes(image)
 
 
-class Contents:
+class DiskContents:
     """What a disk's files and directories hold, in its cache and without it."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Contents:
         self.live: dict[str, int] = {}
         self.durable: dict[str, int] = {}
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: DiskStep) -> None:
         """Let the step happen, in the cache or down to the disk as it says."""
         match step.operation:
             case "write" if step.data:
@@ -151,7 +151,7 @@ class Contents:
             case "open" | "create":
                 self._add(step)
 
-    def survivors(self, mode: Mode, rng: random.Random) -> Image:
+    def survivors(self, mode: PowerLossMode, rng: random.Random) -> DiskImage:
         """The files that are there after the power was lost."""
         if mode == "keep":
             return {path: bytes(self.inodes[i].live) for path, i in self.live.items()}
@@ -162,19 +162,19 @@ class Contents:
         for path in self._unsynced_names():
             if rng.random() < share:
                 names[path] = self.live.get(path)
-        return {path: self.inodes[i].torn(rng, share) for path, i in names.items() if i is not None}
+        return {path: self.inodes[i].partial_bytes(rng, share) for path, i in names.items() if i is not None}
 
     def paths(self) -> set[str]:
         """Every file that is there now or would be after losing power."""
         return self.live.keys() | self.durable.keys()
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: DiskStep) -> None:
         self.inodes.append(Inode(bytearray(step.data), bytearray(step.data)))
         self.live[step.path] = step.inode
         if step.operation == "open":
             self.durable[step.path] = step.inode
 
-    def _sync(self, step: Step) -> None:
+    def _sync(self, step: DiskStep) -> None:
         inode = self.inodes[step.inode]
         if step.error:
             # Linux marks pages clean after a failed fsync: still read, never written by a later one.
@@ -184,7 +184,7 @@ class Contents:
         if step.directory:
             self._sync_directory(step.path)
 
-    def _delete(self, step: Step) -> None:
+    def _delete(self, step: DiskStep) -> None:
         del self.live[step.path]
         if step.directory:
             self._sync_directory(step.path)
@@ -212,16 +212,16 @@ class Trace:
     note ``disk.points`` when a commit is acknowledged: it must be in the image of every later point.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[DiskStep, ...]
 
     @property
     def points(self) -> int:
         """How many points there are; losing power after the last is one more."""
         return max((step.point for step in self.steps), default=0)
 
-    def image_at(self, point: int, mode: Mode = "lose", seed: int = 0) -> Image:
+    def image_at(self, point: int, mode: PowerLossMode = "lose", seed: int = 0) -> DiskImage:
         """What is left when the power is lost while this point is under way."""
-        contents = Contents()
+        contents = DiskContents()
         for step in self.steps:
             if step.point == point:
                 return _after_power_loss(contents, step, mode, seed)
@@ -257,10 +257,10 @@ class FaultyDisk(apsw.VFS):
         super().__init__(name, "")
         self.name = name
         self.points = 0
-        self.steps: list[Step] = []
+        self.steps: list[DiskStep] = []
         # Reentrant: collecting an unclosed connection closes it, in the middle of anything.
         self.lock = threading.RLock()
-        self._contents = Contents()
+        self._contents = DiskContents()
         self._faults: tuple[Fault, ...] = ()
 
     def arm(self, *faults: Fault) -> None:
@@ -279,11 +279,11 @@ class FaultyDisk(apsw.VFS):
             return apsw.VFSFile("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         with self.lock:
-            existed = Path(path).exists()
+            is_old_file = Path(path).exists()
             file = DiskFile(self, name, path, flags)
             file.inode = self._contents.live.get(path, -1)
             if file.inode < 0:
-                file.inode = self._add(path, file.content() if existed else None)
+                file.inode = self._add_inode(path, file.content() if is_old_file else None)
         return file
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001
@@ -291,34 +291,34 @@ class FaultyDisk(apsw.VFS):
         with self.lock:
             inode = self._contents.live.get(filename)
             if inode is None and Path(filename).exists():
-                inode = self._add(filename, Path(filename).read_bytes())
+                inode = self._add_inode(filename, Path(filename).read_bytes())
             if inode is None:
                 super().xDelete(filename, syncdir=False)
                 return
-            step = self.admit("delete", inode, filename, directory=syncdir)
+            step = self.begin_step("delete", inode, filename, directory=syncdir)
             if not step.error:
                 super().xDelete(filename, syncdir=False)
-            self.settle(step)
+            self.finish_step(step)
 
-    def admit(
+    def begin_step(
         self,
-        operation: Operation,
+        operation: DiskOperation,
         inode: int,
         path: str,
         offset: int = 0,
         data: bytes = b"",
         *,
         directory: bool = False,
-    ) -> Step:
+    ) -> DiskStep:
         """The step as far as the disk will take it. The caller holds the lock."""
         self.points += 1
-        step = Step(self.points, operation, inode, path, offset, data, directory)
+        step = DiskStep(self.points, operation, inode, path, offset, data, directory)
         for fault in self._faults:
             if fault.happens_at(self.points):
-                return self._meet(fault, step)
+                return self._apply_fault(fault, step)
         return step
 
-    def settle(self, step: Step) -> None:
+    def finish_step(self, step: DiskStep) -> None:
         """Record a step that was done, and raise if it failed."""
         self._contents.apply(step)
         self.steps.append(step)
@@ -327,28 +327,28 @@ class FaultyDisk(apsw.VFS):
             error.args = (f"injected: {step}",)
             raise error
 
-    def _add(self, path: str, content: bytes | None) -> int:
+    def _add_inode(self, path: str, content: bytes | None) -> int:
         inode = len(self._contents.inodes)
-        operation: Operation = "create" if content is None else "open"
-        self.settle(Step(self.points, operation, inode, path, data=content or b""))
+        operation: DiskOperation = "create" if content is None else "open"
+        self.finish_step(DiskStep(self.points, operation, inode, path, data=content or b""))
         return inode
 
-    def _meet(self, fault: Fault, step: Step) -> Step:
+    def _apply_fault(self, fault: Fault, step: DiskStep) -> DiskStep:
         if fault.kind == "stop":
             self._lose_power(fault, step)
         if fault.kind == "eio":
-            return step._replace(error=_EIO[step.operation], data=b"")
+            return step._replace(error=_IO_ERRORS[step.operation], data=b"")
         if step.operation == "delete":
             return step
         half = step.data[: len(step.data) // 2]
         return step._replace(error=apsw.SQLITE_FULL, data=half)
 
-    def _lose_power(self, fault: Fault, step: Step) -> NoReturn:
+    def _lose_power(self, fault: Fault, step: DiskStep) -> NoReturn:
         code = POWER_LOST
         try:
             if fault.mode != "keep":
                 paths = self._contents.paths()
-                _rewrite(paths, _after_power_loss(self._contents, step, fault.mode, fault.seed))
+                _rewrite_files(paths, _after_power_loss(self._contents, step, fault.mode, fault.seed))
         except OSError:
             traceback.print_exc()
             code = 1
@@ -381,26 +381,26 @@ class DiskFile(apsw.VFSFile):
         """Write to the cache."""
         disk = self._disk
         with disk.lock:
-            step = disk.admit("write", self.inode, self._path, offset, bytes(data))
+            step = disk.begin_step("write", self.inode, self._path, offset, bytes(data))
             if step.data:
                 super().xWrite(step.data, offset)
-            disk.settle(step)
+            disk.finish_step(step)
 
     def xTruncate(self, newsize: int) -> None:
         """Change the size in the cache."""
         disk = self._disk
         with disk.lock:
-            step = disk.admit("truncate", self.inode, self._path, newsize)
+            step = disk.begin_step("truncate", self.inode, self._path, newsize)
             if not step.error:
                 super().xTruncate(newsize)
-            disk.settle(step)
+            disk.finish_step(step)
 
     def xSync(self, flags: int) -> None:
         """Make what was written durable in the model; the real disk is left alone."""
         disk = self._disk
         with disk.lock:
-            step = disk.admit("sync", self.inode, self._path, directory=self._syncs_directory)
-            disk.settle(step)
+            step = disk.begin_step("sync", self.inode, self._path, directory=self._syncs_directory)
+            disk.finish_step(step)
             self._syncs_directory = False
 
     def xFileControl(self, op: int, ptr: int) -> bool:
@@ -408,20 +408,20 @@ class DiskFile(apsw.VFSFile):
         return op != apsw.SQLITE_FCNTL_SIZE_HINT and super().xFileControl(op, ptr)
 
 
-def write_image(image: Image, directory: Path) -> None:
+def write_image(image: DiskImage, directory: Path) -> None:
     """Put the files of an image into a directory, under their own names."""
     for path, data in image.items():
         (directory / Path(path).name).write_bytes(data)
 
 
-def _after_power_loss(contents: Contents, step: Step, mode: Mode, seed: int) -> Image:
+def _after_power_loss(contents: DiskContents, step: DiskStep, mode: PowerLossMode, seed: int) -> DiskImage:
     """What is left when the power goes while this step is under way."""
     if mode == "torn" and step.operation != "sync":
         contents.apply(step._replace(directory=False))
     return contents.survivors(mode, random.Random(f"{seed}/{step.point}"))
 
 
-def _rewrite(paths: set[str], image: Image) -> None:
+def _rewrite_files(paths: set[str], image: DiskImage) -> None:
     for path in paths | image.keys():
         Path(path + "-shm").unlink(missing_ok=True)
         if path in image:
@@ -446,6 +446,6 @@ def _sectors(offset: int, data: bytes | None) -> Iterator[tuple[int, bytes | Non
         return
     start = 0
     while start < len(data):
-        end = min(len(data), start + SECTOR - (offset + start) % SECTOR)
+        end = min(len(data), start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES)
         yield offset + start, data[start:end]
         start = end

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 from clew.core.errors import OutcomeUnknown, StoreUnavailable
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.rows import Asking
-from clew.core.ports import Report, Scrubbed, Store
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
+from clew.core.ports import ScrubResult, Store, StoreReport
 from clew.core.values import Job, Limits, Scope
 
 T = TypeVar("T")
@@ -38,35 +38,35 @@ class FailingStore:
         self._how = how
         self._only = only
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
-        return await self._call(lambda: self._store.read(scope, asking), "read")
+        return await self._call(lambda: self._store.read(scope, read), "read")
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied."""
-        return await self._call(lambda: self._store.change(scope, planning), "change")
+        return await self._call(lambda: self._store.change(scope, planner), "change")
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due."""
         return await self._call(lambda: self._store.claim(scope, kinds, limit, lease_ms))
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version."""
-        await self._call(lambda: self._store.changed(scope, thread, after, timeout))
+        await self._call(lambda: self._store.wait_for_change(scope, thread, after, timeout))
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that differs once anybody may have changed a thread."""
-        return await self._call(lambda: self._store.stirred(after, timeout))
+        return await self._call(lambda: self._store.wait_for_any_change(after, timeout))
 
     def now(self) -> int:
         """The time by the clock that all who write share."""
         return self._store.now()
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         return await self._store.report()
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed."""
         return await self._store.scrub()
 
@@ -83,13 +83,13 @@ class FailingStore:
         if self._how == "error":
             raise StoreUnavailable(problem="it fails on purpose, before the call")
         if self._how == "cancel":
-            await _cancelled(call)
+            await _cancel_at_first_pause(call)
             raise asyncio.CancelledError
         await call()
         raise OutcomeUnknown(problem="it fails on purpose, after the call")
 
 
-async def _cancelled(call: Callable[[], Awaitable[object]]) -> None:
+async def _cancel_at_first_pause(call: Callable[[], Awaitable[object]]) -> None:
     """Begin a call and cancel it at its first pause."""
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from clew.testing.clock import Clock
 from clew.testing.damage import Damage
 
 
-class Opening(Protocol):
+class StoreOpener(Protocol):
     """Opens the store of one test, always on the same data, with a clock; leaving the context closes it."""
 
     def __call__(self, clock: Clock) -> AbstractAsyncContextManager[Store]:
@@ -22,7 +22,7 @@ class Opening(Protocol):
         ...
 
 
-class Given:
+class StoreFixtures:
     """The fixtures of the contract; a subclass overrides ``opening``, or ``store`` if it must."""
 
     store_name: ClassVar[str] = "-"
@@ -39,7 +39,7 @@ class Given:
         return Clock()
 
     @pytest.fixture
-    def opening(self) -> Opening | None:
+    def opening(self) -> StoreOpener | None:
         """How the store is opened; without it, tests that open it several times are skipped."""
         return None
 
@@ -49,7 +49,7 @@ class Given:
         return None
 
     @pytest_asyncio.fixture
-    async def store(self, opening: Opening | None, clock: Clock) -> AsyncIterator[Store]:
+    async def store(self, opening: StoreOpener | None, clock: Clock) -> AsyncIterator[Store]:
         """The store, open and empty."""
         if opening is None:
             pytest.fail("A contract needs a fixture `opening` or `store`.", pytrace=False)
@@ -67,21 +67,21 @@ class Given:
         """A thread at version 0."""
         return await db.create("thread")
 
-    def reopening(self, opening: Opening | None, clock: Clock) -> AbstractAsyncContextManager[Database]:
+    def reopen(self, opening: StoreOpener | None, clock: Clock) -> AbstractAsyncContextManager[Database]:
         """The database, open; for tests that close it and open it again."""
         if opening is None or not self.durable:
             pytest.skip("this store keeps nothing, or cannot be opened again")
-        return _opened(opening, clock)
+        return _open_database(opening, clock)
 
-    def opening_twice(
-        self, opening: Opening | None, clock: Clock
+    def open_twice(
+        self, opening: StoreOpener | None, clock: Clock
     ) -> AbstractAsyncContextManager[list[Database]]:
         """Two databases over the same data; for tests of what one does behind the other's back."""
         if opening is None or not self.shared:
             pytest.skip("this store cannot be opened twice")
-        return _opened_twice(opening, clock)
+        return _open_databases(opening, clock)
 
-    def damaging(self, damage: Damage | None) -> Damage:
+    def require_damage(self, damage: Damage | None) -> Damage:
         """What does damage; for tests that cannot do without."""
         if damage is None:
             pytest.skip("nobody said how to damage this store")
@@ -89,12 +89,12 @@ class Given:
 
 
 @asynccontextmanager
-async def _opened(opening: Opening, clock: Clock) -> AsyncIterator[Database]:
+async def _open_database(opening: StoreOpener, clock: Clock) -> AsyncIterator[Database]:
     async with opening(clock) as store:
         yield Database(store)
 
 
 @asynccontextmanager
-async def _opened_twice(opening: Opening, clock: Clock) -> AsyncIterator[list[Database]]:
+async def _open_databases(opening: StoreOpener, clock: Clock) -> AsyncIterator[list[Database]]:
     async with opening(clock) as one, opening(clock) as other:
         yield [Database(one), Database(other)]

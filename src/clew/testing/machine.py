@@ -17,16 +17,16 @@ from clew.core.errors import ClewError
 from clew.core.items import call, result, user
 from clew.core.ops import Document, Op
 from clew.core.values import (
-    ABOUT,
+    ABOUT_KEY,
     Absent,
-    Anywhere,
+    AnyVersion,
     AppendTo,
     Changeset,
     Committed,
     Drop,
     Enqueue,
     Exact,
-    Expect,
+    Expectation,
     Head,
     Item,
     Job,
@@ -41,7 +41,7 @@ from clew.database.database import Database
 from clew.database.search import index_pending
 from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
-from clew.testing.fixtures import Opening
+from clew.testing.fixtures import StoreOpener
 
 LOGS: Final = ("history", "notes")
 WORDS: Final = ("fox", "dog", "Café")
@@ -72,7 +72,7 @@ numbers = st.integers(-3, 3) | st.sampled_from([0.5, 1.0])
 
 ops: st.SearchStrategy[Op] = st.one_of(
     st.builds(patch.set, paths, values),
-    st.builds(patch.set, st.just([ABOUT]), st.sampled_from([{"title": "T", "labels": ["l"]}, {}, 1])),
+    st.builds(patch.set, st.just([ABOUT_KEY]), st.sampled_from([{"title": "T", "labels": ["l"]}, {}, 1])),
     st.builds(patch.delete, paths),
     st.builds(patch.append, paths, values),
     st.builds(patch.merge, paths | st.just([]), documents),
@@ -110,9 +110,9 @@ changesets = st.builds(
     run_meta=st.none() | documents,
     key=st.sampled_from([None, None, "k1", "k2"]),
 )
-expects = st.one_of(
-    st.just(Anywhere()),
-    st.just(Anywhere()),
+expectations = st.one_of(
+    st.just(AnyVersion()),
+    st.just(AnyVersion()),
     st.builds(Exact, st.integers(0, 6)),
     st.just(Absent(owner="alice")),
 )
@@ -131,7 +131,7 @@ item_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 records = st.builds(Record, kind=st.just("k"), id=st.sampled_from("abc"), body=values, tags=tags)
 writes = st.lists(
     st.one_of(
-        st.builds(AppendTo, thread=thread_ids, change=changesets, expect=expects),
+        st.builds(AppendTo, thread=thread_ids, change=changesets, expect=expectations),
         st.builds(Put, record=records, expect=revisions),
         st.builds(Drop, kind=st.just("k"), id=st.sampled_from("abc"), expect=revisions),
         st.builds(Require, kind=st.just("k"), id=st.sampled_from("abc"), expect=st.integers(0, 3)),
@@ -146,7 +146,7 @@ Attempt = Callable[[Database], Awaitable[object]]
 STEPS = 30
 
 
-def run_machine(opening: Opening, *, examples: int = 25, steps: int = STEPS) -> None:
+def run_machine(opening: StoreOpener, *, examples: int = 25, steps: int = STEPS) -> None:
     """Drive a store through some random lives. Must not be called from a running event loop."""
     run_state_machine_as_test(
         store_machine(opening),
@@ -159,17 +159,17 @@ def run_machine(opening: Opening, *, examples: int = 25, steps: int = STEPS) -> 
     )
 
 
-def store_machine(opening: Opening) -> type["StoreMachine"]:
+def store_machine(opening: StoreOpener) -> type["StoreMachine"]:
     """A machine for the store that is opened so. ``store_machine(opening).TestCase`` is a test."""
 
     class Machine(StoreMachine):
-        def opened(self) -> Opening:
+        def opener(self) -> StoreOpener:
             return opening
 
     return Machine
 
 
-def plain(value: object) -> object:
+def comparable(value: object) -> object:
     """What two stores must agree on: everything but hashes, which hold salts."""
     match value:
         case Committed():
@@ -177,9 +177,13 @@ def plain(value: object) -> object:
         case Head() | Changeset():
             return msgspec.to_builtins(msgspec.structs.replace(value, hash=b""))
         case Window():
-            return [plain(item) for item in value], [plain(entry) for entry in value.broken], value.version
+            return (
+                [comparable(item) for item in value],
+                [comparable(entry) for entry in value.broken],
+                value.version,
+            )
         case list() | tuple():
-            return [plain(part) for part in value]
+            return [comparable(part) for part in value]
         case msgspec.Struct():
             return msgspec.to_builtins(value)
     return value
@@ -188,7 +192,7 @@ def plain(value: object) -> object:
 class StoreMachine(RuleBasedStateMachine):
     """A store and the one in memory, side by side, in an event loop of their own."""
 
-    def opened(self) -> Opening:
+    def opener(self) -> StoreOpener:
         """How the store is opened."""
         raise NotImplementedError
 
@@ -199,7 +203,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.runner = asyncio.Runner()
         self.scope = Scope(tenant=f"machine-{uuid4().hex}")
-        store = self.runner.run(self.stack.enter_async_context(self.opened()(self.clock)))
+        store = self.runner.run(self.stack.enter_async_context(self.opener()(self.clock)))
         self.pair = [Database(store, self.scope), Database(MemoryStore(clock=self.clock), self.scope)]
         for id in ("a", "b"):  # so that most of what is drawn meets a thread
             self.create(id)
@@ -214,23 +218,23 @@ class StoreMachine(RuleBasedStateMachine):
             self.runner.run(self.stack.aclose())
             self.runner.close()
 
-    def both(self, attempt: Attempt) -> object:
+    def compare(self, attempt: Attempt) -> object:
         """Do the same to both; what it came to in each must be the same."""
-        ours, expected = [self.runner.run(_outcome(attempt, db)) for db in self.pair]
-        assert ours == expected
-        return ours
+        outcome, memory_outcome = [self.runner.run(_outcome(attempt, db)) for db in self.pair]
+        assert outcome == memory_outcome
+        return outcome
 
     def compare_everything(self) -> None:
         """Read all of every thread, at every version, and check it."""
         page = self.runner.run(self.pair[1].threads(limit=100))
-        self.both(lambda db: db.threads(limit=100))
-        self.both(lambda db: db.records.find(RecordQuery(kind="k", limit=1000)))
+        self.compare(lambda db: db.threads(limit=100))
+        self.compare(lambda db: db.records.find(RecordQuery(kind="k", limit=1000)))
         for summary in page.threads:
-            self.both(_changesets_of(summary.id))
+            self.compare(_changesets_of(summary.id))
             for version in range(summary.version + 1):
-                self.both(_head_of(summary.id, version))
+                self.compare(_head_of(summary.id, version))
                 for log in LOGS:
-                    self.both(_items_of(summary.id, version, log))
+                    self.compare(_items_of(summary.id, version, log))
             for db in self.pair:
                 assert self.runner.run(db.thread(summary.id).verify()).problems == ()
 
@@ -242,106 +246,106 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(id=thread_ids)
     def create(self, id: str) -> None:
         """A new thread, unless the id is taken."""
-        self.both(lambda db: _done(db.create(id)))
+        self.compare(lambda db: _discard_result(db.create(id)))
 
-    @rule(id=thread_ids, change=changesets, expect=expects)
-    def append(self, id: str, change: Changeset, expect: Expect) -> None:
+    @rule(id=thread_ids, change=changesets, expect=expectations)
+    def append(self, id: str, change: Changeset, expect: Expectation) -> None:
         """A changeset, which may be stale, ill-typed, repeated or a repetition in name only."""
-        self.both(lambda db: db.thread(id).append(change, expect=expect))
-        self.both(lambda db: db.thread(id).head())
+        self.compare(lambda db: db.thread(id).append(change, expect=expect))
+        self.compare(lambda db: db.thread(id).head())
 
     @rule(id=thread_ids, ops=st.lists(ops, min_size=1, max_size=4))
     def patch(self, id: str, ops: list[Op]) -> None:
         """A change of state, each op in a changeset of its own, so that many fit."""
         for op in ops:
-            self.both(_patched(id, op))
-        self.both(lambda db: db.thread(id).state())
+            self.compare(_append_of(id, op))
+        self.compare(lambda db: db.thread(id).state())
 
     @rule(id=thread_ids, log=logs, at=st.integers(0, 8), offset=st.integers(-1, 5))
     def insert(self, id: str, log: str, at: int, offset: int) -> None:
         """An item between two others, or where none can be."""
         item = Item(body={"content": "between"}, log=log, place=256 * at + offset)
-        self.both(lambda db: db.thread(id).append(items=[item]))
-        self.both(lambda db: db.thread(id).items(log=log))
+        self.compare(lambda db: db.thread(id).append(items=[item]))
+        self.compare(lambda db: db.thread(id).items(log=log))
 
     @rule(id=thread_ids, log=logs)
     def pop(self, id: str, log: str) -> None:
         """The newest item taken away."""
-        self.both(lambda db: db.thread(id).log(log).pop())
-        self.both(lambda db: db.thread(id).items(log=log))
+        self.compare(lambda db: db.thread(id).log(log).pop())
+        self.compare(lambda db: db.thread(id).items(log=log))
 
     @rule(id=thread_ids, log=logs)
     def clear(self, id: str, log: str) -> None:
         """All items taken away."""
-        self.both(lambda db: db.thread(id).log(log).clear())
+        self.compare(lambda db: db.thread(id).log(log).clear())
 
     @rule(id=thread_ids, log=logs, keep=st.integers(0, 4), count=st.integers(0, 2))
     def compact(self, id: str, log: str, keep: int, count: int) -> None:
         """A summary in the place of older items."""
         summary = [user(f"summary {n}") for n in range(count)]
-        self.both(lambda db: db.thread(id).log(log).compact(summary, keep=keep))
-        self.both(lambda db: db.thread(id).items(log=log))
+        self.compare(lambda db: db.thread(id).log(log).compact(summary, keep=keep))
+        self.compare(lambda db: db.thread(id).items(log=log))
 
     @rule(id=thread_ids, new=thread_ids, at=st.none() | st.integers(0, 12))
     def fork(self, id: str, new: str, at: int | None) -> None:
         """A fork at some version, if there is such a one."""
-        self.both(lambda db: _done(db.thread(id).fork(new, at=at)))
-        self.both(lambda db: db.thread(new).head())
+        self.compare(lambda db: _discard_result(db.thread(id).fork(new, at=at)))
+        self.compare(lambda db: db.thread(new).head())
 
     @rule(id=thread_ids)
     def delete(self, id: str) -> None:
         """The end of a thread, but not of its forks."""
-        self.both(lambda db: db.thread(id).delete())
+        self.compare(lambda db: db.thread(id).delete())
 
     @rule(id=thread_ids)
     def repair(self, id: str) -> None:
         """Open calls closed."""
-        self.both(lambda db: db.thread(id).repair())
+        self.compare(lambda db: db.thread(id).repair())
 
     @rule(id=thread_ids, query=item_queries)
     def read(self, id: str, query: dict[str, Any]) -> None:
         """A window at some version."""
-        self.both(lambda db: db.thread(id).items(**query))
+        self.compare(lambda db: db.thread(id).items(**query))
 
     @rule(id=thread_ids, after=st.integers(-1, 12), limit=st.integers(0, 5))
     def read_changesets(self, id: str, after: int, limit: int) -> None:
         """A page of changesets."""
-        self.both(lambda db: db.thread(id).changesets(after=after, limit=limit))
+        self.compare(lambda db: db.thread(id).changesets(after=after, limit=limit))
 
     @rule(id=thread_ids, before=st.integers(0, 9), after=st.integers(0, 9))
     def diff(self, id: str, before: int, after: int) -> None:
         """What lies between two versions."""
-        self.both(lambda db: db.thread(id).diff(before, after))
+        self.compare(lambda db: db.thread(id).diff(before, after))
 
     @rule(limit=st.integers(1, 4))
     def list(self, limit: int) -> None:
         """A page of threads."""
-        self.both(lambda db: db.threads(limit=limit))
+        self.compare(lambda db: db.threads(limit=limit))
 
     @rule(id=st.sampled_from("abc"), body=values, tags=tags, expect=revisions)
     def put(self, id: str, body: JSON, tags: tuple[str, ...], expect: int | None) -> None:
         """A record, which may be stale."""
-        self.both(
+        self.compare(
             lambda db: db.commit([Put(record=Record(kind="k", id=id, body=body, tags=tags), expect=expect)])
         )
-        self.both(lambda db: db.records.find(RecordQuery(kind="k", tags=tags)))
+        self.compare(lambda db: db.records.find(RecordQuery(kind="k", tags=tags)))
 
     @rule(id=st.sampled_from("abc"), expect=revisions)
     def drop(self, id: str, expect: int | None) -> None:
         """A record less."""
-        self.both(lambda db: db.commit([Drop(kind="k", id=id, expect=expect)]))
+        self.compare(lambda db: db.commit([Drop(kind="k", id=id, expect=expect)]))
 
     @rule(writes=writes)
     def commit(self, writes: "list[Any]") -> None:  # type: ignore[valid-type]  # the rule above is called list, too
         """Several writes, all or none."""
-        self.both(lambda db: db.commit(writes))
+        self.compare(lambda db: db.commit(writes))
 
     @rule(indexed=st.booleans(), word=words)
     def search(self, indexed: bool, word: str) -> None:  # noqa: FBT001 - drawn by name
         """What holds a word, found through the index or before it."""
         if indexed:
-            self.both(lambda db: _done(index_pending(db.store, self.scope)))
-        self.both(lambda db: _places(db, word))
+            self.compare(lambda db: _discard_result(index_pending(db.store, self.scope)))
+        self.compare(lambda db: _places(db, word))
 
 
 def _changesets_of(id: str) -> Attempt:
@@ -356,18 +360,18 @@ def _items_of(id: str, at: int, log: str) -> Attempt:
     return lambda db: db.thread(id).items(at=at, log=log)
 
 
-def _patched(id: str, op: Op) -> Attempt:
+def _append_of(id: str, op: Op) -> Attempt:
     return lambda db: db.thread(id).append(patches=[op])
 
 
 async def _outcome(attempt: Attempt, db: Database) -> object:
     try:
-        return plain(await attempt(db))
+        return comparable(await attempt(db))
     except ClewError as error:
         return error.code, error.facts()
 
 
-async def _done(attempt: Awaitable[object]) -> None:
+async def _discard_result(attempt: Awaitable[object]) -> None:
     await attempt
 
 

@@ -7,16 +7,16 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from clew.core.errors import ModelFailed
-from clew.runtime.model.protocol import Part, Reply, Request, Text, ToolCall, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
 
 T = TypeVar("T")
-Line: TypeAlias = (
+ScriptLine: TypeAlias = (
     str
     | Reply
     | BaseException
     | asyncio.Event
     | Sequence[str | BaseException | asyncio.Event]
-    | Callable[[Request], Any]
+    | Callable[[ModelRequest], Any]
 )
 """What comes next: a text, a whole reply, an error to raise, a function of the request that gives any of
 these (or, for a typed answer, the value), or an event to wait for before the next line. A list is one text
@@ -26,18 +26,20 @@ in just these pieces, with events to wait for between them and an error where it
 class ScriptedModel:
     """Plays a script, one line for each call, and keeps every request it got."""
 
-    def __init__(self, *script: Line, name: str = "scripted", pieces: int = 4) -> None:
+    def __init__(self, *script: ScriptLine, name: str = "scripted", pieces: int = 4) -> None:
         self.name = name
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._script = list(script)
         self._pieces = pieces
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The next line, its text in pieces."""
-        said = await self._next(request)
-        reply = said if isinstance(said, Reply) else None
+        line = await self._next_line(request)
+        reply = line if isinstance(line, Reply) else None
         pieces = (
-            said if isinstance(said, list | tuple) else _cut(reply.text if reply else str(said), self._pieces)
+            line
+            if isinstance(line, list | tuple)
+            else _split_text(reply.text if reply else str(line), self._pieces)
         )
         text = ""
         for piece in pieces:
@@ -47,20 +49,20 @@ class ScriptedModel:
                 raise piece
             else:
                 text += piece
-                yield Text(piece)
+                yield TextChunk(piece)
         yield reply or Reply(text=text, usage=_usage(request, text))
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """The next line, as a value of the type asked for."""
-        said = await self._next(request)
+        line = await self._next_line(request)
         try:
-            return msgspec.convert(said, kind), _usage(request, str(said))
+            return msgspec.convert(line, kind), _usage(request, str(line))
         except msgspec.ValidationError as error:
             problem = f"its answer is not what was asked for: {error}"
-            spent = msgspec.to_builtins(_usage(request, str(said)))
-            raise ModelFailed(model=self.name, problem=problem, retry=True, spent=spent) from error
+            usage = msgspec.to_builtins(_usage(request, str(line)))
+            raise ModelFailed(model=self.name, problem=problem, retry=True, spent=usage) from error
 
-    async def _next(self, request: Request) -> Any:
+    async def _next_line(self, request: ModelRequest) -> Any:
         self.requests.append(request)
         while True:
             if not self._script:
@@ -76,19 +78,20 @@ class ScriptedModel:
             return line
 
 
-def calls(*wanted: tuple[str, str, Any], text: str = "") -> Reply:
+def calls(*tool_calls: tuple[str, str, Any], text: str = "") -> Reply:
     """A reply that calls tools: ``calls(("c1", "weather", {"city": "Oslo"}))``."""
     return Reply(
-        text=text, calls=tuple(ToolCall(id=id, name=name, arguments=given) for id, name, given in wanted)
+        text=text,
+        calls=tuple(ToolCall(id=id, name=name, arguments=arguments) for id, name, arguments in tool_calls),
     )
 
 
-def _usage(request: Request, said: str) -> Usage:
+def _usage(request: ModelRequest, text: str) -> Usage:
     """Tokens as if every word were one."""
-    heard = sum(len(message.text.split()) for message in request.messages)
-    return Usage(calls=1, input_tokens=heard, output_tokens=len(said.split()))
+    input_tokens = sum(len(message.text.split()) for message in request.messages)
+    return Usage(calls=1, input_tokens=input_tokens, output_tokens=len(text.split()))
 
 
-def _cut(text: str, pieces: int) -> Sequence[str]:
+def _split_text(text: str, pieces: int) -> Sequence[str]:
     size = max(1, -(-len(text) // pieces))
     return [text[start : start + size] for start in range(0, len(text), size)]

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from clew.core.arguments import check_arguments, check_methods
-from clew.core.encoding import check_id, encode, plain
+from clew.core.encoding import as_json, check_id, encode
 from clew.core.errors import (
     ArtifactDamaged,
     InvalidArgument,
@@ -27,19 +27,19 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.log.holds import HOLD, hold_id, hold_of, refusal
+from clew.core.log.holds import HOLD_KIND, hold_error, hold_id, hold_of
 from clew.core.values import AppendTo, Changeset, Drop, Head, Put, Record, RecordQuery, Require, Write
 from clew.database.database import Database
 from clew.runtime.tools.tool import Effect, Tool, ToolContext, tool
 from clew.workbench.documents.documents import safe_name
-from clew.workbench.interpreter.port import Shown
+from clew.workbench.interpreter.port import DisplayOutput
 from clew.workbench.volume.media_types import media_type
 from clew.workbench.volume.volume import Volume
 
 KIND: Final = "artifact"
-FOLDER: Final = "artifacts"
-SAVED, DELETED = "ArtifactSaved", "ArtifactDeleted"
-FORMS: Final = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+ARTIFACTS_FOLDER: Final = "artifacts"
+ARTIFACT_SAVED, ARTIFACT_DELETED = "ArtifactSaved", "ArtifactDeleted"
+PICTURE_SUFFIXES: Final = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 """The forms of a shown value that are pictures, the best first, and how their files end."""
 
 
@@ -58,7 +58,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     item: str | None = None
 
 
-class ArtifactPage(msgspec.Struct, frozen=True, kw_only=True):
+class ArtifactListing(msgspec.Struct, frozen=True, kw_only=True):
     """Some artifacts, the newest first; ``next`` is where the next page begins."""
 
     artifacts: tuple[Artifact, ...]
@@ -94,19 +94,26 @@ class Artifacts:
             VolumeFull: The volume has no room for it.
         """
         head = await self._db.thread(self._thread).head()
-        made = self._made(name, content, run, item, key, now)
+        artifact = self._new_artifact(name, content, run, item, key, now)
         try:
-            return _same(await self.get(made.id), made, key)
+            return _check_repeat(await self.get(artifact.id), artifact, key)
         except RecordNotFound:
-            await asyncio.to_thread(self._volume.write, made.path, content)
+            await asyncio.to_thread(self._volume.write, artifact.path, content)
         record = Record(
-            kind=KIND, id=made.id, owner=head.owner, tags=(self._thread,), sort=made.time, body=plain(made)
+            kind=KIND,
+            id=artifact.id,
+            owner=head.owner,
+            tags=(self._thread,),
+            sort=artifact.time,
+            body=as_json(artifact),
         )
         try:
-            await self._db.commit([self._noted(SAVED, made, run), Put(record=record, expect=0)])
+            await self._db.commit(
+                [self._thread_change(ARTIFACT_SAVED, artifact, run), Put(record=record, expect=0)]
+            )
         except RevisionConflict:  # somebody else was as quick, with the same key
-            return _same(await self.get(made.id), made, key)
-        return made
+            return _check_repeat(await self.get(artifact.id), artifact, key)
+        return artifact
 
     async def save_file(
         self, path: str, *, name: str | None = None, run: str | None = None, key: str | None = None
@@ -121,15 +128,15 @@ class Artifacts:
         return await self.save(name or path.rpartition("/")[2], content, run=run, key=key)
 
     async def save_picture(
-        self, shown: Shown, *, name: str = "picture", run: str | None = None, key: str | None = None
+        self, display: DisplayOutput, *, name: str = "picture", run: str | None = None, key: str | None = None
     ) -> Artifact:
         """Keep a picture that an interpreter has shown.
 
         Raises:
             InvalidArgument: What was shown has no form that is a picture.
         """
-        ending, content = picture_of(shown)
-        return await self.save(f"{name}.{ending}", content, run=run, key=key)
+        suffix, content = picture_of(display)
+        return await self.save(f"{name}.{suffix}", content, run=run, key=key)
 
     async def get(self, id: str) -> Artifact:
         """What is known of an artifact.
@@ -138,17 +145,17 @@ class Artifacts:
             RecordNotFound: This thread has no such artifact.
         """
         record = await self._db.records.get(KIND, check_id(id, "artifact id"))
-        found = msgspec.convert(record.body, Artifact)
-        if found.thread != self._thread:
+        artifact = msgspec.convert(record.body, Artifact)
+        if artifact.thread != self._thread:
             raise RecordNotFound(kind=KIND, id=id)
-        return found
+        return artifact
 
-    async def list(self, *, limit: int = 50, after: tuple[int, str] | None = None) -> ArtifactPage:
+    async def list(self, *, limit: int = 50, after: tuple[int, str] | None = None) -> ArtifactListing:
         """The artifacts of the thread, the newest first."""
         query = RecordQuery(kind=KIND, tags=(self._thread,), newest=True, limit=limit + 1, after=after)
         records = list(await self._db.records.find(query))
         last = records[limit - 1] if len(records) > limit else None
-        return ArtifactPage(
+        return ArtifactListing(
             artifacts=tuple(msgspec.convert(record.body, Artifact) for record in records[:limit]),
             next=(last.sort, last.id) if last is not None else None,
         )
@@ -180,17 +187,21 @@ class Artifacts:
         """
         artifact = await self.get(id)
         head = await self._db.thread(self._thread).head()
-        writes = [self._noted(DELETED, artifact, None), Drop(kind=KIND, id=id), *_held_by_none(head)]
+        writes = [
+            self._thread_change(ARTIFACT_DELETED, artifact, None),
+            Drop(kind=KIND, id=id),
+            *_hold_checks(head),
+        ]
         try:
             await self._db.commit(writes)
         except RevisionConflict as conflict:
-            if conflict.kind != HOLD:
+            if conflict.kind != HOLD_KIND:
                 raise
-            raise refusal(hold_of(await self._db.records.get(HOLD, conflict.id))) from None
+            raise hold_error(hold_of(await self._db.records.get(HOLD_KIND, conflict.id))) from None
         with suppress(VolumeFileNotFound):
             await asyncio.to_thread(self._volume.delete, artifact.path)
 
-    def _made(
+    def _new_artifact(
         self,
         name: str,
         content: bytes,
@@ -200,13 +211,13 @@ class Artifacts:
         now: int | None,
     ) -> Artifact:
         id = sha256(encode([self._thread, key or secrets.token_hex(16)])).hexdigest()[:20]
-        kept = safe_name(name)
+        file_name = safe_name(name)
         return Artifact(
             id=id,
             thread=self._thread,
-            name=kept,
-            path=f"{FOLDER}/{id}/{kept}",
-            type=media_type(content, kept),
+            name=file_name,
+            path=f"{ARTIFACTS_FOLDER}/{id}/{file_name}",
+            type=media_type(content, file_name),
             size=len(content),
             sha256=sha256(content).hexdigest(),
             time=time.time_ns() // 1_000_000 if now is None else now,
@@ -214,39 +225,39 @@ class Artifacts:
             item=item,
         )
 
-    def _noted(self, reason: str, artifact: Artifact, run: str | None) -> AppendTo:
+    def _thread_change(self, reason: str, artifact: Artifact, run: str | None) -> AppendTo:
         """The change of the thread that goes with an artifact."""
-        told = {"action": reason, "artifact": artifact.id, "name": artifact.name, "sha256": artifact.sha256}
-        change = Changeset(state_actions=(told,), reason=reason, run_id=run, author=self._author)
+        action = {"action": reason, "artifact": artifact.id, "name": artifact.name, "sha256": artifact.sha256}
+        change = Changeset(state_actions=(action,), reason=reason, run_id=run, author=self._author)
         return AppendTo(thread=self._thread, change=change)
 
 
-def _same(kept: Artifact, made: Artifact, key: str | None) -> Artifact:
+def _check_repeat(earlier: Artifact, artifact: Artifact, key: str | None) -> Artifact:
     """The artifact that was kept under a key before.
 
     Raises:
         KeyReused: It was another one.
     """
-    if (kept.sha256, kept.name) != (made.sha256, made.name):
-        raise KeyReused(thread=made.thread, key=key or "")
-    return kept
+    if (earlier.sha256, earlier.name) != (artifact.sha256, artifact.name):
+        raise KeyReused(thread=artifact.thread, key=key or "")
+    return earlier
 
 
-def _held_by_none(head: Head) -> list[Write]:
+def _hold_checks(head: Head) -> list[Write]:
     names = [("thread", head.id), *([("owner", head.owner)] if head.owner is not None else [])]
-    return [Require(kind=HOLD, id=hold_id(what, name), expect=0) for what, name in names]
+    return [Require(kind=HOLD_KIND, id=hold_id(what, name), expect=0) for what, name in names]
 
 
-def picture_of(shown: Shown) -> tuple[str, bytes]:
+def picture_of(display: DisplayOutput) -> tuple[str, bytes]:
     """The picture that an interpreter has shown, and how its file ends.
 
     Raises:
         InvalidArgument: It is none.
     """
-    for form, ending in FORMS.items():
-        if form in shown.forms:
+    for form, suffix in PICTURE_SUFFIXES.items():
+        if form in display.forms:
             try:
-                return ending, base64.b64decode(shown.forms[form], validate=False)
+                return suffix, base64.b64decode(display.forms[form], validate=False)
             except binascii.Error as error:
                 raise InvalidArgument(problem=f"The picture cannot be read: {error}.") from error
     raise InvalidArgument(problem="What was shown has no form that is a picture.")
@@ -259,17 +270,17 @@ def artifact_tools(artifacts: Callable[[ToolContext], Artifacts]) -> tuple[Tool,
     @tool(effect=Effect.IDEMPOTENT)
     async def artifact_write(name: str, text: str, context: ToolContext) -> str:
         """Keep a text as a file for the user, such as a report in Markdown."""
-        kept = await artifacts(context).save(name, text.encode(), run=context.run, key=context.key)
-        return _kept(kept)
+        artifact = await artifacts(context).save(name, text.encode(), run=context.run, key=context.key)
+        return _describe_artifact(artifact)
 
     @tool(effect=Effect.IDEMPOTENT)
     async def artifact_keep(path: str, context: ToolContext, name: str | None = None) -> str:
         """Keep a file that code has written to the volume, for the user: buffers/plot.png."""
-        kept = await artifacts(context).save_file(path, name=name, run=context.run, key=context.key)
-        return _kept(kept)
+        artifact = await artifacts(context).save_file(path, name=name, run=context.run, key=context.key)
+        return _describe_artifact(artifact)
 
     return artifact_write, artifact_keep
 
 
-def _kept(artifact: Artifact) -> str:
+def _describe_artifact(artifact: Artifact) -> str:
     return f"Kept {artifact.name!r} as artifact {artifact.id}: {artifact.type}, {artifact.size} bytes."

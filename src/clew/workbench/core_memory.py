@@ -9,15 +9,15 @@ from clew.core import patch as core_patch
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.encoding import JSON, encode
 from clew.core.errors import BlockFull, BlockNotFound, InvalidArgument, StateConflict, VersionConflict
-from clew.core.manifest.document import CORE_MEMORY, MEMORY
+from clew.core.manifest.document import CORE_MEMORY, MEMORY_KEY
 from clew.core.ops import Document
-from clew.core.values import Anywhere, Committed, Exact, Expect
+from clew.core.values import AnyVersion, Committed, Exact, Expectation
 from clew.database.thread import Thread
-from clew.runtime.tools.tool import Effect, Outcome, Tool, ToolContext, tool
+from clew.runtime.tools.tool import Effect, Tool, ToolContext, ToolOutcome, tool
 
-CHANGED: Final = "CoreMemoryChanged"
-ANYWHERE: Final = Anywhere()
-USUAL: Final[Mapping[str, int]] = {"persona": 2000, "human": 2000, "scratchpad": 1000}
+CORE_MEMORY_CHANGED: Final = "CoreMemoryChanged"
+ANY_VERSION: Final = AnyVersion()
+BLOCK_CHARACTERS: Final[Mapping[str, int]] = {"persona": 2000, "human": 2000, "scratchpad": 1000}
 
 CoreMemoryField: TypeAlias = Annotated[dict[str, str], core_patch.merge]
 """How a state declares core memory, so that the tools can change it: ``core_memory: CoreMemoryField``."""
@@ -26,7 +26,7 @@ CoreMemoryField: TypeAlias = Annotated[dict[str, str], core_patch.merge]
 class BlockLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many characters a block may have; ``other`` is for the blocks that are not named."""
 
-    blocks: Mapping[str, int] = msgspec.field(default_factory=lambda: USUAL)
+    blocks: Mapping[str, int] = msgspec.field(default_factory=lambda: BLOCK_CHARACTERS)
     other: int = 1000
 
     def of(self, block: str) -> int:
@@ -42,28 +42,30 @@ LIMITS: Final = BlockLimits()
 
 def blocks_of(state: Document, defaults: Mapping[str, JSON] = CORE_MEMORY) -> dict[str, str]:
     """The blocks of a state by their names; those that it does not hold are as they begin."""
-    held = state.get(MEMORY)
-    found = {**defaults, **(held if isinstance(held, dict) else {})}
-    return {name: _text(found[name]) for name in sorted(found)}
+    memory = state.get(MEMORY_KEY)
+    blocks = {**defaults, **(memory if isinstance(memory, dict) else {})}
+    return {name: _as_text(blocks[name]) for name in sorted(blocks)}
 
 
-def _text(value: JSON) -> str:
+def _as_text(value: JSON) -> str:
     """What a block says; a manifest from elsewhere may hold more than texts."""
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def appended(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
+def append_to_block(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
     """What a block says once a text stands below what is in it.
 
     Raises:
         BlockNotFound: There is no such block.
         BlockFull: It would be over its limit.
     """
-    before = _known(blocks, block)
-    return _fitting(block, f"{before}\n{text}" if before else text, limits)
+    before = _existing_block(blocks, block)
+    return _check_limit(block, f"{before}\n{text}" if before else text, limits)
 
 
-def replaced(blocks: Mapping[str, str], block: str, old: str, new: str, limits: BlockLimits = LIMITS) -> str:
+def replace_in_block(
+    blocks: Mapping[str, str], block: str, old: str, new: str, limits: BlockLimits = LIMITS
+) -> str:
     """What a block says once a part of it is put differently; without a new text the part is gone.
 
     Raises:
@@ -71,35 +73,35 @@ def replaced(blocks: Mapping[str, str], block: str, old: str, new: str, limits: 
         BlockFull: It would be over its limit.
         InvalidArgument: The part is not there, or not only once.
     """
-    before = _known(blocks, block)
+    before = _existing_block(blocks, block)
     times = before.count(old) if old else 0
     if times != 1:
-        found = (
+        reason = (
             "nothing was named" if not old else f"it is there {times} times" if times else "it is not there"
         )
-        problem = f"The text to replace must stand in block {block!r} exactly once, and {found}."
+        problem = f"The text to replace must stand in block {block!r} exactly once, and {reason}."
         raise InvalidArgument(problem=problem)
-    return _fitting(block, before.replace(old, new), limits)
+    return _check_limit(block, before.replace(old, new), limits)
 
 
-def rewritten(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
+def rewrite_block(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
     """What a block says once it is written anew.
 
     Raises:
         BlockNotFound: There is no such block.
         BlockFull: It would be over its limit.
     """
-    _known(blocks, block)
-    return _fitting(block, text, limits)
+    _existing_block(blocks, block)
+    return _check_limit(block, text, limits)
 
 
-def _known(blocks: Mapping[str, str], block: str) -> str:
+def _existing_block(blocks: Mapping[str, str], block: str) -> str:
     if block not in blocks:
         raise BlockNotFound(block=block, known=sorted(blocks))
     return blocks[block]
 
 
-def _fitting(block: str, text: str, limits: BlockLimits) -> str:
+def _check_limit(block: str, text: str, limits: BlockLimits) -> str:
     limit = limits.of(block)
     if len(text) > limit:
         raise BlockFull(block=block, size=len(text), limit=limit)
@@ -107,23 +109,23 @@ def _fitting(block: str, text: str, limits: BlockLimits) -> str:
 
 
 @check_arguments
-def rendered(blocks: Mapping[str, str], limits: BlockLimits = LIMITS) -> str:
+def render_blocks(blocks: Mapping[str, str], limits: BlockLimits = LIMITS) -> str:
     """Core memory as a prompt has it. Every line of a block is set in, so that none passes for a heading."""
     parts = [
-        f"[{block}] {len(text)} of {limits.of(block)} characters\n{_set_in(text)}"
+        f"[{block}] {len(text)} of {limits.of(block)} characters\n{_indent(text)}"
         for block, text in blocks.items()
     ]
     return "\n".join(["Core memory:", *parts])
 
 
-def _set_in(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines() or ["(empty)"])
 
 
 # Calls.
 
 
-class Blocks(msgspec.Struct, frozen=True, kw_only=True):
+class CoreMemorySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Core memory at one version of its thread."""
 
     version: int
@@ -151,12 +153,12 @@ class CoreMemory:
         self._defaults = defaults
         self._author = author
 
-    async def blocks(self, *, at: int | None = None) -> Blocks:
+    async def blocks(self, *, at: int | None = None) -> CoreMemorySnapshot:
         """What the blocks say, now or at an earlier version."""
         head = await self._thread.head(at=at)
-        return Blocks(version=head.version, blocks=blocks_of(head.state, self._defaults))
+        return CoreMemorySnapshot(version=head.version, blocks=blocks_of(head.state, self._defaults))
 
-    async def append(self, block: str, text: str, *, expect: Expect = ANYWHERE) -> Committed:
+    async def append(self, block: str, text: str, *, expect: Expectation = ANY_VERSION) -> Committed:
         """Write a text below what is in a block.
 
         Raises:
@@ -165,9 +167,13 @@ class CoreMemory:
             StateConflict: Somebody changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
-        return await self._change(block, lambda known: appended(known, block, text, self.limits), expect)
+        return await self._change(
+            block, lambda blocks: append_to_block(blocks, block, text, self.limits), expect
+        )
 
-    async def replace(self, block: str, old: str, new: str, *, expect: Expect = ANYWHERE) -> Committed:
+    async def replace(
+        self, block: str, old: str, new: str, *, expect: Expectation = ANY_VERSION
+    ) -> Committed:
         """Put a part of a block differently.
 
         Raises:
@@ -177,9 +183,11 @@ class CoreMemory:
             StateConflict: Somebody changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
-        return await self._change(block, lambda known: replaced(known, block, old, new, self.limits), expect)
+        return await self._change(
+            block, lambda blocks: replace_in_block(blocks, block, old, new, self.limits), expect
+        )
 
-    async def put(self, block: str, text: str, *, expect: Expect = ANYWHERE) -> Committed:
+    async def put(self, block: str, text: str, *, expect: Expectation = ANY_VERSION) -> Committed:
         """Write a block anew.
 
         Raises:
@@ -188,34 +196,42 @@ class CoreMemory:
             StateConflict: Somebody changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
-        return await self._change(block, lambda known: rewritten(known, block, text, self.limits), expect)
+        return await self._change(
+            block, lambda blocks: rewrite_block(blocks, block, text, self.limits), expect
+        )
 
     async def _change(
-        self, block: str, decide: Callable[[Mapping[str, str]], str], expect: Expect
+        self, block: str, decide: Callable[[Mapping[str, str]], str], expect: Expectation
     ) -> Committed:
         """Change one block, whatever else becomes of the thread meanwhile."""
-        seen = await self.blocks(at=expect.version if isinstance(expect, Exact) else None)
-        patch = core_patch.merge([MEMORY], {block: decide(seen.blocks)})
+        snapshot = await self.blocks(at=expect.version if isinstance(expect, Exact) else None)
+        patch = core_patch.merge([MEMORY_KEY], {block: decide(snapshot.blocks)})
         while True:
             head = await self._thread.head()
-            now = blocks_of(head.state, self._defaults)
-            if now.get(block) != seen.blocks[block]:
-                raise self._conflict(block, seen.version, head.version, expect)
+            blocks = blocks_of(head.state, self._defaults)
+            if blocks.get(block) != snapshot.blocks[block]:
+                raise self._conflict(block, snapshot.version, head.version, expect)
             try:
                 return await self._thread.append(
                     patches=[patch],
-                    reason=CHANGED,
+                    reason=CORE_MEMORY_CHANGED,
                     author=self._author,
                     expect=Exact(head.version, head.hash),
                 )
             except VersionConflict:
                 continue  # something else of the thread may have changed; the block decides
 
-    def _conflict(self, block: str, seen: int, now: int, expect: Expect) -> StateConflict | VersionConflict:
+    def _conflict(
+        self, block: str, base_version: int, head_version: int, expect: Expectation
+    ) -> StateConflict | VersionConflict:
         if isinstance(expect, Exact):
-            return VersionConflict(thread=self._thread.id, expected=seen, actual=now)
+            return VersionConflict(thread=self._thread.id, expected=base_version, actual=head_version)
         return StateConflict(
-            thread=self._thread.id, path=[MEMORY, block], ours="merge", theirs="change", version=now
+            thread=self._thread.id,
+            path=[MEMORY_KEY, block],
+            ours="merge",
+            theirs="change",
+            version=head_version,
         )
 
 
@@ -232,25 +248,27 @@ def core_memory_tools(
     """
 
     @tool(effect=Effect.NONE)
-    def core_memory_append(block: str, text: str, context: ToolContext) -> Outcome:
+    def core_memory_append(block: str, text: str, context: ToolContext) -> ToolOutcome:
         """Write a text below what is in a block of core memory. Change a block only once in one answer."""
-        return _outcome(block, appended(_held(context, defaults), block, text, limits), limits)
+        return _outcome(block, append_to_block(_blocks_in(context, defaults), block, text, limits), limits)
 
     @tool(effect=Effect.NONE)
-    def core_memory_replace(block: str, old: str, new: str, context: ToolContext) -> Outcome:
+    def core_memory_replace(block: str, old: str, new: str, context: ToolContext) -> ToolOutcome:
         """Put a part of a block of core memory differently, or take it out if the new text is empty.
 
         The old text must stand in the block exactly once. Change a block only once in one answer.
         """
-        return _outcome(block, replaced(_held(context, defaults), block, old, new, limits), limits)
+        return _outcome(
+            block, replace_in_block(_blocks_in(context, defaults), block, old, new, limits), limits
+        )
 
     return core_memory_append, core_memory_replace
 
 
-def _held(context: ToolContext, defaults: Mapping[str, JSON]) -> dict[str, str]:
-    return blocks_of({MEMORY: getattr(context.state, MEMORY, None)}, defaults)
+def _blocks_in(context: ToolContext, defaults: Mapping[str, JSON]) -> dict[str, str]:
+    return blocks_of({MEMORY_KEY: getattr(context.state, MEMORY_KEY, None)}, defaults)
 
 
-def _outcome(block: str, text: str, limits: BlockLimits) -> Outcome:
-    told = f"Block {block!r} has {len(text)} of {limits.of(block)} characters now."
-    return Outcome(output=told, delta={MEMORY: {block: text}})
+def _outcome(block: str, text: str, limits: BlockLimits) -> ToolOutcome:
+    output = f"Block {block!r} has {len(text)} of {limits.of(block)} characters now."
+    return ToolOutcome(output=output, delta={MEMORY_KEY: {block: text}})

@@ -16,7 +16,7 @@ from google.adk.tools.load_memory_tool import LoadMemoryTool
 from google.genai import types
 
 import clew
-from clew.adapters.adk import MemoryService, SessionService, memory_thread_of
+from clew.adapters.adk import MemoryService, SessionService, memory_thread_id_of
 from clew.runtime.person_export import export_person
 from tests.adapters.adk.agents import ScriptedLlm, call, text
 from tests.adapters.adk.memory_contract import (
@@ -147,7 +147,7 @@ async def test_an_event_that_changed_is_renewed_and_one_that_did_not_costs_nothi
     await memory.add_session_to_memory(TALK)
     await memory.add_session_to_memory(session(said("The sea at Lisbon was warm", "e1")))
 
-    assert (await db.thread(memory_thread_of(APP, ALICE)).head()).version == 2
+    assert (await db.thread(memory_thread_id_of(APP, ALICE)).head()).version == 2
     assert await found(memory, "sea") == ["The sea at Lisbon was warm"]
 
 

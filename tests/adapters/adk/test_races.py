@@ -10,7 +10,7 @@ import pytest
 from google.adk.sessions import Session
 
 import clew
-from clew.adapters.adk import thread_of
+from clew.adapters.adk import thread_id_of
 from clew.database.verify import Verdict
 from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
 from tests.adapters.adk.racing import ours, race
@@ -52,7 +52,7 @@ async def begin(url: str) -> None:
 
 async def outcome(url: str) -> tuple[Session, Verdict]:
     async with ours(url) as service, clew.open(url) as db:
-        return await found(service), await db.thread(thread_of(APP, ALICE, "s1")).verify()
+        return await found(service), await db.thread(thread_id_of(APP, ALICE, "s1")).verify()
 
 
 @pytest.mark.promise("B-10", "S-04")

@@ -14,8 +14,8 @@ from google.adk.runners import Runner
 from google.genai import types
 
 import clew
-from clew.adapters.adk import SessionService, thread_of
-from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult
+from clew.adapters.adk import SessionService, thread_id_of
+from clew.core.messages.plain import PlainMessage, PlainToolCall, PlainToolResult
 from clew.core.messages.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, call, parallel, sequence, text, weather_agent
 from tests.adapters.adk.contract import ALICE, APP, found, texts
@@ -101,14 +101,14 @@ async def test_a_turn_can_be_taken_back(service: SessionService) -> None:
 async def test_a_thread_of_adk_is_plain_to_read(db: clew.Database, service: SessionService) -> None:
     agent = weather_agent(call("weather", city="Lisbon"), text("It is blue."))
     await say(runner(agent, service), "How is Lisbon?")
-    told = plain_messages(await db.thread(thread_of(APP, ALICE, "s1")).items())
+    told = plain_messages(await db.thread(thread_id_of(APP, ALICE, "s1")).items())
     id = told[1].calls[0].id
 
     assert told == [
         PlainMessage(role="user", text="How is Lisbon?"),
         PlainMessage(
-            role="assistant", calls=(ToolCall(id=id, name="weather", arguments={"city": "Lisbon"}),)
+            role="assistant", calls=(PlainToolCall(id=id, name="weather", arguments={"city": "Lisbon"}),)
         ),
-        PlainMessage(role="tool", results=(ToolResult(id=id, name="weather", output={"sky": "blue"}),)),
+        PlainMessage(role="tool", results=(PlainToolResult(id=id, name="weather", output={"sky": "blue"}),)),
         PlainMessage(role="assistant", text="It is blue."),
     ]

@@ -12,11 +12,11 @@ from google.adk.errors import StaleSessionError
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 import clew
-from clew.adapters.adk import SessionService, thread_of
+from clew.adapters.adk import SessionService, thread_id_of
 from clew.core.errors import InvalidArgument, InvalidValue, KeyReused, ThreadNotFound
 from tests.adapters.adk.contract import ALICE, APP, BOB, NOON, begun, found, said, texts
 
-SESSION = thread_of(APP, ALICE, "s1")
+SESSION = thread_id_of(APP, ALICE, "s1")
 
 
 async def version(db: clew.Database, id: str = SESSION) -> int:
@@ -61,12 +61,12 @@ async def test_an_event_and_all_the_state_it_changes_are_one_commit(
     db: clew.Database, service: SessionService
 ) -> None:
     session = await begun(service, app__n=0, user__n=0)
-    before = [await version(db, thread_of(*names)) for names in ((APP,), (APP, ALICE), (APP, ALICE, "s1"))]
+    before = [await version(db, thread_id_of(*names)) for names in ((APP,), (APP, ALICE), (APP, ALICE, "s1"))]
     event = said("Hi", n=1, app__n=1, user__n=1)
     event.custom_metadata = {"odd": float("nan")}
     with pytest.raises(InvalidValue):
         await service.append_event(session, event)
-    after = [await version(db, thread_of(*names)) for names in ((APP,), (APP, ALICE), (APP, ALICE, "s1"))]
+    after = [await version(db, thread_id_of(*names)) for names in ((APP,), (APP, ALICE), (APP, ALICE, "s1"))]
 
     assert after == before
     assert (session.events, session.state) == ([], {"app:n": 0, "user:n": 0})
@@ -129,7 +129,7 @@ async def test_a_fork_of_a_session_is_a_session(db: clew.Database, service: Sess
     session = await begun(service, mood="calm")
     await service.append_event(session, said("one", mood="wild"))
     await service.append_event(session, said("two"))
-    await db.thread(SESSION).fork(thread_of(APP, ALICE, "s2"), at=2)
+    await db.thread(SESSION).fork(thread_id_of(APP, ALICE, "s2"), at=2)
     fork = await found(service, "s2")
     await service.append_event(fork, said("other"))
 
@@ -213,12 +213,12 @@ async def test_a_thread_of_another_kind_is_left_alone(db: clew.Database, service
 async def test_a_thread_of_another_kind_in_place_of_shared_state_is_left_alone(
     db: clew.Database, service: SessionService
 ) -> None:
-    foreign = await db.create(thread_of(APP))
+    foreign = await db.create(thread_id_of(APP))
     await foreign.append(items=[clew.user("Hi")])
 
     with pytest.raises(InvalidArgument):
         await begun(service, app__unit="C")
-    assert await version(db, thread_of(APP)) == 1
+    assert await version(db, thread_id_of(APP)) == 1
     with pytest.raises(ThreadNotFound):
         await version(db)
 

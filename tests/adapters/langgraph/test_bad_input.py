@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from clew.adapters.langgraph.serializer import Serializer, named_by
+from clew.adapters.langgraph.serializer import Serializer, type_names
 from clew.core.errors import InvalidArgument, InvalidValue, MissingExtra, StoreClosed
 from clew.core.values import RecordQuery
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
@@ -269,4 +269,4 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_schema_names_what_its_fields_mention() -> None:
-    assert named_by([State]) >= {(__name__, "State"), (__name__, "Order"), (__name__, "Mood")}
+    assert type_names([State]) >= {(__name__, "State"), (__name__, "Order"), (__name__, "Mood")}

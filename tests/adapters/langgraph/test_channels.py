@@ -8,7 +8,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.adapters.langgraph.chunks import CHUNK_BYTES, FRESH, Laid, gather, lay, reused, runs_of
+from clew.adapters.langgraph.chunks import (
+    CHUNK_BYTES,
+    FRESH,
+    PartLayout,
+    gather_parts,
+    lay_out_parts,
+    reusable_addresses,
+    runs_of,
+)
 
 PARTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"dd" * 40, b"ee" * 40]), max_size=12)
 
@@ -19,17 +27,19 @@ class Log:
     def __init__(self) -> None:
         self.chunks: dict[int, list[bytes]] = {}
 
-    def take(self, laid: Laid) -> Laid:
+    def take(self, laid: PartLayout) -> PartLayout:
         for chunk in laid.chunks:
             self.chunks[len(self.chunks) + 1] = chunk.parts
         return laid
 
-    def first(self, parts: Sequence[bytes], *, apart: bool = True) -> Laid:
-        return self.take(lay(parts, [FRESH] * len(parts), 0, len(self.chunks), apart=apart))
+    def first(self, parts: Sequence[bytes], *, apart: bool = True) -> PartLayout:
+        return self.take(lay_out_parts(parts, [FRESH] * len(parts), 0, len(self.chunks), one_per_item=apart))
 
-    def next(self, old: Sequence[bytes], laid: Laid, new: Sequence[bytes], *, apart: bool = True) -> Laid:
-        known = reused(old, laid.addresses, new)
-        return self.take(lay(new, known, laid.weight, len(self.chunks), apart=apart))
+    def next(
+        self, old: Sequence[bytes], laid: PartLayout, new: Sequence[bytes], *, apart: bool = True
+    ) -> PartLayout:
+        known = reusable_addresses(old, laid.addresses, new)
+        return self.take(lay_out_parts(new, known, laid.weight, len(self.chunks), one_per_item=apart))
 
 
 def numbered(count: int) -> list[bytes]:
@@ -92,7 +102,7 @@ def test_a_version_is_written_whole_again_when_its_runs_outweigh_it() -> None:
         most = max(most, len(laid.runs))
 
     assert most < 40
-    assert gather(laid.runs, log.chunks)[0] == parts
+    assert gather_parts(laid.runs, log.chunks)[0] == parts
 
 
 @given(versions=st.lists(PARTS, min_size=1, max_size=8), apart=st.booleans())
@@ -103,7 +113,7 @@ def test_every_version_reads_back_exactly(versions: list[list[bytes]], *, apart:
         laid.append(log.next(old, laid[-1], new, apart=apart))
 
     for version, stands in zip(versions, laid, strict=True):
-        assert gather(stands.runs, log.chunks) == (version, stands.addresses)
+        assert gather_parts(stands.runs, log.chunks) == (version, stands.addresses)
 
 
 def test_nothing_has_no_runs() -> None:

@@ -21,7 +21,7 @@ from langgraph.store.memory import InMemoryStore
 
 import clew
 from clew.adapters.langgraph import Store
-from clew.adapters.langgraph.store import cosine, packed, unpacked
+from clew.adapters.langgraph.store import cosine, decode_vector, encode_vector
 from clew.core.errors import InvalidArgument, InvalidValue
 
 LETTERS = "abcdefgh"
@@ -252,7 +252,7 @@ def test_any_operations_end_as_in_memory(ops: list[Any]) -> None:
 
 
 def test_a_vector_survives_being_packed() -> None:
-    assert unpacked(packed([0.5, -1.25, 3.0])) == (0.5, -1.25, 3.0)
+    assert decode_vector(encode_vector([0.5, -1.25, 3.0])) == (0.5, -1.25, 3.0)
 
 
 def test_nothing_is_like_nothing() -> None:

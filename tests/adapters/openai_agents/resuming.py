@@ -17,12 +17,12 @@ async def resume(url: str) -> None:
     """Approve, run to the end, forget the run."""
     async with Session("alice", clew.open(url)) as session:
         who = sender()
-        state = await session.paused.load(who)
+        state = await session.paused_run.load(who)
         assert state is not None
         for interruption in state.get_interruptions():
             state.approve(interruption)
         result = await Runner.run(who, state, session=session, run_config=QUIET)
-        await session.paused.drop()
+        await session.paused_run.drop()
         sys.stdout.write(f"{result.final_output}\n")
 
 

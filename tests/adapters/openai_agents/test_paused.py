@@ -19,17 +19,17 @@ WHOLE = ["Send it.", "function_call", "sent", "It is sent."]
 
 
 async def test_nothing_waits_in_a_new_session(session: Session) -> None:
-    assert await session.paused.load(sender()) is None
+    assert await session.paused_run.load(sender()) is None
 
 
 @pytest.mark.promise("S-10", "S-11")
 @pytest.mark.parametrize("way", ["whole", "streamed"])
 async def test_a_run_goes_on_where_it_was_interrupted(session: Session, db: clew.Database, way: str) -> None:
     result = await run(sender(), "Send it.", session, way=way)
-    await session.paused.save(result.to_state())
+    await session.paused_run.save(result.to_state())
 
     later, who = Session("alice", db), sender()
-    state = await later.paused.load(who)
+    state = await later.paused_run.load(who)
     assert state is not None
     state.approve(state.get_interruptions()[0])
     await run(who, state, later, way=way)
@@ -38,9 +38,9 @@ async def test_a_run_goes_on_where_it_was_interrupted(session: Session, db: clew
 
 async def test_a_run_that_went_on_is_counted_once(session: Session, db: clew.Database) -> None:
     result = await run(sender(), "Send it.", session)
-    await session.paused.save(result.to_state())
+    await session.paused_run.save(result.to_state())
     later, who = Session("alice", db), sender()
-    state = await later.paused.load(who)
+    state = await later.paused_run.load(who)
     assert state is not None
     state.approve(state.get_interruptions()[0])
     await run(who, state, later)
@@ -60,23 +60,23 @@ async def test_a_refusal_is_part_of_the_history(session: Session) -> None:
 
 async def test_a_newer_state_takes_the_place_of_the_older(session: Session) -> None:
     for said in ("Send it.", "Send it again."):
-        await session.paused.save((await run(sender(), said, session)).to_state())
-    state = await session.paused.load(sender())
+        await session.paused_run.save((await run(sender(), said, session)).to_state())
+    state = await session.paused_run.load(sender())
 
     assert state is not None
     assert "Send it again." in state.to_string()
 
 
 async def test_a_dropped_run_is_forgotten(session: Session) -> None:
-    await session.paused.save((await run(sender(), "Send it.", session)).to_state())
-    await session.paused.drop()
+    await session.paused_run.save((await run(sender(), "Send it.", session)).to_state())
+    await session.paused_run.drop()
 
-    assert await session.paused.load(sender()) is None
+    assert await session.paused_run.load(sender()) is None
 
 
 async def test_a_run_can_go_on_with_another_context(session: Session) -> None:
-    await session.paused.save((await run(sender(), "Send it.", session)).to_state())
-    state = await session.paused.load(sender(), context=RunContextWrapper(context="mine"))
+    await session.paused_run.save((await run(sender(), "Send it.", session)).to_state())
+    state = await session.paused_run.load(sender(), context=RunContextWrapper(context="mine"))
 
     assert state is not None
     assert state._context is not None
@@ -87,7 +87,7 @@ async def test_a_run_can_go_on_with_another_context(session: Session) -> None:
 async def test_another_process_goes_on(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     async with Session("alice", clew.open(url)) as session:
-        await session.paused.save((await run(sender(), "Send it.", session)).to_state())
+        await session.paused_run.save((await run(sender(), "Send it.", session)).to_state())
 
     done = subprocess.run(  # noqa: ASYNC221 - nothing else goes on meanwhile
         [sys.executable, "-m", "tests.adapters.openai_agents.resuming", url],
@@ -98,6 +98,6 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     )
 
     async with Session("alice", clew.open(url)) as session:
-        kept, left = texts(await session.get_items()), await session.paused.load(sender())
+        kept, left = texts(await session.get_items()), await session.paused_run.load(sender())
     assert (done.returncode, done.stdout, done.stderr) == (0, "It is sent.\n", "")
     assert (kept, left) == (WHOLE, None)

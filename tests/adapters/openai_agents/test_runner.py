@@ -223,7 +223,7 @@ async def test_what_each_turn_used_is_kept(session: Session, way: str) -> None:
     await run(helper, "Thanks.", session, way=way)
     turns, spent = await session.turns(), await session.usage()
 
-    assert [(turn.text, turn.spent.requests, turn.spent.total) for turn in turns] == [
+    assert [(turn.text, turn.usage.requests, turn.usage.total) for turn in turns] == [
         ("Look.", 2, 30),
         ("Thanks.", 1, 15),
     ]
@@ -235,4 +235,4 @@ async def test_two_runs_at_once_are_counted_apart(session: Session, db: clew.Dat
     await run(first, "One.", session, way=way)
     await run(second, "Two.", Session("alice", db), way=way)
 
-    assert [turn.spent.requests for turn in await session.turns()] == [2, 1]
+    assert [turn.usage.requests for turn in await session.turns()] == [2, 1]

@@ -21,7 +21,7 @@ from clew.core.errors import (
     ThreadNotFound,
     VersionNotFound,
 )
-from clew.core.values import Broken
+from clew.core.values import UnreadableItem
 from clew.testing import Damage
 from tests.adapters.openai_agents.said import item, numbered, texts, user
 
@@ -228,8 +228,8 @@ async def test_cancellation_at_any_moment_leaves_whole_batches_and_no_lock(sessi
 async def test_a_corrupt_item_is_left_out_and_told(
     session: Session, db: clew.Database, damage: Damage
 ) -> None:
-    told: list[Broken] = []
-    session = Session("alice", db, told=lambda _, broken: told.append(broken))
+    told: list[UnreadableItem] = []
+    session = Session("alice", db, on_unreadable=lambda _, broken: told.append(broken))
     await session.add_items(numbered(5))
     places = [entry.place for entry in await db.thread("alice").items()]
     await damage.rewrite("alice", "history", places[3], b"{not json")
@@ -243,8 +243,8 @@ async def test_a_corrupt_item_is_left_out_and_told(
 async def test_a_pop_passes_over_a_corrupt_item_and_takes_nothing_else(
     db: clew.Database, damage: Damage
 ) -> None:
-    told: list[Broken] = []
-    session = Session("alice", db, told=lambda _, broken: told.append(broken))
+    told: list[UnreadableItem] = []
+    session = Session("alice", db, on_unreadable=lambda _, broken: told.append(broken))
     await session.add_items(numbered(4))
     places = [entry.place for entry in await db.thread("alice").items()]
     await damage.rewrite("alice", "history", places[3], b"{not json")
@@ -293,7 +293,7 @@ async def test_a_database_that_the_session_opened_is_closed(url: str) -> None:
     opening = clew.open(url)
     session = Session("alice", opening)
     await session.add_items(numbered(1))
-    database = await session._ground.database()
+    database = await session._lazy_database.database()
     await session.close()
 
     with pytest.raises(StoreClosed):

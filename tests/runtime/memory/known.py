@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.runtime.memory.values import Candidate, Source
+from clew.runtime.memory.values import Candidate, MemorySource
 
-SOURCE = Source(thread="chat", run="run-1", item="message-1", version=3, place=256)
+SOURCE = MemorySource(thread="chat", run="run-1", item="message-1", version=3, place=256)
 
 
 def sister(name: str, **more: Any) -> Candidate:

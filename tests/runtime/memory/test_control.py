@@ -7,7 +7,7 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
 from clew.database.database import Database
-from clew.runtime.memory.memory import Memory, settled
+from clew.runtime.memory.memory import Memory, answer_pending
 from tests.runtime.memory.known import allergic, rule, sister
 
 
@@ -29,9 +29,9 @@ async def id_of(memory: Memory, object: str) -> str:
 
 @pytest.mark.promise("A-06")
 async def test_nothing_is_forgotten_before_it_is_confirmed(memory: Memory) -> None:
-    pending = await memory.propose([await id_of(memory, "nuts")])
+    pending = await memory.propose_forgetting([await id_of(memory, "nuts")])
     before = await known(memory)
-    done = await settled(memory, "Yes, please")
+    done = await answer_pending(memory, "Yes, please")
 
     assert [target.id for target in pending.targets] == list(done.ids)
     assert (before, await known(memory)) == (["Ann", "milk", "nuts"], ["Ann", "milk"])
@@ -41,8 +41,8 @@ async def test_nothing_is_forgotten_before_it_is_confirmed(memory: Memory) -> No
 @pytest.mark.promise("A-06")
 @pytest.mark.parametrize("reply", ["no", "No thanks.", "what's the weather?", "", "yes but not now", "nein"])
 async def test_any_word_but_a_clear_yes_cancels(memory: Memory, reply: str) -> None:
-    await memory.propose([await id_of(memory, "nuts")])
-    done = await settled(memory, reply)
+    await memory.propose_forgetting([await id_of(memory, "nuts")])
+    done = await answer_pending(memory, reply)
 
     assert (done.ids, await known(memory)) == ((), ["Ann", "milk", "nuts"])
     assert (await memory.profile()).pending is None
@@ -50,8 +50,8 @@ async def test_any_word_but_a_clear_yes_cancels(memory: Memory, reply: str) -> N
 
 @pytest.mark.promise("A-06")
 async def test_a_pending_action_survives_another_process(memory: Memory, db: Database) -> None:
-    await memory.propose([await id_of(memory, "nuts")])
-    await settled(Memory(db, "alice"), "ja")
+    await memory.propose_forgetting([await id_of(memory, "nuts")])
+    await answer_pending(Memory(db, "alice"), "ja")
 
     assert await known(memory) == ["Ann", "milk"]
 
@@ -59,9 +59,9 @@ async def test_a_pending_action_survives_another_process(memory: Memory, db: Dat
 @pytest.mark.promise("A-06")
 async def test_what_changed_after_it_was_shown_is_not_forgotten(memory: Memory) -> None:
     id = await id_of(memory, "Ann")
-    await memory.propose([id, await id_of(memory, "nuts")])
+    await memory.propose_forgetting([id, await id_of(memory, "nuts")])
     await memory.learn([sister("Beth")])
-    done = await memory.confirm()
+    done = await memory.confirm_forgetting()
 
     assert (done.changed, await known(memory)) == ((id,), ["Beth", "milk"])
 
@@ -69,8 +69,8 @@ async def test_what_changed_after_it_was_shown_is_not_forgotten(memory: Memory) 
 @pytest.mark.promise("A-06")
 async def test_one_of_several_is_chosen_by_its_number(memory: Memory) -> None:
     ids = [await id_of(memory, name) for name in ("nuts", "milk")]
-    await memory.propose(ids)
-    done = await settled(memory, "2")
+    await memory.propose_forgetting(ids)
+    done = await answer_pending(memory, "2")
 
     assert (done.ids, await known(memory)) == ((ids[1],), ["Ann", "nuts"])
 
@@ -78,21 +78,21 @@ async def test_one_of_several_is_chosen_by_its_number(memory: Memory) -> None:
 async def test_a_rule_and_an_arc_are_forgotten_too(memory: Memory) -> None:
     await memory.learn([rule("length", "Be brief.")])
     (kept,) = (await memory.profile()).rules
-    await memory.propose([kept.id])
-    await memory.confirm()
+    await memory.propose_forgetting([kept.id])
+    await memory.confirm_forgetting()
 
     assert (await memory.profile()).rules == ()
 
 
 async def test_what_does_not_wait_cannot_be_confirmed(memory: Memory) -> None:
     with pytest.raises(InvalidArgument):
-        await memory.confirm()
-    assert await memory.cancel() is False
+        await memory.confirm_forgetting()
+    assert await memory.cancel_forgetting() is False
 
 
 async def test_what_is_not_there_cannot_be_proposed(memory: Memory) -> None:
     with pytest.raises(RecordNotFound):
-        await memory.propose(["fact-nothing"])
+        await memory.propose_forgetting(["fact-nothing"])
 
 
 @pytest.mark.promise("B-11")
@@ -110,8 +110,8 @@ async def test_the_last_change_is_undone_and_then_the_one_before(memory: Memory)
 async def test_forgetting_can_be_undone(memory: Memory) -> None:
     id = await id_of(memory, "nuts")
     before = await memory.get(id)
-    await memory.propose([id])
-    await memory.confirm()
+    await memory.propose_forgetting([id])
+    await memory.confirm_forgetting()
     await memory.undo()
 
     assert await memory.get(id) == before
@@ -160,9 +160,9 @@ async def test_recall_is_switched_back_by_undo(memory: Memory) -> None:
 async def test_a_rule_that_was_replaced_after_it_was_shown_stays(memory: Memory) -> None:
     await memory.learn([rule("length", "Be brief.")])
     (kept,) = (await memory.profile()).rules
-    await memory.propose([kept.id])
+    await memory.propose_forgetting([kept.id])
     await memory.learn([rule("length", "Be thorough.")])
-    done = await memory.confirm()
+    done = await memory.confirm_forgetting()
 
     assert done.changed == (kept.id,)
     assert [known.text for known in (await memory.profile()).rules] == ["Be thorough."]
@@ -201,9 +201,9 @@ async def test_what_was_forgotten_and_learned_again_is_not_brought_back_a_second
 
 @pytest.mark.promise("B-11")
 async def test_what_only_waits_for_a_word_is_not_what_is_undone(memory: Memory) -> None:
-    await memory.propose([await id_of(memory, "Ann")])
-    await memory.cancel()
-    await memory.propose([await id_of(memory, "Ann")])
+    await memory.propose_forgetting([await id_of(memory, "Ann")])
+    await memory.cancel_forgetting()
+    await memory.propose_forgetting([await id_of(memory, "Ann")])
     await memory.undo()
 
     assert await known(memory) == ["Ann"]
@@ -241,9 +241,9 @@ async def test_what_was_shown_is_forgotten_and_what_changed_meanwhile_stays(memo
 
 @pytest.mark.promise("A-06")
 async def test_forgetting_one_thing_leaves_another_waiting(memory: Memory) -> None:
-    await memory.propose([await id_of(memory, "nuts")])
+    await memory.propose_forgetting([await id_of(memory, "nuts")])
     await memory.forget(await memory.targets([await id_of(memory, "Ann")]))
-    await settled(memory, "yes")
+    await answer_pending(memory, "yes")
 
     assert await known(memory) == ["milk"]
 

@@ -14,7 +14,7 @@ from clew.runtime.context import Context
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
-from clew.runtime.memory.vectors.jobs import embed_due
+from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import State, input
 from clew.runtime.turn.draft import Delta
@@ -89,7 +89,7 @@ async def test_the_diagnostics_of_a_turn_name_the_path(
 async def test_a_turn_asks_for_the_vector_of_its_message_and_for_no_other(
     db: Database, memory: Memory
 ) -> None:
-    await embed_due(db, HashingEmbedder())
+    await run_embedding_jobs(db, HashingEmbedder())
     await memory.learn([allergic("milk")])
     embedder = Counting()
     await said(db, embedder)

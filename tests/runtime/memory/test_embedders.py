@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clew.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
-from clew.runtime.memory.vectors.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
+from clew.runtime.memory.vectors.embedders import LONGEST_TEXT, LocalEmbedder, RemoteEmbedder, open_embedder
 from clew.runtime.memory.vectors.embedding import HashingEmbedder, embed_texts
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from tests.support.openai_server import (
     ChatServer,
     Embedded,
@@ -27,7 +27,7 @@ from tests.support.openai_server import (
 )
 
 KEY = "sk-secret-12345678"
-QUICK = Patience(pause=0.001, attempts=3)
+QUICK = RetryPolicy(pause=0.001, attempts=3)
 
 
 async def asked(
@@ -36,11 +36,11 @@ async def asked(
     *,
     dimensions: int | None = None,
     batch: int = 64,
-    patience: Patience = QUICK,
+    patience: RetryPolicy = QUICK,
 ) -> Sequence[Sequence[float]]:
     """What the server answers to some texts."""
     async with RemoteEmbedder(
-        "small", base_url=server.url, key=KEY, dimensions=dimensions, batch=batch, patience=patience
+        "small", base_url=server.url, key=KEY, dimensions=dimensions, batch=batch, retry_policy=patience
     ) as embedder:
         return await embedder.embed(texts)
 
@@ -75,9 +75,9 @@ async def test_many_texts_are_asked_for_in_batches() -> None:
 
 async def test_no_text_is_empty_and_none_is_endless() -> None:
     async with chat_server(Embedded()) as server:
-        await asked(server, ["", " \n", "x" * (LONGEST + 1)])
+        await asked(server, ["", " \n", "x" * (LONGEST_TEXT + 1)])
 
-    assert [len(text) for text in server.requests[0]["input"]] == [1, 1, LONGEST]
+    assert [len(text) for text in server.requests[0]["input"]] == [1, 1, LONGEST_TEXT]
 
 
 async def test_without_texts_nobody_is_asked() -> None:
@@ -159,11 +159,11 @@ async def test_a_slow_server_is_given_up_at_the_deadline() -> None:
     never = asyncio.Event()
     async with chat_server(Embedded(before=never)) as server:
         with pytest.raises(DeadlineExceeded):
-            await asked(server, ["one"], patience=Patience(call=0.05, attempts=1))
+            await asked(server, ["one"], patience=RetryPolicy(call_seconds=0.05, attempts=1))
 
 
 async def test_an_absent_server_is_a_failure_that_may_pass() -> None:
-    embedder = RemoteEmbedder("small", base_url=refusing_url(), patience=Patience(attempts=1))
+    embedder = RemoteEmbedder("small", base_url=refusing_url(), retry_policy=RetryPolicy(attempts=1))
     with pytest.raises(ModelFailed) as caught:
         await embedder.embed(["one"])
 
@@ -227,15 +227,15 @@ def test_a_model_already_made_needs_a_name() -> None:
 
 @pytest.mark.parametrize("asked_for", ["", "none"])
 async def test_none_is_an_embedder_too(asked_for: str) -> None:
-    async with named_embedder(asked_for, {}) as embedder:
+    async with open_embedder(asked_for, {}) as embedder:
         assert embedder is None
 
 
 async def test_an_embedder_is_made_from_a_setting_and_the_environment() -> None:
     async with (
         chat_server(Embedded()) as server,
-        named_embedder("openai:small", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}) as embedder,
-        named_embedder("hashing", {}) as hashing,
+        open_embedder("openai:small", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}) as embedder,
+        open_embedder("hashing", {}) as hashing,
     ):
         assert embedder is not None
         await embedder.embed(["one"])
@@ -247,7 +247,7 @@ async def test_an_embedder_is_made_from_a_setting_and_the_environment() -> None:
 @pytest.mark.parametrize("asked_for", ["openai", "openai:", "local:", "word2vec", "hashing:3"])
 async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str) -> None:
     with pytest.raises(InvalidArgument, match="hashing or none"):
-        async with named_embedder(asked_for, {}):
+        async with open_embedder(asked_for, {}):
             pass
 
 

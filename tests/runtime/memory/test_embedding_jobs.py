@@ -15,8 +15,8 @@ from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate
-from clew.runtime.memory.vectors.embedding import PAGE, VECTOR
-from clew.runtime.memory.vectors.jobs import EMBED, embed_due, embedding
+from clew.runtime.memory.vectors.embedding import ITEMS_PER_BATCH, VECTOR_KIND
+from clew.runtime.memory.vectors.jobs import EMBED_JOB, embedding_job, run_embedding_jobs
 from clew.runtime.runtime import Runtime
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel
@@ -58,21 +58,21 @@ async def memory(db: Database) -> Memory:
 
 async def spaces(db: Database) -> list[str]:
     """The space of every vector."""
-    return sorted(record.tags[2] for record in await db.records.find(RecordQuery(kind=VECTOR)))
+    return sorted(record.tags[2] for record in await db.records.find(RecordQuery(kind=VECTOR_KIND)))
 
 
 async def test_what_is_asked_for_is_made_when_it_is_due(db: Database, memory: Memory) -> None:
-    await db.commit([embedding(memory.thread, "alice", "new")])
-    made = [await embed_due(db, Letters()), await embed_due(db, Letters())]
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
+    made = [await run_embedding_jobs(db, Letters()), await run_embedding_jobs(db, Letters())]
 
     assert (made, await db.jobs.list()) == ([2, 0], [])
     assert await spaces(db) == ["letters:8", "letters:8"]
 
 
 async def test_nobody_is_asked_while_nothing_is_due(db: Database, memory: Memory) -> None:
-    await embed_due(db, Letters())
+    await run_embedding_jobs(db, Letters())
     again = Letters()
-    await embed_due(db, again)
+    await run_embedding_jobs(db, again)
 
     assert again.asked == []
 
@@ -80,12 +80,12 @@ async def test_nobody_is_asked_while_nothing_is_due(db: Database, memory: Memory
 async def test_many_vectors_are_made_in_batches(db: Database) -> None:
     memory, letters = Memory(db, "alice"), Letters()
     await memory.learn(
-        [Candidate(predicate="LIKES", object=f"tea {n}", quote="tea") for n in range(PAGE + 6)]
+        [Candidate(predicate="LIKES", object=f"tea {n}", quote="tea") for n in range(ITEMS_PER_BATCH + 6)]
     )
-    made = await embed_due(db, letters)
+    made = await run_embedding_jobs(db, letters)
 
-    assert made == PAGE + 6
-    assert [len(texts) for texts in letters.asked] == [1, PAGE, 6]
+    assert made == ITEMS_PER_BATCH + 6
+    assert [len(texts) for texts in letters.asked] == [1, ITEMS_PER_BATCH, 6]
 
 
 @pytest.mark.promise("B-12")
@@ -96,7 +96,7 @@ async def test_what_was_known_before_there_was_an_embedder_gets_vectors_too(
     await Memory(db, "chat", of_thread=True).learn([allergic("nuts")])
     await (await db.create("chat")).append(items=[clew.user("no vector for me")])
 
-    assert await embed_due(db, Letters()) == 4
+    assert await run_embedding_jobs(db, Letters()) == 4
 
 
 @pytest.mark.promise("B-12")
@@ -104,24 +104,24 @@ async def test_what_was_known_before_there_was_an_embedder_gets_vectors_too(
 async def test_another_embedder_makes_all_vectors_anew_and_spaces_are_never_mixed(
     db: Database, memory: Memory, other: Letters
 ) -> None:
-    await embed_due(db, Letters())
-    before = await Retriever(memory, other).by_vector(letters_of("sister", other.size))
-    await db.commit([embedding(memory.thread, "alice", "something new")])
-    await embed_due(db, other)
-    found = await Retriever(memory, other).by_vector(letters_of("my sister is called Ann", other.size))
+    await run_embedding_jobs(db, Letters())
+    before = await Retriever(memory, other).places_by_vector(letters_of("sister", other.size))
+    await db.commit([embedding_job(memory.thread, "alice", "something new")])
+    await run_embedding_jobs(db, other)
+    found = await Retriever(memory, other).places_by_vector(letters_of("my sister is called Ann", other.size))
 
     assert (before, len(found)) == ([], 2)
     assert await spaces(db) == [f"{other.name}:{other.size}"] * 2
 
 
 async def test_a_failed_job_is_tried_again_and_in_the_end_shown_as_dead(db: Database, memory: Memory) -> None:
-    await embed_due(db, Letters())
+    await run_embedding_jobs(db, Letters())
     await memory.learn([allergic("milk")])
     await db.jobs.enqueue(
-        Job(id="j", kind=EMBED, limit=1, owner="alice", body={"thread": memory.thread, "logs": ["facts"]})
+        Job(id="j", kind=EMBED_JOB, limit=1, owner="alice", body={"thread": memory.thread, "logs": ["facts"]})
     )
-    await db.commit([embedding(memory.thread, "alice", "new")])
-    made = await embed_due(db, Letters(failing=2))
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
+    made = await run_embedding_jobs(db, Letters(failing=2))
     jobs = {job.status: job for job in await db.jobs.list()}
 
     assert made == 0
@@ -132,7 +132,7 @@ async def test_a_failed_job_is_tried_again_and_in_the_end_shown_as_dead(db: Data
 
 async def test_an_embedder_that_is_down_when_it_is_new_is_asked_again(db: Database, memory: Memory) -> None:
     letters = Letters(failing=1)
-    made = [await embed_due(db, letters), await embed_due(db, letters)]
+    made = [await run_embedding_jobs(db, letters), await run_embedding_jobs(db, letters)]
 
     assert made == [0, 2]
 
@@ -140,8 +140,8 @@ async def test_an_embedder_that_is_down_when_it_is_new_is_asked_again(db: Databa
 async def test_a_text_that_is_refused_keeps_no_other_from_its_vector(db: Database, memory: Memory) -> None:
     letters = Letters()
     letters.refusing = "peanuts"
-    await embed_due(db, letters)
-    found = await Retriever(memory, letters).by_vector(letters_of("my sister is called Ann", 8))
+    await run_embedding_jobs(db, letters)
+    found = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
 
     assert len(found) == 1
     assert [job.status for job in await db.jobs.list()] == []
@@ -152,8 +152,8 @@ async def test_an_embedder_of_ones_own_may_raise_whatever_it_likes(db: Database,
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
             raise KeyError("vectors")
 
-    await db.commit([embedding(memory.thread, "alice", "new")])
-    made = await embed_due(db, Careless())
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
+    made = await run_embedding_jobs(db, Careless())
     recalled = await Retriever(memory, Careless()).recall("my sister")
     (job,) = await db.jobs.list()
 
@@ -166,23 +166,23 @@ async def test_an_embedder_of_ones_own_may_raise_whatever_it_likes(db: Database,
 
 
 async def test_a_memory_that_was_deleted_is_no_failure(db: Database, memory: Memory) -> None:
-    await db.commit([embedding(memory.thread, "alice", "new")])
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
     await db.thread(memory.thread).delete()
 
-    assert (await embed_due(db, Letters()), await db.jobs.list()) == (0, [])
+    assert (await run_embedding_jobs(db, Letters()), await db.jobs.list()) == (0, [])
 
 
 async def test_a_memory_that_is_made_anew_has_nothing_to_do_with_the_vectors_of_the_old_one(
     db: Database, memory: Memory
 ) -> None:
     letters = Letters()
-    await embed_due(db, letters)
+    await run_embedding_jobs(db, letters)
     await db.thread(memory.thread).delete()
     await memory.learn([allergic("milk")])
-    before = await Retriever(memory, letters).by_vector(letters_of("my sister is called Ann", 8))
-    await db.commit([embedding(memory.thread, "alice", "new")])
-    made = await embed_due(db, letters)
-    after = await Retriever(memory, letters).by_vector(letters_of("my sister is called Ann", 8))
+    before = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
+    made = await run_embedding_jobs(db, letters)
+    after = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
 
     assert (before, made, len(after)) == ([], 1, 1)
 
@@ -194,7 +194,7 @@ async def test_what_is_deleted_while_its_vectors_are_made_leaves_none(db: Databa
                 await db.thread(memory.thread).delete()
             return await super().embed(texts)
 
-    await embed_due(db, Deleting())
+    await run_embedding_jobs(db, Deleting())
 
     assert (await spaces(db), await db.jobs.list()) == ([], [])
 
@@ -202,8 +202,8 @@ async def test_what_is_deleted_while_its_vectors_are_made_leaves_none(db: Databa
 async def test_what_says_nothing_gets_no_vector(db: Database) -> None:
     thread, letters = await db.create("chat", owner="alice"), Letters()
     await thread.append(items=[clew.user("hello"), clew.user(" "), Item(body=b"bytes", codec="msgpack")])
-    await db.commit([embedding("chat", "alice", "asked for", [HISTORY])])
-    await embed_due(db, letters)
+    await db.commit([embedding_job("chat", "alice", "asked for", [HISTORY])])
+    await run_embedding_jobs(db, letters)
 
     assert letters.asked == [["."], ["hello"]]
 
@@ -224,7 +224,7 @@ async def test_a_turn_and_the_end_of_its_session_embed_nothing_and_the_sweeper_d
     await runtime.run_turn("s1", "My sister is called Ann.", user="alice")
     await runtime.end_session("s1", user="alice")
     before = list(letters.asked)
-    await runtime._sweeper.once()
+    await runtime._sweeper.sweep_and_wait()
     await runtime.close()
 
     assert before == []
@@ -240,9 +240,9 @@ async def test_items_get_vectors_only_if_that_is_asked_for(db: Database) -> None
         async with Runtime(db, model=ScriptedModel("I see."), finalize=finalizer) as runtime:
             await runtime.run_turn(thread, "Hello there", user="alice")
             await runtime.end_session(thread, user="alice")
-    await embed_due(db, letters)
-    await embed_due(db, Letters("others"))
-    records = await db.records.find(RecordQuery(kind=VECTOR, tags=(HISTORY, "others:8")))
+    await run_embedding_jobs(db, letters)
+    await run_embedding_jobs(db, Letters("others"))
+    records = await db.records.find(RecordQuery(kind=VECTOR_KIND, tags=(HISTORY, "others:8")))
 
     assert [record.tags[0] for record in records] == ["with"] * 2
 
@@ -254,8 +254,8 @@ async def test_closing_a_runtime_does_not_wait_for_an_embedder(db: Database, mem
             await asyncio.Event().wait()
             return []
 
-    await embed_due(db, Letters("hanging"))
-    await db.commit([embedding(memory.thread, "alice", "new")])
+    await run_embedding_jobs(db, Letters("hanging"))
+    await db.commit([embedding_job(memory.thread, "alice", "new")])
     hanging = Hanging("hanging")
     async with asyncio.timeout(10), Runtime(db, embedding_provider=hanging) as runtime:
         await hanging.began.wait()

@@ -12,14 +12,21 @@ import msgspec
 import pytest
 
 import clew
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.values import RecordQuery, Write
 from clew.database.database import Database
-from clew.runtime.memory.learn.finalizer import Finalizer, Told
+from clew.runtime.memory.learn.finalizer import ConversationSummary, Finalizer
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.values import Arc, Candidate, Source
-from clew.runtime.model.protocol import Part, Request, Usage
-from clew.runtime.records.episodes import ENDED, ROW, Episode, end_expired, episode_of, saved
+from clew.runtime.memory.values import Arc, Candidate, MemorySource
+from clew.runtime.model.protocol import ModelRequest, ReplyPart, Usage
+from clew.runtime.records.episodes import (
+    ENDED,
+    EPISODE,
+    Episode,
+    end_expired_episodes,
+    episode_of,
+    episode_write,
+)
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import Conversation
 from clew.testing.scripted_model import ScriptedModel
@@ -43,14 +50,14 @@ class Summarizer:
         self.calls: Counter[tuple[str, str]] = Counter()
         self._meanwhile = meanwhile
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         self.calls[kind.__name__, request.messages[0].text] += 1
-        if kind is not Told:
+        if kind is not ConversationSummary:
             return kind(), Usage(calls=1)
         await self._meanwhile()
         return msgspec.convert({"summary": "talked"}, kind), Usage(calls=1)
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         raise AssertionError("It is asked for typed answers alone.")
 
 
@@ -74,7 +81,7 @@ def texts() -> list[str]:
 
 
 async def rows(db: Database) -> list[Episode]:
-    return [episode_of(record) for record in await db.records.find(RecordQuery(kind=ROW))]
+    return [episode_of(record) for record in await db.records.find(RecordQuery(kind=EPISODE))]
 
 
 async def known(db: Database) -> tuple[list[str], int]:
@@ -106,8 +113,8 @@ async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(sh
     model = Summarizer(meeting(SESSIONS))
     async with clew.open(shared_url) as one, clew.open(shared_url) as other, asyncio.timeout(SOON):
         runtime = await begun(one, model, *texts())
-        await end_expired(one, idle_ms=0, now=runtime._settings.clock() + 1)
-        settings = replace(runtime._settings, ends_at_once=SESSIONS // 2)
+        await end_expired_episodes(one, idle_ms=0, now=runtime._settings.clock() + 1)
+        settings = replace(runtime._settings, concurrent_ends=SESSIONS // 2)
         finished = await asyncio.gather(work(one, settings), work(other, settings))
         statuses, (_, arcs) = [of.status for of in await rows(one)], await known(other)
 
@@ -119,7 +126,7 @@ async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(sh
 async def test_what_was_learned_just_before_the_end_commits_is_merged_with_it(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Memory.closing
+    plan = Memory.episode_writes
     plans: list[list[Write]] = []
 
     async def plan_and_learn(memory: Memory, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
@@ -128,7 +135,7 @@ async def test_what_was_learned_just_before_the_end_commits_is_merged_with_it(
             await memory.learn([Candidate(predicate="LIKES", object="old maps", plain=True)])
         return plans[-1]
 
-    monkeypatch.setattr(Memory, "closing", plan_and_learn)
+    monkeypatch.setattr(Memory, "episode_writes", plan_and_learn)
     model = Summarizer(meeting(1))
     runtime = await begun(db, model, "I like green tea")
     ended = await runtime.end_session("s0", user="alice")
@@ -143,9 +150,9 @@ async def test_what_a_turn_noticed_while_its_episode_was_summed_up_is_promoted(d
     async def notice() -> None:
         (of,) = await rows(db)
         (item,) = await db.thread("s0").items(first=1)
-        source = Source(thread="s0", place=item.place, item=item.id)
+        source = MemorySource(thread="s0", place=item.place, item=item.id)
         late = Candidate(predicate="DRINKS", object="tea", quote="green tea", plain=True, source=source)
-        await db.commit([saved(msgspec.structs.replace(of, candidates=(plain(late),)), of.user)])
+        await db.commit([episode_write(msgspec.structs.replace(of, candidates=(as_json(late),)), of.user)])
 
     model = Summarizer(notice)
     runtime = await begun(db, model, "I like green tea")

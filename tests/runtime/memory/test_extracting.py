@@ -7,15 +7,22 @@ from typing import Any
 from clew.core.errors import ModelFailed
 from clew.core.items import assistant, user
 from clew.core.values import Item
-from clew.runtime.memory.learn.extraction import MOST, Extracted, Noticed, Said, extracted, said_by_user
-from clew.runtime.memory.values import Source
-from clew.runtime.model.call import Patience, fill
-from clew.runtime.model.protocol import Request
+from clew.runtime.memory.learn.extraction import (
+    MOST,
+    Extraction,
+    ModelFindings,
+    UserTurn,
+    extract_candidates,
+    user_turns,
+)
+from clew.runtime.memory.values import MemorySource
+from clew.runtime.model.call import RetryPolicy, fill
+from clew.runtime.model.protocol import ModelRequest
 from clew.testing.scripted_model import ScriptedModel
 
 TURNS = [
-    Said(text="My sister is called Ann.", source=Source(thread="chat", item="m1")),
-    Said(text="Walking helps me when it  gets bad", source=Source(thread="chat", item="m2")),
+    UserTurn(text="My sister is called Ann.", source=MemorySource(thread="chat", item="m1")),
+    UserTurn(text="Walking helps me when it  gets bad", source=MemorySource(thread="chat", item="m2")),
 ]
 HELPS = {
     "message": 2,
@@ -28,16 +35,16 @@ HELPS = {
 }
 
 
-async def by_model(answer: Any) -> Extracted:
+async def by_model(answer: Any) -> Extraction:
     model = ScriptedModel(answer)
 
-    async def asked(request: Request, kind: type[Noticed]) -> Noticed:
-        return (await fill(model, request, kind, Patience(attempts=1)))[0]
+    async def asked(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
+        return (await fill(model, request, kind, RetryPolicy(attempts=1)))[0]
 
-    return await extracted(TURNS, asked)
+    return await extract_candidates(TURNS, asked)
 
 
-def objects(found: Extracted) -> list[str]:
+def objects(found: Extraction) -> list[str]:
     return [candidate.object for candidate in found.candidates]
 
 
@@ -53,7 +60,7 @@ async def test_a_quote_that_does_not_stand_there_is_dropped_and_counted() -> Non
     wrong = [{**HELPS, "quote": "walking always cures me"}, {**HELPS, "message": 1}, {**HELPS, "message": 9}]
     found = await by_model(lambda _: {"facts": wrong})
 
-    assert (objects(found), found.unquoted) == (["Ann"], 3)
+    assert (objects(found), found.rejected_count) == (["Ann"], 3)
 
 
 async def test_how_a_quote_is_spaced_does_not_matter() -> None:
@@ -104,13 +111,13 @@ async def test_when_the_model_fails_plain_statements_are_what_is_left() -> None:
 
 
 async def test_without_a_model_plain_statements_are_found() -> None:
-    found = await extracted(TURNS)
+    found = await extract_candidates(TURNS)
 
     assert (found.by, objects(found), found.candidates[0].source) == ("statements", ["Ann"], TURNS[0].source)
 
 
 async def test_only_what_the_user_said_is_read_whatever_the_format() -> None:
     guest = Item(body={"role": "user", "content": "I live in Oslo"}, format="openai.responses", id="g")
-    turns = said_by_user([user("I'm vegan", id="a"), assistant("I live in a box"), guest], "chat")
+    turns = user_turns([user("I'm vegan", id="a"), assistant("I live in a box"), guest], "chat")
 
     assert [(said.text, said.source.item) for said in turns] == [("I'm vegan", "a"), ("I live in Oslo", "g")]

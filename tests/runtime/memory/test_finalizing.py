@@ -10,11 +10,11 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory, memory_of
-from clew.runtime.memory.values import Candidate, Source
-from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
-from clew.runtime.memory.vectors.jobs import embed_due
-from clew.runtime.model.call import Patience
-from clew.runtime.model.protocol import Request
+from clew.runtime.memory.values import Candidate, MemorySource
+from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
+from clew.runtime.memory.vectors.jobs import run_embedding_jobs
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import Conversation
@@ -39,7 +39,7 @@ async def talk(db: Database, finalizer: Finalizer, *texts: str, thread: str = "s
 
 @pytest.mark.promise("B-11")
 async def test_an_ended_episode_leaves_an_arc_and_what_was_promoted(db: Database) -> None:
-    def noticed(request: Request) -> dict[str, object]:
+    def noticed(request: ModelRequest) -> dict[str, object]:
         return {"rules": [{"message": 2, "quote": "tea helps", "about": "tea", "rule": "Suggest tea."}]}
 
     model = ScriptedModel(noticed, lambda _: TOLD)
@@ -65,7 +65,7 @@ async def test_an_ended_episode_leaves_an_arc_and_what_was_promoted(db: Database
 async def test_without_a_model_plain_statements_and_own_words_are_left(
     db: Database, model: ScriptedModel | None
 ) -> None:
-    finalizer = Finalizer(model, patience=Patience(attempts=1))
+    finalizer = Finalizer(model, retry_policy=RetryPolicy(attempts=1))
     await talk(db, finalizer, "My sister is called Ann", "The exam, always the exam")
     memory = Memory(db, "alice")
     (arc,) = (await memory.page("arcs")).arcs
@@ -112,8 +112,8 @@ async def test_what_a_turn_held_is_promoted_by_the_same_rules(db: Database) -> N
     async def hold(state: Conversation, ctx: Context) -> Delta:
         (item,) = await db.thread(ctx.turn.thread).items(last=1)
         assert ctx.session_memory_buffer is not None
-        source = Source(thread=ctx.turn.thread, place=item.place, item=item.id)
-        ctx.session_memory_buffer.hold(
+        source = MemorySource(thread=ctx.turn.thread, place=item.place, item=item.id)
+        ctx.session_memory_buffer.add(
             Candidate(predicate="LIKES", object=state.message, quote=state.message, plain=True, source=source)
         )
         return {}
@@ -131,8 +131,8 @@ async def test_what_a_turn_held_is_promoted_by_the_same_rules(db: Database) -> N
 async def test_vectors_are_made_in_the_queue(db: Database) -> None:
     embedder = HashingEmbedder()
     await talk(db, Finalizer(embedder=embedder), "My sister is called Ann")
-    before = await db.records.find(RecordQuery(kind=VECTOR))
-    made = [await embed_due(db, embedder), await embed_due(db, embedder)]
+    before = await db.records.find(RecordQuery(kind=VECTOR_KIND))
+    made = [await run_embedding_jobs(db, embedder), await run_embedding_jobs(db, embedder)]
 
     assert (list(before), made) == ([], [2, 0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.core.errors import InvalidId
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.runtime import Runtime
@@ -66,6 +66,6 @@ async def test_a_turn_cannot_be_run_on_a_memory(db: Database) -> None:
 async def test_no_name_leads_into_the_memory_of_a_name_too_long_to_be_written_out(db: Database) -> None:
     long = "ü" * 250
     await Memory(db, long).learn([sister("Ann")])
-    imitation = memory_thread(long).removeprefix("memory/")
+    imitation = memory_thread_id(long).removeprefix("memory/")
 
     assert (await memory_of(db, "s1", imitation).page()).facts == ()

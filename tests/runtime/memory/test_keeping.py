@@ -194,7 +194,7 @@ async def test_of_too_many_rules_the_one_not_heard_longest_is_archived(db: Datab
 async def test_an_episode_has_one_arc(memory: Memory) -> None:
     arc = Arc(id="", episode="e1", summary="talked about work", themes=("work", "sleep", "rest", "food"))
     for _ in range(2):
-        await memory.db.commit(await memory.closing(arc, []))
+        await memory.db.commit(await memory.episode_writes(arc, []))
     (kept,) = (await memory.page("arcs")).arcs
 
     assert (kept.id, kept.themes) == ("arc-e1", ("work", "sleep", "rest"))
@@ -203,8 +203,8 @@ async def test_an_episode_has_one_arc(memory: Memory) -> None:
 @pytest.mark.promise("R-12")
 async def test_what_an_episode_left_already_is_not_left_again(memory: Memory, db: Database) -> None:
     arc = Arc(id="", episode="e1", summary="talked about Ann")
-    await db.commit(await memory.closing(arc, [sister("Ann")]))
-    again = await memory.closing(arc, [sister("Ann")])
+    await db.commit(await memory.episode_writes(arc, [sister("Ann")]))
+    again = await memory.episode_writes(arc, [sister("Ann")])
 
     assert (again, (await only(memory)).times, len((await memory.page("arcs")).arcs)) == ([], 1, 1)
 
@@ -213,7 +213,7 @@ async def test_what_an_episode_left_already_is_not_left_again(memory: Memory, db
 async def test_everything_is_carried_away_with_its_sources(memory: Memory) -> None:
     await memory.learn([sister("Ann"), rule("length", "Be brief.")])
     await memory.db.commit(
-        await memory.closing(Arc(id="", episode="e1", summary="talked about Ann", source=SOURCE), [])
+        await memory.episode_writes(Arc(id="", episode="e1", summary="talked about Ann", source=SOURCE), [])
     )
     exported = await memory.export()
 

@@ -8,16 +8,16 @@ import pytest
 
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
-from clew.runtime.memory import Finalizer, Memory, noticing
-from clew.runtime.model.call import Patience
-from clew.runtime.model.protocol import Request
+from clew.runtime.memory import Finalizer, Memory, notice
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
 from clew.testing.scripted_model import ScriptedModel
 
 
-def noticed(request: Request) -> dict[str, Any]:
+def noticed(request: ModelRequest) -> dict[str, Any]:
     """What a model makes of a message: that tea helps, if it says so."""
     said = request.messages[-1].text
     if "tea helps" not in said:
@@ -40,7 +40,7 @@ def runtime(db: Database, *stages: Stage, replies: int = 4) -> Runtime[Any, Any]
         stages=[respond(), *stages],
         model=ScriptedModel(*["I see."] * replies),
         finalize=Finalizer(),
-        patience=Patience(attempts=1),
+        retry_policy=RetryPolicy(attempts=1),
         finalize_active_sessions_on_close=False,
     )
 
@@ -57,7 +57,7 @@ async def facts(db: Database) -> list[str]:
 
 @pytest.mark.promise("B-11")
 async def test_a_model_notices_in_the_turn_and_the_end_decides(db: Database) -> None:
-    stage = noticing(ScriptedModel(*[noticed] * 3))
+    stage = notice(ScriptedModel(*[noticed] * 3))
     async with runtime(db, stage) as running:
         await running.run_turn("s1", "tea helps", user="alice")
         between = (await held(db), await facts(db))
@@ -70,7 +70,7 @@ async def test_a_model_notices_in_the_turn_and_the_end_decides(db: Database) -> 
 
 @pytest.mark.promise("B-11")
 async def test_what_was_noticed_is_dropped_if_the_user_asks_for_it(db: Database) -> None:
-    stage = noticing(ScriptedModel(*[noticed] * 4))
+    stage = notice(ScriptedModel(*[noticed] * 4))
     async with runtime(db, stage) as running:
         for text in ("tea helps", "My dog is called Rex", "Please don't remember that"):
             await running.run_turn("s1", text, user="alice")
@@ -81,14 +81,14 @@ async def test_what_was_noticed_is_dropped_if_the_user_asks_for_it(db: Database)
 
 @pytest.mark.parametrize("model", [None, ScriptedModel(ModelFailed(model="m", problem="down"))])
 async def test_without_a_model_plain_statements_are_held(db: Database, model: ScriptedModel | None) -> None:
-    async with runtime(db, noticing(model, by_model=model is not None)) as running:
+    async with runtime(db, notice(model, by_model=model is not None)) as running:
         await running.run_turn("s1", "My dog is called Rex", user="alice")
 
         assert await held(db) == ["Rex"]
 
 
 async def test_what_the_turn_says_is_held_with_the_place_it_stands_at(db: Database) -> None:
-    async with runtime(db, noticing(by_model=False)) as running:
+    async with runtime(db, notice(by_model=False)) as running:
         await running.run_turn("s1", "Hello", user="alice")
         done = await running.run_turn("s1", "My dog is called Rex", user="alice")
         episode = await active_episode(db, "s1")
@@ -101,7 +101,7 @@ async def test_what_the_turn_says_is_held_with_the_place_it_stands_at(db: Databa
 
 
 async def test_each_turn_notices_its_own_message_only(db: Database) -> None:
-    async with runtime(db, noticing(by_model=False)) as running:
+    async with runtime(db, notice(by_model=False)) as running:
         await running.run_turn("s1", "My dog is called Rex", user="alice")
         await running.run_turn("s1", "Hello", user="alice")
 

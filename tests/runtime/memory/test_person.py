@@ -16,7 +16,7 @@ from clew.core.encoding import JSON
 from clew.core.errors import ArchiveInvalid, RevisionConflict, ThreadExists
 from clew.core.ports import Store
 from clew.core.values import Record, Scope
-from clew.database.archive import Imported, import_threads
+from clew.database.archive import ImportResult, import_threads
 from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
@@ -52,7 +52,7 @@ async def each(lines: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield line
 
 
-async def taken_in(lines: Sequence[bytes], store: Store, *, skip_existing: bool = False) -> Imported:
+async def taken_in(lines: Sequence[bytes], store: Store, *, skip_existing: bool = False) -> ImportResult:
     return await import_threads(store, Scope(), each(lines), skip_existing=skip_existing)
 
 

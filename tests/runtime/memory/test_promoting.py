@@ -5,31 +5,31 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clew.runtime.memory.learn.promotion import Decision, decided, promoted
-from clew.runtime.memory.phrases.statements import stated
+from clew.runtime.memory.learn.promotion import PromotionDecision, candidates_to_keep, promotion_decisions
+from clew.runtime.memory.phrases.statements import statements_in
 from clew.runtime.memory.values import Candidate
 
 
-def decisions(*turns: str, earlier: tuple[str, ...] = ()) -> list[Decision]:
-    found = [candidate for number, turn in enumerate(turns) for candidate in stated(turn, turn=number)]
-    return decided(found, turns, earlier)
+def decisions(*turns: str, earlier: tuple[str, ...] = ()) -> list[PromotionDecision]:
+    found = [candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)]
+    return promotion_decisions(found, turns, earlier)
 
 
 def kept(*turns: str, earlier: tuple[str, ...] = ()) -> list[str]:
-    return [candidate.object for candidate in promoted(decisions(*turns, earlier=earlier))]
+    return [candidate.object for candidate in candidates_to_keep(decisions(*turns, earlier=earlier))]
 
 
 @pytest.mark.promise("B-11")
 def test_a_plainly_stated_preference_needs_one_statement() -> None:
     (decision,) = decisions("Please call me Sam")
 
-    assert (decision.kept, decision.rule, decision.why) == (True, "plain", "it was stated plainly")
+    assert (decision.is_kept, decision.rule, decision.why) == (True, "plain", "it was stated plainly")
 
 
 def test_a_wish_for_the_moment_is_not_kept() -> None:
     (decision,) = decisions("Just for today, no bullet points please")
 
-    assert (decision.kept, decision.rule) == (False, "fleeting")
+    assert (decision.is_kept, decision.rule) == (False, "fleeting")
 
 
 @pytest.mark.promise("B-11")
@@ -53,7 +53,7 @@ def test_a_worry_is_kept_if_it_was_said_twice() -> None:
     once = decisions("I'm worried about my exam")
     twice = kept("I'm worried about my exam", "It is my exam again, I worry about my exam")
 
-    assert [(decision.kept, decision.rule) for decision in once] == [(False, "repeated")]
+    assert [(decision.is_kept, decision.rule) for decision in once] == [(False, "repeated")]
     assert set(twice) == {"my exam"}
 
 
@@ -71,24 +71,24 @@ def test_a_worry_is_kept_if_an_earlier_episode_knows_it() -> None:
 def test_a_hard_word_about_oneself_needs_repetition_however_plain(category: str) -> None:
     once = Candidate(category=category, object="a failure", quote="I'm a failure", plain=True, turn=0)
     again = msgspec.structs.replace(once, turn=1)
-    single = decided([once], ["I'm a failure"])
-    both = decided([once, again], ["I'm a failure", "really, I'm a failure"])
+    single = promotion_decisions([once], ["I'm a failure"])
+    both = promotion_decisions([once, again], ["I'm a failure", "really, I'm a failure"])
 
-    assert [(decision.kept, decision.rule) for decision in single] == [(False, "fragile")]
-    assert [decision.kept for decision in both] == [True, True]
+    assert [(decision.is_kept, decision.rule) for decision in single] == [(False, "fragile")]
+    assert [decision.is_kept for decision in both] == [True, True]
 
 
 def test_a_quote_that_nobody_said_keeps_nothing() -> None:
     made_up = Candidate(predicate="LIVES_IN", object="Oslo", quote="I live in Oslo", plain=True)
-    (decision,) = decided([made_up], ["I live in Rome"])
+    (decision,) = promotion_decisions([made_up], ["I live in Rome"])
 
-    assert (decision.kept, decision.rule) == (False, "unquoted")
+    assert (decision.is_kept, decision.rule) == (False, "unquoted")
 
 
 def test_a_guess_is_not_kept() -> None:
     guess = Candidate(predicate="LIVES_IN", object="Oslo", quote="Oslo", confidence=0.1, plain=True)
 
-    assert [decision.rule for decision in decided([guess], ["Oslo is nice"])] == ["guess"]
+    assert [decision.rule for decision in promotion_decisions([guess], ["Oslo is nice"])] == ["guess"]
 
 
 def test_a_rule_that_would_keep_help_away_is_not_kept() -> None:
@@ -100,10 +100,14 @@ def test_a_rule_that_would_keep_help_away_is_not_kept() -> None:
         plain=True,
     )
 
-    assert [decision.rule for decision in decided([rule], ["never mention a hotline"])] == ["unsafe"]
+    assert [decision.rule for decision in promotion_decisions([rule], ["never mention a hotline"])] == [
+        "unsafe"
+    ]
 
 
 def test_what_is_about_the_memory_itself_is_not_kept() -> None:
     control = Candidate(object="delete my data", predicate="WANTS", quote="delete my data", plain=True)
 
-    assert [decision.rule for decision in decided([control], ["please delete my data"])] == ["control"]
+    assert [decision.rule for decision in promotion_decisions([control], ["please delete my data"])] == [
+        "control"
+    ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.learn.promotion import decided, promoted
-from clew.runtime.memory.phrases.refusals import refusals, unrefused
-from clew.runtime.memory.phrases.statements import stated
+from clew.runtime.memory.learn.promotion import candidates_to_keep, promotion_decisions
+from clew.runtime.memory.phrases.refusals import refusals_in, without_refusals
+from clew.runtime.memory.phrases.statements import statements_in
 
 TEA, TOM = "I like tea", "My ex-boyfriend is called Tom"
 """What is said before a wish."""
@@ -14,8 +14,8 @@ TEA, TOM = "I like tea", "My ex-boyfriend is called Tom"
 
 def kept(*turns: str) -> list[str]:
     """What is kept of what was stated in some turns."""
-    found = [candidate for number, turn in enumerate(turns) for candidate in stated(turn, turn=number)]
-    return [candidate.object for candidate in promoted(decided(found, turns))]
+    found = [candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)]
+    return [candidate.object for candidate in candidates_to_keep(promotion_decisions(found, turns))]
 
 
 def test_without_a_wish_both_are_kept() -> None:
@@ -125,7 +125,9 @@ def test_forget_everything_is_about_what_was_said_and_a_session_about_all_of_it(
 
 
 def test_a_wish_names_its_turn() -> None:
-    assert [refusal.by for refusal in refusals([TEA, "don't remember that", TOM, "forget that"])] == [1, 3]
+    assert [
+        refusal.wish_turn for refusal in refusals_in([TEA, "don't remember that", TOM, "forget that"])
+    ] == [1, 3]
 
 
 def test_what_is_said_of_a_name_after_the_wish_is_kept() -> None:
@@ -136,4 +138,4 @@ def test_what_is_said_of_a_name_after_the_wish_is_kept() -> None:
 def test_what_is_left_of_a_conversation_has_nothing_of_what_was_refused() -> None:
     turns = [TEA, f"I live in Oslo. {TOM}, but don't remember that.", TOM, "forget that. I'm vegan."]
 
-    assert unrefused(turns) == [TEA, "I live in Oslo.", "", "I'm vegan."]
+    assert without_refusals(turns) == [TEA, "I live in Oslo.", "", "I'm vegan."]

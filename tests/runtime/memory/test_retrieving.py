@@ -13,10 +13,10 @@ from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.recall.render import rendered
-from clew.runtime.memory.recall.retrieval import DAY, Limits, Recalled, Retriever
+from clew.runtime.memory.recall.render import render_entry
+from clew.runtime.memory.recall.retrieval import DAY_MS, RecallLimits, RecallResult, Retriever
 from clew.runtime.memory.values import Arc, Candidate
-from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
 from clew.testing.clock import Clock
 from tests.runtime.memory.known import allergic, rule, sister
 
@@ -61,7 +61,7 @@ async def memory(db: Database) -> Memory:
     return made
 
 
-def objects(recalled: Recalled) -> list[str]:
+def objects(recalled: RecallResult) -> list[str]:
     return [getattr(entry, "object", "") for entry in recalled.entries]
 
 
@@ -98,7 +98,7 @@ async def test_nothing_is_found_where_nothing_bears_on_it(memory: Memory) -> Non
 @pytest.mark.promise("B-12")
 async def test_words_and_vectors_are_fused(memory: Memory) -> None:
     retriever = Retriever(memory, Alike())
-    done = await retriever.embed()
+    done = await retriever.embed_missing()
     found = await retriever.recall("my sister")
 
     assert (done, found.path) == (3, "hybrid_rrf")
@@ -108,7 +108,7 @@ async def test_words_and_vectors_are_fused(memory: Memory) -> None:
 
 async def test_the_hashing_embedder_finds_words_that_are_spelled_alike(memory: Memory) -> None:
     retriever = Retriever(memory, HashingEmbedder())
-    await retriever.embed()
+    await retriever.embed_missing()
 
     assert objects(await retriever.recall("allergies?"))[:1] == ["peanuts"]
 
@@ -138,7 +138,7 @@ async def test_what_an_embedder_says_that_nobody_foresaw_is_for_who_looks_for_it
 
 @pytest.mark.promise("B-12")
 async def test_a_turn_does_not_wait_for_a_slow_embedder(memory: Memory) -> None:
-    found = await Retriever(memory, Slow(), patience=0.01).recall("sister")
+    found = await Retriever(memory, Slow(), timeout_seconds=0.01).recall("sister")
 
     assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
     assert "0.01 seconds" in (found.problem or "")
@@ -146,19 +146,19 @@ async def test_a_turn_does_not_wait_for_a_slow_embedder(memory: Memory) -> None:
 
 async def test_vectors_are_made_once_and_only_for_what_is_new(memory: Memory) -> None:
     retriever = Retriever(memory, HashingEmbedder())
-    done = [await retriever.embed(), await retriever.embed()]
+    done = [await retriever.embed_missing(), await retriever.embed_missing()]
     await memory.learn([sister("Beth")])
 
-    assert [*done, await retriever.embed()] == [3, 0, 1]
+    assert [*done, await retriever.embed_missing()] == [3, 0, 1]
 
 
 async def test_what_is_forgotten_leaves_no_vector_and_is_not_found(memory: Memory, db: Database) -> None:
     retriever = Retriever(memory, HashingEmbedder())
-    await retriever.embed()
+    await retriever.embed_missing()
     (found,) = (await retriever.recall("hiking")).entries
-    await memory.propose([found.id])
-    await memory.confirm()
-    records = await db.records.find(RecordQuery(kind=VECTOR))
+    await memory.propose_forgetting([found.id])
+    await memory.confirm_forgetting()
+    records = await db.records.find(RecordQuery(kind=VECTOR_KIND))
 
     assert len(records) == 2
     assert objects(await retriever.recall("hiking")) == []
@@ -168,18 +168,18 @@ async def test_what_is_forgotten_while_its_vector_is_made_leaves_none(memory: Me
     class Forgetful(Alike):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
             if len(texts) == 3:
-                await memory.propose([(await memory.page(limit=1)).facts[0].id])
-                await memory.confirm()
+                await memory.propose_forgetting([(await memory.page(limit=1)).facts[0].id])
+                await memory.confirm_forgetting()
             return await super().embed(texts)
 
-    await Retriever(memory, Forgetful()).embed()
+    await Retriever(memory, Forgetful()).embed_missing()
 
-    assert len(await db.records.find(RecordQuery(kind=VECTOR))) == 2
+    assert len(await db.records.find(RecordQuery(kind=VECTOR_KIND))) == 2
 
 
 async def test_what_was_superseded_is_not_found(memory: Memory) -> None:
     retriever = Retriever(memory, HashingEmbedder())
-    await retriever.embed()
+    await retriever.embed_missing()
     await memory.learn([sister("Beth")])
 
     assert objects(await retriever.recall("sister Ann")) == ["Beth"]
@@ -188,20 +188,22 @@ async def test_what_was_superseded_is_not_found(memory: Memory) -> None:
 @pytest.mark.promise("R-16")
 async def test_nobody_finds_what_is_another_users(memory: Memory, db: Database) -> None:
     bob = Retriever(Memory(db, "bob"), HashingEmbedder())
-    await Retriever(memory, HashingEmbedder()).embed()
+    await Retriever(memory, HashingEmbedder()).embed_missing()
 
     assert objects(await bob.recall("my sister Ann")) == []
-    assert await bob.embed() == 0
+    assert await bob.embed_missing() == 0
 
 
 async def test_arcs_are_recalled_while_they_are_young(memory: Memory) -> None:
     now = (await memory.db.thread(memory.thread).head()).updated
     await memory.db.commit(
-        await memory.closing(Arc(id="", episode="e1", summary="talked about the exam", themes=("exams",)), [])
+        await memory.episode_writes(
+            Arc(id="", episode="e1", summary="talked about the exam", themes=("exams",)), []
+        )
     )
-    clocks = [Clock(now + days * DAY) for days in (1, 40)]
+    clocks = [Clock(now + days * DAY_MS) for days in (1, 40)]
     found = [await Retriever(memory, clock=clock).recall("my exam") for clock in clocks]
-    always = Retriever(memory, clock=clocks[1], limits=Limits(arc_days=None))
+    always = Retriever(memory, clock=clocks[1], limits=RecallLimits(arc_days=None))
 
     assert [len(recalled.entries) for recalled in found] == [1, 0]
     assert len((await always.recall("my exam")).entries) == 1
@@ -212,24 +214,26 @@ async def test_the_first_turn_is_told_the_last_episode_the_facts_and_the_rules(m
     await memory.learn([rule("name", "Call the user Sam.")])
     for number, theme in enumerate(("sleep", "anxiety")):
         await memory.db.commit(
-            await memory.closing(
+            await memory.episode_writes(
                 Arc(id="", episode=f"e{number}", summary=f"talked about {theme}", themes=(theme,)), []
             )
         )
-    late = Retriever(memory, clock=Clock((await memory.db.thread(memory.thread).head()).updated + 400 * DAY))
+    late = Retriever(
+        memory, clock=Clock((await memory.db.thread(memory.thread).head()).updated + 400 * DAY_MS)
+    )
     first = await late.working_memory("Hey", first_turn=True)
     later = await late.working_memory("Hey", first_turn=False)
 
-    assert rendered(first.recalled.entries[0]) == "Last session (anxiety): talked about anxiety."
-    assert set(objects(first.recalled)[1:]) == {"Ann", "peanuts", "hiking"}
+    assert render_entry(first.result.entries[0]) == "Last session (anxiety): talked about anxiety."
+    assert set(objects(first.result)[1:]) == {"Ann", "peanuts", "hiking"}
     assert [known.text for known in first.profile.rules] == ["Call the user Sam."]
-    assert later.recalled.entries == ()
+    assert later.result.entries == ()
 
 
 async def test_a_first_turn_of_somebody_new_is_told_nothing(db: Database) -> None:
     told = await Retriever(Memory(db, "nobody")).working_memory("Hey", first_turn=True)
 
-    assert (told.recalled.entries, told.profile.rules) == ((), ())
+    assert (told.result.entries, told.profile.rules) == ((), ())
 
 
 @pytest.mark.promise("A-04")
@@ -237,4 +241,4 @@ async def test_entries_stay_structured_until_they_are_rendered(memory: Memory) -
     (entry,) = (await Retriever(memory).recall("hiking")).entries
 
     assert msgspec.to_builtins(entry)["predicate"] == "LIKES"
-    assert rendered(entry) == '[preference] User LIKES hiking — "I love hiking in autumn"'
+    assert render_entry(entry) == '[preference] User LIKES hiking — "I love hiking in autumn"'

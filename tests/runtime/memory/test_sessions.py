@@ -10,15 +10,15 @@ import clew
 from clew.core.patch import append
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.memory.learn.extraction import Remembered, remember, said_by_user
+from clew.runtime.memory.learn.extraction import RememberResult, remember, user_turns
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Arc
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input, loaded
 from clew.runtime.turn.draft import Delta
 from clew.testing.scripted_model import ScriptedModel
@@ -26,7 +26,7 @@ from clew.testing.scripted_model import ScriptedModel
 
 class Chat(State):
     message: Annotated[str, input]
-    history: Annotated[Log[Message], append]
+    history: Annotated[StateLog[Message], append]
     working_memory: Annotated[list[SemanticEntry | EpisodicEntry | str], loaded]
     reply: str = ""
 
@@ -43,11 +43,11 @@ class Companion:
         memory = memory_of(self.db, ctx.turn.thread, ctx.turn.user)
         told = await Retriever(memory).working_memory(state.message, first_turn=len(state.history) == 1)
         self.profile = told.profile
-        return {"working_memory": list(told.recalled.entries)}
+        return {"working_memory": list(told.result.entries)}
 
     async def answer(self, state: Chat, ctx: Context) -> Delta:
         known = prompt_part(state.working_memory, self.profile.rules, recall=self.profile.recall)
-        request = Request(messages=[Message(role="user", content=state.message)], instructions=known)
+        request = ModelRequest(messages=[Message(role="user", content=state.message)], instructions=known)
         reply = await ctx.turn.ask(ctx.response_llm, request)
         ctx.turn.add([Message(role="assistant", content=reply.text)])
         return {"reply": reply.text}
@@ -57,13 +57,13 @@ class Companion:
         await self.runtime.run_turn(thread, text, user=user)
         return self.model.requests[-1].instructions
 
-    async def end(self, thread: str, user: str | None = None) -> Remembered:
+    async def end(self, thread: str, user: str | None = None) -> RememberResult:
         """Keep what the session tells, as the end of an episode does."""
         memory = memory_of(self.db, thread, user)
-        turns = said_by_user(await self.db.thread(thread).items(), thread)
+        turns = user_turns(await self.db.thread(thread).items(), thread)
         done = await remember(memory, turns, key=f"end of {thread}")
         await memory.db.commit(
-            await memory.closing(
+            await memory.episode_writes(
                 Arc(id="", episode=thread, summary=f"talked about {turns[-1].text}", themes=("anxiety",)), []
             )
         )
@@ -141,7 +141,7 @@ async def test_ending_twice_learns_once(db: Database) -> None:
     done = [await companion.end("s1", "alice"), await companion.end("s1", "alice")]
     (fact,) = (await Memory(db, "alice").page()).facts
 
-    assert [each.learned.repeated for each in done] == [False, True]
+    assert [each.result.repeated for each in done] == [False, True]
     assert fact.times == 1
 
 

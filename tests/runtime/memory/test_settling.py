@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.memory import chosen, is_yes
+from clew.runtime.memory.memory import is_yes, numbers_in_reply
 
 CLEAR = [
     "yes",
@@ -59,4 +59,4 @@ def test_anything_else_is_none(reply: str) -> None:
     ("reply", "numbers"), [("2", [2]), ("number 1", [1]), ("1 and 3", [1, 3]), ("4", []), ("2 of them", [])]
 )
 def test_numbers_choose_among_what_was_shown(reply: str, numbers: list[int]) -> None:
-    assert chosen(reply, 3) == numbers
+    assert numbers_in_reply(reply, 3) == numbers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.phrases.refusals import refusals
-from clew.runtime.memory.phrases.statements import is_fleeting, stated
-from clew.runtime.memory.values import QUOTE, Source
+from clew.runtime.memory.phrases.refusals import refusals_in
+from clew.runtime.memory.phrases.statements import is_fleeting, statements_in
+from clew.runtime.memory.values import LONGEST_QUOTE, MemorySource
 
 
 def told(text: str) -> list[tuple[str, str]]:
@@ -15,7 +15,7 @@ def told(text: str) -> list[tuple[str, str]]:
         (found.subject, f"{'not ' if found.negated else ''}{found.predicate} {found.object}")
         if found.kind == "fact"
         else (found.subject, found.object)
-        for found in stated(text)
+        for found in statements_in(text)
     ]
 
 
@@ -65,7 +65,7 @@ def told(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_preference_is_found_in_one_statement(text: str, about: str, rule: str) -> None:
-    (found,) = stated(text)
+    (found,) = statements_in(text)
 
     assert (found.kind, found.subject, found.object, found.plain) == ("rule", about, rule, True)
 
@@ -177,19 +177,19 @@ def test_what_only_looks_like_a_statement_is_left_alone(text: str) -> None:
     ],
 )
 def test_what_may_pass_is_noticed_but_not_plain(text: str) -> None:
-    (found,) = stated(text)
+    (found,) = statements_in(text)
 
     assert not found.plain
 
 
 def test_a_quote_stands_in_the_turn_word_for_word_and_is_not_long() -> None:
     text = "Well. " + "so " * 200 + "my sister is called Ann and that is that"
-    (found,) = stated(text, turn=3, source=Source(thread="chat"))
+    (found,) = statements_in(text, turn=3, source=MemorySource(thread="chat"))
 
     assert found.quote in text
     assert "my sister is called Ann" in found.quote
-    assert len(found.quote) <= QUOTE
-    assert (found.turn, found.source) == (3, Source(thread="chat"))
+    assert len(found.quote) <= LONGEST_QUOTE
+    assert (found.turn, found.source) == (3, MemorySource(thread="chat"))
 
 
 @pytest.mark.parametrize(
@@ -224,4 +224,4 @@ def test_a_wish_for_the_moment_is_told_from_a_lasting_one(text: str, is_for_now:
     ],
 )
 def test_not_to_remember_refers_to_what_was_just_said(turns: list[str], refused: list[set[int]]) -> None:
-    assert [set(refusal.turns) for refusal in refusals(turns)] == refused
+    assert [set(refusal.turns) for refusal in refusals_in(turns)] == refused

@@ -10,11 +10,11 @@ import pytest
 import clew
 from clew.core.errors import Forbidden, InvalidArgument, InvalidId, RecordNotFound, StoreDamaged
 from clew.core.values import RecordQuery
-from clew.server.identity.directory import Directory, known
+from clew.server.identity.directory import Directory, find_entry
 from clew.server.identity.entries import (
     DEFAULT_WORKSPACE,
-    Entry,
-    Key,
+    ApiKey,
+    DirectoryEntry,
     Login,
     Membership,
     Tenant,
@@ -25,7 +25,7 @@ from clew.server.identity.identity import Identity
 from clew.testing import Clock
 
 
-def entries(tenant: str) -> list[Entry]:
+def entries(tenant: str) -> list[DirectoryEntry]:
     """One of each kind, each after what it belongs to."""
     return [
         Tenant(id=tenant, name="Acme", external=f"at the issuer: {tenant}"),
@@ -33,7 +33,7 @@ def entries(tenant: str) -> list[Entry]:
         User(tenant=tenant, id="alice", name="Alice"),
         Membership(tenant=tenant, workspace="research", user="alice", roles=("admin",)),
         Login(id=tenant, issuer="https://issuer.example", subject="a|1", tenant=tenant, user="alice"),
-        Key(id=f"key-{tenant}", tenant=tenant, user="alice", workspace="research", hash="0" * 64),
+        ApiKey(id=f"key-{tenant}", tenant=tenant, user="alice", workspace="research", hash="0" * 64),
     ]
 
 
@@ -41,7 +41,7 @@ def entries(tenant: str) -> list[Entry]:
 async def test_what_is_entered_of_each_kind_is_read_again(directory: Directory, tenant: str) -> None:
     written = [await directory.add(entry) for entry in entries(tenant)]
     read = [
-        await directory.get(type(entry), *(getattr(entry, name) for name in entry.named_by))
+        await directory.get(type(entry), *(getattr(entry, name) for name in entry.id_fields))
         for entry in entries(tenant)
     ]
 
@@ -50,13 +50,13 @@ async def test_what_is_entered_of_each_kind_is_read_again(directory: Directory, 
 
 
 @pytest.mark.promise("F-12")
-@pytest.mark.parametrize("kind", [Workspace, User, Membership, Login, Key])
+@pytest.mark.parametrize("kind", [Workspace, User, Membership, Login, ApiKey])
 async def test_each_kind_is_listed_by_its_tenant(
-    directory: Directory, tenant: str, kind: type[Entry]
+    directory: Directory, tenant: str, kind: type[DirectoryEntry]
 ) -> None:
     for entry in [*entries(tenant), *entries(f"{tenant}-b")]:
         await directory.add(entry)
-    listed = [entry async for entry in directory.every(kind, tenant=tenant)]
+    listed = [entry async for entry in directory.entries(kind, tenant=tenant)]
 
     assert {getattr(entry, "tenant") for entry in listed} == {tenant}  # noqa: B009 - no tenant has one
 
@@ -87,7 +87,7 @@ async def test_a_tenant_comes_with_its_first_workspace(directory: Directory, acm
 
 
 async def test_nobody_is_entered_below_what_is_not_there(directory: Directory, tenant: str) -> None:
-    orphans: list[Entry] = entries(tenant)[1:]
+    orphans: list[DirectoryEntry] = entries(tenant)[1:]
     for orphan in orphans:
         with pytest.raises(RecordNotFound):
             await directory.add(orphan)
@@ -110,7 +110,7 @@ async def test_more_than_a_page_is_listed_in_order(directory: Directory, acme: s
     for number in range(205):
         clock.advance(1)
         await directory.add(Workspace(tenant=acme, id=f"w{number}"))
-    listed = [each.id async for each in directory.every(Workspace, tenant=acme)]
+    listed = [each.id async for each in directory.entries(Workspace, tenant=acme)]
 
     assert listed == [DEFAULT_WORKSPACE, *(f"w{number}" for number in range(205))]
 
@@ -130,18 +130,18 @@ async def test_what_a_user_is_can_be_said_anew_and_taken_back(directory: Directo
     await directory.drop(said)
 
     assert found.roles == ("auditor",)
-    assert await known(directory, Membership, acme, DEFAULT_WORKSPACE, "alice") is None
+    assert await find_entry(directory, Membership, acme, DEFAULT_WORKSPACE, "alice") is None
 
 
 async def test_a_user_is_taken_out_with_all_that_goes_with_them(directory: Directory, tenant: str) -> None:
     for entry in [*entries(tenant), User(tenant=tenant, id="bob")]:
         await directory.add(entry)
     await directory.add(Membership(tenant=tenant, workspace="research", user="bob"))
-    gone = await directory.remove(await directory.get(User, tenant, "alice"))
+    gone = await directory.remove_user(await directory.get(User, tenant, "alice"))
     left = [
         entry.kind
-        for kind in (User, Membership, Login, Key)
-        async for entry in directory.every(kind, tenant=tenant)
+        for kind in (User, Membership, Login, ApiKey)
+        async for entry in directory.entries(kind, tenant=tenant)
     ]
 
     assert [entry.kind for entry in gone] == ["user", "membership", "login", "key"]

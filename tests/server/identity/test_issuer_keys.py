@@ -13,7 +13,7 @@ from jwt.algorithms import RSAAlgorithm
 from clew.core.errors import InvalidArgument, IssuerUnavailable
 from clew.server.identity import oidc as issuers
 from clew.server.identity.identity import DISCOVERY, auth_settings
-from clew.server.identity.oidc import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
+from clew.server.identity.oidc import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, keys_url_of
 from tests.support.issuer import Issuer, issuing, rsa_key
 
 
@@ -271,7 +271,7 @@ async def test_a_description_that_leads_elsewhere_is_refused(
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"issuer": 1, "jwks_uri": 2}', b"\xff"])
 def test_what_describes_no_issuer_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="description"):
-        place_of(data, "https://issuer.example")
+        keys_url_of(data, "https://issuer.example")
 
 
 def test_without_a_place_the_description_is_asked() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from clew.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
-from clew.core.log.rows import Ask, Asking
+from clew.core.log.rows import Ask, StoreRead
 from clew.core.values import RecordQuery, Scope
-from clew.server.identity.api_keys import HOUR_MS, KeyAuthentication, new_key, revoke
+from clew.server.identity.api_keys import HOUR_MS, KeyAuthentication, create_key, revoke_key
 from clew.server.identity.directory import Directory
-from clew.server.identity.entries import Key, Tenant, User
+from clew.server.identity.entries import ApiKey, Tenant, User
 from clew.testing import Clock
 
 
@@ -24,7 +24,7 @@ def enter(directory: Directory) -> KeyAuthentication:
 async def test_a_key_lets_its_user_in(
     directory: Directory, acme: str, enter: KeyAuthentication, header: str
 ) -> None:
-    _, text = await new_key(directory, tenant=acme, user="alice", scopes=("read",))
+    _, text = await create_key(directory, tenant=acme, user="alice", scopes=("read",))
     said = f"Bearer {text}" if header == "authorization" else text
     found = await enter({header: said})
 
@@ -34,15 +34,15 @@ async def test_a_key_lets_its_user_in(
 async def test_a_key_without_a_user_speaks_for_the_tenant(
     directory: Directory, acme: str, enter: KeyAuthentication
 ) -> None:
-    _, text = await new_key(directory, tenant=acme)
+    _, text = await create_key(directory, tenant=acme)
     found = await enter({"x-api-key": text})
 
     assert (found.tenant, found.user, found.roles) == (acme, None, frozenset())
 
 
 async def test_a_key_is_random_and_only_its_hash_is_kept(directory: Directory, acme: str) -> None:
-    one, first = await new_key(directory, tenant=acme)
-    _, second = await new_key(directory, tenant=acme)
+    one, first = await create_key(directory, tenant=acme)
+    _, second = await create_key(directory, tenant=acme)
     secret = first.removeprefix(f"clew_{one.id}_")
     kept = str(await directory.db.records.find(RecordQuery(kind="key", tags=(f"tenant {acme}",))))
 
@@ -54,12 +54,12 @@ async def test_a_key_is_random_and_only_its_hash_is_kept(directory: Directory, a
 async def test_a_revoked_key_is_refused_at_once(
     directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
 ) -> None:
-    key, text = await new_key(directory, tenant=acme)
+    key, text = await create_key(directory, tenant=acme)
     await enter({"x-api-key": text})
-    gone = await revoke(directory, key.id)
+    gone = await revoke_key(directory, key.id)
     clock.advance(5)
 
-    assert await revoke(directory, key.id) == gone
+    assert await revoke_key(directory, key.id) == gone
     with pytest.raises(Unauthenticated, match="revoked"):
         await enter({"x-api-key": text})
 
@@ -67,7 +67,7 @@ async def test_a_revoked_key_is_refused_at_once(
 async def test_a_key_is_refused_once_it_has_expired(
     directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
 ) -> None:
-    _, text = await new_key(directory, tenant=acme, lasts_ms=1000)
+    _, text = await create_key(directory, tenant=acme, lifetime_ms=1000)
     clock.advance(999)
     await enter({"x-api-key": text})
     clock.advance(1)
@@ -79,8 +79,8 @@ async def test_a_key_is_refused_once_it_has_expired(
 async def test_a_key_of_somebody_disabled_is_refused(
     directory: Directory, acme: str, enter: KeyAuthentication
 ) -> None:
-    _, of_alice = await new_key(directory, tenant=acme, user="alice")
-    _, of_acme = await new_key(directory, tenant=acme)
+    _, of_alice = await create_key(directory, tenant=acme, user="alice")
+    _, of_acme = await create_key(directory, tenant=acme)
     await directory.change(await directory.get(User, acme, "alice"), enabled=False)
 
     with pytest.raises(Forbidden, match="disabled"):
@@ -94,8 +94,8 @@ async def test_a_key_of_somebody_disabled_is_refused(
 async def test_a_key_with_another_secret_or_public_part_is_not_known(
     directory: Directory, acme: str, enter: KeyAuthentication
 ) -> None:
-    key, text = await new_key(directory, tenant=acme)
-    other, _ = await new_key(directory, tenant=acme)
+    key, text = await create_key(directory, tenant=acme)
+    other, _ = await create_key(directory, tenant=acme)
     secret = text.removeprefix(f"clew_{key.id}_")
     wrong = [
         f"clew_{other.id}_{secret}",
@@ -133,13 +133,13 @@ async def test_without_a_key_nobody_is_let_in(enter: KeyAuthentication, headers:
 async def test_when_a_key_was_used_is_noted_once_an_hour(
     directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
 ) -> None:
-    key, text = await new_key(directory, tenant=acme)
+    key, text = await create_key(directory, tenant=acme)
     revisions = []
     for ms in (0, 1000, HOUR_MS):
         clock.advance(ms)
         await enter({"x-api-key": text})
         revisions.append((await directory.db.records.get("key", key.id)).revision)
-    used = (await directory.get(Key, key.id)).used
+    used = (await directory.get(ApiKey, key.id)).used
 
     assert revisions == [2, 2, 3]
     assert used == clock() // HOUR_MS * HOUR_MS
@@ -147,24 +147,24 @@ async def test_when_a_key_was_used_is_noted_once_an_hour(
 
 async def test_a_key_that_makes_no_sense_is_not_made(directory: Directory, acme: str) -> None:
     with pytest.raises(InvalidArgument, match="'everything' is no scope"):
-        await new_key(directory, tenant=acme, scopes=("everything",))
+        await create_key(directory, tenant=acme, scopes=("everything",))
     with pytest.raises(InvalidArgument, match="At least one scope"):
-        await new_key(directory, tenant=acme, scopes=())
+        await create_key(directory, tenant=acme, scopes=())
     with pytest.raises(InvalidArgument, match="last"):
-        await new_key(directory, tenant=acme, lasts_ms=0)
+        await create_key(directory, tenant=acme, lifetime_ms=0)
     with pytest.raises(RecordNotFound):
-        await new_key(directory, tenant=acme, user="nobody")
+        await create_key(directory, tenant=acme, user="nobody")
 
 
 async def test_a_key_that_was_seen_before_is_looked_up_in_one_question(
     directory: Directory, acme: str, enter: KeyAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, text = await new_key(directory, tenant=acme, user="alice")
+    _, text = await create_key(directory, tenant=acme, user="alice")
     await enter({"x-api-key": text})
     store, asked = directory.db.store, []
     read = store.read
 
-    def noted(asking: Asking[Any]) -> Asking[Any]:
+    def noted(asking: StoreRead[Any]) -> StoreRead[Any]:
         answer = None
         try:
             while True:
@@ -174,7 +174,7 @@ async def test_a_key_that_was_seen_before_is_looked_up_in_one_question(
         except StopIteration as end:
             return end.value
 
-    async def reading(scope: Scope, asking: Asking[Any]) -> Any:
+    async def reading(scope: Scope, asking: StoreRead[Any]) -> Any:
         return await read(scope, noted(asking))
 
     monkeypatch.setattr(store, "read", reading)
@@ -188,7 +188,7 @@ async def test_a_key_that_was_seen_before_is_looked_up_in_one_question(
 async def test_what_was_seen_before_is_looked_at_anew(
     directory: Directory, acme: str, enter: KeyAuthentication
 ) -> None:
-    key, text = await new_key(directory, tenant=acme, user="alice")
+    key, text = await create_key(directory, tenant=acme, user="alice")
     await enter({"x-api-key": text})
     alice = await directory.get(User, acme, "alice")
     await directory.change(alice, enabled=False)
@@ -196,7 +196,7 @@ async def test_what_was_seen_before_is_looked_at_anew(
         await enter({"x-api-key": text})
     await directory.change(alice, enabled=True)
     await enter({"x-api-key": text})
-    await revoke(directory, key.id)
+    await revoke_key(directory, key.id)
 
     with pytest.raises(Unauthenticated):
         await enter({"x-api-key": text})

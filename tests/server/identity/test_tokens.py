@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from clew.core.errors import Forbidden, IssuerUnavailable, Unauthenticated
 from clew.database.database import Database
-from clew.server.identity.api_keys import new_key
-from clew.server.identity.authentication import authentication
+from clew.server.identity.api_keys import create_key
+from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Login, Membership, Tenant, User, Workspace
 from clew.server.identity.identity import AuthSettings, Identity, IssuerSettings
@@ -85,7 +85,7 @@ async def test_ten_first_requests_at_once_enter_one_user(
     way = TokenAuthentication(directory, issuer.settings(tenants=frozenset({external})))
     headers = {"authorization": f"Bearer {issuer.token(tid=external)}"}
     found = await asyncio.gather(*(way(headers) for _ in range(10)))
-    users = [user async for user in directory.every(User, tenant=external)]
+    users = [user async for user in directory.entries(User, tenant=external)]
 
     assert len(set(found)) == 1
     assert [user.id for user in users] == [found[0].user]
@@ -99,8 +99,8 @@ async def test_a_stranger_is_refused_where_users_are_entered_by_hand(
     await in_memory.add(Tenant(id=tenant, external=external))
     with pytest.raises(Forbidden, match="not known"):
         await enter(in_memory, issuer, issuer.token(tid=external), **told)
-    users = [user async for user in in_memory.every(User, tenant=tenant)]
-    logins = [login async for login in in_memory.every(Login, tenant=tenant)]
+    users = [user async for user in in_memory.entries(User, tenant=tenant)]
+    logins = [login async for login in in_memory.entries(Login, tenant=tenant)]
 
     assert (users, logins) == ([], [])
 
@@ -320,8 +320,8 @@ async def test_keys_and_tokens_hold_beside_each_other(issuer: Issuer) -> None:
     async with open_database("memory://") as db:
         directory = Directory(db)
         await directory.add(Tenant(id="acme", external=TENANT))
-        _, text = await new_key(directory, tenant="acme")
-        way = authentication(AuthSettings(mode="oidc", issuer=issuer.settings()), directory)
+        _, text = await create_key(directory, tenant="acme")
+        way = authentication_for(AuthSettings(mode="oidc", issuer=issuer.settings()), directory)
         by_key = await way({"authorization": f"Bearer {text}"})
         by_token = await way({"authorization": f"Bearer {issuer.token()}"})
 
@@ -334,8 +334,8 @@ async def test_in_dev_mode_a_key_counts_for_more_than_being_here(issuer: Issuer)
     async with open_database("memory://") as db:
         directory = Directory(db)
         await directory.add(Tenant(id="acme"))
-        _, text = await new_key(directory, tenant="acme")
-        way = authentication(AuthSettings(mode="dev"), directory)
+        _, text = await create_key(directory, tenant="acme")
+        way = authentication_for(AuthSettings(mode="dev"), directory)
 
         assert (await way({"host": "localhost", "x-api-key": text})).tenant == "acme"
         assert (await way({"host": "localhost"})).tenant == "default"
@@ -343,7 +343,7 @@ async def test_in_dev_mode_a_key_counts_for_more_than_being_here(issuer: Issuer)
 
 async def test_with_keys_alone_no_token_holds(issuer: Issuer) -> None:
     async with open_database("memory://") as db:
-        way = authentication(AuthSettings(mode="keys"), Directory(db))
+        way = authentication_for(AuthSettings(mode="keys"), Directory(db))
 
         with pytest.raises(Unauthenticated):
             await way({"authorization": f"Bearer {issuer.token()}"})
@@ -355,8 +355,8 @@ async def test_keys_hold_while_the_issuer_is_down() -> None:
     async with open_database("memory://") as db:
         directory = Directory(db)
         await directory.add(Tenant(id="acme"))
-        _, text = await new_key(directory, tenant="acme")
-        way = authentication(AuthSettings(mode="oidc", issuer=told), directory)
+        _, text = await create_key(directory, tenant="acme")
+        way = authentication_for(AuthSettings(mode="oidc", issuer=told), directory)
 
         assert (await way({"x-api-key": text})).tenant == "acme"
         with pytest.raises(IssuerUnavailable):

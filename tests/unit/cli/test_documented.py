@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from clew.cli.app import COMMANDS, GROUPS, build
-from clew.cli.command import framed
+from clew.cli.app import COMMANDS, GROUPS, build_app
+from clew.cli.command import typer_command
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 LONGEST = 15
@@ -20,7 +20,7 @@ WORKS = [*COMMANDS, *(work for _, works in GROUPS.values() for work in works)]
 
 def commands() -> dict[str, list[str]]:
     """The options of every command, by its name."""
-    return dict(options_of(typer.main.get_command(build())))
+    return dict(options_of(typer.main.get_command(build_app())))
 
 
 def options_of(command: object, name: str = "") -> Iterator[tuple[str, list[str]]]:
@@ -52,7 +52,7 @@ def test_the_reference_names_every_option(name: str) -> None:
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: f"{work.__module__}.{work.__name__}")
 def test_every_command_says_what_it_does_and_gives_an_example(work: object) -> None:
     assert callable(work)
-    _, words, example = framed(work)
+    _, words, example = typer_command(work)
 
     assert words.split("\n")[0].endswith(".")
     assert len(words.split("\n")[0]) < 65

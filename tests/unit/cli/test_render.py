@@ -14,18 +14,18 @@ from rich.console import Console
 import clew
 from clew.cli.render import values
 from clew.core.errors import ThreadNotFound, VersionConflict
-from clew.core.ports import Report
+from clew.core.ports import StoreReport
 from clew.core.redaction import without_password
 from clew.core.values import (
-    Broken,
     Changeset,
     Counters,
     Cut,
     Head,
     LogSize,
-    Page,
     Parent,
-    Summary,
+    SummaryPage,
+    ThreadSummary,
+    UnreadableItem,
     Window,
 )
 from clew.database.verify import Verdict
@@ -82,7 +82,7 @@ def test_an_error_in_json_carries_its_facts() -> None:
 @given(st.text())
 def test_nothing_a_thread_holds_can_steer_the_terminal(text: str) -> None:
     window = Window([clew.user(text)])
-    shown = seen(values.thread(a_head(id=text or "x", state={text: text}), window, "history"))
+    shown = seen(values.thread_detail(a_head(id=text or "x", state={text: text}), window, "history"))
 
     assert not [
         letter for letter in shown if letter != "\n" and (ord(letter) < 32 or 127 <= ord(letter) < 160)
@@ -96,22 +96,22 @@ def test_markup_in_a_thread_is_text() -> None:
 
 
 def test_threads_show_owner_and_title_only_where_there_are_any() -> None:
-    plain = Summary(id="a", owner=None, version=1, created=NOON, updated=NOON)
-    titled = Summary(id="b", owner="alice", version=1, created=NOON, updated=NOON, title="Lisbon")
+    plain = ThreadSummary(id="a", owner=None, version=1, created=NOON, updated=NOON)
+    titled = ThreadSummary(id="b", owner="alice", version=1, created=NOON, updated=NOON, title="Lisbon")
 
-    assert "owner" not in seen(values.threads(Page(threads=(plain,))))
-    assert "Lisbon" in seen(values.threads(Page(threads=(plain, titled), next="1:a")))
+    assert "owner" not in seen(values.thread_table(SummaryPage(threads=(plain,))))
+    assert "Lisbon" in seen(values.thread_table(SummaryPage(threads=(plain, titled), next="1:a")))
 
 
 def test_a_long_id_is_shown_whole() -> None:
-    long = Summary(id="x" * 200, owner=None, version=1, created=NOON, updated=NOON)
+    long = ThreadSummary(id="x" * 200, owner=None, version=1, created=NOON, updated=NOON)
 
-    assert seen(values.threads(Page(threads=(long,)))).count("x") == 200
+    assert seen(values.thread_table(SummaryPage(threads=(long,)))).count("x") == 200
 
 
 def test_a_thread_shows_its_state_and_what_cannot_be_read() -> None:
-    broken = Broken(log="history", place=512, version=2, problem="it was erased")
-    shown = seen(values.thread(a_head(), Window([clew.user("Hi")], [broken]), "history"))
+    broken = UnreadableItem(log="history", place=512, version=2, problem="it was erased")
+    shown = seen(values.thread_detail(a_head(), Window([clew.user("Hi")], [broken]), "history"))
 
     for words in ("trip", "Lisbon", "forked from root at 1", "the last 1 of 3 items", "Hi", "it was erased"):
         assert words in shown
@@ -128,7 +128,7 @@ def test_a_thread_shows_its_state_and_what_cannot_be_read() -> None:
     ],
 )
 def test_an_item_of_any_format_says_something(item: clew.Item, words: str) -> None:
-    assert words in values.said(item)
+    assert words in values.item_text(item)
 
 
 def test_the_timeline_shows_what_each_changeset_did() -> None:
@@ -143,7 +143,7 @@ def test_the_timeline_shows_what_each_changeset_did() -> None:
         hash=b"\x02" * 32,
     )
     erased = Changeset(version=3, time=NOON, hash=b"\x03" * 32, erased=True, reason="Erase")
-    shown = seen(values.timeline([first, second, erased]), width=120)
+    shown = seen(values.changeset_table([first, second, erased]), width=120)
 
     for words in ("bob", "r1", "+1", "−1", "mood = calm; n + 2", "02020202", "(erased)", "06-15 UTC"):
         assert words in shown
@@ -159,7 +159,7 @@ def test_a_difference_reads_like_a_diff() -> None:
         removed=[clew.user("Bye")],
     )
 
-    assert seen(values.difference(found)).splitlines() == [
+    assert seen(values.difference_detail(found)).splitlines() == [
         "t version 1 → t version 2",
         "- mood = tense",
         "+ mood = calm",
@@ -177,7 +177,7 @@ def test_verify_tells_erased_from_altered() -> None:
     erased = Verdict(
         tenant="default", thread="b", version=1, hash="ee" * 32, erased=("item 256 of 'history'",)
     )
-    shown = seen(values.verdicts([bad, erased], ["c: gone"]), width=120)
+    shown = seen(values.verdict_table([bad, erased], ["c: gone"]), width=120)
 
     for words in ("BAD", "- a: version 2 was altered", "b: erased on purpose: item 256", "- c: gone"):
         assert words in shown
@@ -185,24 +185,26 @@ def test_verify_tells_erased_from_altered() -> None:
 
 
 def test_only_the_first_heads_are_printed() -> None:
-    heads = [values.Kept(thread=f"t{n}", version=n, hash="00" * 32) for n in range(30)]
-    shown = seen(values.kept("Done.", heads))
+    heads = [values.HeadHash(thread=f"t{n}", version=n, hash="00" * 32) for n in range(30)]
+    shown = seen(values.head_table("Done.", heads))
 
     assert "t19" in shown
     assert "and 10 more" in shown
 
 
 def test_a_report_lists_facts_and_problems() -> None:
-    report = Report(store="sqlite", format=1, healthy=True, facts={"bytes": 12345, "wal": True, "role": None})
-    shown = seen(values.report(report, {"python": "3"}, ["The disk is full. Make room."]))
+    report = StoreReport(
+        store="sqlite", format=1, healthy=True, facts={"bytes": 12345, "wal": True, "role": None}
+    )
+    shown = seen(values.store_report(report, {"python": "3"}, ["The disk is full. Make room."]))
 
     for words in ("12,345", "yes", "–", "- The disk is full."):
         assert words in shown
 
 
 def test_emptiness_has_words() -> None:
-    assert seen(values.timeline([])) == "There are no changesets yet.\n"
-    assert seen(values.threads(Page(threads=()))) == "There are no threads here.\n"
+    assert seen(values.changeset_table([])) == "There are no changesets yet.\n"
+    assert seen(values.thread_table(SummaryPage(threads=()))) == "There are no threads here.\n"
 
 
 def test_a_password_is_never_shown() -> None:
@@ -214,6 +216,6 @@ def test_no_table_is_wider_than_the_terminal(width: int) -> None:
     change = Changeset(
         version=10**6, time=NOON, hash=b"1" * 32, author="a" * 50, run_id="r" * 50, reason="x" * 50
     )
-    lines = seen(values.timeline([change]), width).splitlines()
+    lines = seen(values.changeset_table([change]), width).splitlines()
 
     assert max(map(len, lines)) <= width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from clew.cli.commands.search import marked, shown
+from clew.cli.commands.search import hit_page, hit_text
 from clew.runtime.search import Hit, Search, SearchPage
 
 HIT = Hit(
@@ -21,7 +21,7 @@ HIT = Hit(
 def seen(page: SearchPage, asked: Search) -> str:
     console = Console(width=80, force_terminal=False, highlight=False)
     with console.capture() as captured:
-        console.print(shown(page, asked))
+        console.print(hit_page(page, asked))
     return captured.get()
 
 
@@ -35,7 +35,7 @@ def test_a_hit_says_where_it_stands_and_since_when() -> None:
 
 
 def test_the_words_are_marked() -> None:
-    line = marked(HIT)
+    line = hit_text(HIT)
 
     assert [line.plain[span.start : span.end] for span in line.spans] == ["train", "Lisbon"]
 

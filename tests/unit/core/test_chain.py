@@ -34,7 +34,7 @@ ITEMS = [
     )
     for n in range(1, 4)
 ]
-HASH = chain.link(PREVIOUS, CHANGE, ITEMS)
+HASH = chain.changeset_hash(PREVIOUS, CHANGE, ITEMS)
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -47,7 +47,7 @@ def flipped(data: bytes, at: int) -> bytes:
 def test_a_byte_of_a_changeset_changes_the_hash(field: str, at: int) -> None:
     altered = msgspec.structs.replace(CHANGE, **{field: flipped(getattr(CHANGE, field), at)})
 
-    assert chain.link(PREVIOUS, altered, ITEMS) != HASH
+    assert chain.changeset_hash(PREVIOUS, altered, ITEMS) != HASH
 
 
 @given(st.integers(0, 2), st.sampled_from(["meta", "body", "salt"]), st.integers(0, 100))
@@ -57,31 +57,31 @@ def test_a_byte_of_an_item_changes_the_hash(which: int, field: str, at: int) -> 
         ITEMS[which], **{field: flipped(getattr(ITEMS[which], field), at)}
     )
 
-    assert chain.link(PREVIOUS, CHANGE, altered) != HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, altered) != HASH
 
 
 @pytest.mark.parametrize("field", ["version", "time"])
 def test_the_number_and_the_time_of_a_changeset_are_in_its_hash(field: str) -> None:
     altered = msgspec.structs.replace(CHANGE, **{field: getattr(CHANGE, field) + 1})
 
-    assert chain.link(PREVIOUS, altered, ITEMS) != HASH
+    assert chain.changeset_hash(PREVIOUS, altered, ITEMS) != HASH
 
 
 @pytest.mark.parametrize(("field", "value"), [("log", "notes"), ("place", 257), ("body", None)])
 def test_where_an_item_stands_is_in_the_hash(field: str, value: object) -> None:
     altered = [msgspec.structs.replace(ITEMS[0], **{field: value}), *ITEMS[1:]]
 
-    assert chain.link(PREVIOUS, CHANGE, altered) != HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, altered) != HASH
 
 
 @given(st.integers(0, 31))
 def test_the_hash_before_is_in_the_hash(at: int) -> None:
-    assert chain.link(flipped(PREVIOUS, at), CHANGE, ITEMS) != HASH
+    assert chain.changeset_hash(flipped(PREVIOUS, at), CHANGE, ITEMS) != HASH
 
 
 @pytest.mark.parametrize("items", [ITEMS[:2], ITEMS[1:], [], [*ITEMS, ITEMS[0]], ITEMS[::-1]])
 def test_items_that_are_missing_added_or_reordered_change_the_hash(items: list[ItemRow]) -> None:
-    assert chain.link(PREVIOUS, CHANGE, items) != HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, items) != HASH
 
 
 @given(st.binary(max_size=6), st.binary(max_size=6), st.integers(0, 6))
@@ -91,7 +91,9 @@ def test_bytes_cannot_move_from_one_field_to_the_next(meta: bytes, body: bytes, 
     other = msgspec.structs.replace(ITEMS[0], meta=meta, body=body)
 
     same = (one.meta, one.body) == (other.meta, other.body)
-    assert (chain.link(PREVIOUS, CHANGE, [one]) == chain.link(PREVIOUS, CHANGE, [other])) is same
+    assert (
+        chain.changeset_hash(PREVIOUS, CHANGE, [one]) == chain.changeset_hash(PREVIOUS, CHANGE, [other])
+    ) is same
 
 
 def test_an_erased_body_leaves_the_hash_as_it_was() -> None:
@@ -99,14 +101,14 @@ def test_an_erased_body_leaves_the_hash_as_it_was() -> None:
     commitment = chain.commitment(first.salt or b"", first.body or b"")
     erased = [msgspec.structs.replace(first, body=None, salt=None, erased=commitment), *ITEMS[1:]]
 
-    assert chain.link(PREVIOUS, CHANGE, erased) == HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, erased) == HASH
 
 
 def test_an_erased_content_leaves_the_hash_as_it_was() -> None:
     commitment = chain.commitment(CHANGE.salt or b"", CHANGE.content or b"")
     erased = msgspec.structs.replace(CHANGE, content=None, salt=None, erased=commitment)
 
-    assert chain.link(PREVIOUS, erased, ITEMS) == HASH
+    assert chain.changeset_hash(PREVIOUS, erased, ITEMS) == HASH
 
 
 @pytest.mark.parametrize("other", [("u", "alice", 1), ("t", "bob", 1), ("t", None, 1), ("t", "alice", 2)])
@@ -117,11 +119,11 @@ def test_what_a_thread_starts_from_is_its_own(other: tuple[str, str | None, int]
 def test_a_fork_starts_from_the_version_it_stands_on() -> None:
     own, parent = Segment(2, 3, "fork", None, 9), Segment(1, 3, "thread", None, 1)
     starts = {
-        chain.start_of(own, parent, b"a" * 32),
-        chain.start_of(own, parent, b"b" * 32),
-        chain.start_of(own, Segment(1, 4, "thread", None, 1), b"a" * 32),
-        chain.start_of(own, Segment(1, 3, "other", None, 1), b"a" * 32),
-        chain.start_of(own, None, b""),
+        chain.start_hash(own, parent, b"a" * 32),
+        chain.start_hash(own, parent, b"b" * 32),
+        chain.start_hash(own, Segment(1, 4, "thread", None, 1), b"a" * 32),
+        chain.start_hash(own, Segment(1, 3, "other", None, 1), b"a" * 32),
+        chain.start_hash(own, None, b""),
     }
 
     assert len(starts) == 5

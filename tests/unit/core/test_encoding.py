@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.core.encoding import DEEPEST, check_id, decode, encode, encode_checked, same
+from clew.core.encoding import MOST_DEPTH, check_id, decode, encode, encode_checked, is_same
 from clew.core.errors import InvalidId, InvalidValue
 from tests.unit.core.strategies import json_values
 
@@ -61,7 +61,7 @@ def test_json_is_accepted_and_copied(value: Any) -> None:
     data, copy = encode_checked(value)
 
     assert (data, repr(copy)) == (encode(value), repr(decode(data)))
-    assert same(copy, value)
+    assert is_same(copy, value)
 
 
 @settings(deadline=None, max_examples=150)
@@ -83,14 +83,14 @@ def test_what_is_not_json_is_refused_and_named_wherever_it_is(value: Any, path: 
     assert caught.value.problem
 
 
-@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST + 1, 999, 1000, 1001, 100_000])
+@pytest.mark.parametrize("depth", [MOST_DEPTH, MOST_DEPTH + 1, 999, 1000, 1001, 100_000])
 @pytest.mark.parametrize("kind", ["list", "object"])
 def test_nesting_is_allowed_to_a_depth_and_refused_beyond(depth: int, kind: str) -> None:
     value: Any = 1
     for _ in range(depth):
         value = [value] if kind == "list" else {"k": value}
 
-    if depth <= DEEPEST:
+    if depth <= MOST_DEPTH:
         assert encode_checked(value)[1] == value
     else:
         with pytest.raises(InvalidValue, match="nested"):
@@ -110,7 +110,7 @@ def test_a_mapping_that_is_an_object_is_accepted() -> None:
 @pytest.mark.parametrize("left", LOOKALIKES, ids=repr)
 @pytest.mark.parametrize("right", LOOKALIKES, ids=repr)
 def test_same_means_to_the_byte(left: Any, right: Any) -> None:
-    assert same(left, right) is (repr(left) == repr(right))
+    assert is_same(left, right) is (repr(left) == repr(right))
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=100))

@@ -10,7 +10,7 @@ import clew
 from clew.core.erasure import subject
 from clew.core.erasure.receipts import Receipt, subject_of
 from clew.core.log.commit import Plan
-from clew.core.log.holds import HOLD, hold_id
+from clew.core.log.holds import HOLD_KIND, hold_id
 from clew.core.log.rows import CheckRecord
 from clew.core.values import Scope
 
@@ -23,10 +23,10 @@ async def test_an_erasure_is_bound_to_there_being_no_hold_when_it_commits() -> N
         await db.create("one", owner="ann")
         begun = await db.erase(owner="bob")
         receipt = Receipt(id=begun.id, time=0, what="owner", subject="", salt=begun.salt)
-        planning = partial(subject.plan_threads, SUBJECT, receipt, ["one"], db.store.limits)
+        planning = partial(subject.plan_erase_threads, SUBJECT, receipt, ["one"], db.store.limits)
         plan: Plan = await db.store.change(Scope(), planning)
 
-    assert [effect for effect in plan.effects if isinstance(effect, CheckRecord)] == [
-        CheckRecord(kind=HOLD, id=hold_id("owner", "ann"), before=0),
-        CheckRecord(kind=HOLD, id=hold_id("thread", "one"), before=0),
+    assert [effect for effect in plan.writes if isinstance(effect, CheckRecord)] == [
+        CheckRecord(kind=HOLD_KIND, id=hold_id("owner", "ann"), before=0),
+        CheckRecord(kind=HOLD_KIND, id=hold_id("thread", "one"), before=0),
     ]

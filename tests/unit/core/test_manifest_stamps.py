@@ -10,13 +10,16 @@ import pytest
 
 from clew.core.encoding import encode
 from clew.core.errors import InvalidArgument
-from clew.core.manifest.document import CHECKPOINT, Contents, Entry, Manifest
-from clew.core.manifest.stamps import read_stamped, stamped
+from clew.core.manifest.document import STAMP_KEY, Manifest, ManifestItem, ManifestState
+from clew.core.manifest.stamps import encode_stamped_manifest, read_stamped_manifest
 
 MANIFEST = Manifest(
     session="s",
-    state=Contents(
-        history=[Entry(role="user", body={"content": "Æ"}), Entry(base64=b"\x00\xff", codec="raw")],
+    state=ManifestState(
+        history=[
+            ManifestItem(role="user", body={"content": "Æ"}),
+            ManifestItem(base64=b"\x00\xff", codec="raw"),
+        ],
         core_memory={"human": ""},
         fields={"mood": "calm"},
     ),
@@ -26,46 +29,46 @@ MANIFEST = Manifest(
 
 def changed(*, whole: bool, **parts: Any) -> bytes:
     """The file with some parts changed by hand, and with a stamp that fits if it is to be whole."""
-    document = msgspec.json.decode(stamped(MANIFEST, 7, b"\x01" * 32))
-    stamp = document.pop(CHECKPOINT)
+    document = msgspec.json.decode(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32))
+    stamp = document.pop(STAMP_KEY)
     document |= parts
     if whole:
         stamp["sha256"] = sha256(encode(document)).hexdigest()
-    return msgspec.json.encode({**document, CHECKPOINT: stamp})
+    return msgspec.json.encode({**document, STAMP_KEY: stamp})
 
 
 def test_the_stamp_is_of_the_manifest_alone() -> None:
-    document = msgspec.json.decode(stamped(MANIFEST, 7, b"\x01" * 32))
-    stamp = document.pop(CHECKPOINT)
+    document = msgspec.json.decode(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32))
+    stamp = document.pop(STAMP_KEY)
 
     assert document == msgspec.to_builtins(MANIFEST)
     assert stamp == {"version": 7, "hash": "01" * 32, "sha256": sha256(encode(document)).hexdigest()}
 
 
 def test_what_was_written_is_read_back() -> None:
-    found = read_stamped(stamped(MANIFEST, 7, b"\x01" * 32), "s")
+    found = read_stamped_manifest(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32), "s")
 
-    assert (found.manifest, found.whole) == (MANIFEST, True)
+    assert (found.manifest, found.is_intact) == (MANIFEST, True)
 
 
 @pytest.mark.promise("F-02")
 @pytest.mark.parametrize("whole", [True, False])
 def test_one_of_a_newer_release_is_refused_however_whole_it_is(*, whole: bool) -> None:
     with pytest.raises(InvalidArgument, match="Upgrade first"):
-        read_stamped(changed(whole=whole, version=99), "s")
+        read_stamped_manifest(changed(whole=whole, version=99), "s")
 
 
 @pytest.mark.parametrize("version", [0, -1])
 def test_one_of_a_version_that_no_release_wrote_is_refused(version: int) -> None:
     with pytest.raises(InvalidArgument, match=f"has version {version}, and this release reads up to 1[.]"):
-        read_stamped(changed(whole=True, version=version), "s")
+        read_stamped_manifest(changed(whole=True, version=version), "s")
 
 
 def test_one_of_another_session_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="session 's'"):
-        read_stamped(stamped(MANIFEST, 7, b"\x01" * 32), "other")
+        read_stamped_manifest(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32), "other")
 
 
 def test_what_was_changed_by_hand_into_no_manifest_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="cannot be used"):
-        read_stamped(changed(whole=False, state={"history": "none"}), "s")
+        read_stamped_manifest(changed(whole=False, state={"history": "none"}), "s")

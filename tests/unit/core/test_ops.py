@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clew.core import patch
 from clew.core.encoding import decode, encode
 from clew.core.errors import OpFailed
-from clew.core.ops import Document, Op, all_commute, apply, commute, diff
+from clew.core.ops import Document, Op, all_commute, apply_ops, commute, diff
 from tests.unit.core.strategies import documents, json_values, ops, paths, texts
 
 many = settings(deadline=None, max_examples=150)
@@ -18,7 +18,7 @@ many = settings(deadline=None, max_examples=150)
 def outcome(document: Document, changes: list[Op]) -> bytes | None:
     """The state to the byte, or None where an op does not fit."""
     try:
-        return encode(apply(document, changes))
+        return encode(apply_ops(document, changes))
     except OpFailed:
         return None
 
@@ -50,13 +50,13 @@ def test_folding_in_two_parts_is_folding_at_once(document: Document, changes: li
 @many
 @given(documents, documents)
 def test_a_difference_leads_to_its_target(before: Document, after: Document) -> None:
-    assert encode(apply(before, diff(before, after))) == encode(after)
+    assert encode(apply_ops(before, diff(before, after))) == encode(after)
 
 
 @many
 @given(st.dictionaries(texts, json_values, max_size=4), st.dictionaries(texts, json_values, max_size=4))
 def test_a_difference_of_any_two_documents_leads_to_its_target(before: Document, after: Document) -> None:
-    assert encode(apply(before, diff(before, after))) == encode(after)
+    assert encode(apply_ops(before, diff(before, after))) == encode(after)
 
 
 @given(documents)
@@ -143,12 +143,12 @@ def test_which_ops_commute(one: Op, other: Op, expected: bool) -> None:  # noqa:
 
 
 def test_deleting_what_is_not_there_makes_nothing() -> None:
-    assert apply({}, [patch.delete(["a", "b", "c"]), patch.remove(["x", "y"], 1)]) == {}
+    assert apply_ops({}, [patch.delete(["a", "b", "c"]), patch.remove(["x", "y"], 1)]) == {}
 
 
 @pytest.mark.promise("T-15")
 def test_an_op_that_does_not_fit_is_named() -> None:
     with pytest.raises(OpFailed) as caught:
-        apply({"a": {"b": 1}}, [patch.set(["x"], 1), patch.append(["a", "b"], 2)])
+        apply_ops({"a": {"b": 1}}, [patch.set(["x"], 1), patch.append(["a", "b"], 2)])
     assert (caught.value.index, caught.value.op, caught.value.path) == (1, "append", ["a", "b"])
     assert "a number is not a list" in str(caught.value)

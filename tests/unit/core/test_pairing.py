@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clew.core.errors import TranscriptBroken
 from clew.core.items import assistant, call, repair, result, user
-from clew.core.log.codec import Meta
-from clew.core.log.tool_calls import open_after, open_before
+from clew.core.log.codec import ItemMeta
+from clew.core.log.tool_calls import open_calls_after, open_calls_before
 from clew.core.values import Item
 
 runs = st.sampled_from([None, "r1", "r2"])
@@ -31,10 +31,10 @@ entries = st.one_of(
 )
 
 
-def meta(item: Item) -> Meta:
+def meta(item: Item) -> ItemMeta:
     """What is stored of an item besides its body."""
-    names = Meta.__struct_fields__
-    return Meta(**{name: getattr(item, name) for name in names})
+    names = ItemMeta.__struct_fields__
+    return ItemMeta(**{name: getattr(item, name) for name in names})
 
 
 def valid(items: list[Item]) -> list[tuple[dict[str, str | None], Item]]:
@@ -43,7 +43,7 @@ def valid(items: list[Item]) -> list[tuple[dict[str, str | None], Item]]:
     kept: list[tuple[dict[str, str | None], Item]] = []
     for item in items:
         try:
-            after = open_after(open, [meta(item)], "t")
+            after = open_calls_after(open, [meta(item)], "t")
         except TranscriptBroken:
             continue
         kept.append((open, item))
@@ -58,10 +58,10 @@ def valid(items: list[Item]) -> list[tuple[dict[str, str | None], Item]]:
 def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) -> None:
     kept = valid(items)
     metas = [meta(item) for _, item in kept]
-    open = open_after({}, metas, "t")
+    open = open_calls_after({}, metas, "t")
 
     for before, item in reversed(kept):
-        open = open_before(open, [item])
+        open = open_calls_before(open, [item])
         assert open == before
 
 
@@ -86,15 +86,15 @@ def test_every_call_of_ours_is_answered_by_its_run_before_anything_else(items: l
 
 
 def test_a_repair_closes_everything() -> None:
-    open = open_after({}, map(meta, [call("a", "f", 1, run="r"), call("b", "f", 1, run="r")]), "t")
+    open = open_calls_after({}, map(meta, [call("a", "f", 1, run="r"), call("b", "f", 1, run="r")]), "t")
 
-    assert open_after(open, [meta(repair(open, "crash"))], "t") == {}
+    assert open_calls_after(open, [meta(repair(open, "crash"))], "t") == {}
 
 
 def test_a_repair_of_a_strange_shape_is_taken_away_all_the_same() -> None:
     strange = msgspec.structs.replace(repair({}, "crash"), body="just text")
 
-    assert open_before({}, [strange]) == {}
+    assert open_calls_before({}, [strange]) == {}
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_a_repair_of_a_strange_shape_is_taken_away_all_the_same() -> None:
 @pytest.mark.promise("B-05")
 def test_what_may_not_follow(items: list[Item]) -> None:
     with pytest.raises(TranscriptBroken):
-        open_after({}, map(meta, items), "t")
+        open_calls_after({}, map(meta, items), "t")

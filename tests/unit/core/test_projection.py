@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 
 import clew
 from clew.core.encoding import JSON
-from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses
-from clew.core.messages.projection import plain_messages, project
+from clew.core.messages.plain import PlainMessage, PlainToolCall, PlainToolResult, as_chat, as_responses
+from clew.core.messages.projection import plain_messages, project_item
 
 FORMATS = ["clew", "openai.responses", "langchain", "adk", "pydantic-ai", "unheard of"]
 
 SAID = [
     PlainMessage(role="system", text="Be kind."),
     PlainMessage(role="user", text="How is Lisbon?"),
-    PlainMessage(role="assistant", calls=(ToolCall(id="c1", name="weather", arguments={"city": "Lisbon"}),)),
-    PlainMessage(role="tool", results=(ToolResult(id="c1", name="weather", output="blue"),)),
+    PlainMessage(
+        role="assistant", calls=(PlainToolCall(id="c1", name="weather", arguments={"city": "Lisbon"}),)
+    ),
+    PlainMessage(role="tool", results=(PlainToolResult(id="c1", name="weather", output="blue"),)),
     PlainMessage(role="assistant", text="It is blue."),
 ]
 
@@ -152,7 +154,7 @@ def test_a_message_that_langgraph_packed_is_read_without_making_it() -> None:
     body = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, inner))
     item = clew.Item(body=body, format="langchain", codec="msgpack")
 
-    assert project(item) == (PlainMessage(role="user", text="Hi"),)
+    assert project_item(item) == (PlainMessage(role="user", text="Hi"),)
 
 
 def test_one_item_may_speak_in_several_roles() -> None:
@@ -164,8 +166,8 @@ def test_one_item_may_speak_in_several_roles() -> None:
         ],
     }
 
-    assert project(clew.Item(body=body, format="pydantic-ai")) == (
-        PlainMessage(role="tool", results=(ToolResult(id="c1", name="f", output={"n": 1}),)),
+    assert project_item(clew.Item(body=body, format="pydantic-ai")) == (
+        PlainMessage(role="tool", results=(PlainToolResult(id="c1", name="f", output={"n": 1}),)),
         PlainMessage(role="user", text="Look:"),
     )
 
@@ -173,17 +175,17 @@ def test_one_item_may_speak_in_several_roles() -> None:
 def test_a_tool_of_the_provider_is_called_and_answered() -> None:
     body = {"type": "mcp_call", "id": "m1", "name": "find", "arguments": '{"q":"x"}', "output": "found"}
 
-    assert project(clew.Item(body=body, format="openai.responses")) == (
-        PlainMessage(role="assistant", calls=(ToolCall(id="m1", name="find", arguments={"q": "x"}),)),
-        PlainMessage(role="tool", results=(ToolResult(id="m1", name="find", output="found"),)),
+    assert project_item(clew.Item(body=body, format="openai.responses")) == (
+        PlainMessage(role="assistant", calls=(PlainToolCall(id="m1", name="find", arguments={"q": "x"}),)),
+        PlainMessage(role="tool", results=(PlainToolResult(id="m1", name="find", output="found"),)),
     )
 
 
 def test_a_repair_answers_the_calls_it_closes() -> None:
     from clew.core.items import repair
 
-    assert project(repair({"c1": None}, "It ended.")) == (
-        PlainMessage(role="tool", results=(ToolResult(id="c1", output="It ended."),)),
+    assert project_item(repair({"c1": None}, "It ended.")) == (
+        PlainMessage(role="tool", results=(PlainToolResult(id="c1", output="It ended."),)),
     )
 
 
@@ -198,7 +200,7 @@ def test_what_says_nothing_is_left_out() -> None:
 def test_an_unknown_format_gives_its_text() -> None:
     item = clew.Item(body={"content": ["one", {"text": "two"}]}, format="unheard of", role="user")
 
-    assert project(item) == (PlainMessage(role="user", text="one\ntwo"),)
+    assert project_item(item) == (PlainMessage(role="user", text="one\ntwo"),)
 
 
 KEYS = [
@@ -226,14 +228,14 @@ bodies = st.recursive(
     kind=st.sampled_from(["message", "call", "result", "repair"]),
 )
 def test_nothing_that_can_be_stored_makes_it_fail(body: JSON, format: str, kind: str) -> None:
-    found = project(clew.Item(body=body, format=format, kind=kind))
+    found = project_item(clew.Item(body=body, format=format, kind=kind))
 
     assert all(message.text or message.calls or message.results for message in found)
 
 
 @given(body=st.binary(max_size=40), codec=st.sampled_from(["msgpack", "png"]))
 def test_no_bytes_make_it_fail(body: bytes, codec: str) -> None:
-    assert isinstance(project(clew.Item(body=body, format="langchain", codec=codec)), tuple)
+    assert isinstance(project_item(clew.Item(body=body, format="langchain", codec=codec)), tuple)
 
 
 @pytest.mark.promise("B-10")

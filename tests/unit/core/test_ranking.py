@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.text.rank import bm25, chosen, fused
+from clew.core.text.rank import bm25, fuse_rankings, rarest_words
 
 
 def test_a_rare_word_weighs_more_than_two_common_ones() -> None:
@@ -42,11 +42,11 @@ def test_a_text_without_the_words_is_worth_nothing() -> None:
     ],
 )
 def test_the_rarest_words_find_candidates_within_the_budget(counts: dict[str, int], found: list[str]) -> None:
-    assert chosen(counts, 10) == found
+    assert rarest_words(counts, 10) == found
 
 
 def test_what_stands_in_both_lists_comes_first() -> None:
-    ranked = fused([["a", "b", "c"], ["d", "b"]])
+    ranked = fuse_rankings([["a", "b", "c"], ["d", "b"]])
 
     assert list(ranked) == ["b", "a", "d", "c"]
     assert ranked["b"] == pytest.approx(2 / 62)

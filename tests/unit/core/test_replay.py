@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clew.core.encoding import encode
 from clew.core.errors import ClewError
 from clew.core.log import commit
-from clew.core.ops import apply
+from clew.core.ops import apply_ops
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.stores.memory import MemoryStore
@@ -35,11 +35,11 @@ def test_replaying_a_log_gives_every_version(changes: list[Changeset], weight: i
                 await thread.append(change)
         state: dict[str, object] = {}
         for change in await thread.changesets(limit=100):
-            state = apply(state if change.snapshot is None else change.snapshot, change.patches)
+            state = apply_ops(state if change.snapshot is None else change.snapshot, change.patches)
             assert encode(await thread.state(at=change.version)) == encode(state)
         assert encode(await thread.state()) == encode(state)
         assert (await thread.verify()).problems == ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "MIN_ANCHOR", weight)
+        patch.setattr(commit, "MIN_ANCHOR_BYTES", weight)
         asyncio.run(check())

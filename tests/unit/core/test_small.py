@@ -10,44 +10,46 @@ from clew.core.errors import LogFull, NewerFormat
 from clew.core.log import jobs, places
 from clew.core.text.words import text_of, words
 from clew.core.values import Item, Job
-from clew.stores.migrations import numbered, pending
+from clew.stores.migrations import migrations_in, pending_migrations
 from clew.stores.queries import parse_queries
 
 
-@given(st.integers(1, places.LAST))
+@given(st.integers(1, places.MOST_ITEMS))
 def test_places_of_appended_items_ascend_and_leave_room(number: int) -> None:
-    place = places.at(number)
+    place = places.place_of(number)
 
-    assert places.after(place) - place == places.ROOM
-    assert places.after(place + places.ROOM - 1) == places.after(place)
+    assert places.next_place(place) - place == places.SPACING
+    assert places.next_place(place + places.SPACING - 1) == places.next_place(place)
 
 
 @given(st.integers(1, 100), st.integers(1, 100))
 def test_the_last_of_a_run_of_appended_items(first: int, count: int) -> None:
-    assert places.last_of(places.at(first), count) == places.at(first + count - 1)
+    assert places.last_place(places.place_of(first), count) == places.place_of(first + count - 1)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 300))
 def test_places_between_two_items_are_free_and_in_order(place: int, count: int) -> None:
     try:
-        found = places.between(place, count, "t", "history")
+        found = places.places_after(place, count, "t", "history")
     except LogFull:
-        assert place % places.ROOM + count >= places.ROOM
+        assert place % places.SPACING + count >= places.SPACING
         return
 
     assert [place, *found] == list(range(place, place + count + 1))
-    assert not found or (found[-1] < places.after(place) and places.last_of(found[0], count) == found[-1])
+    assert not found or (
+        found[-1] < places.next_place(place) and places.last_place(found[0], count) == found[-1]
+    )
 
 
 def test_a_log_is_full_after_its_last_place() -> None:
-    places.check_end(places.LAST, "t", "history")
+    places.check_room(places.MOST_ITEMS, "t", "history")
 
     with pytest.raises(LogFull):
-        places.check_end(places.LAST + 1, "t", "history")
+        places.check_room(places.MOST_ITEMS + 1, "t", "history")
 
 
 def test_the_last_place_fits_into_32_bits() -> None:
-    assert places.at(places.LAST) + places.ROOM - 1 < 1 << 32
+    assert places.place_of(places.MOST_ITEMS) + places.SPACING - 1 < 1 << 32
 
 
 @given(st.integers(1, 10_000))
@@ -60,7 +62,7 @@ def test_the_delay_of_a_job_grows_to_an_hour(attempts: int) -> None:
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**12))
 def test_a_failed_job_waits_or_is_dead(attempts: int, limit: int, now: int) -> None:
     job = Job(id="j", kind="k", attempts=attempts, limit=limit, status="running", token="t", until=now + 1)
-    after = jobs.failed(job, "no luck", now)
+    after = jobs.fail_job(job, "no luck", now)
 
     assert (after.token, after.until, after.problem) == (None, 0, "no luck")
     assert after.status == ("dead" if attempts >= limit else "waiting")
@@ -70,7 +72,7 @@ def test_a_failed_job_waits_or_is_dead(attempts: int, limit: int, now: int) -> N
 
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_a_claimed_job_is_due_when_its_claim_runs_out(now: int, lease: int) -> None:
-    job = jobs.claimed(Job(id="j", kind="k"), "token", now + lease)
+    job = jobs.claim_job(Job(id="j", kind="k"), "token", now + lease)
 
     assert (job.attempts, job.token, job.status) == (1, "token", "running")
     assert [jobs.is_due(job, time) for time in (now + lease - 1, now + lease)] == [False, True]
@@ -79,7 +81,7 @@ def test_a_claimed_job_is_due_when_its_claim_runs_out(now: int, lease: int) -> N
 def test_migrations_are_files_with_a_number() -> None:
     files = {"0002_b.sql": "B", "0001_a.sql": "A", "README.md": "x", "3_c.sql": "C", "0004.sql": "D"}
 
-    assert list(numbered(files).items()) == [(1, "A"), (2, "B")]
+    assert list(migrations_in(files).items()) == [(1, "A"), (2, "B")]
 
 
 @given(st.integers(0, 6))
@@ -87,10 +89,10 @@ def test_migrations_left_to_run(found: int) -> None:
     known = dict.fromkeys(range(1, 6), "sql")
     if found > 5:
         with pytest.raises(NewerFormat):
-            pending(found, known, "store")
+            pending_migrations(found, known, "store")
         return
 
-    assert list(pending(found, known, "store")) == list(range(found + 1, 6))
+    assert list(pending_migrations(found, known, "store")) == list(range(found + 1, 6))
 
 
 def test_named_queries_are_parsed() -> None:

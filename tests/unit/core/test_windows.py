@@ -59,7 +59,9 @@ queries = st.fixed_dictionaries(
 
 async def _append(model: Naive, count: int, _: int) -> None:
     end = model.ends[-1]
-    entries = [(places.at(end + n + 1), f"{model.thread.id} {len(model.versions)}.{n}") for n in range(count)]
+    entries = [
+        (places.place_of(end + n + 1), f"{model.thread.id} {len(model.versions)}.{n}") for n in range(count)
+    ]
     await model.thread.append(items=[user(text) for _, text in entries])
     model.moved([*model.now(), *entries], count)
 
@@ -91,11 +93,11 @@ async def _compact(model: Naive, keep: int, count: int) -> None:
         model.moved(squeezed)
     else:  # there was no room: all of it stands at the end
         renewed = enumerate([*texts, *(text for _, text in kept)], start=model.ends[-1] + 1)
-        model.moved([(places.at(n), text) for n, text in renewed], count + len(kept))
+        model.moved([(places.place_of(n), text) for n, text in renewed], count + len(kept))
 
 
 async def _insert(model: Naive, number: int, offset: int) -> None:
-    entry = (places.at(number) + offset, f"between {len(model.versions)}")
+    entry = (places.place_of(number) + offset, f"between {len(model.versions)}")
     try:
         await model.thread.append(items=[Item(body={"content": entry[1]}, place=entry[0])])
     except InvalidInput:

@@ -8,7 +8,7 @@ import pytest
 
 from clew.core.values import Item, LogSize
 from clew.runtime.state.declaration import schema_of
-from clew.runtime.state.log_entries import Tails
+from clew.runtime.state.log_entries import LogCache
 from clew.runtime.state.schema import Conversation
 from clew.runtime.turn.draft import Draft
 
@@ -35,7 +35,7 @@ def drafted(said: Said) -> Draft:
 @pytest.mark.parametrize("count", [5, 4, 1, 0])
 async def test_what_was_read_is_not_read_again(count: int) -> None:
     said = Said(9)
-    tails = Tails(said)
+    tails = LogCache(said)
     await tails.newest("history", 5)
     found = await tails.newest("history", count)
 
@@ -46,7 +46,7 @@ async def test_what_was_read_is_not_read_again(count: int) -> None:
 @pytest.mark.parametrize("count", [6, None])
 async def test_more_than_was_read_is_read(count: int | None) -> None:
     said = Said(9)
-    tails = Tails(said)
+    tails = LogCache(said)
     await tails.newest("history", 5)
     found = await tails.newest("history", count)
 
@@ -60,7 +60,7 @@ async def test_a_log_that_was_read_to_its_beginning_is_not_read_again(
     asked: int | None, count: int | None
 ) -> None:
     said = Said(3)
-    tails = Tails(said)
+    tails = LogCache(said)
     await tails.newest("history", asked)
 
     assert len(await tails.newest("history", count)) == 3
@@ -69,7 +69,7 @@ async def test_a_log_that_was_read_to_its_beginning_is_not_read_again(
 
 async def test_a_log_and_the_whole_of_it_are_two() -> None:
     said = Said(3)
-    tails = Tails(said)
+    tails = LogCache(said)
     for log, whole in (("history", False), ("history", True), ("notes", False)):
         await tails.newest(log, 2, whole=whole)
 
@@ -91,7 +91,7 @@ async def test_after_a_commit_a_log_is_read_again() -> None:
     draft.add([Item(role="assistant", body={"content": "kept"})])
     kept = draft.take_delta()
     said.items += kept.items
-    draft.committed(kept)
+    draft.confirm_delta(kept)
 
     assert [message.text for message in await draft.log("history").tail(2)] == ["2", "kept"]
 
@@ -101,10 +101,10 @@ async def test_what_was_being_read_during_a_commit_is_read_again() -> None:
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         found = await said(log, count, whole=whole)
-        tails.forget()
+        tails.clear()
         return found
 
-    tails = Tails(read)
+    tails = LogCache(read)
     await tails.newest("history", 2)
     await tails.newest("history", 2)
 
@@ -116,6 +116,6 @@ async def test_on_another_state_a_log_is_read_again() -> None:
     draft = drafted(said)
     await draft.log("history").tail(2)
     said.items.append(Item(role="user", body={"content": "theirs"}))
-    draft.rebased({}, {"history": LogSize(4, 4)})
+    draft.rebase_onto({}, {"history": LogSize(4, 4)})
 
     assert [message.text for message in await draft.log("history").tail(2)] == ["2", "theirs"]

@@ -11,20 +11,20 @@ import pytest
 from clew.core.errors import OutcomeUnknown, StorageError
 from clew.core.log.rows import Advance, ChangesetRow, ThreadRow
 from clew.core.values import Counters, Scope
-from clew.stores.postgres.batches import MOST_TOGETHER, Flights, Turns
+from clew.stores.postgres.batches import MOST_TOGETHER, Batches, ThreadLocks
 
 SCOPE = Scope(tenant="acme")
 
 
 class TestTurns:
     async def test_the_first_does_not_wait_and_the_next_do_in_order(self) -> None:
-        turns, order = Turns(), list[int]()
+        turns, order = ThreadLocks(), list[int]()
 
         async def work(number: int) -> bool:
-            waited = await turns.take("acme", ["thread"])
+            waited = await turns.acquire("acme", ["thread"])
             await asyncio.sleep(0)
             order.append(number)
-            turns.give("acme", ["thread"])
+            turns.release("acme", ["thread"])
             return waited
 
         waited = await asyncio.gather(*map(work, range(5)))
@@ -34,26 +34,26 @@ class TestTurns:
         assert turns._queues == {}
 
     async def test_other_threads_and_tenants_are_free(self) -> None:
-        turns = Turns()
+        turns = ThreadLocks()
 
-        assert not await turns.take("acme", ["a", "b"])
-        assert not await turns.take("acme", ["c"])
-        assert not await turns.take("other", ["a"])
+        assert not await turns.acquire("acme", ["a", "b"])
+        assert not await turns.acquire("acme", ["c"])
+        assert not await turns.acquire("other", ["a"])
 
     @pytest.mark.promise("S-04")
     @pytest.mark.parametrize("given_first", [False, True])
     async def test_one_who_is_cancelled_leaves_the_line(self, *, given_first: bool) -> None:
-        turns = Turns()
-        await turns.take("acme", ["a"])
-        waiting = [asyncio.create_task(turns.take("acme", ["a"])) for _ in range(2)]
+        turns = ThreadLocks()
+        await turns.acquire("acme", ["a"])
+        waiting = [asyncio.create_task(turns.acquire("acme", ["a"])) for _ in range(2)]
         await asyncio.sleep(0)
         if given_first:
-            turns.give("acme", ["a"])
+            turns.release("acme", ["a"])
         waiting[0].cancel()
         if not given_first:
-            turns.give("acme", ["a"])
+            turns.release("acme", ["a"])
         outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
-        turns.give("acme", ["a"])
+        turns.release("acme", ["a"])
 
         assert isinstance(outcomes[0], asyncio.CancelledError)
         assert outcomes[1] is True
@@ -61,14 +61,14 @@ class TestTurns:
 
     @pytest.mark.promise("S-04")
     async def test_one_who_is_cancelled_gives_back_what_it_had(self) -> None:
-        turns = Turns()
-        await turns.take("acme", ["b"])
-        waiting = asyncio.create_task(turns.take("acme", ["a", "b"]))
+        turns = ThreadLocks()
+        await turns.acquire("acme", ["b"])
+        waiting = asyncio.create_task(turns.acquire("acme", ["a", "b"]))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
 
-        assert not await asyncio.wait_for(turns.take("acme", ["a"]), 1)
+        assert not await asyncio.wait_for(turns.acquire("acme", ["a"]), 1)
 
 
 def step(number: int) -> Advance:
@@ -109,7 +109,7 @@ class Sky:
 class TestFlights:
     async def test_what_waits_goes_together_in_order_of_the_threads(self) -> None:
         sky = Sky()
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         done = await asyncio.gather(*(flights.append(SCOPE, step(number)) for number in (5, 9, 3, 8)))
 
         assert sky.flights == [[5], [3, 8, 9]]
@@ -117,7 +117,7 @@ class TestFlights:
 
     async def test_scopes_do_not_fly_together(self) -> None:
         sky = Sky()
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         scopes = [
             Scope(tenant="a"),
             Scope(tenant="a", user="x"),
@@ -130,7 +130,7 @@ class TestFlights:
 
     async def test_a_flight_has_so_many_seats(self) -> None:
         sky = Sky()
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         await asyncio.gather(
             *(flights.append(SCOPE, step(number)) for number in range(2 * MOST_TOGETHER + 2))
         )
@@ -139,17 +139,17 @@ class TestFlights:
 
     async def test_none_suffers_for_another(self) -> None:
         sky = Sky(StorageError(store="sky", problem="no"), bad=3)
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         appends = (flights.append(SCOPE, step(number)) for number in (0, 2, 3, 4))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
 
         assert [type(outcome) for outcome in outcomes] == [bool, bool, StorageError, bool]
-        assert flights._flying == 0
+        assert flights._running_count == 0
 
     @pytest.mark.promise("B-02")
     async def test_what_may_have_arrived_is_not_sent_again(self) -> None:
         sky = Sky(OutcomeUnknown(problem="no answer"))
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         appends = (flights.append(SCOPE, step(number)) for number in (0, 2, 4))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
 
@@ -159,7 +159,7 @@ class TestFlights:
     @pytest.mark.promise("S-04")
     async def test_one_who_is_cancelled_does_not_fly_and_holds_up_nobody(self) -> None:
         sky = Sky()
-        flights = Flights(sky.send, 1)
+        flights = Batches(sky.send, 1)
         tasks = [asyncio.create_task(flights.append(SCOPE, step(number))) for number in (0, 2, 4)]
         await asyncio.sleep(0)
         tasks[0].cancel()
@@ -168,4 +168,4 @@ class TestFlights:
 
         assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2 + [bool]
         assert sky.flights == [[0], [4]]
-        assert flights._flying == 0
+        assert flights._running_count == 0

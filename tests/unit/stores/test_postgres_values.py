@@ -18,25 +18,25 @@ from clew.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from clew.stores.postgres.answers import LONGEST_WORD, word
-from clew.stores.postgres.arrays import Blobs, Integers, Keys, Texts, wire
-from clew.stores.postgres.connections import numbered
-from clew.stores.postgres.effects import MOST_WORD_BYTES, _vector
-from clew.stores.postgres.errors import ConnectionLost, Gone, StaleEffect, TryAgain, translation
-from clew.stores.postgres.pool import parse
+from clew.stores.postgres.answers import LONGEST_WORD, index_word
+from clew.stores.postgres.arrays import BlobArray, IntegerArray, KeyArray, TextArray, pack_values
+from clew.stores.postgres.connections import number_placeholders
+from clew.stores.postgres.effects import MOST_WORD_BYTES, _text_vector
+from clew.stores.postgres.errors import ConnectionLost, StaleWrite, ThreadGone, TryAgain, translation
+from clew.stores.postgres.pool import parse_url
 from clew.stores.postgres.schema import MIGRATIONS, NEWEST, QUERIES
 from clew.stores.queries import parse_queries
 
 
 class TestAddress:
     def test_our_parameters_are_ours_and_the_rest_is_libpqs(self) -> None:
-        address = parse("postgresql://me:pass%40@host:1/db?pool_max=3&sslmode=require&pooler=transaction")
+        address = parse_url("postgresql://me:pass%40@host:1/db?pool_max=3&sslmode=require&pooler=transaction")
 
         assert address.conninfo == "postgresql://me:pass%40@host:1/db?sslmode=require"
         assert (address.pool_min, address.pool_max, address.prepares) == (1, 3, False)
 
     def test_without_parameters_statements_are_prepared(self) -> None:
-        assert parse("postgresql://host/db").prepares
+        assert parse_url("postgresql://host/db").prepares
 
     @pytest.mark.parametrize(
         "parameters",
@@ -44,7 +44,7 @@ class TestAddress:
     )
     def test_what_makes_no_sense_is_refused(self, parameters: str) -> None:
         with pytest.raises(InvalidArgument):
-            parse(f"postgresql://host/db?{parameters}")
+            parse_url(f"postgresql://host/db?{parameters}")
 
 
 class TestArrays:
@@ -52,35 +52,36 @@ class TestArrays:
         header = bytes.fromhex("00000001 00000001 00000011 00000003 00000001")
 
         assert (
-            wire([Blobs([b"ab", None, b""])])[0] == header + b"\0\0\0\2ab" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
+            pack_values([BlobArray([b"ab", None, b""])])[0]
+            == header + b"\0\0\0\2ab" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
         )
 
-    @pytest.mark.parametrize("empty", [Blobs(), Texts(), Integers(), Keys()])
+    @pytest.mark.parametrize("empty", [BlobArray(), TextArray(), IntegerArray(), KeyArray()])
     def test_an_empty_array_has_no_dimension(self, empty: object) -> None:
-        assert (wire([empty])[0] or b"")[:4] == bytes(4)
+        assert (pack_values([empty])[0] or b"")[:4] == bytes(4)
 
     def test_values_are_sent_in_binary(self) -> None:
         key = UUID(int=7)
-        sent = wire([None, "é", b"\0", Int8(-1), True, key])
+        sent = pack_values([None, "é", b"\0", Int8(-1), True, key])
 
         assert sent == [None, "é".encode(), b"\0", b"\xff" * 8, b"\1", key.bytes]
 
     def test_a_type_that_is_not_known_is_not_guessed(self) -> None:
         with pytest.raises(KeyError):
-            wire([1.5])
+            pack_values([1.5])
 
 
 class TestWords:
     def test_a_vector_has_each_word_once_with_its_places(self) -> None:
-        assert _vector(["to", "be", "or", "not", "to", "be"]) == "'to':1,5 'be':2,6 'or':3 'not':4"
+        assert _text_vector(["to", "be", "or", "not", "to", "be"]) == "'to':1,5 'be':2,6 'or':3 'not':4"
 
     def test_a_long_word_is_known_by_its_hash(self) -> None:
-        assert word("short") == "'short'"
-        assert len(word("x" * (LONGEST_WORD + 1))) == 66
+        assert index_word("short") == "'short'"
+        assert len(index_word("x" * (LONGEST_WORD + 1))) == 66
 
     def test_a_vector_stays_below_what_the_server_takes(self) -> None:
         said = [f"word{number}" for number in range(200_000)]
-        vector = _vector(said)
+        vector = _text_vector(said)
 
         assert len(vector) < 2 * MOST_WORD_BYTES
         assert vector.startswith("'word0':1 ")
@@ -91,7 +92,7 @@ class TestQueries:
         assert [name for name, text in QUERIES.items() if b"%s" in text or b"%t" in text] == []
 
     def test_places_are_counted_from_one(self) -> None:
-        assert numbered(b"SELECT f(%b::text, %b::bytea)") == b"SELECT f($1::text, $2::bytea)"
+        assert number_placeholders(b"SELECT f(%b::text, %b::bytea)") == b"SELECT f($1::text, $2::bytea)"
 
     def test_migrations_are_numbered_without_a_gap(self) -> None:
         assert list(MIGRATIONS) == list(range(1, NEWEST + 1))
@@ -126,7 +127,7 @@ class TestErrors:
     def test_each_state_has_a_meaning(self, state: str, becomes: type[Exception]) -> None:
         assert type(translation(error(state))) is becomes
 
-    @pytest.mark.parametrize(("state", "becomes"), [("HF001", StaleEffect), ("HF002", Gone)])
+    @pytest.mark.parametrize(("state", "becomes"), [("HF001", StaleWrite), ("HF002", ThreadGone)])
     def test_our_own_states_are_known(self, state: str, becomes: type[Exception]) -> None:
         raised = psycopg.OperationalError("advance")
         raised.sqlstate = state

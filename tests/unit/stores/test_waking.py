@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.errors import StoreBusy
 from clew.core.values import Scope
-from clew.stores.watch import AT_ONCE, Asked, Wakes
+from clew.stores.watch import THREADS_PER_POLL, ChangeWaiters, ScopedThread
 
 ANN, BOB = Scope(tenant="acme", user="ann"), Scope(tenant="acme", user="bob")
 SOON = 0.001
@@ -22,22 +22,22 @@ class Elsewhere:
         self.commits = 0
         self.threads: dict[tuple[Scope, str], int | None] = {}
         self.signs = 0
-        self.asked: list[Sequence[Asked]] = []
+        self.asked: list[Sequence[ScopedThread]] = []
         self.error: StoreBusy | None = None
 
     def commit(self, scope: Scope, thread: str, version: int | None) -> None:
         self.commits += 1
         self.threads[scope, thread] = version
 
-    async def sign(self) -> object:
+    async def change_token(self) -> object:
         self.signs += 1
         if self.error is not None:
             raise self.error
         return self.commits
 
-    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
-        self.asked.append(asked)
-        return [self.threads.get((each.scope, each.thread), 0) for each in asked]
+    async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
+        self.asked.append(threads)
+        return [self.threads.get((each.scope, each.thread), 0) for each in threads]
 
     async def looked(self, times: int = 3) -> None:
         """Wait for a few more looks."""
@@ -46,8 +46,8 @@ class Elsewhere:
             await asyncio.sleep(SOON)
 
 
-async def waited(wakes: Wakes, scope: Scope, thread: str, after: int = 0) -> bool:
-    with wakes.waiting(scope, thread, after) as woken:
+async def waited(wakes: ChangeWaiters, scope: Scope, thread: str, after: int = 0) -> bool:
+    with wakes.waiter_for(scope, thread, after) as woken:
         done, _ = await asyncio.wait([woken], timeout=10)
     return bool(done)
 
@@ -58,18 +58,20 @@ def elsewhere() -> Elsewhere:
 
 
 @pytest.fixture
-def wakes(elsewhere: Elsewhere) -> Wakes:
-    return Wakes(elsewhere, seconds=SOON)
+def wakes(elsewhere: Elsewhere) -> ChangeWaiters:
+    return ChangeWaiters(elsewhere, seconds=SOON)
 
 
-async def begun(wakes: Wakes, *threads: tuple[Scope, str]) -> list[asyncio.Task[bool]]:
+async def begun(wakes: ChangeWaiters, *threads: tuple[Scope, str]) -> list[asyncio.Task[bool]]:
     """Tasks that wait for some threads."""
     tasks = [asyncio.create_task(waited(wakes, scope, thread)) for scope, thread in threads]
     await asyncio.sleep(0)
     return tasks
 
 
-async def test_a_commit_of_this_process_wakes_without_a_look(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_a_commit_of_this_process_wakes_without_a_look(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
     mine, theirs = await begun(wakes, (ANN, "mine"), (ANN, "theirs"))
     wakes.wake("acme", ["mine"])
     woken = await mine
@@ -78,7 +80,9 @@ async def test_a_commit_of_this_process_wakes_without_a_look(wakes: Wakes, elsew
     theirs.cancel()
 
 
-async def test_while_nobody_commits_no_thread_is_asked_for(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_while_nobody_commits_no_thread_is_asked_for(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
     tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
     await elsewhere.looked()
     first = len(elsewhere.asked)
@@ -89,7 +93,9 @@ async def test_while_nobody_commits_no_thread_is_asked_for(wakes: Wakes, elsewhe
         task.cancel()
 
 
-async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
     mine, theirs = await begun(wakes, (ANN, "a"), (BOB, "a"))
     await elsewhere.looked()
     elsewhere.commit(ANN, "a", 1)
@@ -100,40 +106,46 @@ async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(wakes: Wakes, elsew
     theirs.cancel()
 
 
-async def test_who_waits_for_a_thread_that_is_gone_is_woken(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_who_waits_for_a_thread_that_is_gone_is_woken(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
     [task] = await begun(wakes, (ANN, "a"))
     elsewhere.commit(ANN, "a", None)
 
     assert await task
 
 
-async def test_a_crowd_is_asked_for_in_parts_and_all_of_it(wakes: Wakes, elsewhere: Elsewhere) -> None:
-    names = [f"t{number}" for number in range(AT_ONCE * 2 + 10)]
+async def test_a_crowd_is_asked_for_in_parts_and_all_of_it(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
+    names = [f"t{number}" for number in range(THREADS_PER_POLL * 2 + 10)]
     tasks = await begun(wakes, *((ANN, name) for name in names))
     for name in names:
         elsewhere.commit(ANN, name, 1)
     woken = await asyncio.gather(*tasks)
 
     assert all(woken)
-    assert max(map(len, elsewhere.asked)) == AT_ONCE
+    assert max(map(len, elsewhere.asked)) == THREADS_PER_POLL
 
 
-async def test_listeners_of_one_thread_cost_one_question(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_listeners_of_one_thread_cost_one_question(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     tasks = await begun(wakes, *[(ANN, "a")] * 100)
     elsewhere.commit(ANN, "a", 1)
     await asyncio.gather(*tasks)
 
-    assert elsewhere.asked == [[Asked(ANN, "a")]]
+    assert elsewhere.asked == [[ScopedThread(ANN, "a")]]
 
 
-async def test_an_error_wakes_everybody_to_meet_it_themselves(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_an_error_wakes_everybody_to_meet_it_themselves(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
     elsewhere.error = StoreBusy(store="elsewhere")
     tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
 
     assert await asyncio.gather(*tasks) == [True, True]
 
 
-async def test_after_an_error_it_looks_again(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_after_an_error_it_looks_again(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     elsewhere.error = StoreBusy(store="elsewhere")
     await asyncio.gather(*await begun(wakes, (ANN, "a")))
     elsewhere.error = None
@@ -143,7 +155,7 @@ async def test_after_an_error_it_looks_again(wakes: Wakes, elsewhere: Elsewhere)
     assert await task
 
 
-async def test_nobody_looks_while_nobody_waits(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_nobody_looks_while_nobody_waits(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     [task] = await begun(wakes, (ANN, "a"))
     await elsewhere.looked(1)
     wakes.wake_all()
@@ -154,7 +166,7 @@ async def test_nobody_looks_while_nobody_waits(wakes: Wakes, elsewhere: Elsewher
     assert elsewhere.signs <= before + 1
 
 
-def test_it_looks_on_the_loop_that_is_there_now(wakes: Wakes, elsewhere: Elsewhere) -> None:
+def test_it_looks_on_the_loop_that_is_there_now(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     async def left_waiting() -> None:
         await begun(wakes, (ANN, "a"))
 
@@ -168,8 +180,10 @@ def test_it_looks_on_the_loop_that_is_there_now(wakes: Wakes, elsewhere: Elsewhe
     assert asyncio.run(woken())
 
 
-async def test_a_commit_of_this_process_stirs_without_a_look(wakes: Wakes, elsewhere: Elsewhere) -> None:
-    task = asyncio.create_task(wakes.stirred(0, 10))
+async def test_a_commit_of_this_process_stirs_without_a_look(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
+    task = asyncio.create_task(wakes.wait_for_any_change(0, 10))
     await asyncio.sleep(0)
     wakes.wake("acme", ["mine"])
 
@@ -177,10 +191,10 @@ async def test_a_commit_of_this_process_stirs_without_a_look(wakes: Wakes, elsew
 
 
 async def test_a_commit_elsewhere_stirs_and_no_thread_is_asked_for(
-    wakes: Wakes, elsewhere: Elsewhere
+    wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
-    before = await wakes.stirred(0, 10)
-    task = asyncio.create_task(wakes.stirred(before, 10))
+    before = await wakes.wait_for_any_change(0, 10)
+    task = asyncio.create_task(wakes.wait_for_any_change(before, 10))
     await elsewhere.looked()
     waited = not task.done()
     elsewhere.commit(ANN, "a", 1)
@@ -188,28 +202,30 @@ async def test_a_commit_elsewhere_stirs_and_no_thread_is_asked_for(
     assert (waited, await task, elsewhere.asked) == (True, before + 1, [])
 
 
-async def test_what_was_committed_between_two_calls_is_not_missed(wakes: Wakes, elsewhere: Elsewhere) -> None:
-    before = await wakes.stirred(0, 10)
+async def test_what_was_committed_between_two_calls_is_not_missed(
+    wakes: ChangeWaiters, elsewhere: Elsewhere
+) -> None:
+    before = await wakes.wait_for_any_change(0, 10)
     wakes.wake("acme", ["mine"])
-    between = await wakes.stirred(before, 0)
+    between = await wakes.wait_for_any_change(before, 0)
     elsewhere.commit(ANN, "a", 1)
 
-    assert (between, await wakes.stirred(between, 10)) == (before + 1, before + 2)
+    assert (between, await wakes.wait_for_any_change(between, 10)) == (before + 1, before + 2)
 
 
-async def test_while_nobody_commits_the_time_goes_by(wakes: Wakes) -> None:
-    before = await wakes.stirred(0, 10)
+async def test_while_nobody_commits_the_time_goes_by(wakes: ChangeWaiters) -> None:
+    before = await wakes.wait_for_any_change(0, 10)
 
-    assert await wakes.stirred(before, SOON * 20) == before
+    assert await wakes.wait_for_any_change(before, SOON * 20) == before
 
 
-async def test_an_error_stirs_too(wakes: Wakes, elsewhere: Elsewhere) -> None:
+async def test_an_error_stirs_too(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     elsewhere.error = StoreBusy(store="elsewhere")
 
-    assert await wakes.stirred(0, 10) > 0
+    assert await wakes.wait_for_any_change(0, 10) > 0
 
 
-async def test_what_changes_no_thread_stirs_nobody(wakes: Wakes) -> None:
+async def test_what_changes_no_thread_stirs_nobody(wakes: ChangeWaiters) -> None:
     wakes.wake("acme", [])
 
-    assert await wakes.stirred(0, 0) == 0
+    assert await wakes.wait_for_any_change(0, 0) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from clew.testing.disk import FOREVER, POWER_LOST, Fault, FaultyDisk, Mode, write_image
+from clew.testing.disk import NO_END, POWER_LOST, Fault, FaultyDisk, PowerLossMode, write_image
 
 # From Python 3.12 on, forking beside a thread of the test runner warns.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -179,7 +179,7 @@ class TestPowerLoss:
     @pytest.mark.crash
     @pytest.mark.parametrize("mode", ["lose", "torn", "keep"])
     def test_a_stopped_process_leaves_what_the_trace_says(
-        self, disk: FaultyDisk, tmp_path: Path, mode: Mode
+        self, disk: FaultyDisk, tmp_path: Path, mode: PowerLossMode
     ) -> None:
         workload(disk, tmp_path, "full", lambda: None)
         trace = disk.trace()
@@ -199,7 +199,9 @@ class TestPowerLoss:
 @pytest.mark.crash
 class TestDurability:
     @pytest.mark.parametrize("mode", ["lose", "torn", "keep"])
-    def test_acknowledged_commits_survive_a_stop_at_any_point(self, tmp_path: Path, mode: Mode) -> None:
+    def test_acknowledged_commits_survive_a_stop_at_any_point(
+        self, tmp_path: Path, mode: PowerLossMode
+    ) -> None:
         lost = []
         for point in range(1, points(tmp_path / "counted", "full") + 1, 9):
             stopped = tmp_path / str(point)
@@ -261,7 +263,7 @@ class TestErrors:
 
     def test_a_full_disk_stays_full_until_there_is_room(self, disk: FaultyDisk, tmp_path: Path) -> None:
         connection = connect(disk, tmp_path)
-        disk.arm(Fault("enospc", at=disk.points + 1, until=FOREVER))
+        disk.arm(Fault("enospc", at=disk.points + 1, until=NO_END))
         for n in (1, 2):
             with pytest.raises(apsw.FullError):
                 commit(connection, n)

@@ -7,15 +7,24 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clew.core.archive.admission import IMPORTABLE
-from clew.core.archive.format import FORMAT, Header, Total, beside_of, line_of
+from clew.core.archive.format import FORMAT, HeaderLine, TotalLine, encode_line, record_line
 from clew.core.encoding import JSON
-from clew.core.erasure.receipts import ARTIFACT, DOCUMENT
+from clew.core.erasure.receipts import ARTIFACT_KIND, DOCUMENT_KIND
 from clew.core.errors import ArchiveInvalid, InvalidArgument
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from clew.core.values import Absent, AppendTo, Changeset, Record, Scope
-from clew.database.archive import Imported, import_threads
+from clew.database.archive import ImportResult, import_threads
 from clew.database.database import Database
-from clew.runtime.records.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, FEEDBACK, ROW, Episode, row_of
+from clew.runtime.records.episodes import (
+    ACTIVE,
+    ACTIVE_EPISODE,
+    ENDED,
+    ENDING,
+    EPISODE,
+    FEEDBACK,
+    Episode,
+    episode_record,
+)
 from clew.runtime.records.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
 from clew.stores.memory import MemoryStore
 
@@ -32,18 +41,20 @@ async def db() -> Database:
     return database
 
 
-async def taken_in(db: Database, scope: Scope, record: Record) -> Imported:
+async def taken_in(db: Database, scope: Scope, record: Record) -> ImportResult:
     """What comes of an archive of one record."""
 
     async def lines() -> AsyncIterator[bytes]:
-        for line in (Header(format=FORMAT), beside_of(record), Total(records=1)):
-            yield line_of(line)
+        for line in (HeaderLine(format=FORMAT), record_line(record), TotalLine(records=1)):
+            yield encode_line(line)
 
     return await import_threads(db.store, scope, lines())
 
 
 def episode(thread: str = "his", status: str = ACTIVE, user: str | None = "bob") -> Record:
-    return row_of(Episode(id="e", thread=thread, user=user, status=status, started=1, touched=1), "bob")
+    return episode_record(
+        Episode(id="e", thread=thread, user=user, status=status, started=1, touched=1), "bob"
+    )
 
 
 def run(thread: str = "his", status: str = DONE) -> Record:
@@ -61,13 +72,13 @@ WELCOME = {
     "a run that ended": run(),
     "a run that waits": run(status=WAITING),
     "feedback": own(FEEDBACK, {"thread": "his"}, "thread:his"),
-    "an artifact": own(ARTIFACT, {"id": "x", "thread": "his"}, "his"),
-    "a document": own(DOCUMENT, {"path": "p"}, "his"),
+    "an artifact": own(ARTIFACT_KIND, {"id": "x", "thread": "his"}, "his"),
+    "a document": own(DOCUMENT_KIND, {"path": "p"}, "his"),
 }
 
 
 async def test_the_kinds_are_those_of_the_runtime() -> None:
-    assert set(IMPORTABLE) == {ACTIVE_ROW, ROW, KIND, FEEDBACK, ARTIFACT, DOCUMENT}
+    assert set(IMPORTABLE) == {ACTIVE_EPISODE, EPISODE, KIND, FEEDBACK, ARTIFACT_KIND, DOCUMENT_KIND}
 
 
 @pytest.mark.parametrize("record", WELCOME.values(), ids=WELCOME)
@@ -85,7 +96,7 @@ PASSED_OVER = {
     "a kind of an application": own("note", {"thread": "his"}),
     "a queued turn": own("queued turn", {"thread": "his"}),
     "an active episode that is over": Record(
-        kind=ACTIVE_ROW, id="his", owner="bob", body={"thread": "his", "status": ENDED}
+        kind=ACTIVE_EPISODE, id="his", owner="bob", body={"thread": "his", "status": ENDED}
     ),
 }
 
@@ -99,7 +110,7 @@ async def test_what_a_user_cannot_bring_is_passed_over_and_counted(db: Database,
 
 REFUSED = {
     "of another user": episode(user="alice"),
-    "under another id": Record(kind=ACTIVE_ROW, id="his", owner="bob", body={"thread": "other"}),
+    "under another id": Record(kind=ACTIVE_EPISODE, id="his", owner="bob", body={"thread": "other"}),
     "of two threads": Record(
         kind=KIND, id="r", owner="bob", tags=("thread:hers",), body={"id": "r", "thread": "his"}
     ),
@@ -130,7 +141,7 @@ async def test_an_operator_brings_any_kind(db: Database) -> None:
 @pytest.mark.promise("R-16")
 @pytest.mark.parametrize("owner", [None, "bob"])
 async def test_a_memory_belongs_to_the_user_that_it_is_of(db: Database, owner: str | None) -> None:
-    carol = memory_thread("carol")
+    carol = memory_thread_id("carol")
     append = AppendTo(thread=carol, change=Changeset(), expect=Absent(owner))
     for making in (db.create(carol, owner=owner), db.commit([append]), db.thread("his").fork(carol)):
         with pytest.raises(InvalidArgument, match="is the memory of a user"):
@@ -146,13 +157,13 @@ LONG = "u" * 300 + "/" * 60
 
 @pytest.mark.parametrize("owner", ["carol", "a/b%2F", "~x", "@x", LONG])
 async def test_a_user_owns_their_memory_whatever_their_name(db: Database, owner: str) -> None:
-    thread = await db.scope(tenant=db.tenant, user=owner).create(memory_thread(owner))
+    thread = await db.scope(tenant=db.tenant, user=owner).create(memory_thread_id(owner))
 
     assert (await thread.head()).owner == owner
 
 
 async def test_no_name_makes_the_memory_of_a_hashed_one(db: Database) -> None:
-    id = memory_thread(LONG)
+    id = memory_thread_id(LONG)
 
     with pytest.raises(InvalidArgument, match="is the memory of a user"):
         await db.create(id, owner=id.removeprefix("memory/"))

@@ -16,7 +16,7 @@ from clew.core.encoding import encode
 from clew.core.errors import ArchiveInvalid, InvalidArgument, StoreDamaged, ThreadExists, ThreadNotFound
 from clew.core.log import chain
 from clew.core.values import Exact, Item, Scope
-from clew.database.archive import Imported, Passed, export_threads, import_threads
+from clew.database.archive import ImportResult, ThreadProgress, export_threads, import_threads
 from clew.database.search import index_pending
 from clew.stores.memory import MemoryStore
 
@@ -34,7 +34,7 @@ async def exported(store: MemoryStore, ids: Sequence[str] | None = None) -> list
 
 async def imported(
     lines: Sequence[bytes], store: MemoryStore | None = None, *, skip_existing: bool = False
-) -> Imported:
+) -> ImportResult:
     return await import_threads(store or MemoryStore(), HERE, _each(lines), skip_existing=skip_existing)
 
 
@@ -186,9 +186,9 @@ async def test_the_header_names_the_format_and_no_moment(store: MemoryStore) -> 
 
 async def test_every_head_is_told_with_its_hash(store: MemoryStore) -> None:
     db = await a_family(store)
-    told: list[Passed] = []
+    told: list[ThreadProgress] = []
 
-    async for _ in export_threads(store, HERE, ["root"], told=told.append):
+    async for _ in export_threads(store, HERE, ["root"], notify=told.append):
         pass
 
     head = await db.thread("root").head()
@@ -286,10 +286,12 @@ def forged(lines: list[bytes]) -> list[bytes]:
     opening, step, closing = (json.loads(line) for line in lines[1:4])
     step["items"][0]["place"] = 1 << 40
     step["envelope"]["items"] = [["history", 1 << 40, 1]]
-    reader = archive_format._Partial(msgspec.convert(opening, archive_format.Opening), 2)
-    line = msgspec.json.decode(encode_line(step), type=archive_format.Step)
-    items = [archive_format._item_of(entry, 1, line.time) for entry in line.items]
-    closing["hash"] = step["hash"] = chain.link(reader._hash, archive_format._change_of(line), items).hex()
+    reader = archive_format._PartialThread(msgspec.convert(opening, archive_format.ThreadLine), 2)
+    line = msgspec.json.decode(encode_line(step), type=archive_format.ChangesetLine)
+    items = [archive_format._item_row(entry, 1, line.time) for entry in line.items]
+    closing["hash"] = step["hash"] = chain.changeset_hash(
+        reader._hash, archive_format._changeset_row(line), items
+    ).hex()
     altered = encode_line(step)
     reader.digest.update(lines[1] + altered)
     closing["sha256"] = reader.digest.hexdigest()

@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.errors import InvalidArgument, InvalidId, StoreClosed
 from clew.core.items import user
-from clew.core.log.checks import all_ready
+from clew.core.log.checks import prepare_writes
 from clew.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
 from clew.database.database import Database
 from clew.stores.memory import MemoryStore
@@ -14,7 +14,7 @@ from clew.stores.memory import MemoryStore
 
 async def test_a_database_that_owns_its_store_closes_it() -> None:
     store = MemoryStore()
-    async with Database(store, owned=True):
+    async with Database(store, owns_store=True):
         pass
 
     with pytest.raises(StoreClosed):
@@ -23,7 +23,7 @@ async def test_a_database_that_owns_its_store_closes_it() -> None:
 
 async def test_a_scoped_database_does_not_own_the_store() -> None:
     store = MemoryStore()
-    db = Database(store, owned=True)
+    db = Database(store, owns_store=True)
     await db.scope(tenant="acme").close()
 
     assert (await db.create("t")).id == "t"
@@ -47,7 +47,7 @@ def test_a_scope_needs_ids(scope: dict[str, str]) -> None:
 )
 def test_one_commit_writes_a_thing_once(twice: Put | Drop | Require | Finish) -> None:
     with pytest.raises(InvalidArgument):
-        all_ready([twice, twice], Limits())
+        prepare_writes([twice, twice], Limits())
 
 
 @pytest.mark.promise("S-05")
@@ -76,7 +76,7 @@ def test_threads_and_databases_can_be_shown() -> None:
 @pytest.mark.promise("S-08")
 async def test_only_the_database_that_opened_a_store_closes_it() -> None:
     store = MemoryStore()
-    owner = Database(store, owned=True)
+    owner = Database(store, owns_store=True)
     await owner.create("t")
     await owner.scope(tenant="default").close()
     before = await Database(store).thread("t").head()

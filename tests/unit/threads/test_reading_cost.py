@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.log.rows import AskChangesets, Asking
+from clew.core.log.rows import AskChangesets, StoreRead
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.stores.memory import MemoryStore
@@ -23,10 +23,10 @@ class Counting(MemoryStore):
 
     changesets = 0
 
-    async def read(self, scope: Scope, asking: Asking[Any]) -> Any:
+    async def read(self, scope: Scope, asking: StoreRead[Any]) -> Any:
         return await super().read(scope, self._counted(asking))
 
-    def _counted(self, asking: Asking[Any]) -> Generator[Any, Any, Any]:
+    def _counted(self, asking: StoreRead[Any]) -> Generator[Any, Any, Any]:
         answer: Any = None
         while True:
             try:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.log.rows import Ask, AskCounts, AskThread, answered
-from clew.core.values import Changeset, Cut, Exact, Found
+from clew.core.log.rows import Ask, AskThread, AskWordCounts, run_read
+from clew.core.values import Changeset, Cut, Exact, SearchHit
 from clew.database import search
-from clew.database.search import CANDIDATES, Query
+from clew.database.search import CANDIDATES, WordQuery
 from clew.stores.memory import MemoryStore
 
 SAID = "walk walks walked sister sisters garden gardens house tree river work works working day night"
@@ -35,11 +35,11 @@ def asked_in(asking: Any) -> list[type]:
         kinds.append(type(question))
         return None if isinstance(question, AskThread) else []
 
-    answered(asking, answer)
+    run_read(asking, answer)
     return kinds
 
 
-async def hits(db: clew.Database, query: str) -> list[Found]:
+async def hits(db: clew.Database, query: str) -> list[SearchHit]:
     return await db.search(query, any=True, thread="thread", limit=CANDIDATES)
 
 
@@ -51,7 +51,7 @@ async def test_of_few_texts_one_question_finds_the_same_as_several(
 ) -> None:
     db = await filled(count)
     found = await hits(db, query)
-    monkeypatch.setattr(search, "_of_few", lambda wanted: iter(()))
+    monkeypatch.setattr(search, "_read_small", lambda wanted: iter(()))
 
     assert found == await hits(db, query)
 
@@ -72,16 +72,16 @@ async def test_what_was_ended_does_not_hide_an_older_text_with_a_rarer_word() ->
 async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     db = await filled(20)
 
-    def refuse(*words: object, **within: object) -> AskCounts:
+    def refuse(*words: object, **within: object) -> AskWordCounts:
         raise AssertionError("it was counted")
 
-    monkeypatch.setattr(search, "AskCounts", refuse)
+    monkeypatch.setattr(search, "AskWordCounts", refuse)
 
     assert await hits(db, "sister")
 
 
 @pytest.mark.parametrize("any", [True, False])
 def test_of_a_thread_without_texts_the_index_is_not_asked(*, any: bool) -> None:
-    asking = search._found(Query(words=("fox",), thread="thread"), 5, any=any)
+    asking = search._search_or_backlog(WordQuery(words=("fox",), thread="thread"), 5, any=any)
 
     assert asked_in(asking) == [AskThread]

@@ -9,12 +9,12 @@ from clew.core.items import user
 from clew.core.values import Counters, LogSize
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.stores.memory import MemoryStore, Rows
+from clew.stores.memory import MemoryStore, ThreadRows
 
 pytestmark = pytest.mark.promise("B-06", "T-13")
 
 
-async def written() -> tuple[Thread, Rows]:
+async def written() -> tuple[Thread, ThreadRows]:
     """A thread of three changesets, and its rows."""
     store = MemoryStore()
     thread = await Database(store).create("t")
@@ -26,7 +26,7 @@ async def written() -> tuple[Thread, Rows]:
 
 async def test_a_head_with_another_hash_is_found() -> None:
     thread, rows = await written()
-    rows.move(msgspec.structs.replace(rows.thread, hash=bytes(32)))
+    rows.set_thread(msgspec.structs.replace(rows.thread, hash=bytes(32)))
 
     assert "does not stand on the last changeset" in (await thread.verify()).problems[0]
 
@@ -37,7 +37,7 @@ async def test_a_head_that_was_set_back_is_found_by_the_items_after_it() -> None
     back = msgspec.structs.replace(
         rows.thread, version=2, hash=before.hash, counters=before.counters, updated=before.time
     )
-    rows.move(back)
+    rows.set_thread(back)
 
     assert last.version == 3
     assert "one is missing" in (await thread.verify()).problems[0]
@@ -46,7 +46,7 @@ async def test_a_head_that_was_set_back_is_found_by_the_items_after_it() -> None
 async def test_a_head_that_counts_wrong_is_found() -> None:
     thread, rows = await written()
     wrong = Counters(logs={"history": LogSize(end=3, length=2)})
-    rows.move(msgspec.structs.replace(rows.thread, counters=wrong))
+    rows.set_thread(msgspec.structs.replace(rows.thread, counters=wrong))
 
     assert "has 3 visible items, but the head says 2" in (await thread.verify()).problems[0]
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from clew.core.items import user
-from clew.core.log.rows import Asking
+from clew.core.log.rows import StoreRead
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.stores.memory import MemoryStore
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Written(FailingStore):
     """A store in which somebody appends to the thread just before its nth read."""
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
         self.calls += 1
         if self.calls == self._fail_at:
             await Database(self._store).thread("a").append(items=[user("meanwhile")])

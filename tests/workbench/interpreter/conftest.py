@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from clew.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
-from clew.workbench.interpreter.port import Limits, Sandbox
+from clew.workbench.interpreter.port import InterpreterLimits, Sandbox
 from tests.workbench.interpreter.contract import Make, closing
 
 
@@ -91,7 +91,7 @@ async def warm(interpreters: LocalInterpreters, warm_sandbox: Sandbox) -> LocalI
 async def make(interpreters: LocalInterpreters, folders: tuple[Path, Path]) -> AsyncIterator[Make]:
     """A way to make one with limits of its own, closed after the test."""
 
-    async def one(limits: Limits) -> LocalInterpreter:
+    async def one(limits: InterpreterLimits) -> LocalInterpreter:
         volume, scratch = map(str, folders)
         return await interpreters.make(Sandbox(volume=volume, scratch=scratch, limits=limits))
 

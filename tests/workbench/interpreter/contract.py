@@ -11,22 +11,22 @@ import pytest
 
 from clew.core.errors import InterpreterGone, InvalidArgument
 from clew.workbench.interpreter.port import (
-    Dropped,
+    DisplayOutput,
+    ErrorOutput,
     Interpreter,
+    InterpreterLimits,
     Interpreters,
-    Limits,
     Output,
-    Printed,
-    Raised,
+    OverflowOutput,
     Sandbox,
-    Shown,
-    Stopped,
+    StopOutput,
+    StreamOutput,
 )
 
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 WAIT = "import os, time\nwhile not os.path.exists({flag!r}): time.sleep(0.01)\n"
 
-Make = Callable[[Limits], Awaitable[Interpreter]]
+Make = Callable[[InterpreterLimits], Awaitable[Interpreter]]
 
 
 async def outputs(interpreter: Interpreter, code: str) -> list[Output]:
@@ -36,7 +36,9 @@ async def outputs(interpreter: Interpreter, code: str) -> list[Output]:
 
 def text(given: Sequence[Output], stream: str = "stdout") -> str:
     """What was printed, as one text."""
-    return "".join(output.text for output in given if isinstance(output, Printed) and output.stream == stream)
+    return "".join(
+        output.text for output in given if isinstance(output, StreamOutput) and output.stream == stream
+    )
 
 
 async def value(interpreter: Interpreter, expression: str) -> str:
@@ -50,9 +52,9 @@ class InterpreterContract:
     async def test_the_value_of_the_last_expression_is_shown_as_the_result(self, warm: Interpreter) -> None:
         given = await outputs(warm, "a = 20\na + 22")
 
-        assert [(shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, Shown)] == [
-            ("42", True)
-        ]
+        assert [
+            (shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, DisplayOutput)
+        ] == [("42", True)]
 
     async def test_a_statement_gives_nothing(self, warm: Interpreter) -> None:
         assert await outputs(warm, "nothing = 1") == []
@@ -88,7 +90,7 @@ class InterpreterContract:
         given = await outputs(warm, "def half(x):\n    return x / 0\nhalf(1)")
 
         [raised] = given
-        assert isinstance(raised, Raised)
+        assert isinstance(raised, ErrorOutput)
         assert (raised.name, raised.message) == ("ZeroDivisionError", "division by zero")
         assert "return x / 0" in raised.traceback or "line 2" in raised.traceback
         assert "\x1b" not in raised.traceback
@@ -101,7 +103,7 @@ class InterpreterContract:
     async def test_code_that_is_not_python_is_an_error(self, warm: Interpreter) -> None:
         given = await outputs(warm, "this is (not")
 
-        assert isinstance(given[-1], Raised)
+        assert isinstance(given[-1], ErrorOutput)
         assert given[-1].name == "SyntaxError"
 
     async def test_code_that_is_not_text_is_refused(self, warm: Interpreter) -> None:
@@ -115,15 +117,15 @@ class InterpreterContract:
             f"        return base64.b64decode({PICTURE!r})\nPicture()",
         )
 
-        [shown] = [output for output in given if isinstance(output, Shown)]
+        [shown] = [output for output in given if isinstance(output, DisplayOutput)]
         assert shown.forms["image/png"].strip() == PICTURE
 
     async def test_something_displayed_on_the_way_is_not_the_result(self, warm: Interpreter) -> None:
         given = await outputs(warm, "display('seen')\nnothing = 1")
 
-        assert [(shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, Shown)] == [
-            ("'seen'", False)
-        ]
+        assert [
+            (shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, DisplayOutput)
+        ] == [("'seen'", False)]
 
     async def test_text_of_every_kind_comes_through(self, warm: Interpreter) -> None:
         words = "naïve ☕ 日本語 🧵 \x00 \u2028 end"
@@ -138,12 +140,12 @@ class InterpreterContract:
         whole = "".join(f"{number:0300}\n" for number in range(6000))
         kept = text(given)
         assert whole.startswith(kept)
-        assert given[-1] == Dropped(len(whole) - len(kept))
+        assert given[-1] == OverflowOutput(len(whole) - len(kept))
 
     async def test_input_is_refused(self, warm: Interpreter) -> None:
         given = await outputs(warm, "input('who? ')")
 
-        assert isinstance(given[-1], Raised)
+        assert isinstance(given[-1], ErrorOutput)
 
     async def test_an_interrupt_ends_the_code_and_keeps_its_variables(self, warm: Interpreter) -> None:
         given = []
@@ -151,7 +153,7 @@ class InterpreterContract:
             given.append(output)
             await warm.interrupt()
 
-        assert given[-1] == Stopped("interrupted", "it was interrupted", alive=True)
+        assert given[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
         assert int(await value(warm, "going")) >= 1
 
     async def test_an_interrupt_of_nothing_is_nothing(self, warm: Interpreter) -> None:
@@ -211,22 +213,22 @@ class InterpreterContract:
         assert await value(warm, "os.environ.get('OPENAI_API_KEY'), os.environ.get('NAMED')") == "None named"
 
     async def test_code_over_its_time_is_stopped_and_keeps_its_variables(self, make: Make) -> None:
-        interpreter = await make(Limits(seconds=0.5))
+        interpreter = await make(InterpreterLimits(seconds=0.5))
 
         given = await outputs(interpreter, "late = 'kept'\nwhile True: pass")
 
-        assert given == [Stopped("time", "it took longer than 0.5 s", alive=True)]
+        assert given == [StopOutput("time", "it took longer than 0.5 s", alive=True)]
         assert await value(interpreter, "late") == "kept"
 
     async def test_code_that_does_not_obey_is_killed(self, make: Make) -> None:
-        interpreter = await make(Limits(seconds=0.5))
+        interpreter = await make(InterpreterLimits(seconds=0.5))
 
         given = await outputs(
             interpreter,
             "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass",
         )
 
-        assert isinstance(given[-1], Stopped)
+        assert isinstance(given[-1], StopOutput)
         assert (given[-1].why, given[-1].alive) == ("time", False)
         with pytest.raises(InterpreterGone):
             await outputs(interpreter, "1")
@@ -234,40 +236,40 @@ class InterpreterContract:
     async def test_output_over_its_limit_is_dropped_and_said_and_nothing_is_shared(
         self, warm: Interpreter, make: Make
     ) -> None:
-        interpreter = await make(Limits(output=1000))
+        interpreter = await make(InterpreterLimits(output=1000))
         await outputs(warm, "mine = 1")
 
         given = await outputs(interpreter, "print('x' * 5000)\nafter = 1\nafter")
 
         assert text(given) == "x" * 1000
-        assert given[-1] == Dropped(4001 + len("1"))
+        assert given[-1] == OverflowOutput(4001 + len("1"))
         assert await value(interpreter, "'mine' in globals()") == "False"
 
     async def test_an_interpreter_that_ends_itself_is_gone(self, make: Make) -> None:
-        interpreter = await make(Limits())
+        interpreter = await make(InterpreterLimits())
 
         given = await outputs(interpreter, "import os\nprint('bye', flush=True)\nos._exit(3)")
 
-        assert isinstance(given[-1], Stopped)
+        assert isinstance(given[-1], StopOutput)
         assert (given[-1].why, given[-1].alive, await interpreter.alive()) == ("died", False, False)
         with pytest.raises(InterpreterGone):
             await outputs(interpreter, "1")
 
     async def test_closing_while_code_runs_ends_the_run(self, make: Make) -> None:
-        interpreter = await make(Limits())
+        interpreter = await make(InterpreterLimits())
 
         given = []
         async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
             given.append(output)
-            if isinstance(output, Printed):
+            if isinstance(output, StreamOutput):
                 await interpreter.close()
 
-        assert given[-1] == Stopped("closed", "the interpreter was closed", alive=False)
+        assert given[-1] == StopOutput("closed", "the interpreter was closed", alive=False)
 
     async def test_a_closed_one_stays_closed_and_is_not_attached(
         self, interpreters: Interpreters, make: Make, warm_sandbox: Sandbox
     ) -> None:
-        interpreter = await make(Limits())
+        interpreter = await make(InterpreterLimits())
         await interpreter.close()
         await interpreter.close()
 
@@ -301,11 +303,11 @@ class InterpreterContract:
             await interpreters.attach("nobody/never", warm_sandbox)
 
 
-async def closing(make: Callable[[Limits], Awaitable[Interpreter]]) -> AsyncIterator[Make]:
+async def closing(make: Callable[[InterpreterLimits], Awaitable[Interpreter]]) -> AsyncIterator[Make]:
     """A way to make interpreters that are closed when the test is over."""
     made: list[Interpreter] = []
 
-    async def remember(limits: Limits) -> Interpreter:
+    async def remember(limits: InterpreterLimits) -> Interpreter:
         made.append(await make(limits))
         return made[-1]
 

@@ -13,7 +13,14 @@ from daytona import DaytonaConfig
 
 from clew.core.errors import InterpreterFailed, InterpreterGone
 from clew.workbench.interpreter.daytona import RemoteInterpreters
-from clew.workbench.interpreter.port import Limits, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    InterpreterLimits,
+    Sandbox,
+    StopOutput,
+    StreamOutput,
+)
 from clew.workbench.interpreter.remote import RemoteInterpreter
 from tests.workbench.interpreter.contract import outputs, text, value
 from tests.workbench.interpreter.daytona_server import KEY, Fault, StandIn
@@ -33,7 +40,7 @@ async def provider() -> AsyncIterator[StandIn]:
 def at(provider: StandIn, *, key: str = KEY, patience: float = 60.0) -> RemoteInterpreters:
     """Interpreters at the stand-in."""
     config = DaytonaConfig(api_key=key, api_url=provider.url, target="here")
-    return RemoteInterpreters(config, mount="/volume", grace=1.0, patience=patience)
+    return RemoteInterpreters(config, mount="/volume", grace=1.0, start_timeout=patience)
 
 
 @pytest_asyncio.fixture
@@ -76,7 +83,7 @@ async def test_a_sandbox_is_asked_for_with_its_walls_and_its_volume(
 async def test_the_network_can_be_allowed(
     provider: StandIn, interpreters: RemoteInterpreters, tmp_path: Path
 ) -> None:
-    allowed = Sandbox(volume="alice", scratch=str(tmp_path), limits=Limits(network=True))
+    allowed = Sandbox(volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(network=True))
 
     said = (await interpreters.make(allowed)).describe()
 
@@ -182,7 +189,7 @@ async def test_a_connection_cut_in_the_middle_of_output_loses_the_rest_and_keeps
     given = await outputs(interpreter, COUNTING)
 
     assert text(given) == "0\n1\n2\n"
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("lost", True)
     assert int(await value(interpreter, "count")) >= 3
 
@@ -195,7 +202,7 @@ async def test_a_connection_cut_for_good_loses_the_interpreter(
 
     given = await outputs(interpreter, COUNTING)
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("lost", False)
     with pytest.raises(InterpreterGone):
         await outputs(interpreter, "1")
@@ -240,43 +247,43 @@ async def test_a_context_that_ended_between_two_runs_is_gone(
 async def test_a_provider_that_hangs_is_given_up_at_the_limit(
     provider: StandIn, interpreters: RemoteInterpreters, sandbox: Sandbox
 ) -> None:
-    hurried = Sandbox(volume=sandbox.volume, scratch=sandbox.scratch, limits=Limits(seconds=0.3))
+    hurried = Sandbox(volume=sandbox.volume, scratch=sandbox.scratch, limits=InterpreterLimits(seconds=0.3))
     interpreter = await interpreters.make(hurried)
     provider.faults["interpreter/execute"] = Fault(seconds=60)
 
     given = await outputs(interpreter, "1")
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("time", False)
 
 
 async def test_the_code_s_own_keyboard_interrupt_is_an_error(interpreter: RemoteInterpreter) -> None:
-    assert await outputs(interpreter, "raise KeyboardInterrupt") == [Raised("KeyboardInterrupt", "", "")]
+    assert await outputs(interpreter, "raise KeyboardInterrupt") == [ErrorOutput("KeyboardInterrupt", "", "")]
 
 
 async def test_a_large_picture_comes_in_pieces(interpreters: RemoteInterpreters, tmp_path: Path) -> None:
-    wide = Sandbox(volume="alice", scratch=str(tmp_path), limits=Limits(output=8 * 1024**2))
+    wide = Sandbox(volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(output=8 * 1024**2))
     interpreter = await interpreters.make(wide)
 
     given = await outputs(
         interpreter, "class Large:\n    def _repr_png_(self): return bytes(3 * 2**19)\nprint('a')\nLarge()"
     )
 
-    assert given[0] == Printed("stdout", "a\n")
-    assert isinstance(given[1], Shown)
+    assert given[0] == StreamOutput("stdout", "a\n")
+    assert isinstance(given[1], DisplayOutput)
     assert (len(given[1].forms["image/png"]), len(given)) == (2**21, 2)
 
 
 async def test_limits_of_memory_hold_there_too(interpreters: RemoteInterpreters, tmp_path: Path) -> None:
     small = Sandbox(
-        volume="alice", scratch=str(tmp_path), limits=Limits(memory=200 * 1024**2, file_size=1000)
+        volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(memory=200 * 1024**2, file_size=1000)
     )
     interpreter = await interpreters.make(small)
 
     memory = await outputs(interpreter, "bytearray(300 * 1024**2)")
     file = await outputs(interpreter, "with open('large', 'wb') as file: file.write(bytes(2000))")
 
-    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], Raised)] == [
+    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], ErrorOutput)] == [
         "MemoryError",
         "OSError",
     ]
@@ -307,7 +314,7 @@ async def test_one_found_again_can_be_interrupted(
         given.append(output)
         await again.interrupt()
 
-    assert given[-1] == Stopped("interrupted", "it was interrupted", alive=True)
+    assert given[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
 
 
 async def test_one_whose_sandbox_was_stopped_is_gone(

@@ -10,7 +10,7 @@ import pytest_asyncio
 from daytona import DaytonaConfig
 
 from clew.workbench.interpreter.daytona import RemoteInterpreters
-from clew.workbench.interpreter.port import Limits, Sandbox
+from clew.workbench.interpreter.port import InterpreterLimits, Sandbox
 from clew.workbench.interpreter.remote import RemoteInterpreter
 from tests.workbench.interpreter.contract import InterpreterContract, Make, closing
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
@@ -64,7 +64,7 @@ async def warm(interpreters: RemoteInterpreters, warm_sandbox: Sandbox) -> Async
 async def make(interpreters: RemoteInterpreters, tmp_path: Path) -> AsyncIterator[Make]:
     """A way to make one with limits of its own, closed after the test."""
 
-    async def one(limits: Limits) -> RemoteInterpreter:
+    async def one(limits: InterpreterLimits) -> RemoteInterpreter:
         return await interpreters.make(Sandbox(volume="alice/session", scratch=str(tmp_path), limits=limits))
 
     async for way in closing(one):

@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from clew.workbench.interpreter.execution import Execution, see_through
+from clew.workbench.interpreter.execution import Execution, wait_for_end
 from clew.workbench.interpreter.kernel import is_idle, output_of
 from clew.workbench.interpreter.local import LocalInterpreter
-from clew.workbench.interpreter.port import Dropped, Output, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Output,
+    OverflowOutput,
+    Sandbox,
+    StopOutput,
+    StreamOutput,
+)
 
 
 async def read(execution: Execution) -> list[Output]:
@@ -20,34 +28,38 @@ async def read(execution: Execution) -> list[Output]:
 async def test_text_is_cut_at_the_limit_between_characters() -> None:
     execution = Execution(5)
     for text in ("ab", "日本", "c"):
-        execution.take(Printed("stdout", text))
+        execution.take(StreamOutput("stdout", text))
     execution.finish(None)
 
-    assert await read(execution) == [Printed("stdout", "ab"), Printed("stdout", "日"), Dropped(4)]
+    assert await read(execution) == [
+        StreamOutput("stdout", "ab"),
+        StreamOutput("stdout", "日"),
+        OverflowOutput(4),
+    ]
 
 
 async def test_a_value_is_never_cut() -> None:
     execution = Execution(5)
-    execution.take(Shown({"text/plain": "123456"}))
-    execution.take(Printed("stdout", "abc"))
+    execution.take(DisplayOutput({"text/plain": "123456"}))
+    execution.take(StreamOutput("stdout", "abc"))
     execution.finish(None)
 
-    assert await read(execution) == [Printed("stdout", "abc"), Dropped(6)]
+    assert await read(execution) == [StreamOutput("stdout", "abc"), OverflowOutput(6)]
 
 
 async def test_the_error_comes_last() -> None:
     execution = Execution(100)
-    execution.take(Raised("E", "m", "t"))
-    execution.take(Printed("stderr", "late"))
+    execution.take(ErrorOutput("E", "m", "t"))
+    execution.take(StreamOutput("stderr", "late"))
     execution.finish(None)
 
-    assert await read(execution) == [Printed("stderr", "late"), Raised("E", "m", "t")]
+    assert await read(execution) == [StreamOutput("stderr", "late"), ErrorOutput("E", "m", "t")]
 
 
 async def test_a_stop_hides_the_error_by_which_it_was_obeyed() -> None:
     execution = Execution(100)
-    stopped = Stopped("interrupted", "it was interrupted", alive=True)
-    execution.take(Raised("KeyboardInterrupt", "", ""))
+    stopped = StopOutput("interrupted", "it was interrupted", alive=True)
+    execution.take(ErrorOutput("KeyboardInterrupt", "", ""))
     execution.finish(stopped)
 
     assert await read(execution) == [stopped]
@@ -58,7 +70,7 @@ async def test_the_first_who_asks_for_a_stop_gives_the_reason() -> None:
     execution.stop("interrupted")
     execution.stop("time")
 
-    assert execution.why == "interrupted"
+    assert execution.stop_reason == "interrupted"
 
 
 async def test_an_interrupt_that_was_not_heard_is_sent_again() -> None:
@@ -68,11 +80,11 @@ async def test_an_interrupt_that_was_not_heard_is_sent_again() -> None:
         nonlocal sent
         sent += 1
         if sent == 2:
-            execution.settled.set()
+            execution.completion.set()
 
-    obeyed = await see_through(execution, seconds=0.01, grace=5.0, interrupt=interrupt)
+    obeyed = await wait_for_end(execution, seconds=0.01, grace=5.0, interrupt=interrupt)
 
-    assert (obeyed, sent, execution.why) == (True, 2, "time")
+    assert (obeyed, sent, execution.stop_reason) == (True, 2, "time")
 
 
 async def test_an_error_reaches_the_reader() -> None:
@@ -86,19 +98,19 @@ async def test_an_error_reaches_the_reader() -> None:
 @pytest.mark.parametrize(
     ("kind", "content", "output"),
     [
-        ("stream", {"name": "stderr", "text": "x"}, Printed("stderr", "x")),
+        ("stream", {"name": "stderr", "text": "x"}, StreamOutput("stderr", "x")),
         (
             "execute_result",
             {"data": {"application/json": {"a": 1}}},
-            Shown({"application/json": '{"a": 1}'}, result=True),
+            DisplayOutput({"application/json": '{"a": 1}'}, result=True),
         ),
-        ("display_data", {"data": "nonsense"}, Shown({})),
+        ("display_data", {"data": "nonsense"}, DisplayOutput({})),
         (
             "error",
             {"ename": "E", "evalue": "\x1b[31mred\x1b[0m", "traceback": ["a", "b"]},
-            Raised("E", "red", "a\nb"),
+            ErrorOutput("E", "red", "a\nb"),
         ),
-        ("error", {}, Raised("None", "None", "None")),
+        ("error", {}, ErrorOutput("None", "None", "None")),
         ("comm_msg", {}, None),
         ("clear_output", {}, None),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from clew.workbench.interpreter.kernel import isolation_of
 from clew.workbench.interpreter.local import LocalInterpreters
-from clew.workbench.interpreter.port import Interpreter, Limits, Raised, Sandbox
+from clew.workbench.interpreter.port import ErrorOutput, Interpreter, InterpreterLimits, Sandbox
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,7 +50,7 @@ async def test_what_is_said_to_be_out_of_reach_of_the_network_is(warm: Interpret
 
 
 async def test_the_network_can_be_allowed(make: Make, port: int) -> None:
-    interpreter = await make(Limits(network=True))
+    interpreter = await make(InterpreterLimits(network=True))
 
     given = await outputs(interpreter, REACH.format(port=port))
 
@@ -135,7 +135,7 @@ async def test_shared_memory_and_temporary_files_work(warm: Interpreter) -> None
 async def test_nothing_but_its_files_is_in_the_scratch_of_a_new_one(
     make: Make, folders: tuple[Path, Path]
 ) -> None:
-    await make(Limits())
+    await make(InterpreterLimits())
 
     assert list(folders[1].iterdir()) == []
 
@@ -179,7 +179,7 @@ async def test_landlock_stands_in_where_namespaces_are_refused(
 
     # On a system with neither, nothing is fenced: then it must be said why.
     wanted = ["PermissionError"] * 2 if said.files else []
-    assert [given[-1].name for given in (reading, writing) if isinstance(given[-1], Raised)] == wanted
+    assert [given[-1].name for given in (reading, writing) if isinstance(given[-1], ErrorOutput)] == wanted
     assert (text(own).strip(), said.network, said.processes) == ("x", False, False)
     assert text(network) in ("out of reach\n", "reached\n")
     assert len(said.notes) >= 2

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from clew.workbench.interpreter.port import Interpreter, Limits, Output, Raised, Shown, Stopped
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Interpreter,
+    InterpreterLimits,
+    Output,
+    StopOutput,
+)
 from tests.workbench.interpreter.conftest import left_behind
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 
@@ -24,12 +31,12 @@ def block_until_there(file: Path) -> None:
 
 
 async def test_too_much_memory_or_too_large_a_file_is_an_error_and_variables_stay(make: Make) -> None:
-    interpreter = await make(Limits(memory=512 * MEGABYTE, file_size=MEGABYTE))
+    interpreter = await make(InterpreterLimits(memory=512 * MEGABYTE, file_size=MEGABYTE))
 
     memory = await outputs(interpreter, "small = 1\nlarge = bytearray(600 * 1024**2)")
     file = await outputs(interpreter, "open('large', 'wb').write(bytes(2 * 1024**2))")
 
-    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], Raised)] == [
+    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], ErrorOutput)] == [
         "MemoryError",
         "OSError",
     ]
@@ -37,7 +44,7 @@ async def test_too_much_memory_or_too_large_a_file_is_an_error_and_variables_sta
 
 
 async def test_memory_that_is_shared_counts_too(make: Make) -> None:
-    interpreter = await make(Limits(memory=256 * MEGABYTE))
+    interpreter = await make(InterpreterLimits(memory=256 * MEGABYTE))
 
     given = await outputs(
         interpreter,
@@ -45,12 +52,12 @@ async def test_memory_that_is_shared_counts_too(make: Make) -> None:
         "for place in range(0, len(shared), 4096): shared[place] = 1\ntime.sleep(60)",
     )
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("memory", False)
 
 
 async def test_children_count_for_the_memory(make: Make) -> None:
-    interpreter = await make(Limits(memory=256 * MEGABYTE))
+    interpreter = await make(InterpreterLimits(memory=256 * MEGABYTE))
 
     given = await outputs(
         interpreter,
@@ -58,18 +65,18 @@ async def test_children_count_for_the_memory(make: Make) -> None:
         "held = [subprocess.Popen([sys.executable, '-c', hold]) for _ in range(2)]\nheld[0].wait()",
     )
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("memory", False)
 
 
 async def test_a_fork_bomb_is_ended_with_all_of_it(make: Make) -> None:
-    interpreter = await make(Limits(processes=20))
+    interpreter = await make(InterpreterLimits(processes=20))
 
     given = await outputs(
         interpreter, "import os\nfor _ in range(8): os.fork()\nos.execvp('sleep', ['sleep', '1000'])"
     )
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("processes", False)
     assert not [words for words in left_behind() if "sleep 1000" in words]
 
@@ -91,7 +98,7 @@ async def test_nothing_of_a_flood_is_lost_on_a_reader_who_is_slow(
             block_until_there(warm_folders[1] / "through")
         given.append(output)
 
-    assert [shown.forms["text/plain"].strip("' ") for shown in given if isinstance(shown, Shown)] == [
+    assert [shown.forms["text/plain"].strip("' ") for shown in given if isinstance(shown, DisplayOutput)] == [
         str(number) for number in range(2200)
     ]
 

@@ -16,7 +16,7 @@ import pytest
 
 from clew.core.errors import InterpreterFailed, InterpreterGone
 from clew.workbench.interpreter.local import WALLS, LocalInterpreters
-from clew.workbench.interpreter.port import Interpreter, Limits, Printed, Sandbox, Stopped
+from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Sandbox, StopOutput, StreamOutput
 from tests.workbench.interpreter.contract import Make, outputs, value
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -105,7 +105,7 @@ async def test_a_child_that_ran_away_ends_when_the_kernel_dies(
     interpreter = await either.make(sandbox)
     given = await outputs(interpreter, RUNAWAY.format(seconds=seconds) + "os._exit(1)")
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert running(f"sleep {seconds}") == []
 
 
@@ -140,20 +140,20 @@ async def test_killing_its_supervisor_ends_the_run_and_leaves_no_kernel(
     given = []
     async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
         given.append(output)
-        if isinstance(output, Printed):
+        if isinstance(output, StreamOutput):
             newest.kill()
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("died", False)
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
 
 async def test_a_crash_is_told_by_its_signal(make: Make) -> None:
-    interpreter = await make(Limits())
+    interpreter = await make(InterpreterLimits())
 
     given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].detail.split("\n")[0]) == ("died", "it was killed by SIGSEGV")
 
 
@@ -163,26 +163,26 @@ async def test_an_interrupt_reaches_the_program_that_the_code_waits_for(
     async for output in warm.run(
         f"import subprocess\nprint('on', flush=True)\nsubprocess.run(['sleep', '{seconds}'])"
     ):
-        if isinstance(output, Printed):
+        if isinstance(output, StreamOutput):
             await warm.interrupt()
 
     assert (output, running(f"sleep {seconds}")) == (
-        Stopped("interrupted", "it was interrupted", alive=True),
+        StopOutput("interrupted", "it was interrupted", alive=True),
         [],
     )
 
 
 async def test_a_kernel_that_is_stopped_in_its_tracks_is_killed(make: Make) -> None:
-    interpreter = await make(Limits(seconds=0.5))
+    interpreter = await make(InterpreterLimits(seconds=0.5))
 
     given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)")
 
-    assert isinstance(given[-1], Stopped)
+    assert isinstance(given[-1], StopOutput)
     assert (given[-1].why, given[-1].alive) == ("time", False)
 
 
 async def test_runs_that_wait_when_it_dies_are_told(make: Make) -> None:
-    interpreter = await make(Limits())
+    interpreter = await make(InterpreterLimits())
 
     first, second = await asyncio.gather(
         outputs(interpreter, "import os, time\ntime.sleep(0.3)\nos._exit(1)"),
@@ -201,7 +201,9 @@ async def test_a_kernel_without_room_to_start_has_failed(
     volume, scratch = map(str, folders)
 
     with pytest.raises(InterpreterFailed, match="did not come up"):
-        await interpreters.make(Sandbox(volume=volume, scratch=scratch, limits=Limits(memory=10_000_000)))
+        await interpreters.make(
+            Sandbox(volume=volume, scratch=scratch, limits=InterpreterLimits(memory=10_000_000))
+        )
     assert private_folders() - before == set()
 
 
@@ -225,7 +227,7 @@ async def test_a_kernel_that_does_not_answer_in_time_has_failed(sandbox: Sandbox
     before = private_folders()
 
     with pytest.raises(InterpreterFailed, match="did not answer") as caught:
-        await LocalInterpreters(patience=0.01).make(sandbox)
+        await LocalInterpreters(start_timeout=0.01).make(sandbox)
     assert (caught.value.retry, private_folders() - before) == (True, set())
 
 

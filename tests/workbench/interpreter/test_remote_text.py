@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.workbench.interpreter.port import Output, Printed, Shown
-from clew.workbench.interpreter.remote import Listening, asking_for_result
+from clew.workbench.interpreter.port import DisplayOutput, Output, StreamOutput
+from clew.workbench.interpreter.remote import OutputParser, wrap_last_expression
 
 
 def value_of(code: str) -> list[object]:
     """What code asks to be shown when it is run."""
     asked: list[object] = []
-    exec(asking_for_result(code), {"__clew_result__": asked.append})
+    exec(wrap_last_expression(code), {"__clew_result__": asked.append})
     return asked
 
 
@@ -48,12 +48,12 @@ def test_the_last_expression_is_asked_for(code: str, shown: list[object]) -> Non
 def test_lines_keep_their_numbers() -> None:
     code = "a = 1\n\n\n(a\n + b)\n"
 
-    assert asking_for_result(code).count("\n") == code.count("\n")
+    assert wrap_last_expression(code).count("\n") == code.count("\n")
 
 
 @pytest.mark.parametrize("code", ["this is (not", "print('a\x00')", "%pwd", "(" * 500])
 def test_what_cannot_be_read_here_is_left_as_it_is(code: str) -> None:
-    assert asking_for_result(code) == code
+    assert wrap_last_expression(code) == code
 
 
 def message(forms: dict[str, str], *, result: bool) -> str:
@@ -61,16 +61,16 @@ def message(forms: dict[str, str], *, result: bool) -> str:
 
 
 def heard(pieces: list[str], most: int = 10_000) -> list[Output]:
-    listening = Listening(most)
-    return [output for piece in pieces for output in listening.take(piece)] + listening.rest()
+    listening = OutputParser(most)
+    return [output for piece in pieces for output in listening.take(piece)] + listening.flush()
 
 
 def joined(outputs: list[Output]) -> list[Output]:
     """Outputs with neighbouring texts as one."""
     whole: list[Output] = []
     for output in outputs:
-        if whole and isinstance(output, Printed) and isinstance(last := whole[-1], Printed):
-            whole[-1] = Printed("stdout", last.text + output.text)
+        if whole and isinstance(output, StreamOutput) and isinstance(last := whole[-1], StreamOutput):
+            whole[-1] = StreamOutput("stdout", last.text + output.text)
         else:
             whole.append(output)
     return whole
@@ -98,9 +98,9 @@ def test_a_value_is_found_between_texts() -> None:
     said = heard(["before", message({"text/plain": "1"}, result=True), "after"])
 
     assert said == [
-        Printed("stdout", "before"),
-        Shown({"text/plain": "1"}, result=True),
-        Printed("stdout", "after"),
+        StreamOutput("stdout", "before"),
+        DisplayOutput({"text/plain": "1"}, result=True),
+        StreamOutput("stdout", "after"),
     ]
 
 
@@ -109,10 +109,10 @@ def test_a_value_is_found_between_texts() -> None:
     ["\x1e", "\x1e\x1e", "\x1e\x1eclew:", "\x1e\x1eclew:{}\x1e", "\x1e\x1eclew:no\x1e", "a\x1eb"],
 )
 def test_what_only_looks_like_a_value_is_text(written: str) -> None:
-    assert joined(heard([written])) == [Printed("stdout", written)]
+    assert joined(heard([written])) == [StreamOutput("stdout", written)]
 
 
 def test_a_value_without_end_is_not_held_for_ever() -> None:
     said = heard(["\x1e\x1eclew:" + "x" * 50] * 3, most=60)
 
-    assert "".join(output.text for output in said if isinstance(output, Printed)).count("x") == 150
+    assert "".join(output.text for output in said if isinstance(output, StreamOutput)).count("x") == 150

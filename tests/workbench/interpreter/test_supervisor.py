@@ -19,7 +19,7 @@ def test_the_family_has_everyone_below() -> None:
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        found = supervisor.family(child.pid)
+        found = supervisor.descendants(child.pid)
         below = {process.pid for process in psutil.Process(child.pid).children(recursive=True)}
         child.communicate(b"\n")
 
@@ -29,12 +29,12 @@ def test_the_family_has_everyone_below() -> None:
 def test_memory_is_what_the_system_says() -> None:
     mine = {os.getpid()}
 
-    assert supervisor.memory(mine) == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
-    assert 0 < supervisor.proportional(mine) <= supervisor.memory(mine) * 1.2
+    assert supervisor.resident_bytes(mine) == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+    assert 0 < supervisor.proportional_bytes(mine) <= supervisor.resident_bytes(mine) * 1.2
 
 
 def test_a_process_that_is_gone_uses_nothing() -> None:
-    assert (supervisor.memory({2**22 + 1}), supervisor.proportional({2**22 + 1})) == (0, 0)
+    assert (supervisor.resident_bytes({2**22 + 1}), supervisor.proportional_bytes({2**22 + 1})) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,23 @@ def test_a_process_that_is_gone_uses_nothing() -> None:
     ],
 )
 def test_the_limit_that_is_broken_is_named(limits: dict[str, int], over: str | None) -> None:
-    assert supervisor.excess(limits) == over
+    assert supervisor.limit_in_excess(limits) == over
 
 
 def test_a_system_that_refuses_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str, *arguments: object) -> None:
         raise PermissionError(1, f"{name}: Operation not permitted")
 
-    monkeypatch.setattr(walls, "call", refuse)
+    monkeypatch.setattr(walls, "call_libc", refuse)
 
-    assert "unshare" in (walls.separate(network=False) or "")
-    assert "unshare" in (walls.confine({}) or "")
+    assert "unshare" in (walls.enter_namespaces(network=False) or "")
+    assert "unshare" in (walls.enter_private_root({}) or "")
 
 
 def test_a_call_that_fails_says_why() -> None:
     with pytest.raises(OSError, match="umount2"):
-        walls.call("umount2", b"/nowhere at all", 0)
+        walls.call_libc("umount2", b"/nowhere at all", 0)
 
 
 def test_last_words_that_were_never_said_are_none() -> None:
-    assert supervisor.last_words("/nowhere/at/all") == ""
+    assert supervisor.log_tail("/nowhere/at/all") == ""

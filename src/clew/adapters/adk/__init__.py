@@ -8,16 +8,16 @@ except ImportError as error:
     raise MissingExtra(extra="adk", package="google-adk") from error
 
 from clew.adapters.adk.events import FORMAT, events_of
-from clew.adapters.adk.memory import MemoryService, memory_thread_of
-from clew.adapters.adk.scopes import thread_of
-from clew.adapters.adk.sessions import SessionPage, SessionService
+from clew.adapters.adk.memory import MemoryService, memory_thread_id_of
+from clew.adapters.adk.scopes import thread_id_of
+from clew.adapters.adk.sessions import ListSessionsPage, SessionService
 
 __all__ = [
     "FORMAT",
+    "ListSessionsPage",
     "MemoryService",
-    "SessionPage",
     "SessionService",
     "events_of",
-    "memory_thread_of",
-    "thread_of",
+    "memory_thread_id_of",
+    "thread_id_of",
 ]

@@ -9,18 +9,18 @@ from google.genai import types
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from clew.adapters.adk.scopes import lasting
+from clew.adapters.adk.scopes import persistent_state
 from clew.core.arguments import check_arguments
 from clew.core.encoding import check_finite
 from clew.core.errors import InvalidValue
-from clew.core.messages.plain import PlainMessage, turns_of
+from clew.core.messages.plain import PlainMessage, messages_by_role
 from clew.core.values import Item, Window
 from clew.database.thread import Thread
 
 FORMAT = "adk"
 """The format of the items."""
 
-PAGE = 64
+EVENTS_PER_PAGE = 64
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def item_of(event: Event) -> Item:
         body = event.model_dump(mode="json", exclude_none=True)
     except PydanticSerializationError as error:
         raise InvalidValue(path=f"event {event.id!r}", problem=str(error)) from error
-    body["actions"]["state_delta"] = lasting(body["actions"]["state_delta"])
+    body["actions"]["state_delta"] = persistent_state(body["actions"]["state_delta"])
     run = event.invocation_id or None
     return Item(body=body, role=_role_of(event), id=event.id, format=FORMAT, run=run)
 
@@ -55,23 +55,23 @@ async def read_events(thread: Thread, version: int, config: GetSessionConfig | N
         return []
     if since is None:
         return _events_in(await thread.items(at=version, last=limit), thread.id)
-    found: list[Event] = []
+    events: list[Event] = []
     before: int | None = None
-    while limit is None or len(found) < limit:
-        page = await thread.items(at=version, last=PAGE, before=before)
-        late = [event for event in _events_in(page, thread.id) if event.timestamp >= since]
-        found = late + found
+    while limit is None or len(events) < limit:
+        page = await thread.items(at=version, last=EVENTS_PER_PAGE, before=before)
+        newer = [event for event in _events_in(page, thread.id) if event.timestamp >= since]
+        events = newer + events
         # Clocks differ a little, so one event that is too early does not end it; a page of them does.
-        if not late:
+        if not newer:
             break
         before = page[0].place
-    return found if limit is None else found[-limit:]
+    return events if limit is None else events[-limit:]
 
 
 def _events_in(window: Window, thread: str) -> list[Event]:
     """The events in a window. What cannot be read is reported, and hides nothing else."""
-    for broken in window.broken:
-        _log.warning("Thread %r: item %d cannot be read: %s", thread, broken.place, broken.problem)
+    for unreadable in window.broken:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, unreadable.place, unreadable.problem)
     return [event for item in window if (event := _event_of(item, thread)) is not None]
 
 
@@ -96,14 +96,16 @@ def events_of(messages: Iterable[PlainMessage], *, agent: str, invocation_id: st
         Event(
             author="user" if role == "user" else agent,
             invocation_id=invocation_id,
-            content=types.Content(role="model" if role == "assistant" else "user", parts=list(_parts(said))),
+            content=types.Content(
+                role="model" if role == "assistant" else "user", parts=list(_parts_of(group))
+            ),
         )
-        for role, said in turns_of(messages)
+        for role, group in messages_by_role(messages)
         if role != "system"
     ]
 
 
-def _parts(messages: Iterable[PlainMessage]) -> Iterator[types.Part]:
+def _parts_of(messages: Iterable[PlainMessage]) -> Iterator[types.Part]:
     for message in messages:
         if message.text:
             yield types.Part(text=message.text)

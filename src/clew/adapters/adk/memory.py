@@ -12,19 +12,19 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from clew.adapters.adk.scopes import thread_of
+from clew.adapters.adk.scopes import thread_id_of
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.encoding import encode
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
-from clew.core.values import MEMORY, Absent, AppendTo, Changeset, Cut, Exact, Head, Item
+from clew.core.values import MEMORY_PREFIX, Absent, AppendTo, Changeset, Cut, Exact, Head, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
 
-EVENTS = "events"
+EVENTS_LOG = "events"
 """The log of a memory thread that holds one item for each event."""
 
-FOUND = 10
-AT_ONCE = 256
+MOST_MEMORIES = 10
+ITEMS_PER_CHANGE = 256
 
 
 @check_methods
@@ -35,7 +35,7 @@ class MemoryService(BaseMemoryService):
     is theirs. A search gives at most ``limit`` memories, the best first.
     """
 
-    def __init__(self, db: Database, *, limit: int = FOUND) -> None:
+    def __init__(self, db: Database, *, limit: int = MOST_MEMORIES) -> None:
         self._db = db
         self._limit = limit
 
@@ -55,45 +55,52 @@ class MemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Remember some events. One that was forgotten does not come back; one that changed is renewed."""
-        thread = self._db.thread(memory_thread_of(app_name, user_id))
-        named = {item.id: item for item in (_item(event, session_id) for event in events) if item}
-        items = list(named.values())
-        for first in range(0, len(items), AT_ONCE):
-            while not await self._added(thread, user_id, items[first : first + AT_ONCE]):
+        thread = self._db.thread(memory_thread_id_of(app_name, user_id))
+        items_by_id = {
+            item.id: item for item in (_memory_item(event, session_id) for event in events) if item
+        }
+        items = list(items_by_id.values())
+        for first in range(0, len(items), ITEMS_PER_CHANGE):
+            while not await self._append_new(thread, user_id, items[first : first + ITEMS_PER_CHANGE]):
                 pass  # somebody else has just written; look again what is new
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """The memories that hold any of the words, the best first."""
-        thread = self._db.thread(memory_thread_of(app_name, user_id))
+        thread = self._db.thread(memory_thread_id_of(app_name, user_id))
         hits = await self._db.search(
-            _apart(query), any=True, owner=user_id, thread=thread.id, log=EVENTS, limit=self._limit
+            _separate_scripts(query),
+            any=True,
+            owner=user_id,
+            thread=thread.id,
+            log=EVENTS_LOG,
+            limit=self._limit,
         )
-        found = [await _at(thread, hit.place) for hit in hits]
-        return SearchMemoryResponse(memories=[_entry(item) for item in found if item is not None])
+        items = [await _item_at(thread, hit.place) for hit in hits]
+        return SearchMemoryResponse(memories=[_memory_entry(item) for item in items if item is not None])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Forget one memory by its id; it does not come back when its session is added again."""
-        thread = self._db.thread(memory_thread_of(app_name, user_id))
+        thread = self._db.thread(memory_thread_id_of(app_name, user_id))
         while memory_id:
-            head, known = await _known(thread, [memory_id])
-            if head is None or not known.get(memory_id):
+            head, current_items = await _current_items(thread, [memory_id])
+            if head is None or not current_items.get(memory_id):
                 return
-            change = Changeset(cuts=_cuts(known.values()), reason="Forget")
-            if await self._committed(thread.id, change, Exact(head.version)):
+            change = Changeset(cuts=_cuts_of(current_items.values()), reason="Forget")
+            if await self._try_commit(thread.id, change, Exact(head.version)):
                 return
 
-    async def _added(self, thread: Thread, owner: str, items: Sequence[Item]) -> bool:
+    async def _append_new(self, thread: Thread, owner: str, items: Sequence[Item]) -> bool:
         """Append those of the items that are new or changed; whether that is done."""
-        head, known = await _known(thread, [item.id or "" for item in items])
-        fresh = [item for item in items if _is_news(item, known)]
-        if not fresh:
+        head, current_items = await _current_items(thread, [item.id or "" for item in items])
+        new_items = [item for item in items if _is_new(item, current_items)]
+        if not new_items:
             return True
-        renewed = [known.get(item.id or "") for item in fresh]
-        change = Changeset(items=tuple(fresh), cuts=_cuts(renewed), reason="Remember")
+        old_items = [current_items.get(item.id or "") for item in new_items]
+        change = Changeset(items=tuple(new_items), cuts=_cuts_of(old_items), reason="Remember")
         expect = Absent(owner=owner) if head is None else Exact(head.version)
-        return await self._committed(thread.id, change, expect)
+        return await self._try_commit(thread.id, change, expect)
 
-    async def _committed(self, thread: str, change: Changeset, expect: Absent | Exact) -> bool:
+    async def _try_commit(self, thread: str, change: Changeset, expect: Absent | Exact) -> bool:
         try:
             await self._db.commit([AppendTo(thread=thread, change=change, expect=expect)])
         except (VersionConflict, ThreadExists):
@@ -102,40 +109,40 @@ class MemoryService(BaseMemoryService):
 
 
 @check_arguments
-def memory_thread_of(app_name: str, user_id: str) -> str:
+def memory_thread_id_of(app_name: str, user_id: str) -> str:
     """The id of the thread that holds what one user of an app said."""
-    return f"{MEMORY}{thread_of(app_name, user_id)}"
+    return f"{MEMORY_PREFIX}{thread_id_of(app_name, user_id)}"
 
 
-async def _known(thread: Thread, ids: Sequence[str]) -> tuple[Head | None, dict[str, Item | None]]:
+async def _current_items(thread: Thread, ids: Sequence[str]) -> tuple[Head | None, dict[str, Item | None]]:
     """The head, and what is known under some ids: the item, or None if it was forgotten."""
     try:
         head = await thread.head()
     except ThreadNotFound:
         return None, {}
-    newest = {item.id or "": item for item in await thread.named(ids) if item.log == EVENTS}
-    return head, {id: await _at(thread, item.place, head.version) for id, item in newest.items()}
+    newest = {item.id or "": item for item in await thread.items_by_id(ids) if item.log == EVENTS_LOG}
+    return head, {id: await _item_at(thread, item.place, head.version) for id, item in newest.items()}
 
 
-async def _at(thread: Thread, place: int, version: int | None = None) -> Item | None:
-    window = await thread.items(after=place - 1, before=place + 1, log=EVENTS, at=version)
+async def _item_at(thread: Thread, place: int, version: int | None = None) -> Item | None:
+    window = await thread.items(after=place - 1, before=place + 1, log=EVENTS_LOG, at=version)
     return window[0] if window else None
 
 
-def _is_news(item: Item, known: Mapping[str, Item | None]) -> bool:
-    if item.id is None or item.id not in known:
+def _is_new(item: Item, current_items: Mapping[str, Item | None]) -> bool:
+    if item.id is None or item.id not in current_items:
         return True
-    before = known[item.id]
+    before = current_items[item.id]
     return before is not None and encode(before.body) != encode(item.body)
 
 
-def _cuts(items: Iterable[Item | None]) -> tuple[Cut, ...]:
+def _cuts_of(items: Iterable[Item | None]) -> tuple[Cut, ...]:
     return tuple(
         Cut(log=item.log, first=item.place, last=item.place, count=1) for item in items if item is not None
     )
 
 
-def _item(event: Event, session: str | None) -> Item | None:
+def _memory_item(event: Event, session: str | None) -> Item | None:
     """An event as it is remembered; None if it says nothing."""
     parts = (event.content.parts if event.content else None) or []
     text = " ".join(part.text for part in parts if part.text)
@@ -143,16 +150,16 @@ def _item(event: Event, session: str | None) -> Item | None:
         return None
     content = event.content.model_dump(mode="json", exclude_none=True)
     body = {
-        "text": _apart(text),
+        "text": _separate_scripts(text),
         "said": content,
         "author": event.author,
         "timestamp": event.timestamp,
         "session": session,
     }
-    return Item(body=body, id=event.id or sha256(encode(body)).hexdigest()[:32], kind="event", log=EVENTS)
+    return Item(body=body, id=event.id or sha256(encode(body)).hexdigest()[:32], kind="event", log=EVENTS_LOG)
 
 
-def _entry(item: Item) -> MemoryEntry:
+def _memory_entry(item: Item) -> MemoryEntry:
     body = item.body
     return MemoryEntry(
         id=item.id,
@@ -163,7 +170,7 @@ def _entry(item: Item) -> MemoryEntry:
     )
 
 
-def _apart(text: str) -> str:
+def _separate_scripts(text: str) -> str:
     """A text with a space where Latin letters meet others: some scripts put none between words."""
     return " ".join("".join(run) for _, run in groupby(unicodedata.normalize("NFC", text), _is_latin))
 

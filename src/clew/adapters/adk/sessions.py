@@ -16,16 +16,16 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 
 from clew.adapters.adk.events import item_of, read_events
 from clew.adapters.adk.scopes import (
-    ADK,
-    SESSION,
-    by_scope,
-    jsonable,
-    names_in,
-    patches,
-    prefixed,
+    ADK_KEY,
+    SESSION_PREFIX,
+    json_state,
+    names_of_session,
     shared_writes,
+    state_by_scope,
     state_in,
-    thread_of,
+    state_patches,
+    thread_id_of,
+    with_prefixes,
 )
 from clew.core import patch
 from clew.core.arguments import check_methods
@@ -33,11 +33,11 @@ from clew.core.errors import InvalidArgument, ThreadExists, ThreadNotFound, Vers
 from clew.core.values import Absent, AppendTo, Changeset, Committed, Exact, Head
 from clew.database.database import Database
 
-AT_ONCE = 16
+CONCURRENT_READS = 16
 LARGEST_PAGE = 1000
 
 
-class SessionPage(ListSessionsResponse):
+class ListSessionsPage(ListSessionsResponse):
     """Some sessions, the newest first, and the cursor of the next page if there is one."""
 
     next: str | None = None
@@ -70,58 +70,64 @@ class SessionService(BaseSessionService):
             AlreadyExistsError: There is a session of that id.
         """
         id = session_id or str(uuid4())
-        deltas = by_scope(jsonable(state or {}))
-        shared = await self._shared_state(app_name, user_id)
-        change = Changeset(patches=(patch.set([ADK], deltas[SESSION]),), reason="CreateSession")
-        write = AppendTo(thread=thread_of(app_name, user_id, id), change=change, expect=Absent(owner=user_id))
+        deltas = state_by_scope(json_state(state or {}))
+        shared_state = await self._shared_state(app_name, user_id)
+        change = Changeset(patches=(patch.set([ADK_KEY], deltas[SESSION_PREFIX]),), reason="CreateSession")
+        write = AppendTo(
+            thread=thread_id_of(app_name, user_id, id), change=change, expect=Absent(owner=user_id)
+        )
         try:
-            done = await self._commit(write, shared_writes(app_name, user_id, deltas))
-        except ThreadExists as taken:
-            raise AlreadyExistsError(f"Session with id {id} already exists.") from taken
-        return _marked(
+            commit = await self._commit(write, shared_writes(app_name, user_id, deltas))
+        except ThreadExists as error:
+            raise AlreadyExistsError(f"Session with id {id} already exists.") from error
+        return _mark_session(
             Session(
                 app_name=app_name,
                 user_id=user_id,
                 id=id,
-                state={**deltas[SESSION], **shared, **prefixed(deltas["app:"], deltas["user:"])},
-                last_update_time=done.time / 1000,
+                state={
+                    **deltas[SESSION_PREFIX],
+                    **shared_state,
+                    **with_prefixes(deltas["app:"], deltas["user:"]),
+                },
+                last_update_time=commit.time / 1000,
             ),
-            done,
+            commit,
         )
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """A session with its events, or those of a window; None if there is none."""
-        thread = self._db.thread(thread_of(app_name, user_id, session_id))
+        thread = self._db.thread(thread_id_of(app_name, user_id, session_id))
         try:
             head = await thread.head()
         except ThreadNotFound:
             return None
         state_in(head)
-        shared, events = await asyncio.gather(
+        shared_state, events = await asyncio.gather(
             self._shared_state(app_name, user_id), read_events(thread, head.version, config)
         )
-        return _session((app_name, user_id, session_id), head, shared, events)
+        return _build_session((app_name, user_id, session_id), head, shared_state, events)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Every session of an app, or of one of its users, without events; the one used last is the last."""
-        found: list[Session] = []
+        sessions: list[Session] = []
         after: str | None = None
         while True:
             page = await self.page_sessions(
                 app_name=app_name, user_id=user_id, limit=LARGEST_PAGE, after=after
             )
-            found += page.sessions
+            sessions += page.sessions
             after = page.next
             if after is None:
                 break
-        found.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
-        return ListSessionsResponse(sessions=found)
+        sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=sessions)
 
     async def page_sessions(
         self, *, app_name: str, user_id: str | None = None, limit: int = 50, after: str | None = None
-    ) -> SessionPage:
+    ) -> ListSessionsPage:
         """At most so many sessions, the newest first; ``after`` is what the page before ended with.
 
         A page may hold fewer than asked for; only the last has no ``next``.
@@ -130,15 +136,17 @@ class SessionService(BaseSessionService):
             raise InvalidArgument(problem="A page holds at least one session.")
         while True:
             page = await self._db.threads(owner=user_id, limit=limit, after=after)
-            named = (names_in(thread.id) for thread in page.threads)
-            mine = [each for each in named if each and each[0] == app_name and user_id in (None, each[1])]
+            session_names = (names_of_session(thread.id) for thread in page.threads)
+            mine = [
+                each for each in session_names if each and each[0] == app_name and user_id in (None, each[1])
+            ]
             after = page.next
             if mine or after is None:
-                return SessionPage(sessions=await self._without_events(mine), next=after)
+                return ListSessionsPage(sessions=await self._sessions_without_events(mine), next=after)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events. The state of its app and its user stays."""
-        thread = self._db.thread(thread_of(app_name, user_id, session_id))
+        thread = self._db.thread(thread_id_of(app_name, user_id, session_id))
         try:
             state_in(await thread.head())
             await thread.delete()
@@ -147,7 +155,7 @@ class SessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """The state of a user of an app, by keys without ``user:``."""
-        return await self._state_of(thread_of(app_name, user_id))
+        return await self._state_of(thread_id_of(app_name, user_id))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with the state it changes, all or nothing, and bring the session up to date.
@@ -161,12 +169,12 @@ class SessionService(BaseSessionService):
         """
         if event.partial:
             return event
-        thread = thread_of(session.app_name, session.user_id, session.id)
+        thread = thread_id_of(session.app_name, session.user_id, session.id)
         lock = self._locks.setdefault(thread, asyncio.Lock())
         async with lock:
             try:
-                stand = await self._stand_of(session, thread)
-                done = await self._store(session, thread, event, stand)
+                expect = await self._expected_version(session, thread)
+                commit = await self._store_event(session, thread, event, expect)
             except VersionConflict as conflict:
                 raise StaleSessionError(
                     f"Session {session.id} was changed by somebody else since it was read at version "
@@ -174,18 +182,18 @@ class SessionService(BaseSessionService):
                 ) from conflict
             except ThreadNotFound as missing:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from missing
-            if done.repeated and done.version != stand.version + 1:
+            if commit.repeated and commit.version != expect.version + 1:
                 return event
-            session.last_update_time = done.time / 1000
-            _marked(session, done)
+            session.last_update_time = commit.time / 1000
+            _mark_session(session, commit)
             return await super().append_event(session, event)
 
-    async def _store(self, session: Session, thread: str, event: Event, stand: Exact) -> Committed:
+    async def _store_event(self, session: Session, thread: str, event: Event, expect: Exact) -> Committed:
         """Commit an event and what it changes; where the session's thread stands then."""
-        deltas = by_scope(jsonable(event.actions.state_delta))
+        deltas = state_by_scope(json_state(event.actions.state_delta))
         change = Changeset(
             items=(item_of(event),),
-            patches=patches(deltas[SESSION]),
+            patches=state_patches(deltas[SESSION_PREFIX]),
             reason="Event",
             run_id=event.invocation_id or None,
             author=event.author or None,
@@ -193,24 +201,26 @@ class SessionService(BaseSessionService):
         )
         # Two sessions may hold an event of one id, so the threads they share take it under both names.
         key = sha256(f"{thread}\n{event.id}".encode()).hexdigest()
-        shared = shared_writes(session.app_name, session.user_id, deltas, key)
-        return await self._commit(AppendTo(thread=thread, change=change, expect=stand), shared)
+        state_writes = shared_writes(session.app_name, session.user_id, deltas, key)
+        return await self._commit(AppendTo(thread=thread, change=change, expect=expect), state_writes)
 
-    async def _commit(self, write: AppendTo, shared: Sequence[tuple[AppendTo, str | None]]) -> Committed:
+    async def _commit(
+        self, write: AppendTo, state_writes: Sequence[tuple[AppendTo, str | None]]
+    ) -> Committed:
         """Commit to a session and to the state beside it; what holds that state is made if absent."""
-        owners = {each.thread: owner for each, owner in shared}
+        owners = {each.thread: owner for each, owner in state_writes}
         while True:
             try:
-                done = (await self._db.commit([write, *(each for each, _ in shared)]))[0]
+                result = (await self._db.commit([write, *(each for each, _ in state_writes)]))[0]
             except ThreadNotFound as missing:
                 if missing.thread not in owners:
                     raise
                 await self._db.create(missing.thread, owner=owners[missing.thread], exist_ok=True)
                 continue
-            assert isinstance(done, Committed)
-            return done
+            assert isinstance(result, Committed)
+            return result
 
-    async def _stand_of(self, session: Session, thread: str) -> Exact:
+    async def _expected_version(self, session: Session, thread: str) -> Exact:
         """Where a session's thread stood when it was read; one made elsewhere must know the last event."""
         version, _, hash = (session._storage_update_marker or "").partition(" ")  # noqa: SLF001 - see _marked
         if version.isdecimal() and hash:
@@ -218,8 +228,8 @@ class SessionService(BaseSessionService):
         head = await self._db.thread(thread).head()
         state_in(head)
         tail = await self._db.thread(thread).items(last=1, at=head.version)
-        known = session.events[-1].id if session.events else None
-        if known != (tail[0].id if tail else None):
+        last_id = session.events[-1].id if session.events else None
+        if last_id != (tail[0].id if tail else None):
             raise StaleSessionError(
                 f"Session {session.id} does not end with the newest event. Get it again before you append."
             )
@@ -228,9 +238,9 @@ class SessionService(BaseSessionService):
     async def _shared_state(self, app_name: str, user_id: str) -> dict[str, Any]:
         """The state of an app and of its user, by keys with their prefixes."""
         app, user = await asyncio.gather(
-            self._state_of(thread_of(app_name)), self._state_of(thread_of(app_name, user_id))
+            self._state_of(thread_id_of(app_name)), self._state_of(thread_id_of(app_name, user_id))
         )
-        return prefixed(app, user)
+        return with_prefixes(app, user)
 
     async def _state_of(self, id: str) -> dict[str, Any]:
         head = await self._head_of(id)
@@ -242,36 +252,38 @@ class SessionService(BaseSessionService):
         except ThreadNotFound:
             return None
 
-    async def _without_events(self, named: Sequence[tuple[str, str, str]]) -> list[Session]:
+    async def _sessions_without_events(self, session_names: Sequence[tuple[str, str, str]]) -> list[Session]:
         """Sessions by their names; those deleted meanwhile are left out."""
         heads: list[Head | None] = []
-        for start in range(0, len(named), AT_ONCE):
-            ids = [thread_of(*names) for names in named[start : start + AT_ONCE]]
+        for start in range(0, len(session_names), CONCURRENT_READS):
+            ids = [thread_id_of(*names) for names in session_names[start : start + CONCURRENT_READS]]
             heads += await asyncio.gather(*map(self._head_of, ids))
-        users = dict.fromkeys((app, user) for app, user, _ in named)
-        shared = {each: await self._shared_state(*each) for each in users}
+        users = dict.fromkeys((app, user) for app, user, _ in session_names)
+        state_by_user = {each: await self._shared_state(*each) for each in users}
         return [
-            _session(names, head, shared[names[:2]], [])
-            for names, head in zip(named, heads, strict=True)
+            _build_session(names, head, state_by_user[names[:2]], [])
+            for names, head in zip(session_names, heads, strict=True)
             if head is not None
         ]
 
 
-def _session(names: tuple[str, str, str], head: Head, shared: dict[str, Any], events: list[Event]) -> Session:
+def _build_session(
+    names: tuple[str, str, str], head: Head, shared_state: dict[str, Any], events: list[Event]
+) -> Session:
     app_name, user_id, id = names
-    found = Session(
+    session = Session(
         app_name=app_name,
         user_id=user_id,
         id=id,
-        state={**state_in(head), **shared},
+        state={**state_in(head), **shared_state},
         events=events,
         last_update_time=head.updated / 1000,
     )
-    return _marked(found, head)
+    return _mark_session(session, head)
 
 
-def _marked(session: Session, stand: Head | Committed) -> Session:
+def _mark_session(session: Session, position: Head | Committed) -> Session:
     """The session, with where the thread stands that it was read from, in ADK's own place for it."""
-    marker = f"{stand.version} {stand.hash.hex()}"
+    marker = f"{position.version} {position.hash.hex()}"
     session._storage_update_marker = marker  # noqa: SLF001 - copies of a session keep it, and nothing else
     return session

@@ -31,18 +31,18 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph import maintenance
-from clew.adapters.langgraph.checkpoints import Checkpoints, Found, config_of
-from clew.adapters.langgraph.event_loop import Line
-from clew.adapters.langgraph.layout import Written, key_of
-from clew.adapters.langgraph.put_plan import Asked
-from clew.adapters.langgraph.registry import PAGE, Indexed, Wanted
-from clew.adapters.langgraph.serializer import Name, parts_of_serde
+from clew.adapters.langgraph.checkpoints import EncodedCheckpoint, ThreadCheckpoints, config_of
+from clew.adapters.langgraph.event_loop import DatabaseLoop
+from clew.adapters.langgraph.layout import TaskWrites, checkpoint_key
+from clew.adapters.langgraph.put_plan import PutRequest
+from clew.adapters.langgraph.registry import CHECKPOINTS_PER_PAGE, CheckpointSelection, IndexEntry
+from clew.adapters.langgraph.serializer import TypeName, split_serde
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 
 R = TypeVar("R")
-Work = Callable[[Database], Awaitable[R]]
+DatabaseWork = Callable[[Database], Awaitable[R]]
 
 
 @check_methods
@@ -61,17 +61,17 @@ class Checkpointer(BaseCheckpointSaver[int]):
         self,
         db: Database | str,
         *,
-        types: Iterable[type | Name] = (),
+        types: Iterable[type | TypeName] = (),
         serde: SerializerProtocol | None = None,
     ) -> None:
-        serializer, sealing = parts_of_serde(serde, types)
+        serializer, body_cipher = split_serde(serde, types)
         super().__init__(serde=serializer)
-        self._line = Line(db)
-        self._checkpoints = Checkpoints(serializer, sealing)
+        self._database_loop = DatabaseLoop(db)
+        self._checkpoints = ThreadCheckpoints(serializer, body_cipher)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "Checkpointer":
         """The same checkpointer for a graph whose schema names some more types."""
-        checkpoints = self._checkpoints.allowing(extra_allowlist)
+        checkpoints = self._checkpoints.with_types(extra_allowlist)
         other = copy.copy(self)
         vars(other).update(_checkpoints=checkpoints, serde=checkpoints.serializer)
         return other
@@ -82,50 +82,50 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     # What each call asks for, whether somebody waits for it or awaits it.
 
-    def _get(self, config: RunnableConfig) -> Work[Found | None]:
+    def _get_work(self, config: RunnableConfig) -> DatabaseWork[EncodedCheckpoint | None]:
         thread, namespace = _thread_of(config), _namespace_of(config)
         return lambda db: self._checkpoints.get(db, thread, namespace, get_checkpoint_id(config))
 
-    def _put(
+    def _put_work(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
-    ) -> Work[None]:
-        asked = Asked(
+    ) -> DatabaseWork[None]:
+        request = PutRequest(
             namespace=_namespace_of(config),
             parent=get_checkpoint_id(config),
             checkpoint=checkpoint,
             metadata=get_checkpoint_metadata(config, metadata),
-            changed=new_versions,
+            new_versions=new_versions,
         )
         thread = _thread_of(config)
-        ready = self._checkpoints.split(thread, asked)
+        ready = self._checkpoints.encode_values(thread, request)
         return lambda db: self._checkpoints.put(db, thread, ready)
 
-    def _put_writes(
+    def _put_writes_work(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> Work[None]:
+    ) -> DatabaseWork[None]:
         thread = _thread_of(config)
-        key = key_of(_namespace_of(config), config["configurable"]["checkpoint_id"])
-        packed = [
-            (WRITES_IDX_MAP.get(channel, index), channel, self._checkpoints.packed(channel, value))
+        key = checkpoint_key(_namespace_of(config), config["configurable"]["checkpoint_id"])
+        values = [
+            (WRITES_IDX_MAP.get(channel, index), channel, self._checkpoints.pack_write(channel, value))
             for index, (channel, value) in enumerate(writes)
         ]
-        written = Written(task=task_id, path=task_path, writes=packed)
-        return lambda db: self._checkpoints.put_writes(db, thread, key, written)
+        task_writes = TaskWrites(task=task_id, path=task_path, writes=values)
+        return lambda db: self._checkpoints.put_writes(db, thread, key, task_writes)
 
-    def _page(
-        self, listing: "_Listing", after: Indexed | None, limit: int
-    ) -> Work[tuple[builtins.list[Found], Indexed | None]]:
-        return lambda db: self._checkpoints.page(db, listing.wanted, after, listing.filter, limit)
+    def _page_work(
+        self, listing: "_Listing", after: IndexEntry | None, limit: int
+    ) -> DatabaseWork[tuple[builtins.list[EncodedCheckpoint], IndexEntry | None]]:
+        return lambda db: self._checkpoints.page(db, listing.selection, after, listing.filter, limit)
 
-    def _look_back(
+    def _delta_history_work(
         self, config: RunnableConfig, channels: Sequence[str]
-    ) -> Work[Mapping[str, DeltaChannelHistory]]:
+    ) -> DatabaseWork[Mapping[str, DeltaChannelHistory]]:
         thread, namespace = _thread_of(config), _namespace_of(config)
-        return lambda db: self._checkpoints.look_back(
+        return lambda db: self._checkpoints.delta_history(
             db, thread, namespace, get_checkpoint_id(config), channels
         )
 
@@ -133,8 +133,8 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint, or the newest one if none is named."""
-        found = self._line.run(self._get(config))
-        return self._checkpoints.decoded(found) if found is not None else None
+        checkpoint = self._database_loop.run(self._get_work(config))
+        return self._checkpoints.decode_checkpoint(checkpoint) if checkpoint is not None else None
 
     def list(
         self,
@@ -147,12 +147,12 @@ class Checkpointer(BaseCheckpointSaver[int]):
         """Checkpoints, the newest first."""
         listing = _Listing(config, filter, before, limit)
         if listing.id is not None:
-            yield from listing.only(self.get_tuple(config_of(*listing.name)))
+            yield from listing.only_checkpoint(self.get_tuple(config_of(*listing.name)))
             return
-        after: Indexed | None = None
+        after: IndexEntry | None = None
         while not listing.is_done:
-            found, after = self._line.run(self._page(listing, after, listing.next_page))
-            yield from map(self._checkpoints.decoded, listing.take(found, after))
+            page, after = self._database_loop.run(self._page_work(listing, after, listing.next_page))
+            yield from map(self._checkpoints.decode_checkpoint, listing.take(page, after))
 
     def put(
         self,
@@ -162,45 +162,45 @@ class Checkpointer(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint; the one named by ``config`` is its parent."""
-        self._line.run(self._put(config, checkpoint, metadata, new_versions))
+        self._database_loop.run(self._put_work(config, checkpoint, metadata, new_versions))
         return _config_after(config, checkpoint)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after a checkpoint."""
-        self._line.run(self._put_writes(config, writes, task_id, task_path))
+        self._database_loop.run(self._put_writes_work(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, with all that is in it."""
-        self._line.run(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
+        self._database_loop.run(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of some runs."""
-        self._line.run(lambda db: maintenance.delete_for_runs(db, run_ids))
+        self._database_loop.run(lambda db: maintenance.delete_for_runs(db, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
         source, target = str(source_thread_id), str(target_thread_id)
-        self._line.run(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
+        self._database_loop.run(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the newest checkpoints, or delete the threads."""
-        self._line.run(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
+        self._database_loop.run(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
 
     def reindex(self, thread_id: str) -> int:
         """Make the index of an imported thread; how many checkpoints it has."""
-        return self._line.run(lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id)))
+        return self._database_loop.run(lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id)))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels stand on: the newest stored value, and the writes since."""
-        return self._line.run(self._look_back(config, channels)) if channels else {}
+        return self._database_loop.run(self._delta_history_work(config, channels)) if channels else {}
 
     def close(self) -> None:
         """Close the database, if it was opened here."""
-        self._line.close()
+        self._database_loop.close()
 
     def __enter__(self) -> Self:
         return self
@@ -214,8 +214,8 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint, or the newest one if none is named."""
-        found = await self._line.call(self._get(config))
-        return self._checkpoints.decoded(found) if found is not None else None
+        checkpoint = await self._database_loop.call(self._get_work(config))
+        return self._checkpoints.decode_checkpoint(checkpoint) if checkpoint is not None else None
 
     async def alist(
         self,
@@ -228,14 +228,14 @@ class Checkpointer(BaseCheckpointSaver[int]):
         """Checkpoints, the newest first."""
         listing = _Listing(config, filter, before, limit)
         if listing.id is not None:
-            for named in listing.only(await self.aget_tuple(config_of(*listing.name))):
-                yield named
+            for checkpoint_tuple in listing.only_checkpoint(await self.aget_tuple(config_of(*listing.name))):
+                yield checkpoint_tuple
             return
-        after: Indexed | None = None
+        after: IndexEntry | None = None
         while not listing.is_done:
-            page, after = await self._line.call(self._page(listing, after, listing.next_page))
-            for found in listing.take(page, after):
-                yield self._checkpoints.decoded(found)
+            page, after = await self._database_loop.call(self._page_work(listing, after, listing.next_page))
+            for checkpoint in listing.take(page, after):
+                yield self._checkpoints.decode_checkpoint(checkpoint)
 
     async def aput(
         self,
@@ -245,45 +245,53 @@ class Checkpointer(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint; the one named by ``config`` is its parent."""
-        await self._line.call(self._put(config, checkpoint, metadata, new_versions))
+        await self._database_loop.call(self._put_work(config, checkpoint, metadata, new_versions))
         return _config_after(config, checkpoint)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after a checkpoint."""
-        await self._line.call(self._put_writes(config, writes, task_id, task_path))
+        await self._database_loop.call(self._put_writes_work(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a thread, with all that is in it."""
-        await self._line.call(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
+        await self._database_loop.call(
+            lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id))
+        )
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of some runs."""
-        await self._line.call(lambda db: maintenance.delete_for_runs(db, run_ids))
+        await self._database_loop.call(lambda db: maintenance.delete_for_runs(db, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
         source, target = str(source_thread_id), str(target_thread_id)
-        await self._line.call(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
+        await self._database_loop.call(
+            lambda db: maintenance.copy_thread(db, self._checkpoints, source, target)
+        )
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the newest checkpoints, or delete the threads."""
-        await self._line.call(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
+        await self._database_loop.call(
+            lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy)
+        )
 
     async def areindex(self, thread_id: str) -> int:
         """Make the index of an imported thread; how many checkpoints it has."""
-        return await self._line.call(lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id)))
+        return await self._database_loop.call(
+            lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id))
+        )
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels stand on: the newest stored value, and the writes since."""
-        return await self._line.call(self._look_back(config, channels)) if channels else {}
+        return await self._database_loop.call(self._delta_history_work(config, channels)) if channels else {}
 
     async def aclose(self) -> None:
         """Close the database, if it was opened here."""
-        await asyncio.to_thread(self._line.close)
+        await asyncio.to_thread(self._database_loop.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -304,48 +312,58 @@ class _Listing:
         before: RunnableConfig | None,
         limit: int | None,
     ) -> None:
-        named = config["configurable"] if config else {}
-        self.id: str | None = named.get("checkpoint_id") or None
+        configurable = config["configurable"] if config else {}
+        self.id: str | None = configurable.get("checkpoint_id") or None
         self.filter = filter or {}
-        self.wanted = Wanted(
+        self.selection = CheckpointSelection(
             thread=_thread_of(config) if config else None,
-            namespace=named.get("checkpoint_ns"),
+            namespace=configurable.get("checkpoint_ns"),
             before=get_checkpoint_id(before) if before else None,
         )
-        self._left = limit
-        self._ended = False
+        self._remaining = limit
+        self._is_ended = False
 
     @property
     def name(self) -> tuple[str, str, str]:
         """The one checkpoint that is asked for."""
-        assert self.wanted.thread is not None
+        assert self.selection.thread is not None
         assert self.id is not None
-        return self.wanted.thread, self.wanted.namespace or "", self.id
+        return self.selection.thread, self.selection.namespace or "", self.id
 
     @property
     def is_done(self) -> bool:
         """Whether nothing more is wanted, or nothing more is there."""
-        return self._ended or (self._left is not None and self._left <= 0)
+        return self._is_ended or (self._remaining is not None and self._remaining <= 0)
 
     @property
     def next_page(self) -> int:
         """How many to read next."""
-        return PAGE if self._left is None or self.filter else min(PAGE, self._left)
+        return (
+            CHECKPOINTS_PER_PAGE
+            if self._remaining is None or self.filter
+            else min(CHECKPOINTS_PER_PAGE, self._remaining)
+        )
 
-    def take(self, found: Sequence[Found], after: Indexed | None) -> Sequence[Found]:
+    def take(
+        self, page: Sequence[EncodedCheckpoint], after: IndexEntry | None
+    ) -> Sequence[EncodedCheckpoint]:
         """As many of a page as are still wanted."""
-        self._ended = after is None
-        taken = found if self._left is None else found[: self._left]
-        if self._left is not None:
-            self._left -= len(taken)
-        return taken
+        self._is_ended = after is None
+        result = page if self._remaining is None else page[: self._remaining]
+        if self._remaining is not None:
+            self._remaining -= len(result)
+        return result
 
-    def only(self, found: CheckpointTuple | None) -> Sequence[CheckpointTuple]:
+    def only_checkpoint(self, checkpoint: CheckpointTuple | None) -> Sequence[CheckpointTuple]:
         """The one checkpoint, if it is wanted."""
-        if found is None or self.is_done or (self.wanted.before and self.name[2] >= self.wanted.before):
+        if (
+            checkpoint is None
+            or self.is_done
+            or (self.selection.before and self.name[2] >= self.selection.before)
+        ):
             return []
-        passes = all(found.metadata.get(name) == value for name, value in self.filter.items())
-        return [found] if passes else []
+        passes = all(checkpoint.metadata.get(name) == value for name, value in self.filter.items())
+        return [checkpoint] if passes else []
 
 
 def _thread_of(config: RunnableConfig) -> str:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-Run: TypeAlias = tuple[int, int, int, int]
+AddressRun: TypeAlias = tuple[int, int, int, int]
 """The item where it begins, how many of its parts are passed over, the item where it ends, and its length."""
 
 FRESH = -1
@@ -19,7 +19,7 @@ CHUNK_BYTES = 32 * 1024
 CHUNK_PARTS = 1 << 16
 RUN_BYTES = 8
 NEXT_ITEM = 1 << 21
-IN_ITEM = NEXT_ITEM - 1
+WITHIN_ITEM = NEXT_ITEM - 1
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -29,11 +29,11 @@ class Chunk(msgspec.Struct, frozen=True):
     parts: list[bytes]
 
 
-class Laid(msgspec.Struct, frozen=True):
+class PartLayout(msgspec.Struct, frozen=True):
     """A version as it will be stored: where its parts stand, what has to be written, what its runs weigh."""
 
     addresses: list[int]
-    runs: list[Run]
+    runs: list[AddressRun]
     chunks: list[Chunk]
     weight: int
 
@@ -43,7 +43,7 @@ def address(item: int, index: int, *, last: bool) -> int:
     return item << 21 | index << 1 | last
 
 
-def reused(old: Sequence[bytes], addresses: Sequence[int], new: Sequence[bytes]) -> list[int]:
+def reusable_addresses(old: Sequence[bytes], addresses: Sequence[int], new: Sequence[bytes]) -> list[int]:
     """For each new part, where the same bytes stand already, or FRESH."""
     most = min(len(old), len(new))
     head = most if old[:most] == new[:most] else next(at for at in range(most) if old[at] != new[at])
@@ -54,69 +54,75 @@ def reused(old: Sequence[bytes], addresses: Sequence[int], new: Sequence[bytes])
     return [*addresses[:head], *middle, *addresses[len(old) - tail :]]
 
 
-def lay(parts: Sequence[bytes], known: Sequence[int], weight: int, end: int, *, apart: bool) -> Laid:
+def lay_out_parts(
+    parts: Sequence[bytes], old_addresses: Sequence[int], weight: int, end: int, *, one_per_item: bool
+) -> PartLayout:
     """Where the parts of a version will stand, if the log has ``end`` items now.
 
     It is written whole again once its runs have come to weigh more than the value. ``apart`` keeps each
     part in an item of its own.
     """
-    laid = _laid(parts, known, end, apart=apart)
-    heavier = weight + RUN_BYTES * (len(laid.runs) - 1)
-    if len(laid.runs) > 1 and heavier > sum(map(len, parts)):
-        return _laid(parts, [FRESH] * len(parts), end, apart=apart)
-    return msgspec.structs.replace(laid, weight=heavier if len(laid.runs) > 1 else 0)
+    layout = _lay_out(parts, old_addresses, end, one_per_item=one_per_item)
+    new_weight = weight + RUN_BYTES * (len(layout.runs) - 1)
+    if len(layout.runs) > 1 and new_weight > sum(map(len, parts)):
+        return _lay_out(parts, [FRESH] * len(parts), end, one_per_item=one_per_item)
+    return msgspec.structs.replace(layout, weight=new_weight if len(layout.runs) > 1 else 0)
 
 
-def _laid(parts: Sequence[bytes], known: Sequence[int], end: int, *, apart: bool) -> Laid:
-    addresses = list(known)
+def _lay_out(
+    parts: Sequence[bytes], old_addresses: Sequence[int], end: int, *, one_per_item: bool
+) -> PartLayout:
+    addresses = list(old_addresses)
     chunks: list[Chunk] = []
-    for first, last in _fresh_stretches(parts, known, apart=apart):
+    for first, last in _fresh_stretches(parts, old_addresses, one_per_item=one_per_item):
         chunks.append(Chunk(first, list(parts[first:last])))
         item = end + len(chunks)
         addresses[first:last] = [address(item, at - first, last=at == last - 1) for at in range(first, last)]
-    return Laid(addresses=addresses, runs=runs_of(addresses), chunks=chunks, weight=0)
+    return PartLayout(addresses=addresses, runs=runs_of(addresses), chunks=chunks, weight=0)
 
 
 def _fresh_stretches(
-    parts: Sequence[bytes], known: Sequence[int], *, apart: bool
+    parts: Sequence[bytes], old_addresses: Sequence[int], *, one_per_item: bool
 ) -> Iterator[tuple[int, int]]:
     """Stretches of fresh parts, none too large for one item."""
-    fresh = [at for at, where in enumerate(known) if where == FRESH]
+    fresh = [at for at, where in enumerate(old_addresses) if where == FRESH]
     first, size = 0, 0
     for number, at in enumerate(fresh):
         size += len(parts[at])
         is_last = number + 1 == len(fresh) or fresh[number + 1] != at + 1
-        if apart or is_last or size >= CHUNK_BYTES or number - first + 1 >= CHUNK_PARTS:
+        if one_per_item or is_last or size >= CHUNK_BYTES or number - first + 1 >= CHUNK_PARTS:
             yield fresh[first], at + 1
             first, size = number + 1, 0
 
 
-def runs_of(addresses: Sequence[int]) -> list[Run]:
+def runs_of(addresses: Sequence[int]) -> list[AddressRun]:
     """Addresses that follow each other, joined."""
     if not addresses:
         return []
     breaks = [
         at
         for at, (one, next) in enumerate(pairwise(addresses), start=1)
-        if (next - one != NEXT_ITEM or one & IN_ITEM != 1) and not _follows(one, next)
+        if (next - one != NEXT_ITEM or one & WITHIN_ITEM != 1) and not _is_next(one, next)
     ]
     return [
-        _run(addresses[first], addresses[end - 1], end - first)
+        _address_run(addresses[first], addresses[end - 1], end - first)
         for first, end in pairwise([0, *breaks, len(addresses)])
     ]
 
 
-def _run(begin: int, end: int, count: int) -> Run:
+def _address_run(begin: int, end: int, count: int) -> AddressRun:
     return begin >> 21, (begin >> 1) & 0xFFFFF, end >> 21, count
 
 
-def _follows(one: int, next: int) -> bool:
+def _is_next(one: int, next: int) -> bool:
     if one & 1:
         return next >> 1 == ((one >> 21) + 1) << 20
     return next >> 1 == (one >> 1) + 1
 
 
-def gather(runs: Sequence[Run], chunks: Mapping[int, Sequence[bytes]]) -> tuple[list[bytes], list[int]]:
+def gather_parts(
+    runs: Sequence[AddressRun], chunks: Mapping[int, Sequence[bytes]]
+) -> tuple[list[bytes], list[int]]:
     """The parts of a version and their addresses, out of the items that its runs touch.
 
     Raises:
@@ -124,12 +130,12 @@ def gather(runs: Sequence[Run], chunks: Mapping[int, Sequence[bytes]]) -> tuple[
     """
     parts: list[bytes] = []
     addresses: list[int] = []
-    for item, skipped, last, count in runs:
-        wanted = len(parts) + count
+    for item, offset, last, count in runs:
+        total = len(parts) + count
         for number in range(item, last + 1):
             chunk = chunks[number]
-            start = skipped if number == item else 0
-            stop = min(len(chunk), start + wanted - len(parts))
+            start = offset if number == item else 0
+            stop = min(len(chunk), start + total - len(parts))
             parts += chunk[start:stop]
             addresses += [
                 address(number, index, last=index == len(chunk) - 1) for index in range(start, stop)

@@ -13,7 +13,7 @@ from clew.urls import open as open_database
 R = TypeVar("R")
 
 
-class Line:
+class DatabaseLoop:
     """A way to a database: an open one on the loop it was opened on, or one of our own on a loop of its own.
 
     A database of our own is opened by the first call and closed by ``close``.
@@ -25,8 +25,8 @@ class Line:
         self._loop = _running_loop() if self._url is None else None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._opened: asyncio.Lock | None = None
-        self._closed = False
+        self._open_lock: asyncio.Lock | None = None
+        self._is_closed = False
 
     def run(self, work: Callable[[Database], Awaitable[R]]) -> R:
         """What some work comes to, for a caller on a plain thread.
@@ -35,13 +35,13 @@ class Line:
             InvalidArgument: The caller is on the loop that would have to do it.
         """
         loop = self._own_loop() if self._url is not None else self._borrowed_loop()
-        waiting = asyncio.run_coroutine_threadsafe(self._done(work), loop)
+        future = asyncio.run_coroutine_threadsafe(self._run_work(work), loop)
         try:
-            return waiting.result()
+            return future.result()
         except CancelledError:
             raise StoreClosed from None
         except BaseException:
-            waiting.cancel()
+            future.cancel()
             raise
 
     async def call(self, work: Callable[[Database], Awaitable[R]]) -> R:
@@ -51,34 +51,34 @@ class Line:
             self._loop = here
         loop = self._own_loop() if self._url is not None else self._loop
         if loop is here or loop is None:
-            return await self._done(work)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._done(work), loop))
+            return await self._run_work(work)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._run_work(work), loop))
 
     def close(self) -> None:
         """Close the database, if it is our own."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
             loop, thread, self._thread = self._loop, self._thread, None
         if thread is None or loop is None:
             return
-        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+        asyncio.run_coroutine_threadsafe(self._close_database(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
-    async def _done(self, work: Callable[[Database], Awaitable[R]]) -> R:
+    async def _run_work(self, work: Callable[[Database], Awaitable[R]]) -> R:
         if self._database is None:
             await self._open()
         assert self._database is not None
         return await work(self._database)
 
     async def _open(self) -> None:
-        self._opened = self._opened or asyncio.Lock()
-        async with self._opened:
+        self._open_lock = self._open_lock or asyncio.Lock()
+        async with self._open_lock:
             if self._database is None and self._url is not None:
                 self._database = await open_database(self._url)
 
-    async def _end(self) -> None:
+    async def _close_database(self) -> None:
         if self._database is not None:
             await self._database.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -89,7 +89,7 @@ class Line:
 
     def _own_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise StoreClosed
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -8,7 +8,7 @@ import msgspec
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from clew.adapters.langgraph.chunks import Run
+from clew.adapters.langgraph.chunks import AddressRun
 from clew.adapters.langgraph.serializer import Serializer
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidId
@@ -25,20 +25,20 @@ ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": 
 ONE, LIST, MAP, DELTA, BYTEARRAY = range(5)
 """The shapes of values: one part; a list; a dictionary; a delta channel's snapshot of a list; a bytearray."""
 
-Version: TypeAlias = str | int | float
+ChannelVersion: TypeAlias = str | int | float
 
 
-class Placed(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class ValueLocation(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Where a channel's value is: inline if it is small, else in runs of a log."""
 
     shape: int
     inline: list[bytes] | None = None
     log: str = ""
-    runs: list[Run] = []
+    runs: list[AddressRun] = []
     weight: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class CheckpointEntry(msgspec.Struct, frozen=True, array_like=True):
     """A checkpoint as stored, its values apart."""
 
     layout: int
@@ -47,10 +47,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     parent: str | None
     checkpoint: bytes
     metadata: bytes
-    channels: dict[str, Placed]
+    channels: dict[str, ValueLocation]
 
 
-class Written(msgspec.Struct, frozen=True, array_like=True):
+class TaskWrites(msgspec.Struct, frozen=True, array_like=True):
     """The writes of one task, as stored: index, channel and value of each."""
 
     task: str
@@ -58,18 +58,18 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     writes: list[tuple[int, str, bytes]]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class ChannelValue(msgspec.Struct, frozen=True):
     """A channel's value with its parts at hand."""
 
-    placed: Placed
+    location: ValueLocation
     parts: list[bytes]
     addresses: list[int]
     size: int
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_entry = msgspec.msgpack.Decoder(Entry).decode
-decode_written = msgspec.msgpack.Decoder(Written).decode
+decode_entry = msgspec.msgpack.Decoder(CheckpointEntry).decode
+decode_task_writes = msgspec.msgpack.Decoder(TaskWrites).decode
 decode_chunk = msgspec.msgpack.Decoder(list[bytes]).decode
 decode_names = msgspec.msgpack.Decoder(list[str]).decode
 
@@ -82,17 +82,17 @@ def digest(*names: str) -> str:
     return sha256(encode(names)).hexdigest()[:24]
 
 
-def key_of(namespace: str, id: str) -> str:
+def checkpoint_key(namespace: str, id: str) -> str:
     """The name of a checkpoint within its thread."""
     return f"{id} {digest(namespace)}" if namespace else id
 
 
-def writes_of(key: str) -> str:
+def writes_name(key: str) -> str:
     """The name that all writes of a checkpoint share."""
     return f"writes {key}"
 
 
-def log_of(channel: str, namespace: str) -> str:
+def channel_log(channel: str, namespace: str) -> str:
     """The log that keeps a channel's parts; the chat of the outermost graph is the thread's history."""
     if channel == "messages" and not namespace:
         return HISTORY
@@ -106,7 +106,7 @@ def log_of(channel: str, namespace: str) -> str:
 # Values and their parts.
 
 
-def split(serializer: Serializer, value: Any, where: str, place: str = "") -> tuple[int, list[bytes]]:
+def split_value(serializer: Serializer, value: Any, where: str, place: str = "") -> tuple[int, list[bytes]]:
     """The shape of a value, and its encoded parts; ``place`` says where the value before it stood."""
     if type(value) is list:
         return LIST, serializer.pack_all(value, where, place)
@@ -119,18 +119,18 @@ def split(serializer: Serializer, value: Any, where: str, place: str = "") -> tu
     return ONE, [serializer.pack(value, where)]
 
 
-def join(serializer: Serializer, shape: int, parts: Sequence[bytes]) -> Any:
+def join_value(serializer: Serializer, shape: int, parts: Sequence[bytes]) -> Any:
     """The value that was split into these parts."""
     if shape in (LIST, DELTA):
-        value = serializer.unpack(_header(0xDD, len(parts)) + b"".join(parts))
+        value = serializer.unpack(_container_header(0xDD, len(parts)) + b"".join(parts))
         return value if shape == LIST else _DeltaSnapshot(value)
     if shape == MAP:
-        return serializer.unpack(_header(0xDF, len(parts)) + b"".join(parts))
+        return serializer.unpack(_container_header(0xDF, len(parts)) + b"".join(parts))
     value = serializer.unpack(parts[0])
     return bytearray(value) if shape == BYTEARRAY else value
 
 
-def _header(code: int, length: int) -> bytes:
+def _container_header(code: int, length: int) -> bytes:
     return bytes((code,)) + length.to_bytes(4, "big")
 
 
@@ -151,19 +151,19 @@ def role_of(message: BaseMessage) -> str:
     return ROLES.get(message.type, message.type)
 
 
-def touched(placed: Iterable[Placed]) -> Mapping[str, list[tuple[int, int]]]:
+def log_stretches(locations: Iterable[ValueLocation]) -> Mapping[str, list[tuple[int, int]]]:
     """Which stretches of which logs some values are in; stretches that lie close are one."""
     stretches: dict[str, list[tuple[int, int]]] = {}
-    for value in placed:
-        stretches.setdefault(value.log, []).extend((run[0], run[2]) for run in value.runs)
-    return {log: _close(sorted(found)) for log, found in stretches.items() if found}
+    for location in locations:
+        stretches.setdefault(location.log, []).extend((run[0], run[2]) for run in location.runs)
+    return {log: _join_close(sorted(spans)) for log, spans in stretches.items() if spans}
 
 
-def _close(stretches: list[tuple[int, int]], gap: int = 32) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
+def _join_close(stretches: list[tuple[int, int]], gap: int = 32) -> list[tuple[int, int]]:
+    result: list[tuple[int, int]] = []
     for first, last in stretches:
-        if joined and first <= joined[-1][1] + gap:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        if result and first <= result[-1][1] + gap:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
         else:
-            joined.append((first, last))
-    return joined
+            result.append((first, last))
+    return result

@@ -5,71 +5,76 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from clew.adapters.langgraph import registry
-from clew.adapters.langgraph.checkpoints import Checkpoints
+from clew.adapters.langgraph.checkpoints import ThreadCheckpoints
 from clew.adapters.langgraph.layout import CHECKPOINTS, FORMAT, encode
-from clew.adapters.langgraph.registry import Indexed, Wanted, dropped
+from clew.adapters.langgraph.registry import CheckpointSelection, IndexEntry, thread_drop
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import AppendTo, Changeset, Item, Write
 from clew.database.database import Database
 
-BATCH = 256
+BATCH_SIZE = 256
 KEEP_LATEST = "keep_latest"
-DELETE = ("delete", "delete_all")
+DELETE_STRATEGIES = ("delete", "delete_all")
 
 
-async def delete_thread(db: Database, checkpoints: Checkpoints, thread: str) -> None:
+async def delete_thread(db: Database, checkpoints: ThreadCheckpoints, thread: str) -> None:
     """Remove a thread and everything in it; one that is not LangGraph's is left alone."""
-    lot = await checkpoints.lots.look(db, thread)
-    if lot is not None:
+    thread_entry = await checkpoints.threads.read_entry(db, thread)
+    if thread_entry is not None:
         with suppress(ThreadNotFound):  # somebody else is deleting it
             await db.thread(thread).delete()
-        await db.commit([dropped(lot.record)])
-    gone = await registry.find_all(db, Wanted(thread=thread))
-    await _commit(db, [registry.removed(checkpoint) for checkpoint in gone])
-    checkpoints.lots.forget(thread)
-    checkpoints.at_hand.forget(thread)
+        await db.commit([thread_drop(thread_entry.record)])
+    index_entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))
+    await _commit_in_batches(db, [registry.index_drop(checkpoint) for checkpoint in index_entries])
+    checkpoints.threads.forget(thread)
+    checkpoints.cache.drop_thread(thread)
 
 
 async def delete_for_runs(db: Database, runs: Sequence[str]) -> None:
     """Hide the checkpoints of some runs. What others stand on stays with them."""
     for run in runs:
-        await _hide(db, await registry.find_all(db, Wanted(run=str(run))))
+        await _hide_checkpoints(
+            db, await registry.find_all_checkpoints(db, CheckpointSelection(run=str(run)))
+        )
 
 
-async def prune(db: Database, checkpoints: Checkpoints, threads: Sequence[str], strategy: str) -> None:
+async def prune(db: Database, checkpoints: ThreadCheckpoints, threads: Sequence[str], strategy: str) -> None:
     """Hide all but the newest checkpoint of each namespace, or delete the threads.
 
     Raises:
         InvalidArgument: The strategy is none of these.
     """
-    if strategy not in (KEEP_LATEST, *DELETE):
+    if strategy not in (KEEP_LATEST, *DELETE_STRATEGIES):
         raise InvalidArgument(problem=f"{strategy!r} is not a way to prune: 'keep_latest' or 'delete'.")
     for thread in threads:
-        if strategy in DELETE:
+        if strategy in DELETE_STRATEGIES:
             await delete_thread(db, checkpoints, thread)
         else:
-            await _hide(db, _older(await registry.find_all(db, Wanted(thread=thread))))
+            await _hide_checkpoints(
+                db,
+                _older_entries(await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))),
+            )
 
 
-def _older(newest_first: Iterable[Indexed]) -> list[Indexed]:
+def _older_entries(newest_first: Iterable[IndexEntry]) -> list[IndexEntry]:
     """All but the first of each namespace."""
-    seen: set[str] = set()
-    older: list[Indexed] = []
+    namespaces: set[str] = set()
+    older: list[IndexEntry] = []
     for checkpoint in newest_first:
-        if checkpoint.namespace in seen:
+        if checkpoint.namespace in namespaces:
             older.append(checkpoint)
-        seen.add(checkpoint.namespace)
+        namespaces.add(checkpoint.namespace)
     return older
 
 
-async def _hide(db: Database, gone: Sequence[Indexed]) -> None:
+async def _hide_checkpoints(db: Database, index_entries: Sequence[IndexEntry]) -> None:
     """Take checkpoints out of the index, and say so in their threads."""
-    by_thread: defaultdict[str, list[Indexed]] = defaultdict(list)
-    for checkpoint in gone:
+    by_thread: defaultdict[str, list[IndexEntry]] = defaultdict(list)
+    for checkpoint in index_entries:
         by_thread[checkpoint.thread].append(checkpoint)
     for thread, some in by_thread.items():
-        for first in range(0, len(some), BATCH):
-            batch = some[first : first + BATCH]
+        for first in range(0, len(some), BATCH_SIZE):
+            batch = some[first : first + BATCH_SIZE]
             item = Item(
                 body=encode([checkpoint.key for checkpoint in batch]),
                 codec="msgpack",
@@ -77,39 +82,41 @@ async def _hide(db: Database, gone: Sequence[Indexed]) -> None:
                 kind="hidden",
                 format=FORMAT,
             )
-            told = AppendTo(thread=thread, change=Changeset(items=(item,), reason="prune"))
-            await db.commit([told, *map(registry.removed, batch)])
+            append = AppendTo(thread=thread, change=Changeset(items=(item,), reason="prune"))
+            await db.commit([append, *map(registry.index_drop, batch)])
 
 
-async def copy_thread(db: Database, checkpoints: Checkpoints, source: str, target: str) -> None:
+async def copy_thread(db: Database, checkpoints: ThreadCheckpoints, source: str, target: str) -> None:
     """A new thread with all checkpoints and writes of another. Nothing is copied but the index.
 
     Raises:
         ThreadExists: The new id is taken.
     """
-    if await checkpoints.lots.look(db, source) is None:
+    if await checkpoints.threads.read_entry(db, source) is None:
         return
     await db.thread(source).fork(target)
-    await db.commit([checkpoints.lots.claim(target)])
-    found = await registry.find_all(db, Wanted(thread=source))
-    await _commit(db, [registry.added(_moved(checkpoint, target)) for checkpoint in found])
+    await db.commit([checkpoints.threads.claim_write(target)])
+    index_entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=source))
+    await _commit_in_batches(
+        db, [registry.index_write(_entry_in_thread(checkpoint, target)) for checkpoint in index_entries]
+    )
 
 
-def _moved(checkpoint: Indexed, thread: str) -> Indexed:
-    return Indexed(thread=thread, namespace=checkpoint.namespace, id=checkpoint.id, run=checkpoint.run)
+def _entry_in_thread(checkpoint: IndexEntry, thread: str) -> IndexEntry:
+    return IndexEntry(thread=thread, namespace=checkpoint.namespace, id=checkpoint.id, run=checkpoint.run)
 
 
-async def reindex(db: Database, checkpoints: Checkpoints, thread: str) -> int:
+async def reindex(db: Database, checkpoints: ThreadCheckpoints, thread: str) -> int:
     """Make the index of a thread anew from its log, and say how many checkpoints it has.
 
     An imported thread needs it: an archive holds threads, not what was found out about them.
     """
-    await checkpoints.lots.of(db, thread)
-    found = await checkpoints.logged(db, thread)
-    await _commit(db, [registry.added(checkpoint) for checkpoint in found])
-    return len(found)
+    await checkpoints.threads.get_or_create(db, thread)
+    index_entries = await checkpoints.index_entries_in_log(db, thread)
+    await _commit_in_batches(db, [registry.index_write(checkpoint) for checkpoint in index_entries])
+    return len(index_entries)
 
 
-async def _commit(db: Database, writes: Sequence[Write]) -> None:
-    for first in range(0, len(writes), BATCH):
-        await db.commit(writes[first : first + BATCH])
+async def _commit_in_batches(db: Database, writes: Sequence[Write]) -> None:
+    for first in range(0, len(writes), BATCH_SIZE):
+        await db.commit(writes[first : first + BATCH_SIZE])

@@ -12,17 +12,17 @@ from uuid import uuid4
 
 import msgspec
 
-from clew.adapters.langgraph.layout import FORMAT, LAYOUT, digest, key_of
+from clew.adapters.langgraph.layout import FORMAT, LAYOUT, checkpoint_key, digest
 from clew.core.errors import InvalidArgument, RecordNotFound, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.patch import set as set_op
-from clew.core.values import Absent, AppendTo, Changeset, Drop, Exact, Expect, Put, Record, RecordQuery
+from clew.core.values import Absent, AppendTo, Changeset, Drop, Exact, Expectation, Put, Record, RecordQuery
 from clew.database.database import Database
 
 CHECKPOINT_KIND: Final = "langgraph.checkpoint"
-PAGE: Final = 64
+CHECKPOINTS_PER_PAGE: Final = 64
 
 
-class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint as the index knows it."""
 
     thread: str
@@ -33,7 +33,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Its name within the thread."""
-        return key_of(self.namespace, self.id)
+        return checkpoint_key(self.namespace, self.id)
 
     @property
     def record(self) -> str:
@@ -41,7 +41,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.id} {digest(self.thread, self.namespace)}"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which checkpoints to find, the newest first: all, or those of a thread, a namespace or a run."""
 
     thread: str | None = None
@@ -73,7 +73,7 @@ def _run_tag(run: str) -> str:
     return f"run {digest(run)}"
 
 
-def added(checkpoint: Indexed) -> Put:
+def index_write(checkpoint: IndexEntry) -> Put:
     """The write that adds a checkpoint to the index."""
     tags = [_thread_tag(checkpoint.thread), _namespace_tag(checkpoint.thread, checkpoint.namespace)]
     body = [checkpoint.thread, checkpoint.namespace]
@@ -83,12 +83,12 @@ def added(checkpoint: Indexed) -> Put:
     return Put(record=Record(kind=CHECKPOINT_KIND, id=checkpoint.record, body=body, tags=tuple(tags)))
 
 
-def removed(checkpoint: Indexed) -> Drop:
+def index_drop(checkpoint: IndexEntry) -> Drop:
     """The write that takes a checkpoint out of the index."""
     return Drop(kind=CHECKPOINT_KIND, id=checkpoint.record)
 
 
-async def is_indexed(db: Database, checkpoint: Indexed) -> bool:
+async def is_indexed(db: Database, checkpoint: IndexEntry) -> bool:
     """Whether a checkpoint is there."""
     try:
         await db.records.get(CHECKPOINT_KIND, checkpoint.record)
@@ -97,32 +97,38 @@ async def is_indexed(db: Database, checkpoint: Indexed) -> bool:
     return True
 
 
-async def find(
-    db: Database, wanted: Wanted, *, after: Indexed | None = None, limit: int = PAGE
-) -> Sequence[Indexed]:
+async def find_checkpoints(
+    db: Database,
+    selection: CheckpointSelection,
+    *,
+    after: IndexEntry | None = None,
+    limit: int = CHECKPOINTS_PER_PAGE,
+) -> Sequence[IndexEntry]:
     """Some checkpoints, the newest first, that come after the last one found."""
-    cursor = after.record if after is not None else wanted.before
+    cursor = after.record if after is not None else selection.before
     query = RecordQuery(
         kind=CHECKPOINT_KIND,
-        tags=wanted.tags,
+        tags=selection.tags,
         newest=True,
         limit=limit,
         after=(0, cursor) if cursor is not None else None,
     )
-    return [_indexed(record) for record in await db.records.find(query)]
+    return [_index_entry(record) for record in await db.records.find(query)]
 
 
-async def find_all(db: Database, wanted: Wanted) -> list[Indexed]:
+async def find_all_checkpoints(db: Database, selection: CheckpointSelection) -> list[IndexEntry]:
     """All checkpoints that are wanted."""
-    found: list[Indexed] = []
-    while page := await find(db, wanted, after=found[-1] if found else None, limit=4 * PAGE):
-        found += page
-    return found
+    index_entries: list[IndexEntry] = []
+    while page := await find_checkpoints(
+        db, selection, after=index_entries[-1] if index_entries else None, limit=4 * CHECKPOINTS_PER_PAGE
+    ):
+        index_entries += page
+    return index_entries
 
 
-def _indexed(record: Record) -> Indexed:
+def _index_entry(record: Record) -> IndexEntry:
     thread, namespace, *run = record.body
-    return Indexed(
+    return IndexEntry(
         thread=thread, namespace=namespace, id=record.id.rpartition(" ")[0], run=run[0] if run else None
     )
 
@@ -130,7 +136,7 @@ def _indexed(record: Record) -> Indexed:
 THREAD_KIND = "langgraph.thread"
 
 
-class Lot(msgspec.Struct, frozen=True):
+class ThreadEntry(msgspec.Struct, frozen=True):
     """A thread's record, its revision, and how many items each of its logs has."""
 
     record: str
@@ -138,65 +144,65 @@ class Lot(msgspec.Struct, frozen=True):
     ends: dict[str, int]
 
 
-class Lots:
+class ThreadRegistry:
     """What is known of the threads in use. It may be out of date; a put finds out."""
 
-    def __init__(self, new_name: Callable[[], str] = lambda: uuid4().hex) -> None:
-        self._known: dict[str, Lot] = {}
-        self._new_name = new_name
+    def __init__(self, new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
+        self._entries: dict[str, ThreadEntry] = {}
+        self._new_id = new_id
 
-    async def of(self, db: Database, thread: str) -> Lot:
+    async def get_or_create(self, db: Database, thread: str) -> ThreadEntry:
         """A thread's lot; the thread is made if there is none.
 
         Raises:
             InvalidArgument: The thread holds something that is not LangGraph's.
         """
-        lot = await self.find(db, thread)
-        while lot is None:
+        entry = await self.find(db, thread)
+        while entry is None:
             try:
-                await self._make(db, thread, Absent())
+                await self._create_thread(db, thread, Absent())
             except ThreadExists:
-                await self._adopt(db, thread)
-            lot = await self.find(db, thread)
-        return lot
+                await self._adopt_thread(db, thread)
+            entry = await self.find(db, thread)
+        return entry
 
-    async def find(self, db: Database, thread: str) -> Lot | None:
+    async def find(self, db: Database, thread: str) -> ThreadEntry | None:
         """A thread's lot, if the thread is there; what is known of it may be out of date."""
-        if thread not in self._known and (lot := await self.look(db, thread)) is not None:
-            self._known[thread] = lot
-        return self._known.get(thread)
+        if thread not in self._entries and (entry := await self.read_entry(db, thread)) is not None:
+            self._entries[thread] = entry
+        return self._entries.get(thread)
 
-    async def look(self, db: Database, thread: str) -> Lot | None:
+    async def read_entry(self, db: Database, thread: str) -> ThreadEntry | None:
         """A thread's lot as it is now."""
-        found = await db.records.find(RecordQuery(kind=THREAD_KIND, tags=(thread,), limit=1))
-        if not found:
+        records = await db.records.find(RecordQuery(kind=THREAD_KIND, tags=(thread,), limit=1))
+        if not records:
             return None
         try:
             head = await db.thread(thread).head()
         except ThreadNotFound:
-            await db.records.drop(THREAD_KIND, found[0].id)  # what a delete that was cut short has left
+            await db.records.drop(THREAD_KIND, records[0].id)  # what a delete that was cut short has left
             return None
         ends = {log: size.end for log, size in head.counters.logs.items()}
-        return Lot(record=found[0].id, revision=found[0].revision, ends=ends)
+        return ThreadEntry(record=records[0].id, revision=records[0].revision, ends=ends)
 
-    def moved(self, thread: str, lot: Lot, ends: dict[str, int]) -> None:
+    def advance_entry(self, thread: str, entry: ThreadEntry, ends: dict[str, int]) -> None:
         """A put has come through."""
-        self._known[thread] = Lot(record=lot.record, revision=lot.revision + 1, ends=ends)
+        self._entries[thread] = ThreadEntry(record=entry.record, revision=entry.revision + 1, ends=ends)
 
     def forget(self, thread: str) -> None:
         """Look again next time."""
-        self._known.pop(thread, None)
+        self._entries.pop(thread, None)
 
-    def claim(self, thread: str, *, revision: int = 0, name: str | None = None) -> Put:
+    def claim_write(self, thread: str, *, revision: int = 0, record_id: str | None = None) -> Put:
         """The write that moves a thread's record on."""
         record = Record(
-            kind=THREAD_KIND, id=name or self._new_name(), body={"thread": thread}, tags=(thread,)
+            kind=THREAD_KIND, id=record_id or self._new_id(), body={"thread": thread}, tags=(thread,)
         )
         return Put(record=record, expect=revision)
 
-    async def _adopt(self, db: Database, thread: str) -> None:
+    async def _adopt_thread(self, db: Database, thread: str) -> None:
         """Take a thread that is empty, or LangGraph's but imported; one made just now is fine too."""
-        if await self.look(db, thread) is not None:
+        if await self.read_entry(db, thread) is not None:
             return
         head = await db.thread(thread).head()
         if head.version and FORMAT not in head.state:
@@ -204,13 +210,13 @@ class Lots:
                 problem=f"Thread {thread!r} was not written by LangGraph. Choose another thread_id."
             )
         with suppress(VersionConflict):  # somebody else was first; the caller looks again
-            await self._make(db, thread, Exact(head.version))
+            await self._create_thread(db, thread, Exact(head.version))
 
-    async def _make(self, db: Database, thread: str, expect: Expect) -> None:
+    async def _create_thread(self, db: Database, thread: str, expect: Expectation) -> None:
         mark = Changeset(patches=(set_op([FORMAT], {"layout": LAYOUT}),), reason="langgraph")
-        await db.commit([AppendTo(thread=thread, change=mark, expect=expect), self.claim(thread)])
+        await db.commit([AppendTo(thread=thread, change=mark, expect=expect), self.claim_write(thread)])
 
 
-def dropped(record: str) -> Drop:
+def thread_drop(record: str) -> Drop:
     """The write that ends a thread's record."""
     return Drop(kind=THREAD_KIND, id=record)

@@ -8,8 +8,8 @@ except ImportError as error:
     raise MissingExtra(extra="openai-agents", package="openai-agents") from error
 
 from clew.adapters.openai_agents.items import FORMAT
-from clew.adapters.openai_agents.run_states import Paused
+from clew.adapters.openai_agents.run_states import PausedRun
 from clew.adapters.openai_agents.session import Session
-from clew.adapters.openai_agents.usage import Spent, Turn
+from clew.adapters.openai_agents.usage import ConversationTurn, TokenUsage
 
-__all__ = ["FORMAT", "Paused", "Session", "Spent", "Turn"]
+__all__ = ["FORMAT", "ConversationTurn", "PausedRun", "Session", "TokenUsage"]

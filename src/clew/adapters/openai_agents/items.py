@@ -13,32 +13,32 @@ from clew.core.values import Item
 FORMAT: Final = "openai.responses"
 """The format of every item that a session writes."""
 
-OUTPUT = "_output"
-ANSWERS = {"mcp_approval_response": "approval_request_id"}
+OUTPUT_SUFFIX = "_output"
+CALL_KEYS = {"mcp_approval_response": "approval_request_id"}
 LONGEST_NAME = 64
 LONGEST_CALL = 512
 
 
-def stored(items: Sequence[TResponseInputItem]) -> tuple[Item, ...]:
+def items_from_sdk(items: Sequence[TResponseInputItem]) -> tuple[Item, ...]:
     """The SDK's items, ready to append.
 
     Raises:
         InvalidValue: One of them is not a JSON object.
     """
-    return tuple(_stored(item, index) for index, item in enumerate(items))
+    return tuple(_item_from_sdk(item, index) for index, item in enumerate(items))
 
 
-def given(items: Iterable[Item], session: str) -> list[TResponseInputItem]:
+def sdk_items(items: Iterable[Item], session: str) -> list[TResponseInputItem]:
     """Stored items as the SDK gave them; nothing of ours is added.
 
     Raises:
         InvalidArgument: One of them was not written by such a session.
     """
-    found: list[TResponseInputItem] = []
+    result: list[TResponseInputItem] = []
     for item in items:
         check_format(item, session)
-        found.append(cast(TResponseInputItem, item.body))
-    return found
+        result.append(cast(TResponseInputItem, item.body))
+    return result
 
 
 def check_format(item: Item, session: str) -> None:
@@ -54,27 +54,27 @@ def check_format(item: Item, session: str) -> None:
         )
 
 
-def _stored(body: JSON, index: int) -> Item:
+def _item_from_sdk(body: JSON, index: int) -> Item:
     if not isinstance(body, Mapping):
         raise InvalidValue(path=f"items[{index}]", problem=f"{type(body).__name__} is not a JSON object")
-    said = body.get("type")
-    role, kind = _role_and_kind(said if isinstance(said, str) else "", body.get("role"))
-    call = body.get(ANSWERS.get(said, "call_id") if isinstance(said, str) else "call_id")
-    return Item(body=body, role=role, kind=kind, call=_name(call, LONGEST_CALL), format=FORMAT)
+    sdk_type = body.get("type")
+    role, kind = _role_and_kind(sdk_type if isinstance(sdk_type, str) else "", body.get("role"))
+    call = body.get(CALL_KEYS.get(sdk_type, "call_id") if isinstance(sdk_type, str) else "call_id")
+    return Item(body=body, role=role, kind=kind, call=_short_text(call, LONGEST_CALL), format=FORMAT)
 
 
-def _role_and_kind(said: str, role: object) -> tuple[str, str]:
+def _role_and_kind(sdk_type: str, role: object) -> tuple[str, str]:
     """Who an item comes from and what it is, as all of Clew says it."""
-    if said in ("", "message"):
-        return _name(role, LONGEST_NAME) or "", "message"
-    if said.endswith(OUTPUT) or said in ANSWERS:
+    if sdk_type in ("", "message"):
+        return _short_text(role, LONGEST_NAME) or "", "message"
+    if sdk_type.endswith(OUTPUT_SUFFIX) or sdk_type in CALL_KEYS:
         return "tool", RESULT
-    if said.endswith("_call") or said == "mcp_approval_request":
+    if sdk_type.endswith("_call") or sdk_type == "mcp_approval_request":
         return "assistant", CALL
-    return "assistant", _name(said, LONGEST_NAME) or "message"
+    return "assistant", _short_text(sdk_type, LONGEST_NAME) or "message"
 
 
-def _name(value: object, longest: int) -> str | None:
+def _short_text(value: object, longest: int) -> str | None:
     """A word that can stand beside an item; anything else is only in its body."""
     if isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and value.isprintable():
         return value

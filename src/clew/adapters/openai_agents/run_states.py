@@ -18,11 +18,13 @@ AnyState: TypeAlias = RunState[Any, Agent[Any]]
 
 
 @check_methods
-class Paused:
+class PausedRun:
     """The interrupted run of one session, if there is one."""
 
-    def __init__(self, ready: Callable[[], Awaitable[Database]], session_id: str, owner: str | None) -> None:
-        self._ready = ready
+    def __init__(
+        self, open_database: Callable[[], Awaitable[Database]], session_id: str, owner: str | None
+    ) -> None:
+        self._open_database = open_database
         self._session_id = session_id
         self._owner = owner
 
@@ -30,18 +32,18 @@ class Paused:
         """Keep the state of an interrupted run, in place of what was kept before."""
         body = json.loads(state.to_string())
         record = Record(kind=KIND, id=self._session_id, body=body, owner=self._owner)
-        await (await self._ready()).records.put(record)
+        await (await self._open_database()).records.put(record)
 
     async def load(
         self, agent: Agent[Any], *, context: RunContextWrapper[Any] | None = None
     ) -> AnyState | None:
         """The state that was kept, ready to be approved and run; None if there is none."""
         try:
-            kept = await (await self._ready()).records.get(KIND, self._session_id)
+            record = await (await self._open_database()).records.get(KIND, self._session_id)
         except RecordNotFound:
             return None
-        return await RunState.from_json(agent, kept.body, context_override=context)
+        return await RunState.from_json(agent, record.body, context_override=context)
 
     async def drop(self) -> None:
         """Forget the run: it was resumed, or is no longer wanted."""
-        await (await self._ready()).records.drop(KIND, self._session_id)
+        await (await self._open_database()).records.drop(KIND, self._session_id)

@@ -12,26 +12,33 @@ from agents import RunContextWrapper, SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from clew.adapters.openai_agents.items import check_format, given, stored
-from clew.adapters.openai_agents.run_states import Paused
-from clew.adapters.openai_agents.usage import KIND, Meter, Spent, Turn, added_up, spent_in
+from clew.adapters.openai_agents.items import check_format, items_from_sdk, sdk_items
+from clew.adapters.openai_agents.run_states import PausedRun
+from clew.adapters.openai_agents.usage import (
+    KIND,
+    ConversationTurn,
+    TokenUsage,
+    UsageMeter,
+    total_usage,
+    usage_of_record,
+)
 from clew.core.arguments import check_arguments
-from clew.core.encoding import Id, same
+from clew.core.encoding import Id, is_same
 from clew.core.errors import InvalidArgument, StoreClosed, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.shapes import described
 from clew.core.text.words import text_of, words
 from clew.core.values import (
     Absent,
-    Anywhere,
+    AnyVersion,
     AppendTo,
-    Broken,
     Changeset,
     Committed,
     Cut,
     Exact,
-    Expect,
+    Expectation,
     Item,
     RecordQuery,
+    UnreadableItem,
     Window,
     Write,
 )
@@ -39,7 +46,7 @@ from clew.database.database import Database
 from clew.database.thread import Thread
 
 
-class Ground:
+class LazyDatabase:
     """A database that was given and stays open, or one that is opened here and closed again.
 
     The SDK runs one session in several event loops, so what is awaited here belongs to one loop only.
@@ -47,10 +54,10 @@ class Ground:
 
     def __init__(self, database: Database | Awaitable[Database]) -> None:
         self.closed = False
-        self._given = isinstance(database, Database)
+        self._is_borrowed = isinstance(database, Database)
         self._database = database if isinstance(database, Database) else None
         self._opening = None if isinstance(database, Database) else database
-        self._doors: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     async def database(self) -> Database:
         """The database, open.
@@ -60,27 +67,27 @@ class Ground:
         """
         if self.closed:
             raise StoreClosed
-        return self._database or await self._opened()
+        return self._database or await self._open_once()
 
     async def close(self) -> None:
         """Close the database, if it was opened here."""
-        if not self._given and self._database is not None:
+        if not self._is_borrowed and self._database is not None:
             await self._database.close()
 
-    async def _opened(self) -> Database:
+    async def _open_once(self) -> Database:
         assert self._opening is not None
-        async with self._doors.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if self._database is None:
-                await self._keep(await self._opening)
+                await self._adopt(await self._opening)
         assert self._database is not None
         return self._database
 
-    async def _keep(self, found: Database) -> None:
+    async def _adopt(self, database: Database) -> None:
         """Keep a database, unless another event loop was quicker."""
         if self._database is None:
-            self._database = found
+            self._database = database
         else:
-            await found.close()
+            await database.close()
 
 
 def check_database(database: object, what: str) -> None:
@@ -99,10 +106,10 @@ DatabaseOrOpening: TypeAlias = Annotated[Database | Awaitable[Database], check_d
 """A database that is open, or one that is about to be opened."""
 
 
-PAGE = 256
+ITEMS_PER_PAGE = 256
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the newest items, whether they are all, and how to put others in place of their last ones."""
 
     items: list[TResponseInputItem]
@@ -115,55 +122,55 @@ def cuts_of(window: Window) -> tuple[Cut, ...]:
 
     A guest's calls are never held open, so none is open afterwards.
     """
-    runs: list[list[Item]] = []
-    broken = sorted(entry.place for entry in window.broken)
+    stretches: list[list[Item]] = []
+    gaps = sorted(entry.place for entry in window.broken)
     for item in window:
-        last = runs[-1][-1].place if runs else 0
-        if runs and not any(last < place < item.place for place in broken):
-            runs[-1].append(item)
+        last = stretches[-1][-1].place if stretches else 0
+        if stretches and not any(last < place < item.place for place in gaps):
+            stretches[-1].append(item)
         else:
-            runs.append([item])
-    return tuple(Cut(first=run[0].place, last=run[-1].place, count=len(run)) for run in runs)
+            stretches.append([item])
+    return tuple(Cut(first=run[0].place, last=run[-1].place, count=len(run)) for run in stretches)
 
 
-async def replaced(
-    thread: Thread, seen: Window, cuts: Sequence[Cut], added: Sequence[Item], reason: str
+async def try_replace(
+    thread: Thread, window: Window, cuts: Sequence[Cut], items: Sequence[Item], reason: str
 ) -> bool:
     """Whether the changeset was committed: not if the thread has moved on since it was seen."""
-    change = Changeset(cuts=tuple(cuts), items=tuple(added), reason=reason)
+    change = Changeset(cuts=tuple(cuts), items=tuple(items), reason=reason)
     try:
-        await thread.append(change, expect=Exact(seen.version))
+        await thread.append(change, expect=Exact(window.version))
     except VersionConflict:
         return False
     return True
 
 
-async def expired(
-    thread: Thread, seen: Window, is_expired: Callable[[TResponseInputItem], bool]
+async def prefix_cuts(
+    thread: Thread, window: Window, is_expired: Callable[[TResponseInputItem], bool]
 ) -> tuple[Cut, ...]:
     """The end of the oldest items that are over, up to the first that is not."""
     cuts: list[Cut] = []
-    after, before = 0, seen[0].place
-    while page := await thread.items(first=PAGE, after=after, before=before, at=seen.version):
-        over = _leading(page, is_expired)
-        if over:
-            cuts += cuts_of(Window(over, page.broken, page.version))
-        if len(over) < len(page):
+    after, before = 0, window[0].place
+    while page := await thread.items(first=ITEMS_PER_PAGE, after=after, before=before, at=window.version):
+        prefix = _leading_items(page, is_expired)
+        if prefix:
+            cuts += cuts_of(Window(prefix, page.broken, page.version))
+        if len(prefix) < len(page):
             break
         after = page[-1].place
     return tuple(cuts)
 
 
-def _leading(page: Window, is_expired: Callable[[TResponseInputItem], bool]) -> list[Item]:
+def _leading_items(page: Window, is_expired: Callable[[TResponseInputItem], bool]) -> list[Item]:
     first = next((index for index, item in enumerate(page) if not is_expired(item.body)), len(page))
-    broken = min((entry.place for entry in page.broken), default=None)
-    return [item for item in page[:first] if broken is None or item.place < broken]
+    first_gap = min((entry.place for entry in page.broken), default=None)
+    return [item for item in page[:first] if first_gap is None or item.place < first_gap]
 
 
 T = TypeVar("T")
 
 
-async def settled(work: Coroutine[Any, Any, T]) -> T:
+async def shield_write(work: Coroutine[Any, Any, T]) -> T:
     """The result of a write, which goes on to its end even if who waits for it is cancelled."""
     task = asyncio.ensure_future(work)
     try:
@@ -179,16 +186,16 @@ async def settled(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-PROTOCOL = ("get_items", "add_items", "pop_item", "clear_session")
+PROTOCOL_METHODS = ("get_items", "add_items", "pop_item", "clear_session")
 log = logging.getLogger(__name__)
 
 
-def _log_broken(session: str, broken: Broken) -> None:
+def _log_unreadable(session: str, unreadable: UnreadableItem) -> None:
     """Say that an item was left out."""
-    log.warning("Session %r: item %s cannot be read: %s", session, broken.place, broken.problem)
+    log.warning("Session %r: item %s cannot be read: %s", session, unreadable.place, unreadable.problem)
 
 
-Told = Callable[[str, Broken], None]
+UnreadableListener = Callable[[str, UnreadableItem], None]
 """Who is told of an item of a session that cannot be read."""
 
 
@@ -209,17 +216,17 @@ class Session:
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         owner: Id | None = None,
-        told: Told = _log_broken,
+        on_unreadable: UnreadableListener = _log_unreadable,
     ) -> None:
         self.session_id = session_id
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
-        self._ground = Ground(database)
+        self._lazy_database = LazyDatabase(database)
         self._owner = owner
-        self._told = told
-        self._meter = Meter(session_id, owner)
-        self._checked = False
+        self._on_unreadable = on_unreadable
+        self._meter = UsageMeter(session_id, owner)
+        self._is_checked = False
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r})"
@@ -240,10 +247,10 @@ class Session:
     ) -> list[TResponseInputItem]:
         """The latest items in order: as many as asked for, or as the settings say, or all."""
         if wrapper is not None:
-            self._meter.meet(wrapper)
-        wanted = resolve_session_limit(limit, self.session_settings)
+            self._meter.register_run(wrapper)
+        count = resolve_session_limit(limit, self.session_settings)
         # As with the SDK's own: 0 is nothing, less than 0 is everything.
-        return await self._read(None, None if wanted is None or wanted < 0 else wanted)
+        return await self._read(None, None if count is None or count < 0 else count)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -253,27 +260,27 @@ class Session:
         Raises:
             InvalidValue: One of them is not JSON; nothing was written.
         """
-        database = await self._ready()
+        database = await self._open_database()
         if items:
-            await settled(self._add(database, Changeset(items=stored(items)), wrapper))
+            await shield_write(self._append(database, Changeset(items=items_from_sdk(items)), wrapper))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Take away the newest item and give it back; None if there is none."""
         thread = await self._thread()
-        return await settled(self._pop(thread))
+        return await shield_write(self._pop_newest(thread))
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """End every item. They stay readable by version."""
         thread = await self._thread()
         try:
-            await settled(thread.log().clear())
+            await shield_write(thread.log().clear())
         except ThreadNotFound:
             return
 
     def close(self) -> Awaitable[None]:
         """Refuse further calls from now on; awaited, close the database if the session opened it."""
-        self._ground.closed = True
-        return _Closing(self._ground)
+        self._lazy_database.closed = True
+        return _CloseAwaitable(self._lazy_database)
 
     # What a thread can do besides.
 
@@ -285,9 +292,13 @@ class Session:
         """
         thread = await self._thread()
         window = await self._window(thread, len(items))
-        if not items or len(window) < len(items) or not same(given(window, self.session_id), list(items)):
+        if (
+            not items
+            or len(window) < len(items)
+            or not is_same(sdk_items(window, self.session_id), list(items))
+        ):
             return False
-        return await settled(replaced(thread, window, cuts_of(window), (), "Rewind"))
+        return await shield_write(try_replace(thread, window, cuts_of(window), (), "Rewind"))
 
     @check_arguments
     async def items_at(self, version: int, limit: int | None = None) -> list[TResponseInputItem]:
@@ -302,40 +313,44 @@ class Session:
         """
         thread = await self._thread()
         await thread.fork(session_id, at=at)
-        database = await self._ready()
+        database = await self._open_database()
         return Session(
-            session_id, database, session_settings=self.session_settings, owner=self._owner, told=self._told
+            session_id,
+            database,
+            session_settings=self.session_settings,
+            owner=self._owner,
+            on_unreadable=self._on_unreadable,
         )
 
     @check_arguments
-    async def search(self, query: str) -> list[Turn]:
+    async def search(self, query: str) -> list[ConversationTurn]:
         """The turns whose items hold all of the words, oldest first."""
-        wanted = set(words(query))
-        found: dict[int, Turn] = {}
-        for turn, item in await self._by_turn():
-            if wanted and wanted <= set(words(text_of(item))):
-                found[turn.version] = turn
-        return list(found.values())
+        query_words = set(words(query))
+        turns: dict[int, ConversationTurn] = {}
+        for turn, item in await self._items_by_turn():
+            if query_words and query_words <= set(words(text_of(item))):
+                turns[turn.version] = turn
+        return list(turns.values())
 
-    async def turns(self) -> list[Turn]:
+    async def turns(self) -> list[ConversationTurn]:
         """What people said, oldest first, with the version to branch from and what each answer used."""
-        return list({turn.version: turn for turn, _ in await self._by_turn() if turn.version}.values())
+        return list({turn.version: turn for turn, _ in await self._items_by_turn() if turn.version}.values())
 
-    async def usage(self) -> Spent:
+    async def usage(self) -> TokenUsage:
         """What all runs of this session have used."""
-        return added_up((await self._spent()).values())
+        return total_usage((await self._usage_by_version()).values())
 
     @property
-    def paused(self) -> Paused:
+    def paused_run(self) -> PausedRun:
         """The run that waits for an approval."""
-        return Paused(self._ready, self.session_id, self._owner)
+        return PausedRun(self._open_database, self.session_id, self._owner)
 
     # What the SDK's compaction looks for, so that it replaces history in one changeset.
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
-    ) -> Snapshot | None:
-        if not self._is_plain():
+    ) -> CompactionSnapshot | None:
+        if not self._has_own_protocol():
             return None
         thread = await self._thread()
         window = await self._window(thread, limit)
@@ -344,42 +359,42 @@ class Session:
         older = await thread.items(last=1, before=window[0].place, at=window.version) if window else ()
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
-            taken = Window(window[start:], version=window.version)
-            if not taken:
+            suffix = Window(window[start:], version=window.version)
+            if not suffix:
                 return False
-            cuts = cuts_of(taken)
+            cuts = cuts_of(suffix)
             if prune_prefix is not None:
-                cuts = (*await expired(thread, taken, prune_prefix), *cuts)
-            return await settled(replaced(thread, taken, cuts, stored(output), "Compact"))
+                cuts = (*await prefix_cuts(thread, suffix, prune_prefix), *cuts)
+            return await shield_write(try_replace(thread, suffix, cuts, items_from_sdk(output), "Compact"))
 
-        return Snapshot(
-            items=given(window, self.session_id), complete=not older, replace_suffix=replace_suffix
+        return CompactionSnapshot(
+            items=sdk_items(window, self.session_id), complete=not older, replace_suffix=replace_suffix
         )
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        if not self._is_plain():
+        if not self._has_own_protocol():
             return False
-        thread, added = await self._thread(), stored(items)
-        return await settled(self._replace_all(thread, added))
+        thread, new_items = await self._thread(), items_from_sdk(items)
+        return await shield_write(self._replace_all(thread, new_items))
 
-    def _is_plain(self) -> bool:
+    def _has_own_protocol(self) -> bool:
         """Whether reads and writes are as defined here; a subclass that changes them must not be bypassed."""
-        return all(getattr(type(self), name) is getattr(Session, name) for name in PROTOCOL)
+        return all(getattr(type(self), name) is getattr(Session, name) for name in PROTOCOL_METHODS)
 
     # How it is done.
 
-    async def _ready(self) -> Database:
+    async def _open_database(self) -> Database:
         """The database, open."""
-        database = await self._ground.database()
-        if not self._checked:
-            await self._check(database.thread(self.session_id))
-            self._checked = True
+        database = await self._lazy_database.database()
+        if not self._is_checked:
+            await self._check_thread(database.thread(self.session_id))
+            self._is_checked = True
         return database
 
     async def _thread(self) -> Thread:
-        return (await self._ready()).thread(self.session_id)
+        return (await self._open_database()).thread(self.session_id)
 
-    async def _check(self, thread: Thread) -> None:
+    async def _check_thread(self, thread: Thread) -> None:
         """Refuse a thread that something else has written, before anything is written to it."""
         try:
             head = await thread.head()
@@ -391,7 +406,7 @@ class Session:
 
     async def _read(self, at: int | None, last: int | None) -> list[TResponseInputItem]:
         window = await self._window(await self._thread(), last, at=at)
-        return given(window, self.session_id)
+        return sdk_items(window, self.session_id)
 
     async def _window(self, thread: Thread, last: int | None, *, at: int | None = None) -> Window:
         """Items that can be read; who wants to is told of the others."""
@@ -401,83 +416,88 @@ class Session:
             if at:
                 raise
             return Window(())
-        for broken in window.broken:
-            self._told(self.session_id, broken)
+        for unreadable in window.broken:
+            self._on_unreadable(self.session_id, unreadable)
         return window
 
-    async def _add(self, database: Database, change: Changeset, run: RunContextWrapper[Any] | None) -> None:
+    async def _append(
+        self, database: Database, change: Changeset, run: RunContextWrapper[Any] | None
+    ) -> None:
         """Append, together with what the run has used; the first append makes the thread."""
-        due = self._meter.due(run) if run is not None else None
-        writes: list[Write] = [] if due is None else [due]
+        usage_write = self._meter.usage_write(run) if run is not None else None
+        writes: list[Write] = [] if usage_write is None else [usage_write]
         try:
-            done = await self._commit(database, change, Anywhere(), writes)
+            commit = await self._commit(database, change, AnyVersion(), writes)
         except ThreadNotFound:
             try:
-                done = await self._commit(database, change, Absent(owner=self._owner), writes)
+                commit = await self._commit(database, change, Absent(owner=self._owner), writes)
             except ThreadExists:  # by somebody who was quicker
-                done = await self._commit(database, change, Anywhere(), writes)
+                commit = await self._commit(database, change, AnyVersion(), writes)
         if run is not None:
-            self._meter.wrote(run, done.version)
+            self._meter.register_version(run, commit.version)
 
     async def _commit(
-        self, database: Database, change: Changeset, expect: Expect, writes: Sequence[Write]
+        self, database: Database, change: Changeset, expect: Expectation, writes: Sequence[Write]
     ) -> Committed:
         if not writes and not isinstance(expect, Absent):
             return await database.thread(self.session_id).append(change, expect=expect)
         append = AppendTo(thread=self.session_id, change=change, expect=expect)
-        done = (await database.commit([append, *writes]))[0]
-        assert isinstance(done, Committed)
-        return done
+        result = (await database.commit([append, *writes]))[0]
+        assert isinstance(result, Committed)
+        return result
 
-    async def _pop(self, thread: Thread) -> TResponseInputItem | None:
+    async def _pop_newest(self, thread: Thread) -> TResponseInputItem | None:
         while True:
             window = await self._window(thread, 1)
             if not window:
                 return None
-            item = given(window, self.session_id)[0]
-            if await replaced(thread, window, cuts_of(window), (), "Pop"):
+            item = sdk_items(window, self.session_id)[0]
+            if await try_replace(thread, window, cuts_of(window), (), "Pop"):
                 return item
 
-    async def _replace_all(self, thread: Thread, added: tuple[Item, ...]) -> bool:
+    async def _replace_all(self, thread: Thread, new_items: tuple[Item, ...]) -> bool:
         while True:
             window = await self._window(thread, None)
             if not window:
                 return False
-            if await replaced(thread, window, cuts_of(window), added, "Compact"):
+            if await try_replace(thread, window, cuts_of(window), new_items, "Compact"):
                 return True
 
-    async def _by_turn(self) -> list[tuple[Turn, Item]]:
+    async def _items_by_turn(self) -> list[tuple[ConversationTurn, Item]]:
         """Every item, with the turn it belongs to."""
-        window, spent = await self._window(await self._thread(), None), await self._spent()
-        turn, found = Turn(version=0, text=""), []
+        window, usage_by_version = (
+            await self._window(await self._thread(), None),
+            await self._usage_by_version(),
+        )
+        turn, pairs = ConversationTurn(version=0, text=""), []
         for item in window:
             if item.role == "user":
-                used = spent.get(item.version, Spent())
-                turn = Turn(version=item.version, text=text_of(item), spent=used)
-            found.append((turn, item))
-        return found
+                usage = usage_by_version.get(item.version, TokenUsage())
+                turn = ConversationTurn(version=item.version, text=text_of(item), usage=usage)
+            pairs.append((turn, item))
+        return pairs
 
-    async def _spent(self) -> dict[int, Spent]:
+    async def _usage_by_version(self) -> dict[int, TokenUsage]:
         """What was used, by the version that a turn begins with."""
-        records = (await self._ready()).records
-        found: dict[int, Spent] = {}
+        records = (await self._open_database()).records
+        usage: dict[int, TokenUsage] = {}
         after: tuple[int, str] | None = None
         while page := await records.find(
-            RecordQuery(kind=KIND, tags=(self.session_id,), limit=PAGE, after=after)
+            RecordQuery(kind=KIND, tags=(self.session_id,), limit=ITEMS_PER_PAGE, after=after)
         ):
-            found |= {record.sort: spent_in(record) for record in page}
+            usage |= {record.sort: usage_of_record(record) for record in page}
             after = (page[-1].sort, page[-1].id)
-        return found
+        return usage
 
 
-class _Closing(Awaitable[None]):
+class _CloseAwaitable(Awaitable[None]):
     """The end of a session, for who waits for it; who does not is not told off.
 
     The SDK's own sessions are closed with ``close()`` by some and with ``await close()`` by others.
     """
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, database: LazyDatabase) -> None:
+        self._database = database
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self._ground.close().__await__()
+        return self._database.close().__await__()

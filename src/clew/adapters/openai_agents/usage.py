@@ -13,7 +13,7 @@ from clew.core.values import Put, Record
 KIND: Final = "openai.usage"
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requests and tokens."""
 
     requests: int = 0
@@ -28,44 +28,46 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.input + self.output
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True):
     """What a person said, the version of the thread that begins with it, and what the answer used."""
 
     version: int
     text: str
-    spent: Spent = Spent()
+    usage: TokenUsage = TokenUsage()
 
 
-class Meter:
+class UsageMeter:
     """Follows the runs of one session: in which turn each is, and what it had used before."""
 
     def __init__(self, session_id: str, owner: str | None) -> None:
         self._session_id = session_id
         self._owner = owner
-        self._name = sha256(session_id.encode()).hexdigest()[:32]  # an id is long enough for one session's
-        self._before: WeakKeyDictionary[RunContextWrapper[Any], Spent] = WeakKeyDictionary()
-        self._turns: WeakKeyDictionary[RunContextWrapper[Any], int] = WeakKeyDictionary()
+        self._id_prefix = sha256(session_id.encode()).hexdigest()[
+            :32
+        ]  # an id is long enough for one session's
+        self._usage_before: WeakKeyDictionary[RunContextWrapper[Any], TokenUsage] = WeakKeyDictionary()
+        self._turn_versions: WeakKeyDictionary[RunContextWrapper[Any], int] = WeakKeyDictionary()
 
-    def meet(self, run: RunContextWrapper[Any]) -> None:
+    def register_run(self, run: RunContextWrapper[Any]) -> None:
         """Take note of a run; what it used before was counted by whoever saw it then."""
-        self._before.setdefault(run, _spent(run.usage))
+        self._usage_before.setdefault(run, _usage_of(run.usage))
 
-    def wrote(self, run: RunContextWrapper[Any], version: int) -> None:
+    def register_version(self, run: RunContextWrapper[Any], version: int) -> None:
         """Take note of a version that a run has written: its turn begins with the first."""
-        self._turns.setdefault(run, version)
+        self._turn_versions.setdefault(run, version)
 
-    def due(self, run: RunContextWrapper[Any]) -> Put | None:
+    def usage_write(self, run: RunContextWrapper[Any]) -> Put | None:
         """What a run has used in its turn, to be written; None if there is nothing to say yet."""
-        self.meet(run)
-        spent = _less(_spent(run.usage), self._before[run])
-        turn = self._turns.get(run)
-        if turn is None or not spent.requests:
+        self.register_run(run)
+        usage = _usage_difference(_usage_of(run.usage), self._usage_before[run])
+        turn = self._turn_versions.get(run)
+        if turn is None or not usage.requests:
             return None
         return Put(
             record=Record(
                 kind=KIND,
-                id=f"{self._name} {turn}",
-                body=msgspec.to_builtins(spent),
+                id=f"{self._id_prefix} {turn}",
+                body=msgspec.to_builtins(usage),
                 owner=self._owner,
                 tags=(self._session_id,),
                 sort=turn,
@@ -73,23 +75,23 @@ class Meter:
         )
 
 
-def spent_in(record: Record) -> Spent:
+def usage_of_record(record: Record) -> TokenUsage:
     """What a record of a turn says."""
-    return msgspec.convert(record.body, Spent)
+    return msgspec.convert(record.body, TokenUsage)
 
 
-def added_up(parts: Iterable[Spent]) -> Spent:
+def total_usage(parts: Iterable[TokenUsage]) -> TokenUsage:
     """All of it together."""
-    total = Spent()
+    total = TokenUsage()
     for part in parts:
-        total = Spent(
-            **{name: getattr(total, name) + getattr(part, name) for name in Spent.__struct_fields__}
+        total = TokenUsage(
+            **{name: getattr(total, name) + getattr(part, name) for name in TokenUsage.__struct_fields__}
         )
     return total
 
 
-def _spent(usage: Usage) -> Spent:
-    return Spent(
+def _usage_of(usage: Usage) -> TokenUsage:
+    return TokenUsage(
         requests=usage.requests,
         input=usage.input_tokens,
         output=usage.output_tokens,
@@ -98,7 +100,7 @@ def _spent(usage: Usage) -> Spent:
     )
 
 
-def _less(now: Spent, before: Spent) -> Spent:
-    return Spent(
-        **{name: max(getattr(now, name) - getattr(before, name), 0) for name in Spent.__struct_fields__}
+def _usage_difference(now: TokenUsage, before: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        **{name: max(getattr(now, name) - getattr(before, name), 0) for name in TokenUsage.__struct_fields__}
     )

@@ -23,7 +23,7 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.values import (
-    ABOUT,
+    ABOUT_KEY,
     HISTORY,
     Absent,
     AppendTo,
@@ -43,9 +43,9 @@ from clew.database.thread import Thread
 KIND = "pydantic-ai.conversation"
 """The records that conversations are listed by; all that they hold is in the threads as well."""
 
-AT_ONCE = 16
+CONCURRENT_READS = 16
 PAGE = 256
-KNOWN = 4096
+MOST_PLACES = 4096
 
 _record_adapter = TypeAdapter(ConversationRecord)
 
@@ -61,7 +61,7 @@ class Conversations(ConversationStore):
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._places: dict[str, str] = {}
+        self._thread_by_entry: dict[str, str] = {}
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, or None if there is none.
@@ -70,16 +70,16 @@ class Conversations(ConversationStore):
             InvalidArgument: The thread of that id was written by something else.
         """
         head = await self._head(conversation_id)
-        return None if head is None else self._record_in(head)
+        return None if head is None else self._record_of_head(head)
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
     ) -> Sequence[ConversationRecord]:
         """Records, of a scope or all, the one saved last first."""
         records: list[ConversationRecord] = []
-        async for ids in self._pages(scope, limit):
-            for start in range(0, len(ids), AT_ONCE):
-                some = await asyncio.gather(*map(self.read_record, ids[start : start + AT_ONCE]))
+        async for ids in self._id_pages(scope, limit):
+            for start in range(0, len(ids), CONCURRENT_READS):
+                some = await asyncio.gather(*map(self.read_record, ids[start : start + CONCURRENT_READS]))
                 records += [record for record in some if record is not None]
         return sorted(records, key=lambda record: record.updated_at, reverse=True)
 
@@ -99,20 +99,20 @@ class Conversations(ConversationStore):
         """
         id = record.conversation_id
         head = await self._head(id)
-        stored = None if head is None else self._record_in(head)
-        if (None if stored is None else stored.revision) != expected_revision:
+        current = None if head is None else self._record_of_head(head)
+        if (None if current is None else current.revision) != expected_revision:
             raise ConversationConflict(id)
         parent = new_entries[0].parent_id if new_entries else record.head_id
         try:
             if head is None and parent is not None:
-                head = await self._forked(record, parent)
-            change = await self._change(head, stored, parent, record, items_of(new_entries))
+                head = await self._fork_thread(record, parent)
+            change = await self._changeset(head, current, parent, record, items_of(new_entries))
             expect = Absent() if head is None else Exact(head.version, head.hash)
-            listed = _listed(record, None if head is None else head.owner)
-            await self._db.commit([AppendTo(thread=id, change=change, expect=expect), Put(record=listed)])
-        except (VersionConflict, ThreadExists, ThreadNotFound) as lost:
-            raise ConversationConflict(id) from lost
-        self._learn(id, record.head_id, *record.branches)
+            listing = _listing_record(record, None if head is None else head.owner)
+            await self._db.commit([AppendTo(thread=id, change=change, expect=expect), Put(record=listing)])
+        except (VersionConflict, ThreadExists, ThreadNotFound) as error:
+            raise ConversationConflict(id) from error
+        self._remember_thread(id, record.head_id, *record.branches)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Remove a conversation with its messages; forks of it stay whole.
@@ -121,16 +121,16 @@ class Conversations(ConversationStore):
             ConversationConflict: The conversation is not at the revision expected.
         """
         head = await self._head(conversation_id)
-        stored = None if head is None else self._record_in(head)
-        if head is None or stored is None or stored.revision != expected_revision:
+        current = None if head is None else self._record_of_head(head)
+        if head is None or current is None or current.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        listed = await self._listing(conversation_id)
+        listing = await self._listing(conversation_id)
         try:
             await self._db.thread(conversation_id).delete(expect=Exact(head.version, head.hash))
-        except (VersionConflict, ThreadNotFound) as lost:
-            raise ConversationConflict(conversation_id) from lost
-        if listed is not None:
-            await self._unlist(listed)
+        except (VersionConflict, ThreadNotFound) as error:
+            raise ConversationConflict(conversation_id) from error
+        if listing is not None:
+            await self._unlist(listing)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """An entry by its id.
@@ -153,62 +153,64 @@ class Conversations(ConversationStore):
         """
         if head_id is None or limit == 0:
             return []
-        thread, window = await self._located(head_id, None if limit is None else limit + 1)
+        thread, window = await self._find_entry(head_id, None if limit is None else limit + 1)
         entries = entries_of(window, thread.id)
-        self._learn(thread.id, *(entry.id for entry in entries))
+        self._remember_thread(thread.id, *(entry.id for entry in entries))
         return entries if limit is None else entries[-limit:]
 
     # Writing.
 
-    async def _change(
+    async def _changeset(
         self,
         head: Head | None,
-        stored: ConversationRecord | None,
+        current: ConversationRecord | None,
         parent: str | None,
         record: ConversationRecord,
-        added: list[Item],
+        items: list[Item],
     ) -> Changeset:
         """What to append so that the thread shows the line up to the parent, then what is added."""
         cuts: tuple[Cut, ...] = ()
-        if head is not None and (stored is None or stored.head_id != parent):
-            cuts, again = await self._turned(self._db.thread(record.conversation_id), head, parent)
-            added = again + added
+        if head is not None and (current is None or current.head_id != parent):
+            cuts, missing = await self._difference_to_line(
+                self._db.thread(record.conversation_id), head, parent
+            )
+            items = missing + items
         return Changeset(
-            items=tuple(added),
+            items=tuple(items),
             cuts=cuts,
             patches=(patch.set([FORMAT], _record_adapter.dump_python(record, mode="json")),),
             reason="Save",
-            run_id=added[-1].run if added else None,
+            run_id=items[-1].run if items else None,
         )
 
-    async def _turned(
+    async def _difference_to_line(
         self, thread: Thread, head: Head, parent: str | None
     ) -> tuple[tuple[Cut, ...], list[Item]]:
         """The cut that ends what another line does not share with the one shown, and what it has besides."""
-        wanted = [] if parent is None else list((await self._line(thread, parent)) or ())
-        if parent is not None and not wanted:
+        line = [] if parent is None else list((await self._line_to_entry(thread, parent)) or ())
+        if parent is not None and not line:
             raise ThreadNotFound(thread=thread.id)
-        shown = await thread.items(at=head.version)
-        shared = 0
-        while shared < min(len(shown), len(wanted)) and shown[shared].id == wanted[shared].id:
-            shared += 1
-        again = [Item(body=i.body, role=i.role, id=i.id, format=i.format, run=i.run) for i in wanted[shared:]]
-        after = shown[shared - 1].place if shared else 0
-        places = [item.place for item in shown] + [broken.place for broken in shown.broken]
+        window = await thread.items(at=head.version)
+        common = 0
+        while common < min(len(window), len(line)) and window[common].id == line[common].id:
+            common += 1
+        missing = [Item(body=i.body, role=i.role, id=i.id, format=i.format, run=i.run) for i in line[common:]]
+        after = window[common - 1].place if common else 0
+        places = [item.place for item in window] + [unreadable.place for unreadable in window.broken]
         places = [place for place in places if place > after]
         cut = [Cut(first=min(places), last=max(places), count=len(places))] if places else []
-        return tuple(cut), again
+        return tuple(cut), missing
 
-    async def _forked(self, record: ConversationRecord, parent: str) -> Head:
+    async def _fork_thread(self, record: ConversationRecord, parent: str) -> Head:
         """A thread that begins as another did when an entry was added to it."""
         if record.forked_from is not None:
-            self._learn(record.forked_from, parent)
+            self._remember_thread(record.forked_from, parent)
         try:
-            source, _ = await self._located(parent, 1)
+            source, _ = await self._find_entry(parent, 1)
         except LookupError as missing:
             raise ConversationConflict(record.conversation_id) from missing
-        born = await _newest(source, parent)
-        at = None if born is None else born.version
+        item = await _newest_item(source, parent)
+        at = None if item is None else item.version
         fork = await source.fork(record.conversation_id, at=at)
         return await fork.head()
 
@@ -220,11 +222,11 @@ class Conversations(ConversationStore):
         except ThreadNotFound:
             return None
 
-    def _record_in(self, head: Head) -> ConversationRecord | None:
+    def _record_of_head(self, head: Head) -> ConversationRecord | None:
         """The record that a thread holds; None if it is empty, or a fork that was never finished."""
         body = head.state.get(FORMAT)
         if body is None:
-            if head.counters.logs or head.state.keys() - {ABOUT}:
+            if head.counters.logs or head.state.keys() - {ABOUT_KEY}:
                 raise InvalidArgument(
                     problem=f"Thread {head.id!r} was not written by Pydantic AI. Choose another id."
                 )
@@ -232,26 +234,28 @@ class Conversations(ConversationStore):
         record = _record_adapter.validate_python(body)
         if record.conversation_id != head.id:
             return None
-        self._learn(head.id, record.head_id, *record.branches)
+        self._remember_thread(head.id, record.head_id, *record.branches)
         return record
 
-    async def _located(self, entry: str, last: int | None) -> tuple[Thread, Window]:
+    async def _find_entry(self, entry: str, last: int | None) -> tuple[Thread, Window]:
         """The thread that holds an entry, and the end of the line up to it."""
-        known = self._places.get(entry)
-        if known is not None and (window := await self._line(self._db.thread(known), entry, last)):
-            return self._db.thread(known), window
-        async for ids in self._pages(None, None):
+        thread_id = self._thread_by_entry.get(entry)
+        if thread_id is not None and (
+            window := await self._line_to_entry(self._db.thread(thread_id), entry, last)
+        ):
+            return self._db.thread(thread_id), window
+        async for ids in self._id_pages(None, None):
             for id in ids:
-                if window := await self._line(self._db.thread(id), entry, last):
+                if window := await self._line_to_entry(self._db.thread(id), entry, last):
                     return self._db.thread(id), window
         raise LookupError(f"There is no entry {entry!r} here.")
 
-    async def _line(self, thread: Thread, entry: str, last: int | None = None) -> Window | None:
+    async def _line_to_entry(self, thread: Thread, entry: str, last: int | None = None) -> Window | None:
         """The line up to an entry: what the thread showed when the entry was added, as far as the entry."""
         try:
-            born = await _newest(thread, entry)
-            if born is not None:
-                return await thread.items(at=born.version, before=born.place + 1, last=last)
+            item = await _newest_item(thread, entry)
+            if item is not None:
+                return await thread.items(at=item.version, before=item.place + 1, last=last)
             head = await thread.head()
         except ThreadNotFound:
             return None
@@ -260,31 +264,31 @@ class Conversations(ConversationStore):
         is_head = isinstance(record, dict) and record.get("head_id") == entry
         return await thread.items(at=head.version, last=last) if is_head else None
 
-    def _learn(self, thread: str, *entries: str | None) -> None:
+    def _remember_thread(self, thread: str, *entries: str | None) -> None:
         """Remember where entries are; those learned first are forgotten when they are too many."""
         for entry in entries:
             if entry is not None:
-                self._places.pop(entry, None)
-                self._places[entry] = thread
-        while len(self._places) > KNOWN:
-            self._places.pop(next(iter(self._places)))
+                self._thread_by_entry.pop(entry, None)
+                self._thread_by_entry[entry] = thread
+        while len(self._thread_by_entry) > MOST_PLACES:
+            self._thread_by_entry.pop(next(iter(self._thread_by_entry)))
 
     # Listing.
 
-    async def _pages(self, scope: str | None, limit: int | None) -> AsyncIterator[list[str]]:
+    async def _id_pages(self, scope: str | None, limit: int | None) -> AsyncIterator[list[str]]:
         """The ids of conversations, page by page, the one saved last first."""
-        tags = () if scope is None else (_tag(scope),)
+        tags = () if scope is None else (_scope_tag(scope),)
         after: tuple[int, str] | None = None
         while limit is None or limit > 0:
             size = PAGE if limit is None else min(limit, PAGE)
-            found = await self._db.records.find(
+            records = await self._db.records.find(
                 RecordQuery(kind=KIND, tags=tags, newest=True, limit=size, after=after)
             )
-            if not found:
+            if not records:
                 return
-            yield [record.id for record in found]
-            after = (found[-1].sort, found[-1].id)
-            limit = None if limit is None else limit - len(found)
+            yield [record.id for record in records]
+            after = (records[-1].sort, records[-1].id)
+            limit = None if limit is None else limit - len(records)
 
     async def _listing(self, id: str) -> Record | None:
         try:
@@ -292,25 +296,27 @@ class Conversations(ConversationStore):
         except RecordNotFound:
             return None
 
-    async def _unlist(self, listed: Record) -> None:
+    async def _unlist(self, listing: Record) -> None:
         try:
-            await self._db.records.drop(KIND, listed.id, expect=listed.revision)
+            await self._db.records.drop(KIND, listing.id, expect=listing.revision)
         except RevisionConflict:
             return  # there is a new conversation of that id already
 
 
-async def _newest(thread: Thread, entry: str) -> Item | None:
+async def _newest_item(thread: Thread, entry: str) -> Item | None:
     """An entry as it was added last: switching back to a line adds what it had left again."""
-    found = [item for item in await thread.named([entry]) if item.log == HISTORY and item.format == FORMAT]
-    return max(found, key=lambda item: item.version, default=None)
+    items = [
+        item for item in await thread.items_by_id([entry]) if item.log == HISTORY and item.format == FORMAT
+    ]
+    return max(items, key=lambda item: item.version, default=None)
 
 
-def _listed(record: ConversationRecord, owner: str | None) -> Record:
+def _listing_record(record: ConversationRecord, owner: str | None) -> Record:
     """What a conversation is listed by: its scope, and when it was saved."""
-    tags = () if record.scope is None else (_tag(record.scope),)
-    saved = int(record.updated_at.timestamp() * 1_000_000)
-    return Record(kind=KIND, id=record.conversation_id, body=None, owner=owner, tags=tags, sort=saved)
+    tags = () if record.scope is None else (_scope_tag(record.scope),)
+    timestamp = int(record.updated_at.timestamp() * 1_000_000)
+    return Record(kind=KIND, id=record.conversation_id, body=None, owner=owner, tags=tags, sort=timestamp)
 
 
-def _tag(scope: str) -> str:
+def _scope_tag(scope: str) -> str:
     return f"scope {scope}"

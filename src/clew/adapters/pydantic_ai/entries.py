@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, check_finite
 from clew.core.errors import InvalidValue
-from clew.core.messages.plain import PlainMessage, named_results
+from clew.core.messages.plain import PlainMessage, with_tool_names
 from clew.core.values import Item, Window
 
 FORMAT = "pydantic-ai"
@@ -58,8 +58,8 @@ def _role_of(message: theirs.ModelMessage) -> str:
 
 def entries_of(window: Window, thread: str) -> list[ConversationEntry]:
     """The entries in a window, each linked to the one before it. What cannot be read is reported."""
-    for broken in window.broken:
-        _log.warning("Thread %r: item %d cannot be read: %s", thread, broken.place, broken.problem)
+    for unreadable in window.broken:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, unreadable.place, unreadable.problem)
     entries: list[ConversationEntry] = []
     for item in window:
         message = _message_of(item, thread)
@@ -84,15 +84,15 @@ def _message_of(item: Item, thread: str) -> theirs.ModelMessage | None:
 def history_of(messages: Iterable[PlainMessage]) -> list[theirs.ModelMessage]:
     """Plain messages as a message history: for ``message_history=``, or for a conversation."""
     history: list[theirs.ModelMessage] = []
-    for answered, said in groupby(named_results(messages), key=lambda each: each.role == "assistant"):
-        if answered:
-            history.append(theirs.ModelResponse(parts=list(_spoken(said))))
+    for is_response, group in groupby(with_tool_names(messages), key=lambda each: each.role == "assistant"):
+        if is_response:
+            history.append(theirs.ModelResponse(parts=list(_response_parts(group))))
         else:
-            history.append(theirs.ModelRequest(parts=list(_asked(said))))
+            history.append(theirs.ModelRequest(parts=list(_request_parts(group))))
     return history
 
 
-def _spoken(messages: Iterable[PlainMessage]) -> Iterator[theirs.TextPart | theirs.ToolCallPart]:
+def _response_parts(messages: Iterable[PlainMessage]) -> Iterator[theirs.TextPart | theirs.ToolCallPart]:
     for message in messages:
         if message.text:
             yield theirs.TextPart(content=message.text)
@@ -100,7 +100,7 @@ def _spoken(messages: Iterable[PlainMessage]) -> Iterator[theirs.TextPart | thei
             yield theirs.ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
 
 
-def _asked(
+def _request_parts(
     messages: Iterable[PlainMessage],
 ) -> Iterator[theirs.SystemPromptPart | theirs.UserPromptPart | theirs.ToolReturnPart]:
     for message in messages:

@@ -11,32 +11,32 @@ from pathlib import Path
 
 from clew.cli.backup.files import check_filled
 from clew.cli.backup.inventory import CopiedHeads, verify_scopes
-from clew.cli.command import Call
-from clew.cli.render.values import Kept
+from clew.cli.command import CommandCall
+from clew.cli.render.values import HeadHash
 from clew.core.errors import InvalidArgument, StorageError, StoreDamaged
 from clew.core.redaction import HIDDEN
 from clew.core.values import Scope
 from clew.database.inventory import list_tenants
 from clew.database.verify import Verdict
 from clew.stores.postgres.dumps import open_replacement, open_snapshot
-from clew.stores.postgres.pool import Address, parse
+from clew.stores.postgres.pool import Address, parse_url
 
 MISFITS = ("version mismatch", "unsupported version", "unrecognized configuration parameter")
 """What PostgreSQL's programs say when they are older or newer than the server."""
 CHUNK_BYTES = 1 << 20
 
 
-async def dump_database(call: Call, part: Path) -> CopiedHeads:
+async def dump_database(call: CommandCall, part: Path) -> CopiedHeads:
     """Dump all tenants to a file; the heads of the moment that it shows.
 
     Raises:
         Forbidden: The login does not see every tenant.
     """
-    address = parse(call.url)
+    address = parse_url(call.url)
     environment = _environment(address)
     async with open_snapshot(address) as snapshot:
         heads = [
-            Kept(tenant=tenant, thread=thread, version=version, hash=hash.hex())
+            HeadHash(tenant=tenant, thread=thread, version=version, hash=hash.hex())
             for tenant, thread, version, hash in await snapshot.heads()
         ]
         # Policies stay on: one of them is what gives maintenance its rights. Every tenant is seen under it.
@@ -47,7 +47,7 @@ async def dump_database(call: Call, part: Path) -> CopiedHeads:
     return CopiedHeads(heads=heads)
 
 
-async def load_dump(call: Call, file: Path, *, force: bool) -> list[Verdict]:
+async def load_dump(call: CommandCall, file: Path, *, force: bool) -> list[Verdict]:
     """Load a dump, check every thread of every tenant, and only if all are well replace what is there.
 
     It is one transaction: killed at any moment, the database is as it was before.
@@ -57,7 +57,7 @@ async def load_dump(call: Call, file: Path, *, force: bool) -> list[Verdict]:
     """
     check_filled(file)
     program = await _reader_of(file)
-    async with open_replacement(parse(call.url), force=force) as replacement:
+    async with open_replacement(parse_url(call.url), force=force) as replacement:
         with call.progress("Loading", None):
             async with _script_of(program, file) as script:
                 await replacement.load(script)

@@ -12,19 +12,19 @@ from urllib.parse import quote
 import msgspec
 
 from clew.cli.backup.inventory import CopiedHeads, read_heads
-from clew.cli.command import Call
+from clew.cli.command import CommandCall
 from clew.core.errors import InvalidArgument, StoreBusy, StoreDamaged
 from clew.core.ports import Store
 from clew.database.inventory import list_tenants
 from clew.stores.interruption import run_in_thread
 from clew.stores.sqlite.connection import schema_of_file, seal_file
 
-SIDES = ("-wal", "-shm", "-journal")
+SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 CHUNK_BYTES = 1 << 22
 
 
 @runtime_checkable
-class Copying(Protocol):
+class BackupStore(Protocol):
     """A store that copies itself to a file while others go on writing."""
 
     async def backup(self, path: str, progress: Callable[[int, int], None]) -> None:
@@ -41,7 +41,7 @@ class CheckedFile(Protocol):
         ...
 
 
-def check_new(file: Path) -> None:
+def check_new_file(file: Path) -> None:
     """Refuse to write a backup over something.
 
     Raises:
@@ -87,7 +87,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _remove_sides(path: Path) -> None:
-    for side in SIDES:
+    for side in SQLITE_SUFFIXES:
         Path(f"{path}{side}").unlink(missing_ok=True)
 
 
@@ -108,7 +108,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def call_on(call: Call, file: Path) -> Call:
+def call_on(call: CommandCall, file: Path) -> CommandCall:
     """The same call on a file of SQLite's."""
     return msgspec.structs.replace(call, url=f"sqlite:///{quote(str(file))}")
 
@@ -116,20 +116,20 @@ def call_on(call: Call, file: Path) -> Call:
 # Backups.
 
 
-async def copy_database(call: Call, part: Path) -> CopiedHeads:
+async def copy_database(call: CommandCall, part: Path) -> CopiedHeads:
     """Copy a database of SQLite's to a file while others go on using it; the heads of the copy."""
     async with call.database() as db:
-        if not isinstance(db.store, Copying):
+        if not isinstance(db.store, BackupStore):
             raise InvalidArgument(problem="Only what is in a file or on a server can be backed up.")
         with call.progress("Copying", 100) as advance:
-            await db.store.backup(str(part), _percent(advance))
+            await db.store.backup(str(part), _percent_progress(advance))
     async with call_on(call, part).database() as copy:
         heads = await read_heads(copy.store, await list_tenants(copy.store))
     seal_file(str(part))
     return heads
 
 
-def _percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
+def _percent_progress(advance: Callable[[int], None]) -> Callable[[int, int], None]:
     shown = 0
 
     def show(pages: int, total: int) -> None:
@@ -144,7 +144,7 @@ def _percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
 # Restores.
 
 
-def target_of(call: Call, *, force: bool) -> Path:
+def target_of(call: CommandCall, *, force: bool) -> Path:
     """The file that a backup is restored to.
 
     Raises:
@@ -167,18 +167,18 @@ def _refuse_orphan(target: Path) -> None:
     refuse_orphan(str(target))
 
 
-async def stage(call: Call, backup: Path, staged: Path) -> None:
+async def stage_backup(call: CommandCall, backup: Path, staging_file: Path) -> None:
     """Copy a backup beside the place it will take, to be checked there.
 
     Raises:
         StoreDamaged: It is empty, cut short or no database of ours.
     """
     check_filled(backup)
-    sources = _sources(backup, staged)
+    sources = _sources(backup, staging_file)
     stopped = threading.Event()
     with call.progress("Copying", sum(source.stat().st_size for source in sources)) as advance:
         await run_in_thread(lambda: _copy_bytes(sources, advance, stopped), stopped.set)
-    if not schema_of_file(str(staged)):
+    if not schema_of_file(str(staging_file)):
         raise StoreDamaged(store=str(backup), problem="it holds no database of Clew")
 
 
@@ -242,7 +242,7 @@ def _seal_old(target: Path) -> None:
     try:
         seal_file(str(target))
     except StoreDamaged:
-        for side in ("", *SIDES):
+        for side in ("", *SQLITE_SUFFIXES):
             kept = Path(f"{target}.damaged{side}")
             with suppress(FileNotFoundError):
                 os.link(f"{target}{side}", kept)

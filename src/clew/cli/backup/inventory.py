@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.cli.command import Call
-from clew.cli.render.values import Kept
+from clew.cli.command import CommandCall
+from clew.cli.render.values import HeadHash
 from clew.core.errors import ThreadNotFound
-from clew.core.log.rows import ThreadRow, Unreadable
+from clew.core.log.rows import ThreadRow, UnreadableThread
 from clew.core.ports import Reader
 from clew.core.values import Scope
 from clew.database.inventory import list_tenants, list_threads
@@ -17,25 +17,25 @@ from clew.database.verify import Verdict, unreadable, verify_thread
 class CopiedHeads(msgspec.Struct, frozen=True, kw_only=True):
     """The heads of a copy, and the threads in it that have none since they cannot be read."""
 
-    heads: list[Kept]
+    heads: list[HeadHash]
     unreadable: list[Verdict] = []
 
 
 async def read_heads(reader: Reader, tenants: Sequence[str]) -> CopiedHeads:
     """The heads of all threads of some tenants."""
-    heads: list[Kept] = []
+    heads: list[HeadHash] = []
     damaged: list[Verdict] = []
     for tenant in tenants:
         for row in await list_threads(reader, Scope(tenant=tenant)):
             if isinstance(row, ThreadRow):
-                head = Kept(tenant=tenant, thread=row.id, version=row.version, hash=row.hash.hex())
+                head = HeadHash(tenant=tenant, thread=row.id, version=row.version, hash=row.hash.hex())
                 heads.append(head)
             else:
                 damaged.append(unreadable(tenant, row.id, row.problem))
     return CopiedHeads(heads=heads, unreadable=damaged)
 
 
-async def scopes_of(call: Call, reader: Reader) -> list[Scope]:
+async def scopes_of(call: CommandCall, reader: Reader) -> list[Scope]:
     """What a command looks at: what the caller names, or else every tenant.
 
     Raises:
@@ -46,15 +46,17 @@ async def scopes_of(call: Call, reader: Reader) -> list[Scope]:
     return [Scope(tenant=tenant) for tenant in await list_tenants(reader)]
 
 
-async def verify_scopes(call: Call, reader: Reader, scopes: Sequence[Scope]) -> list[Verdict]:
+async def verify_scopes(call: CommandCall, reader: Reader, scopes: Sequence[Scope]) -> list[Verdict]:
     """Check every thread of some scopes."""
-    rows: list[tuple[Scope, ThreadRow | Unreadable]] = []
+    rows: list[tuple[Scope, ThreadRow | UnreadableThread]] = []
     for scope in scopes:
         rows += [(scope, row) for row in await list_threads(reader, scope)]
     return await verify_threads(call, reader, [(scope, row.id) for scope, row in rows])
 
 
-async def verify_threads(call: Call, reader: Reader, threads: Sequence[tuple[Scope, str]]) -> list[Verdict]:
+async def verify_threads(
+    call: CommandCall, reader: Reader, threads: Sequence[tuple[Scope, str]]
+) -> list[Verdict]:
     """Check some threads; one that is deleted meanwhile is passed over if it is one of several."""
     verdicts: list[Verdict] = []
     with call.progress("Checking", len(threads)) as advance:

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import msgspec
 
-from clew.cli.command import Call
+from clew.cli.command import CommandCall
 from clew.cli.render.values import name_of
-from clew.cli.volume_option import there
+from clew.cli.volume_option import mounted_volume
 from clew.core.errors import InvalidArgument
 from clew.core.manifest.files import file_name
 from clew.database.verify import Verdict
 from clew.stores.interruption import run_in_thread
 from clew.workbench.volume.backup import (
-    Index,
     StagedVolume,
     VolumeCopy,
-    beside,
-    damage,
+    VolumeIndex,
+    damage_of,
     is_empty,
+    manifest_versions,
     read_index,
     switch_volume,
-    versions_in,
+    volume_copy_path,
 )
 
 
@@ -32,12 +32,12 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
     """A volume in a backup, and where it is to be put; ``damaged`` says what is wrong with it."""
 
     copy: Path
-    index: Index
+    index: VolumeIndex
     root: Path
     damaged: dict[str, str]
 
     @asynccontextmanager
-    async def staged(self, call: Call) -> AsyncIterator[dict[str, str]]:
+    async def staged(self, call: CommandCall) -> AsyncIterator[dict[str, str]]:
         """Copy it to where it is to be put, beside what is there; how that differs from the backup, by path.
 
         At the end the copy is gone, unless it has taken its place.
@@ -59,23 +59,23 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
         """The sessions whose manifest stands for a version that the database does not have."""
         known = {(file_name(head.tenant), head.thread): head.version for head in threads}
         names = {file_name(head.tenant): head.tenant for head in threads}
-        versions = versions_in(self.index, self.copy)
+        versions = manifest_versions(self.index, self.copy)
         late = [place for place, version in versions.items() if version > known.get(place, 0)]
         return sorted(name_of(names.get(folder, folder), session) for folder, session in late)
 
 
 @asynccontextmanager
-async def copied(call: Call, volume: Path | None, file: Path) -> AsyncIterator[list[Index]]:
+async def copied(call: CommandCall, volume: Path | None, file: Path) -> AsyncIterator[list[VolumeIndex]]:
     """Copies a volume around the copying of its database, and leaves nothing behind if that fails.
 
     The index is given once all is done.
     """
-    indexes: list[Index] = []
+    indexes: list[VolumeIndex] = []
     if volume is None:
         yield indexes
         return
     stopped = threading.Event()
-    copy = VolumeCopy(there(volume), beside(file), stopped)
+    copy = VolumeCopy(mounted_volume(volume), volume_copy_path(file), stopped)
     try:
         with call.progress("Copying the volume", None):
             await run_in_thread(copy.begin, stopped.set)
@@ -94,7 +94,7 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
     """
     if volume is None:
         return None
-    copy = beside(file)
+    copy = volume_copy_path(file)
     if not copy.is_dir():
         raise InvalidArgument(problem=f"There is no volume beside {str(file)!r}. Leave --volume out.")
     if not force and not is_empty(volume):
@@ -102,14 +102,14 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
             problem=f"{str(volume)!r} is not empty. Choose another --volume, or say --force."
         )
     index = read_index(copy)
-    return Restorable(copy=copy, index=index, root=volume, damaged=damage(copy, index))
+    return Restorable(copy=copy, index=index, root=volume, damaged=damage_of(copy, index))
 
 
 def wanted(file: Path, named: Path | None, default: Path | None) -> Path | None:
     """Where the volume of a backup goes, if it has one or one is asked for."""
-    return default if named is None and beside(file).is_dir() else named
+    return default if named is None and volume_copy_path(file).is_dir() else named
 
 
 def is_left(file: Path, volume: Path | None) -> bool:
     """Whether a backup has a volume that nobody asks for."""
-    return volume is None and beside(file).is_dir()
+    return volume is None and volume_copy_path(file).is_dir()

@@ -9,62 +9,74 @@ from rich.table import Table
 from rich.text import Text
 
 from clew.cli.chat import actions, views
-from clew.cli.chat.messages import Told
-from clew.cli.chat.session import Talk
+from clew.cli.chat.messages import ChatOutput
+from clew.cli.chat.session import Chat
 from clew.core.errors import InvalidArgument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class ChatCommand:
     """A command, what may stand behind it, and what it is for."""
 
     name: str
-    about: str
-    do: Callable[[Talk, Sequence[str]], Awaitable[Told]]
-    takes: str = ""
+    description: str
+    run: Callable[[Chat, Sequence[str]], Awaitable[ChatOutput]]
+    arguments: str = ""
 
     @property
     def usage(self) -> str:
         """How it is typed."""
-        return f"{self.name} {self.takes}".strip()
+        return f"{self.name} {self.arguments}".strip()
 
 
-async def help_(talk: Talk, words: Sequence[str]) -> Told:
+async def show_help(chat: Chat, words: Sequence[str]) -> ChatOutput:
     """All commands, one line each."""
-    shown = Table.grid(padding=(0, 2))
-    shown.add_column(style="cyan", no_wrap=True)
-    shown.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
     for command in COMMANDS:
-        shown.add_row(Text(command.usage), Text(command.about))
-    facts = {"commands": {command.usage: command.about for command in COMMANDS}}
+        table.add_row(Text(command.usage), Text(command.description))
+    facts = {"commands": {command.usage: command.description for command in COMMANDS}}
     keys = Text("Tab completes. Ctrl-C stops an answer; twice, or Ctrl-D, leaves.", style="dim")
-    return Told(kind="help", facts=facts, shown=Group(shown, keys))
+    return ChatOutput(kind="help", facts=facts, display=Group(table, keys))
 
 
-COMMANDS: tuple[Command, ...] = (
-    Command(name="/help", about="this list", do=help_),
-    Command(name="/status", about="thread, user, session, model", do=views.status),
-    Command(name="/history", takes="[N]", about="what was said last", do=views.history),
-    Command(name="/memory", about="what is remembered", do=views.memory),
-    Command(name="/forget", takes="ID", about="forget it, after a yes", do=actions.forget),
-    Command(
-        name="/undo", takes="[turn]", about="undo what memory did last, or the last turn", do=actions.undo
+COMMANDS: tuple[ChatCommand, ...] = (
+    ChatCommand(name="/help", description="this list", run=show_help),
+    ChatCommand(name="/status", description="thread, user, session, model", run=views.status),
+    ChatCommand(name="/history", arguments="[N]", description="what was said last", run=views.history),
+    ChatCommand(name="/memory", description="what is remembered", run=views.memory),
+    ChatCommand(name="/forget", arguments="ID", description="forget it, after a yes", run=actions.forget),
+    ChatCommand(
+        name="/undo",
+        arguments="[turn]",
+        description="undo what memory did last, or the last turn",
+        run=actions.undo,
     ),
-    Command(name="/search", takes="WORDS", about="find what was said or is known", do=views.search),
-    Command(name="/export", takes="[FILE]", about="write it to a file, .md or .json", do=actions.export),
-    Command(name="/threads", takes="[N]", about="your threads, newest first", do=views.threads),
-    Command(
-        name="/resume", takes="[ID]", about="go on with a thread, or a cut-off answer", do=actions.resume
+    ChatCommand(
+        name="/search", arguments="WORDS", description="find what was said or is known", run=views.search
     ),
-    Command(name="/new", takes="[ID]", about="begin another thread", do=actions.new),
-    Command(name="/end", about="end this session", do=actions.end),
-    Command(name="/exit", about="leave", do=actions.leave),
+    ChatCommand(
+        name="/export", arguments="[FILE]", description="write it to a file, .md or .json", run=actions.export
+    ),
+    ChatCommand(
+        name="/threads", arguments="[N]", description="your threads, newest first", run=views.threads
+    ),
+    ChatCommand(
+        name="/resume",
+        arguments="[ID]",
+        description="go on with a thread, or a cut-off answer",
+        run=actions.resume,
+    ),
+    ChatCommand(name="/new", arguments="[ID]", description="begin another thread", run=actions.begin_thread),
+    ChatCommand(name="/end", description="end this session", run=actions.ask_and_end_session),
+    ChatCommand(name="/exit", description="leave", run=actions.leave),
 )
-NAMES = {command.name: command for command in COMMANDS}
+COMMANDS_BY_NAME = {command.name: command for command in COMMANDS}
 ALIASES = {"/quit": "/exit", "/q": "/exit", "/?": "/help"}
 
 
-def parsed(line: str) -> tuple[str, list[str]] | None:
+def parse_command(line: str) -> tuple[str, list[str]] | None:
     """The command that a line is, and the words behind it; None if it is a message.
 
     A path or a fraction is a message: a command is one word of letters behind the slash.
@@ -74,20 +86,20 @@ def parsed(line: str) -> tuple[str, list[str]] | None:
     return (ALIASES.get(first.lower(), first.lower()), words) if is_command else None
 
 
-async def done(talk: Talk, name: str, words: Sequence[str]) -> Told:
+async def run_chat_command(chat: Chat, name: str, words: Sequence[str]) -> ChatOutput:
     """Run a command.
 
     Raises:
         InvalidArgument: There is none of that name; the error says which was meant.
     """
-    command = NAMES.get(name)
+    command = COMMANDS_BY_NAME.get(name)
     if command is None:
-        raise InvalidArgument(problem=unknown(name))
-    return await command.do(talk, words)
+        raise InvalidArgument(problem=unknown_command_message(name))
+    return await command.run(chat, words)
 
 
-def unknown(name: str) -> str:
+def unknown_command_message(name: str) -> str:
     """What to say of a command that there is not."""
-    begun = [known for known in NAMES if known.startswith(name)]
-    close = begun or get_close_matches(name, NAMES, n=1)
+    completions = [candidate for candidate in COMMANDS_BY_NAME if candidate.startswith(name)]
+    close = completions or get_close_matches(name, COMMANDS_BY_NAME, n=1)
     return f"{name}? Did you mean {close[0]}?" if close else f"There is no {name}. /help lists what there is."

@@ -8,19 +8,19 @@ from types import FrameType
 import msgspec
 
 from clew.cli.chat import commands, views
-from clew.cli.chat.frontends import Front
-from clew.cli.chat.keyboard import Completion, held_back, install
-from clew.cli.chat.messages import Told
-from clew.cli.chat.session import Talk
+from clew.cli.chat.frontends import Frontend
+from clew.cli.chat.keyboard import Completion, install_completion, without_echo
+from clew.cli.chat.messages import ChatOutput
+from clew.cli.chat.session import Chat
 from clew.core.errors import ClewError
 from clew.runtime.records.events import Event
 from clew.runtime.records.runs import NATURAL
 from clew.runtime.sessions.status import NONE
 from clew.sync import BackgroundLoop
 
-AGAIN = "Ctrl-C again, Ctrl-D or /exit leaves."
-STOPPED = "Stopped. Ctrl-C again leaves."
-RECALLED = 100
+LEAVE_NOTE = "Ctrl-C again, Ctrl-D or /exit leaves."
+STOP_NOTE = "Stopped. Ctrl-C again leaves."
+MOST_HISTORY_LINES = 100
 """How many earlier messages the arrow keys bring back."""
 
 
@@ -31,149 +31,155 @@ class Tally(msgspec.Struct, kw_only=True):
     """
 
     thread: str
-    is_begun: bool = False
+    has_thread: bool = False
     turns: int = 0
-    failed: int = 0
+    failures: int = 0
 
 
-class Chat:
+class ChatLoop:
     """A talk between a front, in this thread, and a runtime, which goes on in a thread of its own.
 
     A line is read with the terminal's own editing, which holds up its thread, and Ctrl-C reaches the main
     thread alone; meanwhile sessions have to be ended and leases renewed.
     """
 
-    def __init__(self, talk: Talk, front: Front, loop: BackgroundLoop) -> None:
-        self._talk = talk
-        self._front = front
+    def __init__(self, chat: Chat, frontend: Frontend, loop: BackgroundLoop) -> None:
+        self._chat = chat
+        self._frontend = frontend
         self._loop = loop
-        self.tally = Tally(thread=talk.who.thread)
+        self.tally = Tally(thread=chat.participant.thread)
 
-    def converse(self) -> None:
+    def run(self) -> None:
         """Go on until there are no more lines, or somebody leaves."""
-        with held_back() if self._front.is_live else nullcontext():
-            self._open()
-            self._go_on()
+        with without_echo() if self._frontend.is_live else nullcontext():
+            self._show_opening()
+            self._answer_lines()
 
-    def _open(self) -> None:
-        opening = self._loop.run(views.opening, self._talk)
-        self.tally.is_begun = opening.facts["status"] != NONE
-        self._front.tell(opening)
-        if self._front.is_live:
+    def _show_opening(self) -> None:
+        opening = self._loop.run(views.opening, self._chat)
+        self.tally.has_thread = opening.facts["status"] != NONE
+        self._frontend.show(opening)
+        if self._frontend.is_live:
             self._install_completion()
 
-    def _go_on(self) -> None:
+    def _answer_lines(self) -> None:
         is_interrupted = False
         while True:
             try:
-                line = self._front.read()
+                line = self._frontend.read_line()
             except KeyboardInterrupt:
-                if not self._front.is_live:
+                if not self._frontend.is_live:
                     raise
                 if is_interrupted:
                     return
-                is_interrupted = self._noted(AGAIN)
+                is_interrupted = self._note_interrupt(LEAVE_NOTE)
                 continue
             if line is None:
                 return
             try:
                 is_interrupted = False
-                if line.strip() and not self._answered(line.strip()):
+                if line.strip() and not self._answer_line(line.strip()):
                     return
             except KeyboardInterrupt:
-                is_interrupted = self._stopped()
+                is_interrupted = self._stop_turn()
 
-    def _noted(self, words: str) -> bool:
-        self._front.note(words)
+    def _note_interrupt(self, words: str) -> bool:
+        self._frontend.show_note(words)
         return True
 
-    def _stopped(self) -> bool:
+    def _stop_turn(self) -> bool:
         """End the turn that is at work; where no person sits, the chat with it."""
-        self._loop.run(self._talk.stop)
-        if not self._front.is_live:
+        self._loop.run(self._chat.stop_turn)
+        if not self._frontend.is_live:
             raise KeyboardInterrupt
-        return self._noted(STOPPED)
+        return self._note_interrupt(STOP_NOTE)
 
-    def _answered(self, line: str) -> bool:
+    def _answer_line(self, line: str) -> bool:
         """Answer a line; whether the chat goes on."""
         try:
-            command = commands.parsed(line)
+            command = commands.parse_command(line)
             if command is None:
-                self._turn(line)
+                self._run_turn(line)
                 return True
-            told: Told | None = self._loop.run(commands.done, self._talk, *command)
-            while told is not None:
-                self._front.tell(told)
-                if told.leaves:
+            output: ChatOutput | None = self._loop.run(commands.run_chat_command, self._chat, *command)
+            while output is not None:
+                self._frontend.show(output)
+                if output.ends_chat:
                     return False
-                told = self._asked_back(told)
+                output = self._ask_question(output)
         except BrokenPipeError:  # nobody reads any more
             raise
         except (ClewError, OSError) as error:
-            self.tally.failed += not self._front.is_live  # a person has seen it
-            self._front.complain(error)
+            self.tally.failures += not self._frontend.is_live  # a person has seen it
+            self._frontend.show_error(error)
         finally:
-            self.tally.thread = self._talk.who.thread
+            self.tally.thread = self._chat.participant.thread
         return True
 
-    def _turn(self, line: str) -> None:
-        self.tally.is_begun = True
-        heard = self._front.hear(self._events(line))
+    def _run_turn(self, line: str) -> None:
+        self.tally.has_thread = True
+        reply = self._frontend.show_reply(self._turn_events(line))
         self.tally.turns += 1
-        self.tally.failed += heard.termination != NATURAL
+        self.tally.failures += reply.termination != NATURAL
 
-    def _events(self, line: str) -> Iterator[Event]:
+    def _turn_events(self, line: str) -> Iterator[Event]:
         """The events of a turn, each as it comes. Leaving them does not end the turn."""
-        steps: AsyncIterator[Event] = self._talk.turn(line)
-        while (step := self._loop.run(anext, steps, None)) is not None:
-            yield step
+        events: AsyncIterator[Event] = self._chat.turn_events(line)
+        while (event := self._loop.run(anext, events, None)) is not None:
+            yield event
 
-    def _asked_back(self, told: Told) -> Told | None:
-        question = told.question
+    def _ask_question(self, output: ChatOutput) -> ChatOutput | None:
+        question = output.question
         if question is None:
             return None
-        is_asked = self._front.is_live or question.needed
-        return self._loop.run(question.then, self._front.ask(question) if is_asked else "")
+        is_asked = self._frontend.is_live or question.is_required
+        return self._loop.run(question.on_answer, self._frontend.ask(question) if is_asked else "")
 
     def _install_completion(self) -> None:
-        talk, loop = self._talk, self._loop
-        words = {
-            "/resume": lambda: [thread.id for thread in loop.run(talk.threads, 100)],
-            "/forget": lambda: [entry.id for entry in loop.run(talk.known)],
+        chat, loop = self._chat, self._loop
+        sources = {
+            "/resume": lambda: [thread.id for thread in loop.run(chat.threads, 100)],
+            "/forget": lambda: [entry.id for entry in loop.run(chat.memory_entries)],
             "/memory": lambda: ["recall", "on", "off"],
             "/undo": lambda: ["turn"],
         }
-        said = [message.text for message in loop.run(talk.said, RECALLED) if message.role == "user"]
-        install(Completion(words), [" ".join(text.split()) for text in said])
+        texts = [
+            message.text for message in loop.run(chat.messages, MOST_HISTORY_LINES) if message.role == "user"
+        ]
+        install_completion(Completion(sources), [" ".join(text.split()) for text in texts])
 
 
-def chatted(opening: AbstractAsyncContextManager[Talk], make_front: Callable[[], Front]) -> Tally:
+def run_chat(opening: AbstractAsyncContextManager[Chat], make_frontend: Callable[[], Frontend]) -> Tally:
     """Open a talk, converse, and close it, which ends its session. Ctrl-C while it closes gives that up."""
     loop = BackgroundLoop()
     try:
-        with _signals():
-            talk = loop.run(opening.__aenter__)
+        with _signals_as_exceptions():
+            chat = loop.run(opening.__aenter__)
             try:
-                chat = Chat(talk, make_front(), loop)
-                chat.converse()
+                chat_loop = ChatLoop(chat, make_frontend(), loop)
+                chat_loop.run()
             finally:
                 loop.run(opening.__aexit__, None, None, None)
-            return chat.tally
+            return chat_loop.tally
     finally:
         loop.close()
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def _signals_as_exceptions() -> Iterator[None]:
     """Ctrl-C as an exception here, not as the end of an event loop's task; other ends as polite ones."""
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def exit_process(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    wanted = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: end, signal.SIGHUP: end}
-    before = {number: signal.signal(number, how) for number, how in wanted.items()}
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: exit_process,
+        signal.SIGHUP: exit_process,
+    }
+    old_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, how in before.items():
+        for number, how in old_handlers.items():
             signal.signal(number, how)

@@ -6,62 +6,64 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from clew.cli.chat.commands import NAMES
+from clew.cli.chat.commands import COMMANDS_BY_NAME
 
-Words = Callable[[], Sequence[str]]
+WordSource = Callable[[], Sequence[str]]
 
 
 class Completion:
     """Completes commands, and behind a command what it takes. Matches are asked for one after another."""
 
-    def __init__(self, words: Mapping[str, Words]) -> None:
-        self._words = words
-        self._found: list[str] = []
+    def __init__(self, sources: Mapping[str, WordSource]) -> None:
+        self._sources = sources
+        self._matches: list[str] = []
 
-    def look(self, line: str, word: str) -> list[str]:
+    def find_matches(self, line: str, word: str) -> list[str]:
         """What the last word of a line may become."""
-        before = line[: len(line) - len(word)].split()
-        if before:
-            offered: Sequence[str] = self._words[before[0]]() if before[0] in self._words else ()
+        words_before = line[: len(line) - len(word)].split()
+        if words_before:
+            candidates: Sequence[str] = (
+                self._sources[words_before[0]]() if words_before[0] in self._sources else ()
+            )
         else:
-            offered = list(NAMES) if word.startswith("/") else ()
-        self._found = [f"{each} " for each in offered if each.startswith(word)]
-        return self._found
+            candidates = list(COMMANDS_BY_NAME) if word.startswith("/") else ()
+        self._matches = [f"{each} " for each in candidates if each.startswith(word)]
+        return self._matches
 
     def match(self, number: int) -> str | None:
         """One of the matches, by its number."""
-        return self._found[number] if number < len(self._found) else None
+        return self._matches[number] if number < len(self._matches) else None
 
 
-SETTINGS = ("bell-style none", "show-all-if-ambiguous on", "enable-bracketed-paste on")
-FLAGS = 3
+READLINE_SETTINGS = ("bell-style none", "show-all-if-ambiguous on", "enable-bracketed-paste on")
+LOCAL_FLAGS_INDEX = 3
 """Where the flags of the keyboard stand among the attributes of a terminal."""
 
 
-def install(completion: Completion, earlier: Sequence[str]) -> None:
+def install_completion(completion: Completion, history: Sequence[str]) -> None:
     """Have lines completed and edited. What was typed before is offered, and kept nowhere."""
-    readline = _readline()
+    readline = _readline_module()
     if readline is None:
         return
 
-    def match(word: str, number: int) -> str | None:
+    def complete(word: str, number: int) -> str | None:
         if number == 0:
-            completion.look(readline.get_line_buffer()[: readline.get_endidx()], word)
+            completion.find_matches(readline.get_line_buffer()[: readline.get_endidx()], word)
         return completion.match(number)
 
-    readline.set_completer(match)
+    readline.set_completer(complete)
     readline.set_completer_delims(" \t\n")
     if "libedit" in (readline.__doc__ or ""):
         readline.parse_and_bind("bind ^I rl_complete")
     else:
-        for line in ("tab: complete", *(f"set {setting}" for setting in SETTINGS)):
+        for line in ("tab: complete", *(f"set {setting}" for setting in READLINE_SETTINGS)):
             readline.parse_and_bind(line)
     readline.clear_history()
-    for line in earlier:
+    for line in history:
         readline.add_history(line)
 
 
-def typed(prompt: str) -> str:
+def prompt_line(prompt: str) -> str:
     """A line that is typed now.
 
     Raises:
@@ -72,14 +74,14 @@ def typed(prompt: str) -> str:
         return input(prompt)
 
 
-def is_begun() -> bool:
+def has_partial_line() -> bool:
     """Whether something stood in the line that was broken off."""
-    readline = _readline()
+    readline = _readline_module()
     return readline is not None and bool(readline.get_line_buffer())
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def without_echo() -> Iterator[None]:
     """What is typed ahead waits for its prompt, and does not show in the middle of an answer."""
     with _echo(on=False):
         yield
@@ -87,16 +89,24 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def _echo(*, on: bool) -> Iterator[None]:
-    before = termios.tcgetattr(sys.stdin)
-    flags = before[FLAGS] | termios.ECHO if on else before[FLAGS] & ~termios.ECHO
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, [*before[:FLAGS], flags, *before[FLAGS + 1 :]])
+    old_attributes = termios.tcgetattr(sys.stdin)
+    flags = (
+        old_attributes[LOCAL_FLAGS_INDEX] | termios.ECHO
+        if on
+        else old_attributes[LOCAL_FLAGS_INDEX] & ~termios.ECHO
+    )
+    termios.tcsetattr(
+        sys.stdin,
+        termios.TCSANOW,
+        [*old_attributes[:LOCAL_FLAGS_INDEX], flags, *old_attributes[LOCAL_FLAGS_INDEX + 1 :]],
+    )
     try:
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, old_attributes)
 
 
-def _readline() -> ModuleType | None:
+def _readline_module() -> ModuleType | None:
     """What edits lines; there is none on some systems, where they can be typed all the same."""
     try:
         import readline

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ChatQuestion:
     """What is asked back, and what becomes of the answer.
 
     It is put to a person alone, unless it is ``needed``: then the next line answers it, whoever writes it.
@@ -15,16 +15,16 @@ class Question:
     """
 
     prompt: str
-    then: "Callable[[str], Awaitable[Told]]"
-    needed: bool = False
+    on_answer: "Callable[[str], Awaitable[ChatOutput]]"
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ChatOutput:
     """An outcome: its kind and its facts for a program, the same for a person, and what comes next."""
 
     kind: str
     facts: Mapping[str, object]
-    shown: RenderableType = ""
-    question: Question | None = None
-    leaves: bool = False
+    display: RenderableType = ""
+    question: ChatQuestion | None = None
+    ends_chat: bool = False

@@ -7,139 +7,151 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from clew.cli.chat.session import Who
-from clew.cli.chat.wrap import Wrapping
-from clew.cli.render.memory import says
-from clew.cli.render.values import Fitted, clean, short, some, when
+from clew.cli.chat.session import Participant
+from clew.cli.chat.wrap import LineWrapper
+from clew.cli.render.memory import entry_text
+from clew.cli.render.values import WidthRenderable, clean, quantity, shorten, utc_time
 from clew.companion.memory.control import sentence_of
-from clew.companion.values import LIMITS
+from clew.companion.values import LIMITS_NOTICE
 from clew.core.messages.plain import PlainMessage
-from clew.core.values import Summary
-from clew.runtime.memory.learn.finalizer import Kept
-from clew.runtime.memory.values import Arc, Fact, Profile, Rule
+from clew.core.values import ThreadSummary
+from clew.runtime.memory.learn.finalizer import EpisodeMemory
+from clew.runtime.memory.values import Arc, Fact, MemoryProfile, Rule
 from clew.runtime.search import Hit
 from clew.runtime.sessions.status import SessionStatus
 
-Entry = Fact | Arc | Rule
-MARK, INDENT = "› ", "  "
-HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
-GUEST = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."
-GUEST_ENDED = "The session has ended, and nothing of it is kept. The next message begins another."
-IN_THE_BACKGROUND = "What it leaves behind is made in the background; /memory shows it then."
-CUT_OFF = "The last answer was cut off. /resume has it finished; or just go on."
-SHORTEST = 6
+MemoryEntry = Fact | Arc | Rule
+PROMPT_MARK, INDENT = "› ", "  "
+USAGE_HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
+GUEST_NOTE = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."
+GUEST_END_NOTE = "The session has ended, and nothing of it is kept. The next message begins another."
+LEARNING_NOTE = "What it leaves behind is made in the background; /memory shows it then."
+CUT_OFF_NOTE = "The last answer was cut off. /resume has it finished; or just go on."
+LEAST_ID_LETTERS = 6
 """How many letters of an id are shown at least."""
 
 
-def opening(who: Who, model: str) -> RenderableType:
+def opening(participant: Participant, model: str) -> RenderableType:
     """The first lines of a chat."""
-    facts = " · ".join(filter(None, ("Clew", clean(who.thread), clean(who.user or ""), clean(model))))
-    lines = [Text(facts, style="bold"), Text(HINT, style="dim"), Text(LIMITS, style="yellow")]
-    return Group(*lines, *([Text(GUEST, style="yellow")] if who.is_guest else []))
+    facts = " · ".join(
+        filter(None, ("Clew", clean(participant.thread), clean(participant.user or ""), clean(model)))
+    )
+    lines = [Text(facts, style="bold"), Text(USAGE_HINT, style="dim"), Text(LIMITS_NOTICE, style="yellow")]
+    return Group(*lines, *([Text(GUEST_NOTE, style="yellow")] if participant.is_guest else []))
 
 
 def welcome(
-    status: SessionStatus, said: Sequence[PlainMessage], catch_up: Sequence[str]
+    status: SessionStatus, messages: Sequence[PlainMessage], catch_up: Sequence[str]
 ) -> list[RenderableType]:
     """What came before: on this thread, or for somebody known on a new one in the session before."""
-    if said:
-        parts: list[RenderableType] = [Text(f"\n{_standing(status)}", style="dim"), conversation(said)]
-        return [*parts, *([Text(f"\n{CUT_OFF}", style="yellow")] if status.status == "interrupted" else [])]
+    if messages:
+        parts: list[RenderableType] = [
+            Text(f"\n{_session_line(status)}", style="dim"),
+            conversation(messages),
+        ]
+        return [
+            *parts,
+            *([Text(f"\n{CUT_OFF_NOTE}", style="yellow")] if status.status == "interrupted" else []),
+        ]
     return [Text(f"\n{clean(line)}", style="dim") for line in catch_up]
 
 
-def _standing(status: SessionStatus) -> str:
+def _session_line(status: SessionStatus) -> str:
     episode = status.episode
     if episode is None:
         return "Here you left off:"
-    turns = some(episode.turns, "turn")
+    turns = quantity(episode.turns, "turn")
     if status.status == "ended":
         return f"The last session had {turns} and has ended. It ended with:"
     return f"This session is still open, with {turns}. Here you left off:"
 
 
-def conversation(said: Iterable[PlainMessage]) -> RenderableType:
+def conversation(messages: Iterable[PlainMessage]) -> RenderableType:
     """Messages as they looked when they were said."""
     parts: list[RenderableType] = []
-    for message in said:
+    for message in messages:
         if message.role == "user" and parts:
             parts.append(Text())
-        parts += _message(message)
+        parts += _message_parts(message)
     return Group(*parts) if parts else Text("Nothing has been said yet.")
 
 
-def _message(message: PlainMessage) -> list[RenderableType]:
+def _message_parts(message: PlainMessage) -> list[RenderableType]:
     if message.role == "user":
-        return [Fitted(lambda width: _asked(message.text, width))]
-    said = [Fitted(lambda width: Text(wrapped(message.text, width)))] if message.text else []
-    return [*said, *(Text(f"  · {clean(call.name)}", style="dim") for call in message.calls)]
+        return [WidthRenderable(lambda width: _user_text(message.text, width))]
+    body = [WidthRenderable(lambda width: Text(wrap_text(message.text, width)))] if message.text else []
+    return [*body, *(Text(f"  · {clean(call.name)}", style="dim") for call in message.calls)]
 
 
-def _asked(text: str, width: int) -> Text:
-    return Text.assemble((MARK, "bold cyan"), wrapped(text, width).removeprefix(INDENT))
+def _user_text(text: str, width: int) -> Text:
+    return Text.assemble((PROMPT_MARK, "bold cyan"), wrap_text(text, width).removeprefix(INDENT))
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap_text(text: str, width: int) -> str:
     """A text in lines of a width, each indented."""
-    lines = Wrapping(width, INDENT)
+    lines = LineWrapper(width, INDENT)
     return (lines.add(clean(text)) + lines.end()).removesuffix("\n")
 
 
-def pairs(rows: Mapping[str, str]) -> Table:
+def pair_table(rows: Mapping[str, str]) -> Table:
     """Names and values."""
-    shown = Table.grid(padding=(0, 2))
-    shown.add_column(style="dim", no_wrap=True)
-    shown.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in rows.items():
-        shown.add_row(name, Text(clean(value)))
-    return shown
+        table.add_row(name, Text(clean(value)))
+    return table
 
 
-def status(who: Who, model: str, store: str, found: SessionStatus) -> RenderableType:
+def status_table(participant: Participant, model: str, store: str, session: SessionStatus) -> RenderableType:
     """Where a chat stands."""
-    alone = "none; what is learned stays with this thread"
+    no_user = "none; what is learned stays with this thread"
     rows = {
-        "thread": who.thread,
-        "user": "none, as a guest" if who.is_guest else who.user or alone,
-        "mode": f"{who.mode}, nothing is kept" if who.is_guest else str(who.mode),
-        "session": _session(found),
+        "thread": participant.thread,
+        "user": "none, as a guest" if participant.is_guest else participant.user or no_user,
+        "mode": f"{participant.mode}, nothing is kept" if participant.is_guest else str(participant.mode),
+        "session": _session_words(session),
         "model": model,
         "store": store,
-        "next": found.advice if found.status != "interrupted" else CUT_OFF,
+        "next": session.advice if session.status != "interrupted" else CUT_OFF_NOTE,
     }
-    return pairs(rows)
+    return pair_table(rows)
 
 
-def _session(found: SessionStatus) -> str:
-    if found.episode is None:
-        return found.status
-    words = [found.status, some(found.episode.turns, "turn"), f"since {when(found.episode.started)} UTC"]
-    if found.expires_at is not None:
-        words.append(f"ends by itself at {when(found.expires_at)[11:16]} UTC")
+def _session_words(session: SessionStatus) -> str:
+    if session.episode is None:
+        return session.status
+    words = [
+        session.status,
+        quantity(session.episode.turns, "turn"),
+        f"since {utc_time(session.episode.started)} UTC",
+    ]
+    if session.expires_at is not None:
+        words.append(f"ends by itself at {utc_time(session.expires_at)[11:16]} UTC")
     return ", ".join(words)
 
 
-def threads(found: Sequence[Summary], current: str) -> RenderableType:
+def thread_lines(summaries: Sequence[ThreadSummary], current: str) -> RenderableType:
     """Threads one below the other."""
-    if not found:
+    if not summaries:
         return Text("There are no threads yet.")
     lines = []
-    for each in found:
+    for each in summaries:
         here = " · you are here" if each.id == current else ""
-        about = f" · {some(each.items, 'message')} · {when(each.updated)[:16]} UTC{here}"
-        named = f" · {short(each.title, 30)}" if each.title else ""
-        lines.append(Text.assemble((clean(each.id), "bold"), named, (about, "dim")))
+        about = f" · {quantity(each.items, 'message')} · {utc_time(each.updated)[:16]} UTC{here}"
+        title = f" · {shorten(each.title, 30)}" if each.title else ""
+        lines.append(Text.assemble((clean(each.id), "bold"), title, (about, "dim")))
     return Group(*lines, Text("\n/resume ID goes on with one of them.", style="dim"))
 
 
-def memory(
-    profile: Profile,
+def memory_overview(
+    profile: MemoryProfile,
     facts: Sequence[Fact],
     arcs: Sequence[Arc],
     ids: Mapping[str, str],
     *,
-    noted: Sequence[str] = (),
-    more: bool,
+    candidates: Sequence[str] = (),
+    has_more: bool,
 ) -> RenderableType:
     """What is known, each with the shortest id that names it, and what was noted and is kept later."""
     parts: list[RenderableType] = []
@@ -149,89 +161,95 @@ def memory(
         ("Earlier sessions", arcs),
     ):
         if entries:
-            parts += [Text(name, style="bold"), *(_known(entry, ids) for entry in entries), Text()]
+            parts += [
+                Text(name, style="bold"),
+                *(_entry_with_source(entry, ids) for entry in entries),
+                Text(),
+            ]
     recall = "may be brought up" if profile.recall else "is brought up only if you ask"
     hint = f"What is known {recall}; /memory recall {'off' if profile.recall else 'on'} changes that."
-    if noted:
-        said = [Padding(Text(clean(line)), (0, 0, 0, 2)) for line in noted]
-        parts += [Text("Noted in this session, and kept when it ends", style="bold"), *said, Text()]
+    if candidates:
+        lines = [Padding(Text(clean(line)), (0, 0, 0, 2)) for line in candidates]
+        parts += [Text("Noted in this session, and kept when it ends", style="bold"), *lines, Text()]
     if not parts:
         parts.append(Text("Nothing is remembered yet. What is worth it is kept when a session ends."))
     elif ids:
         parts.append(Text(f"{hint} /forget ID forgets.", style="dim"))
-    return Group(*parts, *([Text("There is more: clew memory list.", style="dim")] if more else []))
+    return Group(*parts, *([Text("There is more: clew memory list.", style="dim")] if has_more else []))
 
 
-def _known(entry: Entry, ids: Mapping[str, str]) -> RenderableType:
+def _entry_with_source(entry: MemoryEntry, ids: Mapping[str, str]) -> RenderableType:
     source = entry.source.thread if entry.source is not None else "a correction"
-    line = Text.assemble(says(entry), (f"  {clean(ids[entry.id])} · from {clean(source)}", "dim"))
+    line = Text.assemble(entry_text(entry), (f"  {clean(ids[entry.id])} · from {clean(source)}", "dim"))
     return Padding(line, (0, 0, 0, 2))
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
     """For each id the shortest beginning that no other has."""
-    found: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
     for id in ids:
-        length = id.rfind("-") + 1 + SHORTEST
+        length = id.rfind("-") + 1 + LEAST_ID_LETTERS
         while length < len(id) and any(other.startswith(id[:length]) for other in ids if other != id):
             length += 1
-        found[id] = id[:length]
-    return found
+        prefixes[id] = id[:length]
+    return prefixes
 
 
-def targets(found: Sequence[str]) -> RenderableType:
+def forget_preview(texts: Sequence[str]) -> RenderableType:
     """What would be forgotten, numbered as the answer may choose."""
-    shown = Table.grid(padding=(0, 1, 0, 0))
-    for number, said in enumerate(found, 1):
-        shown.add_row(f"  {number}.", Text(short(said, 300)))
-    return Group(Text("This would be forgotten:", style="bold"), shown)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for number, text in enumerate(texts, 1):
+        table.add_row(f"  {number}.", Text(shorten(text, 300)))
+    return Group(Text("This would be forgotten:", style="bold"), table)
 
 
-def hits(found: Sequence[Hit], query: str) -> RenderableType:
+def hit_list(hits: Sequence[Hit], query: str) -> RenderableType:
     """What a search found, with the searched words marked."""
-    if not found:
+    if not hits:
         return Text(f"Nothing found for “{clean(query)}”. Try fewer or other words.")
     parts: list[RenderableType] = []
-    for hit in found:
+    for hit in hits:
         line = Text(clean(hit.text))
         for start, end in hit.marks:
             line.stylize("bold yellow", start, end)
-        who = {"user": "you", "assistant": "answer"}.get(hit.role, hit.kind.removesuffix("s"))
-        where = hit.thread if hit.kind == "items" else "memory"
-        place = f"{clean(where)} · {who} · {when(hit.time)[:16]} UTC"
-        parts += [Padding(line, (0, 0, 0, 2)), Padding(Text(place, style="dim"), (0, 0, 0, 2)), Text()]
+        speaker = {"user": "you", "assistant": "answer"}.get(hit.role, hit.kind.removesuffix("s"))
+        source = hit.thread if hit.kind == "items" else "memory"
+        caption = f"{clean(source)} · {speaker} · {utc_time(hit.time)[:16]} UTC"
+        parts += [Padding(line, (0, 0, 0, 2)), Padding(Text(caption, style="dim"), (0, 0, 0, 2)), Text()]
     return Group(*parts[:-1])
 
 
-def ended(turns: int, kept: Kept, ids: Mapping[str, str], *, is_made: bool) -> RenderableType:
+def session_end(
+    turns: int, episode_memory: EpisodeMemory, ids: Mapping[str, str], *, is_complete: bool
+) -> RenderableType:
     """What a session left behind: itself in a line, what is still open, and each thing learned."""
-    arc = kept.arc
-    loops = f"Still open: {'; '.join(arc.open_loops)}" if arc is not None and arc.open_loops else ""
-    told = ["" if arc is None else arc.summary, loops] if is_made else [IN_THE_BACKGROUND]
-    parts: list[RenderableType] = [Text(f"The session has ended after {some(turns, 'turn')}.")]
+    arc = episode_memory.arc
+    open_loops = f"Still open: {'; '.join(arc.open_loops)}" if arc is not None and arc.open_loops else ""
+    lines = ["" if arc is None else arc.summary, open_loops] if is_complete else [LEARNING_NOTE]
+    parts: list[RenderableType] = [Text(f"The session has ended after {quantity(turns, 'turn')}.")]
     parts += [
-        Padding(Text(_sentence(line), style="dim"), (0, 0, 0, 2), expand=False) for line in told if line
+        Padding(Text(_as_sentence(line), style="dim"), (0, 0, 0, 2), expand=False) for line in lines if line
     ]
-    learned: list[Fact | Rule] = [*kept.rules, *kept.facts]
-    parts += [Text("What is remembered of it", style="bold")] if learned else []
-    parts += [Padding(_learned(entry, ids), (0, 0, 0, 2), expand=False) for entry in learned]
-    parts += [Text("Nothing new is remembered.")] if is_made and not learned else []
-    forget = "/forget ID has it forgotten. " if learned else ""
-    return Group(*parts, Text(f"{forget}Your next message begins another session.", style="dim"))
+    entries: list[Fact | Rule] = [*episode_memory.rules, *episode_memory.facts]
+    parts += [Text("What is remembered of it", style="bold")] if entries else []
+    parts += [Padding(_entry_sentence(entry, ids), (0, 0, 0, 2), expand=False) for entry in entries]
+    parts += [Text("Nothing new is remembered.")] if is_complete and not entries else []
+    forget_hint = "/forget ID has it forgotten. " if entries else ""
+    return Group(*parts, Text(f"{forget_hint}Your next message begins another session.", style="dim"))
 
 
-def _sentence(text: str) -> str:
-    said = clean(f"{text[0].upper()}{text[1:]}")
-    return said if said[-1] in ".!?…”" else f"{said}."
+def _as_sentence(text: str) -> str:
+    sentence = clean(f"{text[0].upper()}{text[1:]}")
+    return sentence if sentence[-1] in ".!?…”" else f"{sentence}."
 
 
-def _learned(entry: Fact | Rule, ids: Mapping[str, str]) -> Text:
+def _entry_sentence(entry: Fact | Rule, ids: Mapping[str, str]) -> Text:
     return Text.assemble(clean(sentence_of(entry)), (f"  {clean(ids.get(entry.id, entry.id))}", "dim"))
 
 
-def markdown(thread: str, said: Iterable[PlainMessage]) -> str:
+def markdown(thread: str, messages: Iterable[PlainMessage]) -> str:
     """A conversation as a document."""
     names = {"user": "You", "assistant": "Answer"}
     parts = [f"# {thread}"]
-    parts += [f"**{names.get(each.role, each.role)}:** {each.text}" for each in said if each.text]
+    parts += [f"**{names.get(each.role, each.role)}:** {each.text}" for each in messages if each.text]
     return "\n\n".join(parts) + "\n"

@@ -10,17 +10,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.companion.agent import companion, inputs_of
-from clew.companion.crisis.floor import floor
-from clew.companion.exercises.selection import asked_for
+from clew.companion.crisis.floor import judge_message
+from clew.companion.exercises.selection import exercise_asked_for
 from clew.companion.language.commands import command_in
 from clew.companion.offline.model import offline_reply
 from clew.companion.values import AgentInput, Channel
 from clew.core.encoding import check_id
-from clew.core.errors import InvalidArgument, NotThere
+from clew.core.errors import InvalidArgument, NotFound
 from clew.core.messages.plain import PlainMessage
 from clew.core.messages.projection import plain_messages
 from clew.core.redaction import without_password
-from clew.core.values import Scope, Summary
+from clew.core.values import Scope, ThreadSummary
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.memory.memory import Memory, memory_of
@@ -30,18 +30,18 @@ from clew.runtime.model.protocol import Model
 from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
-from clew.runtime.state.inputs import free_id
+from clew.runtime.state.inputs import check_thread_id
 from clew.urls import open_store
 
 
-class Mode(enum.StrEnum):
+class ChatMode(enum.StrEnum):
     """Whether what is said is kept."""
 
     GUEST = "guest"
     PERSISTENT = "persistent"
 
 
-class Who(msgspec.Struct, frozen=True, kw_only=True):
+class Participant(msgspec.Struct, frozen=True, kw_only=True):
     """A thread, the user on whose behalf it goes on if there is one, and whether it is kept.
 
     Without a user what is learned belongs to the thread. A guest has no user, whatever was given.
@@ -49,45 +49,47 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
 
     thread: str
     user: str | None = None
-    mode: Mode = Mode.PERSISTENT
+    mode: ChatMode = ChatMode.PERSISTENT
 
     @property
     def is_guest(self) -> bool:
         """Whether nothing is kept."""
-        return self.mode is Mode.GUEST
+        return self.mode is ChatMode.GUEST
 
     @property
     def memory_mode(self) -> MemoryMode | None:
         """What the runtime is told about it."""
         return MemoryMode.INCOGNITO if self.is_guest else None
 
-    def on(self, thread: str) -> "Who":
+    def with_thread(self, thread: str) -> "Participant":
         """The same person on another thread.
 
         Raises:
             InvalidId: No conversation can have that id.
         """
-        return msgspec.structs.replace(self, thread=free_id(thread))
+        return msgspec.structs.replace(self, thread=check_thread_id(thread))
 
 
-def who_talks(*, thread: str | None, user: str | None, mode: Mode, new_id: Callable[[], str]) -> Who:
+def new_participant(
+    *, thread: str | None, user: str | None, mode: ChatMode, new_id: Callable[[], str]
+) -> Participant:
     """Who talks; a thread that was not named gets an id of its own, which is never made from the user's.
 
     Raises:
         InvalidId: An id cannot be one.
     """
-    whose = None if mode is Mode.GUEST or not user else check_id(user, "user")
-    return Who(thread=free_id(thread or new_id()), user=whose, mode=mode)
+    user_id = None if mode is ChatMode.GUEST or not user else check_id(user, "user")
+    return Participant(thread=check_thread_id(thread or new_id()), user=user_id, mode=mode)
 
 
-NOWHERE = "memory://"
-OFFLINE = "offline"
-PAGE, MOST = 50, 1000
-GUEST = (
+IN_MEMORY_URL = "memory://"
+OFFLINE_MODEL = "offline"
+THREADS_PER_PAGE, MOST_ENTRIES = 50, 1000
+GUEST_HAS_NO_MEMORY = (
     "You are a guest: nothing is kept when you leave. Ask “What do you remember about me?” for what is known "
     "until then."
 )
-Entry: TypeAlias = Fact | Arc | Rule
+MemoryEntry: TypeAlias = Fact | Arc | Rule
 
 
 def make_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
@@ -96,7 +98,7 @@ def make_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Talk:
+class Chat:
     """What a chat works with. It moves from thread to thread; who talks stays.
 
     ``warmed`` is done when the first turn will take no longer than the others.
@@ -104,11 +106,11 @@ class Talk:
 
     runtime: Runtime[Any, Any]
     db: Database
-    who: Who
+    participant: Participant
     model: str
     store: str
     new_id: Callable[[], str]
-    warmed: Awaitable[object]
+    warm_up: Awaitable[object]
 
     @property
     def memory(self) -> Memory:
@@ -117,131 +119,138 @@ class Talk:
         Raises:
             InvalidArgument: A guest talks, of whom nothing is kept.
         """
-        if self.who.is_guest:
-            raise InvalidArgument(problem=GUEST)
-        return memory_of(self.own, self.who.thread, self.who.user)
+        if self.participant.is_guest:
+            raise InvalidArgument(problem=GUEST_HAS_NO_MEMORY)
+        return memory_of(self.user_db, self.participant.thread, self.participant.user)
 
     @property
-    def own(self) -> Database:
+    def user_db(self) -> Database:
         """The database as the user sees it."""
-        return self.db.scope(tenant=self.db.tenant, user=self.who.user)
+        return self.db.scope(tenant=self.db.tenant, user=self.participant.user)
 
-    async def turn(self, message: str) -> AsyncIterator[Event]:
+    async def turn_events(self, message: str) -> AsyncIterator[Event]:
         """One turn, as it goes."""
-        who = self.who
-        given = AgentInput(message=message, channel=Channel.TERMINAL, user_id=who.user, session_id=who.thread)
-        await self.warmed
+        participant = self.participant
+        agent_input = AgentInput(
+            message=message, channel=Channel.TERMINAL, user_id=participant.user, session_id=participant.thread
+        )
+        await self.warm_up
         async for event in self.runtime.stream_turn(
-            who.thread, inputs_of(given), user=who.user, mode=who.memory_mode
+            participant.thread, inputs_of(agent_input), user=participant.user, mode=participant.memory_mode
         ):
             yield event
 
-    async def stop(self) -> None:
+    async def stop_turn(self) -> None:
         """End the turn that is at work."""
-        await self.runtime.cancel(self.who.thread, user=self.who.user)
+        await self.runtime.cancel(self.participant.thread, user=self.participant.user)
 
     async def status(self) -> SessionStatus:
         """Where the thread stands."""
-        return await self.runtime.session_status(self.who.thread, user=self.who.user)
+        return await self.runtime.session_status(self.participant.thread, user=self.participant.user)
 
-    async def said(self, last: int) -> list[PlainMessage]:
+    async def messages(self, last: int) -> list[PlainMessage]:
         """The newest messages, oldest first; none if nothing was said yet."""
         try:
-            window = await self.runtime.history(self.who.thread, last=last, user=self.who.user)
-        except NotThere:
+            window = await self.runtime.history(
+                self.participant.thread, last=last, user=self.participant.user
+            )
+        except NotFound:
             return []
         return plain_messages(item for item in window if item.visibility == "all")
 
-    async def threads(self, limit: int) -> list[Summary]:
+    async def threads(self, limit: int) -> list[ThreadSummary]:
         """The threads of whoever talks, newest first: of the user, or those without one."""
-        found: list[Summary] = []
+        summaries: list[ThreadSummary] = []
         after: str | None = None
-        while len(found) < limit and not self.who.is_guest:
-            page = await self.runtime.threads(user=self.who.user, limit=PAGE, after=after)
-            found += [thread for thread in page.threads if thread.owner == self.who.user]
+        while len(summaries) < limit and not self.participant.is_guest:
+            page = await self.runtime.threads(user=self.participant.user, limit=THREADS_PER_PAGE, after=after)
+            summaries += [thread for thread in page.threads if thread.owner == self.participant.user]
             after = page.next
             if after is None:
                 break
-        return found[:limit]
+        return summaries[:limit]
 
-    async def known(self) -> list[Entry]:
+    async def memory_entries(self) -> list[MemoryEntry]:
         """What is known, newest first of each kind; nothing of a guest."""
-        if self.who.is_guest:
+        if self.participant.is_guest:
             return []
         rules = (await self.memory.profile()).rules
-        facts, arcs = await self.memory.page("facts", limit=MOST), await self.memory.page("arcs", limit=MOST)
+        facts, arcs = (
+            await self.memory.page("facts", limit=MOST_ENTRIES),
+            await self.memory.page("arcs", limit=MOST_ENTRIES),
+        )
         return [*rules, *facts.facts, *arcs.arcs]
 
-    async def move(self, thread: str) -> None:
+    async def move_to(self, thread: str) -> None:
         """Go on with another thread.
 
         Raises:
             InvalidArgument: It is somebody else's.
             InvalidId: No conversation can have that id.
         """
-        who = self.who.on(thread)
-        await check_own(self.db, who)
-        self.who = who
+        participant = self.participant.with_thread(thread)
+        await check_owner(self.db, participant)
+        self.participant = participant
 
 
-async def check_own(db: Database, who: Who) -> None:
+async def check_owner(db: Database, participant: Participant) -> None:
     """Refuse a thread that is somebody else's.
 
     Raises:
         InvalidArgument: It is.
     """
     try:
-        head = await db.thread(who.thread).head()
-    except NotThere:
+        head = await db.thread(participant.thread).head()
+    except NotFound:
         return
-    if head.owner != who.user:
-        whose = (
+    if head.owner != participant.user:
+        reason = (
             "has no user: leave out --user-id" if head.owner is None else "is another user's: say --user-id"
         )
-        raise InvalidArgument(problem=f"Thread {who.thread!r} {whose}, or choose another thread.")
+        raise InvalidArgument(problem=f"Thread {participant.thread!r} {reason}, or choose another thread.")
 
 
 @asynccontextmanager
-async def opened(
-    url: str, tenant: str, who: Who, model: str | None, new_id: Callable[[], str]
-) -> AsyncIterator[Talk]:
+async def open_chat(
+    url: str, tenant: str, participant: Participant, model: str | None, new_id: Callable[[], str]
+) -> AsyncIterator[Chat]:
     """A talk on the database at a URL; that of a guest on none, so that nothing of it is ever on disk.
 
     Raises:
         InvalidArgument: The thread is somebody else's, or the model has no such name.
         MissingExtra: Models of providers are not installed.
     """
-    place = NOWHERE if who.is_guest else url
-    store = await open_store(place)
+    store_url = IN_MEMORY_URL if participant.is_guest else url
+    store = await open_store(store_url)
     try:
         db = Database(store, Scope(tenant=tenant))
-        await check_own(db, who)
-        async with _model(model) as provided, make_runtime(db, provided) as runtime:
-            yield Talk(
+        await check_owner(db, participant)
+        async with _open_model(model) as provider_model, make_runtime(db, provider_model) as runtime:
+            yield Chat(
                 runtime=runtime,
                 db=db,
-                who=who,
-                model=model or OFFLINE,
-                store="in memory" if who.is_guest else without_password(place),
+                participant=participant,
+                model=model or OFFLINE_MODEL,
+                store="in memory" if participant.is_guest else without_password(store_url),
                 new_id=new_id,
-                warmed=asyncio.ensure_future(asyncio.to_thread(_warm)),
+                warm_up=asyncio.ensure_future(asyncio.to_thread(_warm_up)),
             )
     finally:
         await store.close()
 
 
-def _warm() -> None:
+def _warm_up() -> None:
     """Read once what every turn goes by, while somebody types the first message."""
-    floor(BEFORE)
-    command_in(BEFORE)
-    asked_for(BEFORE)
-    offline_reply([Message(role="user", content=BEFORE)])
+    judge_message(WARM_UP_TEXT)
+    command_in(WARM_UP_TEXT)
+    exercise_asked_for(WARM_UP_TEXT)
+    offline_reply([Message(role="user", content=WARM_UP_TEXT)])
 
 
-BEFORE = "before anybody says anything"
+WARM_UP_TEXT = "before anybody says anything"
 
 
-def _model(name: str | None) -> Any:
+def _open_model(name: str | None) -> Any:
     if name is None:
         return nullcontext()
     from clew.runtime.model.provider import ProviderModel

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from clew.cli.backup.files import CheckedFile
 from clew.cli.backup.inventory import scopes_of, verify_scopes
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import At, ThreadId
 from clew.cli.render import values
 from clew.core.errors import Forbidden, StoreDamaged
@@ -25,15 +25,15 @@ from clew.urls import migrate_store
 
 EXTRAS = {"postgres": "psycopg", "cli": "typer"}
 PACKAGES = ("clew", "msgspec", "apsw", "psycopg")
-LITTLE_ROOM = 256 * 1024 * 1024
+LEAST_FREE_BYTES = 256 * 1024 * 1024
 
 
 async def fork(
-    call: Call,
+    call: CommandCall,
     thread: ThreadId,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the new thread.")],
     at: At = None,
-) -> Answer:
+) -> CommandResult:
     """Start a new thread from a version of another.
 
     Nothing is copied, and neither sees what the other does from there on.
@@ -43,26 +43,28 @@ async def fork(
     async with call.database() as db:
         head = await (await db.thread(thread).fork(new, at=at)).head()
     words = f"{values.clean(new)} stands on {values.clean(thread)} at version {head.version}."
-    return Answer(value={"thread": new, "parent": thread, "version": head.version}, shown=Text(words))
+    return CommandResult(
+        value={"thread": new, "parent": thread, "version": head.version}, display=Text(words)
+    )
 
 
-async def migrate(call: Call) -> Answer:
+async def migrate(call: CommandCall) -> CommandResult:
     """Make the database, or bring its schema up to date.
 
     Example: clew migrate --db sqlite:///agent.db
     """
     before, after = await migrate_store(call.url)
     words = f"The schema is at {after}." if before == after else f"The schema went from {before} to {after}."
-    return Answer(value={"from": before, "to": after}, shown=Text(words))
+    return CommandResult(value={"from": before, "to": after}, display=Text(words))
 
 
 async def doctor(
-    call: Call,
+    call: CommandCall,
     *,
     quick: Annotated[
         bool, typer.Option("--quick", help="Look at the pages of the file, but not at every thread.")
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """Say how the database is, what is wrong, what to do.
 
     The file is checked, and every thread of every tenant as by verify, unless --tenant names one. It ends
@@ -75,18 +77,27 @@ async def doctor(
         damage = await _damage(call, db.store, quick=quick)
         scopes, unseen = await _scopes(call, db.store)
         broken = [] if quick else await _broken_threads(call, db.store, scopes)
-        dead = [
+        dead_jobs = [
             job for scope in scopes for job in await Jobs(db.store, scope).list(status="dead", limit=1000)
         ]
-    around = environment(call.file)
-    problems = [*report.problems, *damage, *broken, *unseen, *troubles(call.file), *given_up(dead)]
+    system_facts = environment(call.file)
+    problems = [
+        *report.problems,
+        *damage,
+        *broken,
+        *unseen,
+        *disk_problems(call.file),
+        *job_problems(dead_jobs),
+    ]
     if not report.healthy and not problems:
         problems.append("The store says it is not healthy. Run clew verify, and keep a backup at hand.")
-    value = {**msgspec.to_builtins(report), "environment": around, "problems": problems}
-    return Answer(value=value, shown=values.report(report, around, problems), ok=not problems)
+    value = {**msgspec.to_builtins(report), "environment": system_facts, "problems": problems}
+    return CommandResult(
+        value=value, display=values.store_report(report, system_facts, problems), ok=not problems
+    )
 
 
-async def _damage(call: Call, store: Store, *, quick: bool) -> list[str]:
+async def _damage(call: CommandCall, store: Store, *, quick: bool) -> list[str]:
     """What is wrong with the file of a database."""
     if not isinstance(store, CheckedFile):
         return []
@@ -95,7 +106,7 @@ async def _damage(call: Call, store: Store, *, quick: bool) -> list[str]:
     return [f"The file is damaged: {problem}. Keep it, and restore a backup." for problem in problems]
 
 
-async def _scopes(call: Call, store: Store) -> tuple[list[Scope], list[str]]:
+async def _scopes(call: CommandCall, store: Store) -> tuple[list[Scope], list[str]]:
     """What is looked at, and what is wrong if that is not everything."""
     try:
         return await scopes_of(call, store), []
@@ -105,7 +116,7 @@ async def _scopes(call: Call, store: Store) -> tuple[list[Scope], list[str]]:
         return [], [str(error)]
 
 
-async def _broken_threads(call: Call, store: Store, scopes: Sequence[Scope]) -> list[str]:
+async def _broken_threads(call: CommandCall, store: Store, scopes: Sequence[Scope]) -> list[str]:
     """What is wrong with threads."""
     try:
         verdicts = await verify_scopes(call, store, scopes)
@@ -120,32 +131,32 @@ async def _broken_threads(call: Call, store: Store, scopes: Sequence[Scope]) -> 
 
 def environment(file: Path | None) -> dict[str, str]:
     """What the database stands on: versions, extras, room on the disk."""
-    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
+    facts = {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    installed = [extra for extra, module in EXTRAS.items() if find_spec(module)]
-    found["extras"] = ", ".join(installed) or "none"
+            facts[package] = "not installed"
+    extras = [extra for extra, module in EXTRAS.items() if find_spec(module)]
+    facts["extras"] = ", ".join(extras) or "none"
     if file is not None:
-        found["free_disk"] = f"{_free(file) / 1e9:,.1f} GB"
-    return found
+        facts["free_disk"] = f"{_free_bytes(file) / 1e9:,.1f} GB"
+    return facts
 
 
-def troubles(file: Path | None) -> list[str]:
+def disk_problems(file: Path | None) -> list[str]:
     """What is wrong around the database."""
-    if file is not None and _free(file) < LITTLE_ROOM:
-        return [f"Only {_free(file) / 1e6:,.0f} MB are free on the disk of {file}. Make room."]
+    if file is not None and _free_bytes(file) < LEAST_FREE_BYTES:
+        return [f"Only {_free_bytes(file) / 1e6:,.0f} MB are free on the disk of {file}. Make room."]
     return []
 
 
-def given_up(dead: Sequence[Job]) -> list[str]:
+def job_problems(dead_jobs: Sequence[Job]) -> list[str]:
     """What is wrong with jobs: some failed too often."""
-    if not dead:
+    if not dead_jobs:
         return []
-    return [f"{len(dead)} job(s) were given up. clew jobs list --status dead shows why."]
+    return [f"{len(dead_jobs)} job(s) were given up. clew jobs list --status dead shows why."]
 
 
-def _free(file: Path) -> int:
+def _free_bytes(file: Path) -> int:
     return shutil.disk_usage(file.absolute().parent).free

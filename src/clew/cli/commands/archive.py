@@ -12,32 +12,32 @@ import msgspec
 import typer
 
 from clew.cli.backup.inventory import scopes_of, verify_scopes, verify_threads
-from clew.cli.command import Answer, Call
-from clew.cli.commands.threads import every_thread
+from clew.cli.command import CommandCall, CommandResult
+from clew.cli.commands.threads import all_thread_ids
 from clew.cli.render import values
-from clew.cli.render.values import Kept
+from clew.cli.render.values import HeadHash
 from clew.cli.volume_option import VolumeFolder, volumes_at
 from clew.core.archive import format as archive_format
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError, InvalidArgument
 from clew.core.log import reader
-from clew.core.log.rows import Asking
+from clew.core.log.rows import StoreRead
 from clew.core.values import Scope
-from clew.database.archive import Passed, export_threads, import_threads, kinds_of
+from clew.database.archive import ThreadProgress, export_threads, import_threads, record_kinds
 from clew.database.database import Database
-from clew.database.erasure import erased_whole
+from clew.database.erasure import find_erased_thread
 from clew.database.verify import Verdict
-from clew.runtime.person_export import LEFT_OUT
+from clew.runtime.person_export import EXCLUDED_KINDS
 
 
 async def verify(
-    call: Call,
+    call: CommandCall,
     thread: Annotated[str | None, typer.Argument(metavar="THREAD", help="Only this thread.")] = None,
     heads: Annotated[
         Path | None,
         typer.Option("--heads", metavar="FILE", help="Heads kept outside, as --json writes them."),
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Check that threads are whole and unaltered.
 
     Those of every tenant are checked, unless --tenant names one. The hash chain is followed, every changeset
@@ -46,7 +46,7 @@ async def verify(
 
     Example: clew verify --heads heads.json
     """
-    heads_outside = _read_heads(heads) if heads else []
+    heads_outside = _heads_in_file(heads) if heads else []
     if call.is_narrowed:
         heads_outside = [head for head in heads_outside if head.tenant == call.scope.tenant]
     async with call.database() as db:
@@ -58,11 +58,11 @@ async def verify(
     verdicts += erased
     ok = all(verdict.ok for verdict in verdicts) and not missing
     value = {"ok": ok, "threads": verdicts, "missing": missing}
-    return Answer(value=value, shown=values.verdicts(verdicts, missing), ok=ok)
+    return CommandResult(value=value, display=values.verdict_table(verdicts, missing), ok=ok)
 
 
 async def export(
-    call: Call,
+    call: CommandCall,
     threads: Annotated[list[str] | None, typer.Argument(metavar="THREAD", help="Only these.")] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
@@ -71,7 +71,7 @@ async def export(
         str | None, typer.Option("--owner", metavar="USER", help="All about this person, records too.")
     ] = None,
     volume: VolumeFolder = None,
-) -> Answer:
+) -> CommandResult:
     """Write threads, with their past, to an archive.
 
     With --owner it is everything about one person: threads, memory, runs, sessions, feedback, and their files
@@ -79,68 +79,74 @@ async def export(
 
     Example: clew export --owner alice -o alice.jsonl
     """
-    heads: list[Kept] = []
-    call = call if owner is None else _about(call, owner, threads)
+    heads: list[HeadHash] = []
+    call = call if owner is None else _call_for_owner(call, owner, threads)
     async with call.database(files=volumes_at(volume) if owner is not None else None) as db:
-        kinds = await kinds_of(db.store, call.scope, owner, LEFT_OUT) if owner is not None else []
-        total = len(threads) if threads else len(await every_thread(db))
+        kinds = await record_kinds(db.store, call.scope, owner, EXCLUDED_KINDS) if owner is not None else []
+        total = len(threads) if threads else len(await all_thread_ids(db))
         with call.progress("Exporting", total) as advance:
-            told = _keeping(call.scope.tenant, heads, advance)
+            notify = _head_collector(call.scope.tenant, heads, advance)
             lines = export_threads(
-                db.store, call.scope, threads or None, kinds=kinds, files=db.files, told=told
+                db.store, call.scope, threads or None, kinds=kinds, files=db.files, notify=notify
             )
-            held = await _written(lines, output)
-    also = _also(held.records, held.files) if owner is not None else ""
-    shown = values.kept(f"{values.some(len(heads), 'thread')}{also} exported.", heads)
-    value = {"file": output, "threads": heads, "records": held.records, "files": held.files}
-    return Answer(value=value, shown=shown, aside=output == "-")
+            totals = await _write_archive(lines, output)
+    also = _records_and_files(totals.records, totals.files) if owner is not None else ""
+    display = values.head_table(f"{values.quantity(len(heads), 'thread')}{also} exported.", heads)
+    value = {"file": output, "threads": heads, "records": totals.records, "files": totals.files}
+    return CommandResult(value=value, display=display, to_stderr=output == "-")
 
 
 async def import_(
-    call: Call,
+    call: CommandCall,
     file: Annotated[str, typer.Argument(metavar="FILE", help="An archive; - is standard input.")],
     *,
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
     ] = False,
     volume: VolumeFolder = None,
-) -> Answer:
+) -> CommandResult:
     """Take in the threads of an archive, its records and its files.
 
     Each is taken whole or not at all, threads with the same versions, times and hashes. Files need a volume.
 
     Example: clew import threads.jsonl --db sqlite:///other.db
     """
-    heads: list[Kept] = []
-    with _input(call, file) as lines:
+    heads: list[HeadHash] = []
+    with _open_input(call, file) as lines:
         async with call.database(create=True, files=volumes_at(volume)) as db:
-            taking = partial(import_threads, files=db.files, skip_existing=skip_existing)
-            done = await taking(
-                db.store, call.scope, lines, told=_keeping(call.scope.tenant, heads, lambda _: None)
+            run_import = partial(import_threads, files=db.files, skip_existing=skip_existing)
+            result = await run_import(
+                db.store, call.scope, lines, notify=_head_collector(call.scope.tenant, heads, lambda _: None)
             )
-    also = _also(done.records, done.files) if done.total.records or done.total.files else ""
-    skipped = len(done.skipped) + done.total.records - done.records + done.total.files - done.files
-    words = f"{values.some(len(done.threads), 'thread')}{also} imported, {skipped:,} skipped."
-    value = {"threads": heads, "skipped": done.skipped, "records": done.records, "files": done.files}
-    return Answer(value=value, shown=values.kept(words, heads))
+    also = (
+        _records_and_files(result.records, result.files) if result.total.records or result.total.files else ""
+    )
+    skip_count = (
+        len(result.skipped) + result.total.records - result.records + result.total.files - result.files
+    )
+    words = f"{values.quantity(len(result.threads), 'thread')}{also} imported, {skip_count:,} skipped."
+    value = {"threads": heads, "skipped": result.skipped, "records": result.records, "files": result.files}
+    return CommandResult(value=value, display=values.head_table(words, heads))
 
 
-def _also(records: int, files: int) -> str:
+def _records_and_files(records: int, files: int) -> str:
     """What goes with threads, in words."""
     if not files:
-        return f" and {values.some(records, 'record')}"
-    return f", {values.some(records, 'record')} and {values.some(files, 'file')}"
+        return f" and {values.quantity(records, 'record')}"
+    return f", {values.quantity(records, 'record')} and {values.quantity(files, 'file')}"
 
 
-def _read_heads(file: Path) -> list[Kept]:
+def _heads_in_file(file: Path) -> list[HeadHash]:
     """The heads of a file that verify, export or backup wrote with --json."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=values.Heads).threads
+        return msgspec.json.decode(file.read_bytes(), type=values.HeadsFile).threads
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
 
 
-async def _compare_heads(call: Call, db: Database, heads: list[Kept]) -> tuple[list[Verdict], list[str]]:
+async def _compare_heads(
+    call: CommandCall, db: Database, heads: list[HeadHash]
+) -> tuple[list[Verdict], list[str]]:
     """Hold the database against heads kept outside.
 
     Given are those whose threads were erased whole, under a receipt, and what is wrong with the others.
@@ -149,7 +155,7 @@ async def _compare_heads(call: Call, db: Database, heads: list[Kept]) -> tuple[l
     missing: list[str] = []
     for head in heads:
         scope = Scope(tenant=head.tenant, user=call.scope.user)
-        verdict = await erased_whole(db.store, scope, head.thread)
+        verdict = await find_erased_thread(db.store, scope, head.thread)
         if verdict is not None:
             erased.append(verdict)
         elif (problem := await _problem_of_head(db, scope, head)) is not None:
@@ -157,9 +163,9 @@ async def _compare_heads(call: Call, db: Database, heads: list[Kept]) -> tuple[l
     return erased, missing
 
 
-async def _problem_of_head(db: Database, scope: Scope, head: Kept) -> str | None:
+async def _problem_of_head(db: Database, scope: Scope, head: HeadHash) -> str | None:
     try:
-        hash = await db.store.read(scope, _hash_at(head.thread, head.version))
+        hash = await db.store.read(scope, _read_hash_at(head.thread, head.version))
     except ClewError as error:
         return f"{values.name_of(head.tenant, head.thread)}: {error}"
     if hash.hex() == head.hash:
@@ -168,46 +174,50 @@ async def _problem_of_head(db: Database, scope: Scope, head: Kept) -> str | None
     return f"{name}: version {head.version} is not the one that was kept outside"
 
 
-def _hash_at(id: str, version: int) -> Asking[bytes]:
+def _read_hash_at(id: str, version: int) -> StoreRead[bytes]:
     """The hash that a thread's head had when it was at a version."""
     row = yield from reader.read_thread(id)
     if version == row.version:
         return row.hash
     reader.check_version(row, version)
-    hash, _, _ = yield from reader.read_mark(row, version)
-    return archive_format.end_hash(row, version, hash)
+    hash, _, _ = yield from reader.read_version_facts(row, version)
+    return archive_format.head_hash(row, version, hash)
 
 
-def _keeping(tenant: str, heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Passed], None]:
+def _head_collector(
+    tenant: str, heads: list[HeadHash], advance: Callable[[int], None]
+) -> Callable[[ThreadProgress], None]:
     """Remembers the head of every thread that is done."""
 
-    def told(passed: Passed) -> None:
-        if passed.hash is not None:
-            head = Kept(tenant=tenant, thread=passed.thread, version=passed.version, hash=passed.hash)
+    def collect_head(progress: ThreadProgress) -> None:
+        if progress.hash is not None:
+            head = HeadHash(
+                tenant=tenant, thread=progress.thread, version=progress.version, hash=progress.hash
+            )
             heads.append(head)
             advance(1)
 
-    return told
+    return collect_head
 
 
-def _about(call: Call, owner: str, threads: list[str] | None) -> Call:
+def _call_for_owner(call: CommandCall, owner: str, threads: list[str] | None) -> CommandCall:
     """The same call, for what one person owns and nothing else."""
     if threads or call.scope.user not in (None, owner):
         raise InvalidArgument(problem="Export some threads, or all about one person: not both.")
     return msgspec.structs.replace(call, scope=Scope(tenant=call.scope.tenant, user=check_id(owner, "owner")))
 
 
-async def _written(lines: AsyncIterator[bytes], output: str) -> archive_format.Total:
+async def _write_archive(lines: AsyncIterator[bytes], output: str) -> archive_format.TotalLine:
     """Write an archive; what its last line says it holds."""
     line = b""
-    with opened_output(output) as file:
+    with open_output(output) as file:
         async for line in lines:
             file.write(line)
-    return msgspec.json.decode(line, type=archive_format.Total)
+    return msgspec.json.decode(line, type=archive_format.TotalLine)
 
 
 @contextmanager
-def opened_output(name: str) -> Iterator[BinaryIO]:
+def open_output(name: str) -> Iterator[BinaryIO]:
     """Standard output, or a file that appears only once it is whole."""
     if name == "-":
         yield sys.stdout.buffer
@@ -225,16 +235,16 @@ def opened_output(name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _input(call: Call, name: str) -> Iterator[AsyncIterator[bytes]]:
+def _open_input(call: CommandCall, name: str) -> Iterator[AsyncIterator[bytes]]:
     """The lines of standard input, or of a file, with a bar that shows how far they were read."""
     if name == "-":
-        yield _lines(sys.stdin.buffer, lambda _: None)
+        yield _file_lines(sys.stdin.buffer, lambda _: None)
         return
     with Path(name).open("rb") as file, call.progress("Importing", Path(name).stat().st_size) as advance:
-        yield _lines(file, advance)
+        yield _file_lines(file, advance)
 
 
-async def _lines(file: BinaryIO, advance: Callable[[int], None]) -> AsyncIterator[bytes]:
+async def _file_lines(file: BinaryIO, advance: Callable[[int], None]) -> AsyncIterator[bytes]:
     for line in file:
         advance(len(line))
         yield line

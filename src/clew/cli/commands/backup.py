@@ -12,7 +12,7 @@ from rich.text import Text
 from clew.cli.backup import files as backup_files
 from clew.cli.backup.inventory import CopiedHeads, verify_scopes
 from clew.cli.backup.volume import Restorable, copied, is_left, restorable, wanted
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.cli.volume_option import VolumeFolder
 from clew.core.errors import InvalidArgument, MissingExtra
@@ -20,12 +20,12 @@ from clew.core.redaction import without_password
 from clew.core.values import Scope
 from clew.database.inventory import list_tenants
 from clew.database.verify import Verdict
-from clew.workbench.volume.backup import Index
+from clew.workbench.volume.backup import VolumeIndex
 
 BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", dir_okay=False)]
 
 
-async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> Answer:
+async def backup(call: CommandCall, file: BackupFile, volume: VolumeFolder = None) -> CommandResult:
     """Copy the whole database while others use it, and its volume.
 
     All tenants are copied, whatever --tenant says. The volume is the one beside the database's file, or the
@@ -33,30 +33,29 @@ async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> A
 
     Example: clew backup nightly.db --volume /mnt/volume
     """
-    backup_files.check_new(file)
+    backup_files.check_new_file(file)
     part = file.with_name(f"{file.name}.part")
     with backup_files.reserved(part) as opened:
-        async with copied(call, call.volume_there(volume), file) as indexes:
+        async with copied(call, call.existing_volume(volume), file) as indexes:
             copy = await _copy(call, part)
-            backup_files.check_new(file)
+            backup_files.check_new_file(file)
         backup_files.publish(part, opened, file)  # last: where this file is, the backup is whole
     return _backed_up(file, copy, indexes)
 
 
-def _backed_up(file: Path, copy: CopiedHeads, indexes: Sequence[Index]) -> Answer:
+def _backed_up(file: Path, copy: CopiedHeads, indexes: Sequence[VolumeIndex]) -> CommandResult:
     """What a backup came to; ``indexes`` has that of its volume, if there is one."""
     value: dict[str, object] = {"file": str(file), "threads": copy.heads, "unreadable": copy.unreadable}
     words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
     for index in indexes:
         value |= {"files": len(index.files), "left_out": index.left_out}
-        words += (
-            f", and {values.some(len(index.files), 'file')} of the volume, {len(index.left_out):,} left out"
-        )
-    shown = Group(values.kept(f"{words}.", copy.heads), *values.problems_of(copy.unreadable))
-    return Answer(value=value, shown=shown, ok=not copy.unreadable)
+        count = values.quantity(len(index.files), "file")
+        words += f", and {count} of the volume, {len(index.left_out):,} left out"
+    shown = Group(values.head_table(f"{words}.", copy.heads), *values.problems_of(copy.unreadable))
+    return CommandResult(value=value, display=shown, ok=not copy.unreadable)
 
 
-async def _copy(call: Call, part: Path) -> CopiedHeads:
+async def _copy(call: CommandCall, part: Path) -> CopiedHeads:
     """Copy the database, whichever it is."""
     if not call.is_postgres:
         return await backup_files.copy_database(call, part)
@@ -68,12 +67,12 @@ async def _copy(call: Call, part: Path) -> CopiedHeads:
 
 
 async def restore(
-    call: Call,
+    call: CommandCall,
     file: BackupFile,
     *,
     volume: VolumeFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Check a backup and put it where --db says, and its volume.
 
     Every thread of every tenant is checked before anything is replaced. The volume goes beside the database's
@@ -83,18 +82,18 @@ async def restore(
     """
     if not file.is_file():
         raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
-    volume = wanted(file, volume, call.volume)
+    volume = wanted(file, volume, call.default_volume)
     files = restorable(file, volume, force=force)
     if files is not None:
         return await _restore_with_files(call, file, files, force=force)
     answer = _restored(call, await _restore(call, file, force=force))
     if is_left(file, volume):
         words = "The backup has a volume too, which was not restored: name --volume."
-        return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words, style="yellow")))
+        return msgspec.structs.replace(answer, display=Group(answer.display, Text(words, style="yellow")))
     return answer
 
 
-async def _restore(call: Call, file: Path, *, force: bool) -> list[Verdict]:
+async def _restore(call: CommandCall, file: Path, *, force: bool) -> list[Verdict]:
     """Put the database of a backup in its place, if every thread in it is well."""
     if not call.is_postgres:
         return await _restore_file(call, file, force=force)
@@ -105,11 +104,11 @@ async def _restore(call: Call, file: Path, *, force: bool) -> list[Verdict]:
     return await load_dump(call, file, force=force)
 
 
-async def _restore_file(call: Call, file: Path, *, force: bool) -> list[Verdict]:
+async def _restore_file(call: CommandCall, file: Path, *, force: bool) -> list[Verdict]:
     target = backup_files.target_of(call, force=force)
     staged = target.with_name(f"{target.name}.restoring")
     with backup_files.reserved(staged) as opened:
-        await backup_files.stage(call, file, staged)
+        await backup_files.stage_backup(call, file, staged)
         async with backup_files.call_on(call, staged).database() as db:
             with call.progress("Checking the file", None):
                 await backup_files.check_whole(db.store, file)
@@ -120,7 +119,9 @@ async def _restore_file(call: Call, file: Path, *, force: bool) -> list[Verdict]
     return verdicts
 
 
-async def _restore_with_files(call: Call, file: Path, files: Restorable, *, force: bool) -> Answer:
+async def _restore_with_files(
+    call: CommandCall, file: Path, files: Restorable, *, force: bool
+) -> CommandResult:
     """Put the database and the volume of a backup in their places, once both are copied there and checked."""
     if files.damaged:
         return _damaged(files.damaged, "The volume of the backup is damaged; nothing was put in its place.")
@@ -134,16 +135,16 @@ async def _restore_with_files(call: Call, file: Path, files: Restorable, *, forc
         await files.switch()
     ahead = files.ahead(verdicts)
     count = len(files.index.files)
-    words = [Text(f"{values.some(count, 'file')} restored to {files.root}, each with its checksum.")]
+    words = [Text(f"{values.quantity(count, 'file')} restored to {files.root}, each with its checksum.")]
     if ahead:
         named = ", ".join(values.clean(session) for session in ahead[:10])
         words.append(Text(f"Manifests that are ahead of the database: {named}.", style="yellow"))
     assert isinstance(answer.value, dict)
     value = {**answer.value, "files": count, "ahead": ahead}
-    return Answer(value=value, shown=Group(answer.shown, *words))
+    return CommandResult(value=value, display=Group(answer.display, *words))
 
 
-def _restored(call: Call, verdicts: list[Verdict]) -> Answer:
+def _restored(call: CommandCall, verdicts: list[Verdict]) -> CommandResult:
     """What checking a backup came to, and with it the restore."""
     ok = all(verdict.ok for verdict in verdicts)
     words = (
@@ -152,9 +153,9 @@ def _restored(call: Call, verdicts: list[Verdict]) -> Answer:
         else "Something is wrong with the backup; nothing was put in its place."
     )
     value = {"ok": ok, "threads": verdicts, "missing": []}
-    return Answer(value=value, shown=Group(values.verdicts(verdicts, []), Text(words)), ok=ok)
+    return CommandResult(value=value, display=Group(values.verdict_table(verdicts, []), Text(words)), ok=ok)
 
 
-def _damaged(files: dict[str, str], words: str) -> Answer:
+def _damaged(files: dict[str, str], words: str) -> CommandResult:
     lines = [Text(f"{values.clean(path)}: {values.clean(problem)}") for path, problem in files.items()]
-    return Answer(value={"ok": False, "damaged": files}, shown=Group(*lines, Text(words)), ok=False)
+    return CommandResult(value={"ok": False, "damaged": files}, display=Group(*lines, Text(words)), ok=False)

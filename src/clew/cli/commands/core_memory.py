@@ -4,31 +4,31 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.workbench import ThreadName
 from clew.cli.render import workbench
 from clew.workbench.core_memory import CoreMemory
 
 Block = Annotated[str, typer.Argument(metavar="BLOCK", help="human, persona, scratchpad, or another.")]
-Said = Annotated[str, typer.Argument(metavar="TEXT", help="What it is to say.")]
+BlockText = Annotated[str, typer.Argument(metavar="TEXT", help="What it is to say.")]
 
 
 async def show(
-    call: Call,
+    call: CommandCall,
     thread: ThreadName,
     at: Annotated[int | None, typer.Option("--at", metavar="V", min=0, help="At this version.")] = None,
-) -> Answer:
+) -> CommandResult:
     """Show what the blocks of core memory say.
 
     Example: clew core-memory show report-1
     """
     async with call.database() as db:
         memory = CoreMemory(db.thread(thread))
-        found = await memory.blocks(at=at)
-    return Answer(value=found, shown=workbench.blocks(found, memory.limits))
+        snapshot = await memory.blocks(at=at)
+    return CommandResult(value=snapshot, display=workbench.block_lines(snapshot, memory.limits))
 
 
-async def put(call: Call, thread: ThreadName, block: Block, text: Said) -> Answer:
+async def put(call: CommandCall, thread: ThreadName, block: Block, text: BlockText) -> CommandResult:
     """Write a block anew.
 
     Example: clew core-memory put report-1 persona 'You are brief.'
@@ -36,11 +36,11 @@ async def put(call: Call, thread: ThreadName, block: Block, text: Said) -> Answe
     async with call.database() as db:
         memory = CoreMemory(db.thread(thread), author=call.scope.user)
         await memory.put(block, text)
-        found = await memory.blocks()
-    return Answer(value=found, shown=workbench.blocks(found, memory.limits, only=block))
+        snapshot = await memory.blocks()
+    return CommandResult(value=snapshot, display=workbench.block_lines(snapshot, memory.limits, only=block))
 
 
-async def append(call: Call, thread: ThreadName, block: Block, text: Said) -> Answer:
+async def append(call: CommandCall, thread: ThreadName, block: Block, text: BlockText) -> CommandResult:
     """Write a text below what is in a block.
 
     Example: clew core-memory append report-1 human 'She reads on the train.'
@@ -48,17 +48,17 @@ async def append(call: Call, thread: ThreadName, block: Block, text: Said) -> An
     async with call.database() as db:
         memory = CoreMemory(db.thread(thread), author=call.scope.user)
         await memory.append(block, text)
-        found = await memory.blocks()
-    return Answer(value=found, shown=workbench.blocks(found, memory.limits, only=block))
+        snapshot = await memory.blocks()
+    return CommandResult(value=snapshot, display=workbench.block_lines(snapshot, memory.limits, only=block))
 
 
 async def replace(
-    call: Call,
+    call: CommandCall,
     thread: ThreadName,
     block: Block,
     old: Annotated[str, typer.Argument(metavar="OLD", help="What stands there now, exactly once.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="What is to stand there; '' takes it out.")],
-) -> Answer:
+) -> CommandResult:
     """Put a part of a block differently.
 
     Example: clew core-memory replace report-1 human train bus
@@ -66,5 +66,5 @@ async def replace(
     async with call.database() as db:
         memory = CoreMemory(db.thread(thread), author=call.scope.user)
         await memory.replace(block, old, new)
-        found = await memory.blocks()
-    return Answer(value=found, shown=workbench.blocks(found, memory.limits, only=block))
+        snapshot = await memory.blocks()
+    return CommandResult(value=snapshot, display=workbench.block_lines(snapshot, memory.limits, only=block))

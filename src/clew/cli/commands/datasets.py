@@ -9,14 +9,14 @@ import msgspec
 import typer
 from rich.text import Text
 
-from clew.cli.command import Answer, Call
-from clew.cli.commands.archive import opened_output
+from clew.cli.command import CommandCall, CommandResult
+from clew.cli.commands.archive import open_output
 from clew.cli.commands.threads import Limit
 from clew.cli.render import experiments
-from clew.cli.render.values import clean, some
+from clew.cli.render.values import clean, quantity
 from clew.runtime.settings import now_ms
 from clew.workbench.experiments import datasets
-from clew.workbench.experiments.datasets import Choice
+from clew.workbench.experiments.datasets import ExampleSelection
 from clew.workbench.experiments.examples import examples_from, line_of
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set's name.")]
@@ -34,11 +34,13 @@ Window = Annotated[
     int,
     typer.Option("--window", metavar="N", min=1, max=1000, help="At most so many messages in an example."),
 ]
-Most = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many examples.")]
+ExampleLimit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many examples.")
+]
 
 
 async def make(
-    call: Call,
+    call: CommandCall,
     name: Name,
     thread: Threads = None,
     *,
@@ -47,8 +49,8 @@ async def make(
     owner: Owner = None,
     from_version: FromVersion = 0,
     window: Window = 20,
-    limit: Most = None,
-) -> Answer:
+    limit: ExampleLimit = None,
+) -> CommandResult:
     """Make a data set from threads, or add to one.
 
     Every answered turn becomes an example: what was said up to it, and the answer. It becomes one once,
@@ -56,7 +58,7 @@ async def make(
 
     Example: clew datasets make greetings --label good
     """
-    choice = Choice(
+    choice = ExampleSelection(
         threads=tuple(thread or ()),
         label=label,
         search=search,
@@ -66,39 +68,39 @@ async def make(
         limit=limit,
     )
     async with call.database() as db:
-        made = await datasets.make_dataset(db, name, choice, now=now_ms())
-    return Answer(value=made, shown=experiments.made(made))
+        result = await datasets.make_dataset(db, name, choice, now=now_ms())
+    return CommandResult(value=result, display=experiments.addition_text(result))
 
 
-async def list_(call: Call, limit: Limit = 50) -> Answer:
+async def list_(call: CommandCall, limit: Limit = 50) -> CommandResult:
     """List data sets, the newest first.
 
     Example: clew datasets list
     """
     async with call.database() as db:
-        found = await datasets.datasets(db, limit=limit)
-    return Answer(value={"datasets": found}, shown=experiments.datasets(found))
+        listing = await datasets.read_datasets(db, limit=limit)
+    return CommandResult(value={"datasets": listing}, display=experiments.dataset_table(listing))
 
 
-async def show(call: Call, name: Name, limit: Limit = 20) -> Answer:
+async def show(call: CommandCall, name: Name, limit: Limit = 20) -> CommandResult:
     """Show the first examples of a data set.
 
     Example: clew datasets show greetings --limit 5
     """
     async with call.database() as db:
-        found = await datasets.dataset(db, name)
-        examples = await datasets.examples(db, name, limit=limit)
-    value = {"dataset": found, "examples": msgspec.to_builtins(examples)}
-    return Answer(value=value, shown=experiments.examples(found, examples))
+        dataset = await datasets.read_dataset(db, name)
+        examples = await datasets.read_examples(db, name, limit=limit)
+    value = {"dataset": dataset, "examples": msgspec.to_builtins(examples)}
+    return CommandResult(value=value, display=experiments.example_table(dataset, examples))
 
 
 async def export(
-    call: Call,
+    call: CommandCall,
     name: Name,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
     ] = "-",
-) -> Answer:
+) -> CommandResult:
     """Write a data set to a file, an example a line.
 
     What is in the file is not erased with whom it is about; that is yours to do.
@@ -107,33 +109,33 @@ async def export(
     """
     count = 0
     async with call.database() as db:
-        await datasets.dataset(db, name)
-        with opened_output(output) as file:
+        await datasets.read_dataset(db, name)
+        with open_output(output) as file:
             async for example in datasets.every_example(db, name):
                 file.write(line_of(example))
                 count += 1
-    shown = Text(f"{some(count, 'example')} exported.")
-    return Answer(value={"file": output, "examples": count}, shown=shown, aside=output == "-")
+    display = Text(f"{quantity(count, 'example')} exported.")
+    return CommandResult(value={"file": output, "examples": count}, display=display, to_stderr=output == "-")
 
 
 async def import_(
-    call: Call,
+    call: CommandCall,
     name: Name,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON; - is standard input.")],
-) -> Answer:
+) -> CommandResult:
     """Put examples from a file into a data set, old or new.
 
     A line has messages, or an input; and what is expected.
 
     Example: clew datasets import greetings greetings.jsonl
     """
-    given = list(examples_from(_lines(file)))
+    examples = list(examples_from(_file_lines(file)))
     async with call.database(create=True) as db:
-        made = await datasets.add_examples(db, name, given, now=now_ms())
-    return Answer(value=made, shown=experiments.made(made))
+        result = await datasets.add_examples(db, name, examples, now=now_ms())
+    return CommandResult(value=result, display=experiments.addition_text(result))
 
 
-async def delete(call: Call, name: Name) -> Answer:
+async def delete(call: CommandCall, name: Name) -> CommandResult:
     """Delete a data set with its examples.
 
     Results of experiments on it stay.
@@ -142,11 +144,11 @@ async def delete(call: Call, name: Name) -> Answer:
     """
     async with call.database() as db:
         count = await datasets.drop_dataset(db, name)
-    shown = Text(f"{clean(name)} is deleted, with {some(count, 'example')}.")
-    return Answer(value={"dataset": name, "examples": count}, shown=shown)
+    display = Text(f"{clean(name)} is deleted, with {quantity(count, 'example')}.")
+    return CommandResult(value={"dataset": name, "examples": count}, display=display)
 
 
-def _lines(name: str) -> Iterator[bytes]:
+def _file_lines(name: str) -> Iterator[bytes]:
     if name == "-":
         yield from sys.stdin.buffer
         return

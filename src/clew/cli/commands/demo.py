@@ -16,19 +16,19 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from clew.cli.command import Answer, Call, url_of
+from clew.cli.command import CommandCall, CommandResult, database_url
 from clew.cli.commands.demo_child import THREAD
-from clew.cli.commands.threads import difference
+from clew.cli.commands.threads import read_difference
 from clew.cli.render import values
 from clew.core.errors import InvalidArgument, StorageError
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.urls import open as open_database
 
-FEWEST, MOST, LONGEST = 0.15, 0.9, 60
+LEAST_SECONDS, MOST_SECONDS, START_TIMEOUT = 0.15, 0.9, 60
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
+class Acknowledgement(msgspec.Struct, frozen=True):
     """What the child said about one turn after its commit."""
 
     turn: int
@@ -37,7 +37,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
     repeated: bool
 
 
-class Count(msgspec.Struct, frozen=True, kw_only=True):
+class DemoCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What was acknowledged, and what is in the file after all the kills."""
 
     rounds: int
@@ -48,10 +48,10 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     doubled: int
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
     """The demo in numbers."""
 
-    count: Count
+    count: DemoCounts
     version: int
     hash: str
     verified: bool
@@ -65,27 +65,27 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def demo(
-    call: Call,
+    call: CommandCall,
     rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="How often to kill it.")] = 10,
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="PATH", help="Keep the database there.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Kill a writer again and again; see that nothing is lost.
 
     Example: clew demo --keep demo.db
     """
-    started = time.monotonic()
-    with _scratch(keep) as file, _ended_by_signal():
-        said = await _killed_again_and_again(call, file, rounds)
-        async with open_database(url_of(str(file))) as db:
-            outcome = await _shown(call, db, said, rounds, keep)
-    outcome = msgspec.structs.replace(outcome, seconds=round(time.monotonic() - started, 1))
-    return Answer(value=outcome, shown=_verdict(outcome), ok=outcome.ok)
+    start = time.monotonic()
+    with _demo_file(keep) as file, _cancel_on_sigterm():
+        acknowledgements = await _kill_repeatedly(call, file, rounds)
+        async with open_database(database_url(str(file))) as db:
+            result = await _show_findings(call, db, acknowledgements, rounds, keep)
+    result = msgspec.structs.replace(result, seconds=round(time.monotonic() - start, 1))
+    return CommandResult(value=result, display=_result_line(result), ok=result.ok)
 
 
 @contextmanager
-def _scratch(keep: Path | None) -> Iterator[Path]:
+def _demo_file(keep: Path | None) -> Iterator[Path]:
     """Where the demo writes: a place that is gone afterwards, or the one to keep."""
     if keep is not None:
         if keep.exists():
@@ -97,7 +97,7 @@ def _scratch(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _ended_by_signal() -> Iterator[None]:
+def _cancel_on_sigterm() -> Iterator[None]:
     """Let a polite request to end clean up as Ctrl-C does."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -111,112 +111,124 @@ def _ended_by_signal() -> Iterator[None]:
 # Killing.
 
 
-async def _killed_again_and_again(call: Call, file: Path, rounds: int) -> list[Acknowledged]:
-    _say(
+async def _kill_repeatedly(call: CommandCall, file: Path, rounds: int) -> list[Acknowledgement]:
+    _print(
         call, "A child process runs turns on one thread in a SQLite file. After each commit has", style="bold"
     )
-    _say(
+    _print(
         call,
         "returned, it tells us so over a pipe. We kill it with SIGKILL at random moments.\n",
         style="bold",
     )
-    async with open_database(url_of(str(file))) as db:
+    async with open_database(database_url(str(file))) as db:
         await db.create(THREAD, owner="demo")
-    said: list[Acknowledged] = []
-    with call.progress("Killing", rounds, beside=None if call.as_json else call.out) as advance:
+    acknowledgements: list[Acknowledgement] = []
+    with call.progress("Killing", rounds, console=None if call.as_json else call.out) as advance:
         for number in range(1, rounds + 1):
-            life = random.uniform(FEWEST, MOST)
-            new = await _one_life(file, len(said) + 1, life)
-            _say(call, _round_line(number, life, new, len(said) + len(new)))
-            said += new
+            seconds = random.uniform(LEAST_SECONDS, MOST_SECONDS)
+            batch = await _run_child(file, len(acknowledgements) + 1, seconds)
+            _print(call, _round_line(number, seconds, batch, len(acknowledgements) + len(batch)))
+            acknowledgements += batch
             advance(1)
-    return said
+    return acknowledgements
 
 
-async def _one_life(file: Path, first: int, seconds: float) -> list[Acknowledged]:
+async def _run_child(file: Path, first: int, seconds: float) -> list[Acknowledgement]:
     """What a child acknowledged between its first turn and its death, some seconds later."""
-    said: list[Acknowledged] = []
-    begun = asyncio.Event()
-    with tempfile.TemporaryFile() as trouble:
-        child = await _child(file, first, trouble)
-        listening = asyncio.create_task(_listen(child, said, begun))
+    acknowledgements: list[Acknowledgement] = []
+    has_output = asyncio.Event()
+    with tempfile.TemporaryFile() as error_file:
+        child = await _start_child(file, first, error_file)
+        listener = asyncio.create_task(_listen(child, acknowledgements, has_output))
         try:
-            await asyncio.wait_for(begun.wait(), LONGEST)
-            await asyncio.sleep(seconds if said else 0)
+            await asyncio.wait_for(has_output.wait(), START_TIMEOUT)
+            await asyncio.sleep(seconds if acknowledgements else 0)
         finally:
             child.kill() if child.returncode is None else None
-            await listening
+            await listener
             await child.wait()
-        if not said:
-            raise StorageError(store="The demo's child process", problem=_last_line(trouble))
-    return said
+        if not acknowledgements:
+            raise StorageError(store="The demo's child process", problem=_last_line(error_file))
+    return acknowledgements
 
 
-async def _child(file: Path, first: int, trouble: BinaryIO) -> asyncio.subprocess.Process:
+async def _start_child(file: Path, first: int, error_file: BinaryIO) -> asyncio.subprocess.Process:
     """A process in a session of its own, so that Ctrl-C reaches only us; we end it, whatever happens."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "clew.cli.commands.demo_child", str(file), str(first)),
         stdout=asyncio.subprocess.PIPE,
-        stderr=trouble,
+        stderr=error_file,
         start_new_session=True,
     )
 
 
-async def _listen(child: asyncio.subprocess.Process, said: list[Acknowledged], begun: asyncio.Event) -> None:
+async def _listen(
+    child: asyncio.subprocess.Process, acknowledgements: list[Acknowledgement], has_output: asyncio.Event
+) -> None:
     assert child.stdout is not None
     async for line in child.stdout:
         if line.endswith(b"\n"):
-            said.append(_heard(line))
-            begun.set()
-    begun.set()
+            acknowledgements.append(_parse_acknowledgement(line))
+            has_output.set()
+    has_output.set()
 
 
-def _last_line(trouble: BinaryIO) -> str:
-    trouble.seek(0)
-    lines = trouble.read().decode(errors="replace").split("\n")
+def _last_line(error_file: BinaryIO) -> str:
+    error_file.seek(0)
+    lines = error_file.read().decode(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it ended without a word")
 
 
-def _heard(line: bytes) -> Acknowledged:
-    turn, version, hash, repeated = line.decode().split()
-    return Acknowledged(int(turn), int(version), hash, repeated == "1")
+def _parse_acknowledgement(line: bytes) -> Acknowledgement:
+    turn, version, hash, repeat_flag = line.decode().split()
+    return Acknowledgement(int(turn), int(version), hash, repeat_flag == "1")
 
 
-def _round_line(number: int, life: float, new: Sequence[Acknowledged], total: int) -> Text:
-    again = "   1 in doubt, kept once" if new and new[0].repeated else ""
-    words = f"  kill {number:2}  after {life:4.2f} s  {len(new):6,} turns  {total:7,} in all{again}"
-    return Text(words, style="yellow" if again else "")
+def _round_line(number: int, seconds: float, batch: Sequence[Acknowledgement], total: int) -> Text:
+    doubt = "   1 in doubt, kept once" if batch and batch[0].repeated else ""
+    words = f"  kill {number:2}  after {seconds:4.2f} s  {len(batch):6,} turns  {total:7,} in all{doubt}"
+    return Text(words, style="yellow" if doubt else "")
 
 
 # Showing.
 
 
-async def _shown(
-    call: Call, db: Database, said: Sequence[Acknowledged], rounds: int, keep: Path | None
-) -> Outcome:
+async def _show_findings(
+    call: CommandCall,
+    db: Database,
+    acknowledgements: Sequence[Acknowledgement],
+    rounds: int,
+    keep: Path | None,
+) -> DemoResult:
     thread = db.thread(THREAD)
     with call.progress("Counting", None):
         head, changes = await thread.head(), await _all_changes(db)
-    count = counted(said, changes, rounds)
-    _section(call, "What is in the file", _count_lines(count))
-    _section(call, "clew log: the end of the timeline", values.timeline(changes[-4:]))
+    count = count_turns(acknowledgements, changes, rounds)
+    _print_section(call, "What is in the file", _count_details(count))
+    _print_section(call, "clew log: the end of the timeline", values.changeset_table(changes[-4:]))
     middle = head.version // 2
-    found = await difference(thread, await thread.head(at=middle), thread, await thread.head(at=middle + 1))
-    _section(call, f"clew diff: version {middle} against {middle + 1}", values.difference(found))
+    version_difference = await read_difference(
+        thread, await thread.head(at=middle), thread, await thread.head(at=middle + 1)
+    )
+    _print_section(
+        call,
+        f"clew diff: version {middle} against {middle + 1}",
+        values.difference_detail(version_difference),
+    )
     branch = await (await thread.fork(f"{THREAD}-b", at=middle)).head()
-    _section(
+    _print_section(
         call,
         "clew fork: another way from there, nothing copied",
-        Group(values.title(branch), values.about(branch)),
+        Group(values.thread_title(branch), values.thread_facts(branch)),
     )
     with call.progress("Checking the hash chain", None):
         verdicts = [await each.verify() for each in (thread, db.thread(f"{THREAD}-b"))]
-    _section(
+    _print_section(
         call,
         "clew verify: the hash chain and the replayed state",
-        values.verdicts(verdicts, ()),
+        values.verdict_table(verdicts, ()),
     )
-    return Outcome(
+    return DemoResult(
         count=count,
         version=head.version,
         hash=head.hash.hex(),
@@ -233,51 +245,57 @@ async def _all_changes(db: Database) -> list[Changeset]:
     return changes
 
 
-def counted(said: Sequence[Acknowledged], changes: Sequence[Changeset], rounds: int) -> Count:
+def count_turns(
+    acknowledgements: Sequence[Acknowledgement], changes: Sequence[Changeset], rounds: int
+) -> DemoCounts:
     """What was said beside what is there."""
-    stored = {change.version: (change.key, change.hash.hex()) for change in changes}
-    found = [each for each in said if stored.get(each.version) == (f"turn-{each.turn}", each.hash)]
+    turns_by_version = {change.version: (change.key, change.hash.hex()) for change in changes}
+    matches = [
+        each
+        for each in acknowledgements
+        if turns_by_version.get(each.version) == (f"turn-{each.turn}", each.hash)
+    ]
     keys = {change.key for change in changes}
     ids = [item.id for change in changes for item in change.items]
-    in_doubt = sum(each.repeated for each in said) + len(changes) - len(said)
-    return Count(
+    in_doubt = sum(each.repeated for each in acknowledgements) + len(changes) - len(acknowledgements)
+    return DemoCounts(
         rounds=rounds,
-        acknowledged=len(said),
+        acknowledged=len(acknowledgements),
         stored=len(changes),
         in_doubt=in_doubt,
-        lost=len(said) - len(found),
+        lost=len(acknowledgements) - len(matches),
         doubled=len(changes) - len(keys) + len(ids) - len(set(ids)),
     )
 
 
-def _count_lines(count: Count) -> RenderableType:
-    shown = values.facts()
-    shown.add_row("turns acknowledged", f"{count.acknowledged:,}")
-    shown.add_row("turns in the file", f"{count.stored:,}")
-    shown.add_row("killed between commit and acknowledgement", f"{count.in_doubt:,} (each is there once)")
-    shown.add_row("lost", _good(count.lost))
-    shown.add_row("doubled", _good(count.doubled))
-    return shown
+def _count_details(count: DemoCounts) -> RenderableType:
+    details = values.empty_details()
+    details.add_row("turns acknowledged", f"{count.acknowledged:,}")
+    details.add_row("turns in the file", f"{count.stored:,}")
+    details.add_row("killed between commit and acknowledgement", f"{count.in_doubt:,} (each is there once)")
+    details.add_row("lost", _zero_count(count.lost))
+    details.add_row("doubled", _zero_count(count.doubled))
+    return details
 
 
-def _good(number: int) -> Text:
+def _zero_count(number: int) -> Text:
     return Text(f"{number:,}", style="bold red" if number else "bold green")
 
 
-def _verdict(outcome: Outcome) -> Text:
-    kills = f"\n{outcome.count.rounds} kills, {outcome.count.acknowledged:,} acknowledged turns, "
-    kept = f" The database is at {outcome.kept}." if outcome.kept else ""
-    if outcome.ok:
-        words = f"{kills}nothing lost, nothing doubled ({outcome.seconds} s).{kept}"
+def _result_line(result: DemoResult) -> Text:
+    kills = f"\n{result.count.rounds} kills, {result.count.acknowledged:,} acknowledged turns, "
+    location = f" The database is at {result.kept}." if result.kept else ""
+    if result.ok:
+        words = f"{kills}nothing lost, nothing doubled ({result.seconds} s).{location}"
         return Text(words, style="bold green")
-    return Text(f"{kills}and something is wrong. Please report it.{kept}", style="bold red")
+    return Text(f"{kills}and something is wrong. Please report it.{location}", style="bold red")
 
 
-def _section(call: Call, title: str, shown: RenderableType) -> None:
-    _say(call, Text(f"\n{title}", style="bold"))
-    _say(call, shown)
+def _print_section(call: CommandCall, title: str, content: RenderableType) -> None:
+    _print(call, Text(f"\n{title}", style="bold"))
+    _print(call, content)
 
 
-def _say(call: Call, shown: RenderableType, style: str = "") -> None:
+def _print(call: CommandCall, content: RenderableType, style: str = "") -> None:
     if not call.as_json:
-        call.out.print(shown, style=style)
+        call.out.print(content, style=style)

@@ -5,18 +5,18 @@ import sys
 from pathlib import Path
 
 import clew
-from clew.cli.command import url_of
+from clew.cli.command import database_url
 from clew.core.values import Changeset
 
 THREAD = "trip-to-lisbon"
-ASKED = (
+QUESTIONS = (
     "Which train gets us to Lisbon before noon?",
     "Is there a quiet hotel near the river?",
     "What should we see on the first day?",
     "Can we afford the boat to Cacilhas?",
     "Where do people eat when it rains?",
 )
-ANSWERED = (
+ANSWERS = (
     "The 06:30 arrives at 10:12, with one change in Entroncamento.",
     "Two are free that week; the smaller one has a garden at the back.",
     "Start on the hill, while it is cool, and walk down to the water.",
@@ -25,17 +25,17 @@ ANSWERED = (
 )
 
 
-def turn(number: int) -> Changeset:
+def turn_changeset(number: int) -> Changeset:
     """The n-th turn. It is the same whenever it is asked for, so that it can be repeated."""
-    pick = number % len(ASKED)
+    index = number % len(QUESTIONS)
     return Changeset(
         items=(
-            clew.user(ASKED[pick], id=f"ask-{number}"),
-            clew.assistant(ANSWERED[pick], id=f"answer-{number}"),
+            clew.user(QUESTIONS[index], id=f"ask-{number}"),
+            clew.assistant(ANSWERS[index], id=f"answer-{number}"),
         ),
         patches=(
             clew.increment(["turns"]),
-            clew.set(["topic"], ASKED[pick]),
+            clew.set(["topic"], QUESTIONS[index]),
             clew.set(["budget"], 900 - number % 300),
         ),
         reason="Turn",
@@ -45,19 +45,19 @@ def turn(number: int) -> Changeset:
     )
 
 
-async def work(file: Path, number: int) -> None:
+async def run_turns(file: Path, number: int) -> None:
     """Run turns from a number on, forever. A line goes out only after its commit has returned."""
-    async with clew.open(url_of(str(file))) as db:
+    async with clew.open(database_url(str(file))) as db:
         thread = db.thread(THREAD)
         while True:
-            done = await thread.append(turn(number), expect=clew.Exact(number - 1))
-            sys.stdout.write(f"{number} {done.version} {done.hash.hex()} {int(done.repeated)}\n")
+            commit = await thread.append(turn_changeset(number), expect=clew.Exact(number - 1))
+            sys.stdout.write(f"{number} {commit.version} {commit.hash.hex()} {int(commit.repeated)}\n")
             sys.stdout.flush()
             number += 1
 
 
 if __name__ == "__main__":
     try:
-        asyncio.run(work(Path(sys.argv[1]), int(sys.argv[2])))
+        asyncio.run(run_turns(Path(sys.argv[1]), int(sys.argv[2])))
     except BrokenPipeError:
         sys.stderr.close()  # the demo is gone, and with it the reason to go on

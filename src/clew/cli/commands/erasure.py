@@ -7,12 +7,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.audit import noted
-from clew.cli.command import Answer, Call
+from clew.cli.audit import audit_action
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import erasure
 from clew.cli.volume_option import VolumeFolder, volumes_at
 from clew.core.erasure.receipts import COMPLETE, PENDING, Receipt
-from clew.core.erasure.retention import Rule
+from clew.core.erasure.retention import RetentionRule
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 
@@ -20,11 +20,11 @@ Owner = Annotated[str | None, typer.Option("--owner", metavar="OWNER", help="All
 ThreadName = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="This thread.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")]
-UNITS = {"d": 1.0, "w": 7.0, "h": 1 / 24, "y": 365.0}
+DAYS_PER_UNIT = {"d": 1.0, "w": 7.0, "h": 1 / 24, "y": 365.0}
 
 
 async def erase(
-    call: Call,
+    call: CommandCall,
     owner: Owner = None,
     thread: ThreadName = None,
     *,
@@ -34,7 +34,7 @@ async def erase(
     volume: VolumeFolder = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     """Erase a person or a thread, with a receipt.
 
     Everything goes: threads and their forks, memory, records, jobs, the search index, archives beside the
@@ -45,25 +45,27 @@ async def erase(
     """
     async with call.database(files=volumes_at(volume)) as db:
         preview = await db.erase(owner=owner, thread=thread, with_crisis_log=with_crisis_log, dry_run=True)
-        if dry_run or not (yes or _agreed(call, preview)):
-            return Answer(value=preview, shown=erasure.receipt(preview), ok=dry_run)
-        await noted(db, "erase", owner=owner, thread=thread, with_crisis_log=with_crisis_log)
+        if dry_run or not (yes or _confirm_erasure(call, preview)):
+            return CommandResult(value=preview, display=erasure.receipt_detail(preview), ok=dry_run)
+        await audit_action(db, "erase", owner=owner, thread=thread, with_crisis_log=with_crisis_log)
         with call.progress("Erasing", None) as advance:
             receipt = await db.erase(
                 owner=owner,
                 thread=thread,
                 with_crisis_log=with_crisis_log,
-                told=lambda counts: advance(sum(counts.values())),
+                notify=lambda counts: advance(sum(counts.values())),
             )
-    return Answer(value=receipt, shown=erasure.receipt(receipt), ok=receipt.status == COMPLETE)
+    return CommandResult(
+        value=receipt, display=erasure.receipt_detail(receipt), ok=receipt.status == COMPLETE
+    )
 
 
 async def receipts(
-    call: Call,
+    call: CommandCall,
     receipt: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="Only this one, in full.")] = None,
     *,
     settle: Annotated[bool, typer.Option("--settle", help="Try again what made them wait.")] = False,
-) -> Answer:
+) -> CommandResult:
     """List the receipts of what was erased.
 
     It ends with 1 if one of them still waits.
@@ -72,23 +74,23 @@ async def receipts(
     """
     async with call.database() as db:
         if settle:
-            await noted(db, "settle receipts")
+            await audit_action(db, "settle receipts")
             await db.retention.settle()
-        found = [each for each in await db.retention.receipts() if receipt in (None, each.id)]
-    if receipt is not None and not found:
+        matches = [each for each in await db.retention.receipts() if receipt in (None, each.id)]
+    if receipt is not None and not matches:
         raise InvalidArgument(problem=f"There is no receipt {receipt!r}.")
-    shown = erasure.receipts(found) if receipt is None else erasure.receipt(found[0])
-    waiting = any(each.status == PENDING for each in found)
-    return Answer(value={"receipts": found}, shown=shown, ok=not waiting)
+    display = erasure.receipt_table(matches) if receipt is None else erasure.receipt_detail(matches[0])
+    is_waiting = any(each.status == PENDING for each in matches)
+    return CommandResult(value={"receipts": matches}, display=display, ok=not is_waiting)
 
 
 async def hold(
-    call: Call,
+    call: CommandCall,
     owner: Owner = None,
     thread: ThreadName = None,
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="WORDS", help="Why it must stay.")],
-) -> Answer:
+) -> CommandResult:
     """Put a person or a thread on legal hold.
 
     What is held cannot be erased or deleted, and no retention rule lets it go.
@@ -96,33 +98,33 @@ async def hold(
     Example: clew hold --owner alice --reason "case 12"
     """
     async with call.database() as db:
-        await noted(db, "hold", owner=owner, thread=thread)
+        await audit_action(db, "hold", owner=owner, thread=thread)
         await db.retention.hold(owner=owner, thread=thread, reason=reason)
-        return await _held(db)
+        return await _holds_result(db)
 
 
-async def release(call: Call, owner: Owner = None, thread: ThreadName = None) -> Answer:
+async def release(call: CommandCall, owner: Owner = None, thread: ThreadName = None) -> CommandResult:
     """Let go of a legal hold.
 
     Example: clew release --owner alice
     """
     async with call.database() as db:
-        await noted(db, "release", owner=owner, thread=thread)
+        await audit_action(db, "release", owner=owner, thread=thread)
         await db.retention.release(owner=owner, thread=thread)
-        return await _held(db)
+        return await _holds_result(db)
 
 
-async def holds(call: Call) -> Answer:
+async def holds(call: CommandCall) -> CommandResult:
     """List what is on legal hold.
 
     Example: clew holds --json
     """
     async with call.database() as db:
-        return await _held(db)
+        return await _holds_result(db)
 
 
 async def retain(
-    call: Call,
+    call: CommandCall,
     *,
     older_than: Annotated[
         str | None, typer.Option("--older-than", metavar="AGE", help="Untouched for so long: 90d, 12h, 2w.")
@@ -135,7 +137,7 @@ async def retain(
     volume: VolumeFolder = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     """Let go of threads that nobody touched for long.
 
     Without --older-than the rules in force are applied. What is held stays.
@@ -144,41 +146,45 @@ async def retain(
     """
     async with call.database(files=volumes_at(volume)) as db:
         if keep is not None or drop is not None:
-            return await _ruled(db, keep, drop, older_than, label)
-        rules = None if older_than is None else [Rule(name="once", days=_days(older_than), label=label)]
-        found = await db.retention.apply(rules, dry_run=True)
-        if not dry_run and (yes or _agreed(call, None)):
-            await noted(
+            return await _change_rules(db, keep, drop, older_than, label)
+        rules = (
+            None if older_than is None else [RetentionRule(name="once", days=_days(older_than), label=label)]
+        )
+        results = await db.retention.apply(rules, dry_run=True)
+        if not dry_run and (yes or _confirm_erasure(call, None)):
+            await audit_action(
                 db,
                 "apply rules",
                 **({} if older_than is None else {"older_than": older_than, "label": label}),
             )
-            found = await db.retention.apply(rules)
+            results = await db.retention.apply(rules)
         else:
             dry_run = True
-    return Answer(value={"rules": found}, shown=erasure.applied(found, dry_run=dry_run))
+    return CommandResult(
+        value={"rules": results}, display=erasure.rule_result_lines(results, dry_run=dry_run)
+    )
 
 
-async def _held(db: Database) -> Answer:
-    found = await db.retention.holds()
-    return Answer(value={"holds": found}, shown=erasure.holds(found))
+async def _holds_result(db: Database) -> CommandResult:
+    listing = await db.retention.holds()
+    return CommandResult(value={"holds": listing}, display=erasure.hold_table(listing))
 
 
-async def _ruled(
+async def _change_rules(
     db: Database, keep: str | None, drop: str | None, older_than: str | None, label: str | None
-) -> Answer:
+) -> CommandResult:
     """Rules put in force or taken back, and those that are in force then."""
     if keep is not None:
         if older_than is None:
             raise InvalidArgument(problem="A rule needs --older-than.")
-        rule = Rule(name=keep, days=_days(older_than), label=label)
-        await noted(db, "set rule", rule=rule.name, days=rule.days)
+        rule = RetentionRule(name=keep, days=_days(older_than), label=label)
+        await audit_action(db, "set rule", rule=rule.name, days=rule.days)
         await db.retention.add(rule)
     if drop is not None:
-        await noted(db, "drop rule", rule=drop)
+        await audit_action(db, "drop rule", rule=drop)
         await db.retention.drop(drop)
-    found = await db.retention.rules()
-    return Answer(value={"rules": msgspec.to_builtins(found)}, shown=erasure.rules(found))
+    rules = await db.retention.rules()
+    return CommandResult(value={"rules": msgspec.to_builtins(rules)}, display=erasure.rule_table(rules))
 
 
 def _days(age: str) -> float:
@@ -186,13 +192,13 @@ def _days(age: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([dhwy])", age)
     if match is None:
         raise InvalidArgument(problem=f"{age!r} is no age. Say 90d, 12h, 2w or 1y.")
-    return float(match[1]) * UNITS[match[2]]
+    return float(match[1]) * DAYS_PER_UNIT[match[2]]
 
 
-def _agreed(call: Call, preview: Receipt | None) -> bool:
+def _confirm_erasure(call: CommandCall, preview: Receipt | None) -> bool:
     """Whether a person at the terminal says yes; without one nobody does."""
     if call.as_json or not (sys.stdin.isatty() and call.err.is_terminal):
         return False
     if preview is not None:
-        call.err.print(erasure.receipt(preview))
+        call.err.print(erasure.receipt_detail(preview))
     return typer.confirm("Erase this? It cannot be undone.", err=True)

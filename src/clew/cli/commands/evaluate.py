@@ -8,24 +8,24 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.core.errors import InvalidArgument
 from clew.urls import open as opened
 
 if TYPE_CHECKING:
-    from clew.companion.evaluation.runner import Evaluated
+    from clew.companion.evaluation.runner import EvaluationResult
     from clew.companion.evaluation.scripts import Script
 
-SHOWN = 200
+MOST_LETTERS = 200
 
 
 async def evaluate(
-    call: Call,
+    call: CommandCall,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which conversations; all without one.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Hold the companion against scripted conversations.
 
     Routes, words, exercises and memory are looked at. It runs offline, in memory: no key is needed, and your
@@ -33,19 +33,21 @@ async def evaluate(
 
     Example: clew evaluate in_control
     """
-    from clew.companion.evaluation.runner import evaluated
+    from clew.companion.evaluation.runner import evaluate_script
 
-    chosen = chosen_of(names or [])
-    found: list[Evaluated] = []
-    with call.progress("Turns", sum(script.length for script in chosen)) as advance:
-        for script in chosen:
+    scripts = scripts_named(names or [])
+    results: list[EvaluationResult] = []
+    with call.progress("Turns", sum(script.length for script in scripts)) as advance:
+        for script in scripts:
             async with opened("memory://") as db:
-                found.append(await evaluated(db, script, lambda: advance(1)))
-    passed = all(result.passed for result in found)
-    return Answer(value=msgspec.to_builtins(found), shown=report(found), ok=passed)
+                results.append(await evaluate_script(db, script, lambda: advance(1)))
+    is_success = all(result.is_passed for result in results)
+    return CommandResult(
+        value=msgspec.to_builtins(results), display=evaluation_report(results), ok=is_success
+    )
 
 
-def chosen_of(names: Sequence[str]) -> "list[Script]":
+def scripts_named(names: Sequence[str]) -> "list[Script]":
     """The scripts of these names, or all.
 
     Raises:
@@ -55,29 +57,35 @@ def chosen_of(names: Sequence[str]) -> "list[Script]":
 
     for name in names:
         if name not in scripts():
-            known = ", ".join(scripts())
-            raise InvalidArgument(problem=f"There is no conversation {name!r}. There are {known}.")
+            available = ", ".join(scripts())
+            raise InvalidArgument(problem=f"There is no conversation {name!r}. There are {available}.")
     return [scripts()[name] for name in names or scripts()]
 
 
-def report(found: "Sequence[Evaluated]") -> RenderableType:
+def evaluation_report(results: "Sequence[EvaluationResult]") -> RenderableType:
     """A table of the conversations, then every expectation that was not met."""
-    table = values.table("conversation", "turns", "checks", "failed", right=["turns", "checks", "failed"])
-    for result in found:
+    table = values.empty_table(
+        "conversation", "turns", "checks", "failed", right=["turns", "checks", "failed"]
+    )
+    for result in results:
         numbers = (result.turns, result.checks, len(result.failures))
         table.add_row(result.name, *(str(number) for number in numbers))
-    lines = [line for result in found for line in _failures(result)]
-    failed = sum(len(result.failures) for result in found)
-    checks = sum(result.checks for result in found)
-    last = f"All {checks} expectations are met." if not failed else f"{failed} of {checks} are not met."
-    return Group(table, *lines, Text(last))
+    lines = [line for result in results for line in _failure_lines(result)]
+    failure_count = sum(len(result.failures) for result in results)
+    check_count = sum(result.checks for result in results)
+    summary = (
+        f"All {check_count} expectations are met."
+        if not failure_count
+        else f"{failure_count} of {check_count} are not met."
+    )
+    return Group(table, *lines, Text(summary))
 
 
-def _failures(result: "Evaluated") -> list[Text]:
+def _failure_lines(result: "EvaluationResult") -> list[Text]:
     return [
         Text(
             f"{failure.session}, turn {failure.turn}: {values.clean(failure.said)}\n"
-            f"  expected {failure.expected}\n  found {values.clean(failure.found[:SHOWN])}"
+            f"  expected {failure.expected}\n  found {values.clean(failure.found[:MOST_LETTERS])}"
         )
         for failure in result.failures
     ]

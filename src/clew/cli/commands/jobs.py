@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from clew.cli.audit import noted
-from clew.cli.command import Answer, Call
+from clew.cli.audit import audit_action
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import Limit
 from clew.cli.render import jobs, values
 
@@ -16,7 +16,7 @@ Status = Annotated[
 ]
 
 
-async def list_(call: Call, status: Status = None, limit: Limit = 50) -> Answer:
+async def list_(call: CommandCall, status: Status = None, limit: Limit = 50) -> CommandResult:
     """List jobs by the time they are due.
 
     A job that was given up is dead. It stays here, with the reason, until somebody retries it.
@@ -24,21 +24,23 @@ async def list_(call: Call, status: Status = None, limit: Limit = 50) -> Answer:
     Example: clew jobs list --status dead
     """
     async with call.database() as db:
-        found = await db.jobs.list(status=status, limit=limit)
-    return Answer(value={"jobs": [jobs.as_value(job) for job in found]}, shown=jobs.jobs(found))
+        listing = await db.jobs.list(status=status, limit=limit)
+    return CommandResult(
+        value={"jobs": [jobs.job_value(job) for job in listing]}, display=jobs.job_table(listing)
+    )
 
 
-async def show(call: Call, job: JobId) -> Answer:
+async def show(call: CommandCall, job: JobId) -> CommandResult:
     """Show a job: how often it was tried, and what went wrong.
 
     Example: clew jobs show 'end episode-1f2e3d4c5b6a79880716'
     """
     async with call.database() as db:
-        found = await db.jobs.get(job)
-    return Answer(value=jobs.as_value(found), shown=jobs.job(found))
+        entry = await db.jobs.get(job)
+    return CommandResult(value=jobs.job_value(entry), display=jobs.job_detail(entry))
 
 
-async def retry(call: Call, job: JobId) -> Answer:
+async def retry(call: CommandCall, job: JobId) -> CommandResult:
     """Let a job that waits or is dead be due at once.
 
     It has all of its attempts before it again, and is done by whatever process looks next.
@@ -46,6 +48,6 @@ async def retry(call: Call, job: JobId) -> Answer:
     Example: clew jobs retry 'end episode-1f2e3d4c5b6a79880716'
     """
     async with call.database() as db:
-        await noted(db, "retry job")
-        found = await db.jobs.retry(job)
-    return Answer(value=jobs.as_value(found), shown=Text(f"{values.clean(job)} is due now."))
+        await audit_action(db, "retry job")
+        entry = await db.jobs.retry(job)
+    return CommandResult(value=jobs.job_value(entry), display=Text(f"{values.clean(job)} is due now."))

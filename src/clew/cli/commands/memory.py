@@ -10,23 +10,23 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import Limit
 from clew.cli.render import memory as render_memory
 from clew.cli.render import values
-from clew.core.errors import InvalidArgument, NotThere
+from clew.core.errors import InvalidArgument, NotFound
 from clew.core.messages.projection import plain_messages
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.values import Fact, Listed, Source, Target
+from clew.runtime.memory.values import Fact, ForgetTarget, MemoryListing, MemorySource
 
 Owner = Annotated[str | None, typer.Option("--owner", metavar="USER", help="Whose memory.")]
-OfThread = Annotated[
+MemoryThreadOption = Annotated[
     str | None, typer.Option("--thread", metavar="THREAD", help="The memory of a thread without a user.")
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id, as list shows it.")]
 
 
-class Kind(enum.StrEnum):
+class MemoryKind(enum.StrEnum):
     """What is remembered."""
 
     FACTS = "facts"
@@ -42,15 +42,15 @@ class Toggle(enum.StrEnum):
 
 
 async def list_(
-    call: Call,
+    call: CommandCall,
     owner: Owner = None,
-    thread: OfThread = None,
-    kind: Annotated[Kind | None, typer.Option("--kind", help="Only these.")] = None,
+    thread: MemoryThreadOption = None,
+    kind: Annotated[MemoryKind | None, typer.Option("--kind", help="Only these.")] = None,
     limit: Limit = 20,
     before: Annotated[
         int | None, typer.Option("--before", metavar="PLACE", help="Go on where a page ended.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """List what is remembered of somebody, the newest first.
 
     Rules say how to answer, facts what is known, arcs what an earlier session was about. Each is shown with
@@ -58,56 +58,58 @@ async def list_(
 
     Example: clew memory list --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
-        known = await _known(memory, kind, limit, before)
-    return Answer(value=known, shown=render_memory.known(known))
+    async with _open_memory(call, owner, thread) as memory:
+        overview = await _read_overview(memory, kind, limit, before)
+    return CommandResult(value=overview, display=render_memory.overview_detail(overview))
 
 
-async def show(call: Call, id: Id, owner: Owner = None, thread: OfThread = None) -> Answer:
+async def show(
+    call: CommandCall, id: Id, owner: Owner = None, thread: MemoryThreadOption = None
+) -> CommandResult:
     """Show one thing that is remembered, and where it comes from.
 
     The message that it was learned from is shown in full, and what a fact said before it was corrected.
 
     Example: clew memory show fact-3f0c1f2ac3c0a7e2b1d4 --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
+    async with _open_memory(call, owner, thread) as memory:
         entry = await memory.get(id)
         history = await memory.history(id) if isinstance(entry, Fact) else []
-        said = await _said(memory, entry.source)
-    value = {"kind": type(entry).__name__.lower(), "known": entry, "said": said, "history": history}
-    return Answer(value=value, shown=render_memory.entry(entry, said, history))
+        message = await _source_message(memory, entry.source)
+    value = {"kind": type(entry).__name__.lower(), "known": entry, "said": message, "history": history}
+    return CommandResult(value=value, display=render_memory.entry_detail(entry, message, history))
 
 
 async def correct(
-    call: Call,
+    call: CommandCall,
     id: Id,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What is right.")],
     owner: Owner = None,
-    thread: OfThread = None,
+    thread: MemoryThreadOption = None,
     *,
     negated: Annotated[bool, typer.Option("--not", help="It is not so: the fact is denied.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Put right what a fact says, or how a rule is worded.
 
     What it said before stays readable with show, and undo brings it back.
 
     Example: clew memory correct fact-3f0c1f2ac3c0a7e2b1d4 Anne --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
+    async with _open_memory(call, owner, thread) as memory:
         before = await memory.get(id)
         after = await memory.correct(id, object=text, negated=negated)
-    shown = render_memory.corrected(before, after)
-    return Answer(value={"before": before, "after": after}, shown=shown)
+    display = render_memory.correction_lines(before, after)
+    return CommandResult(value={"before": before, "after": after}, display=display)
 
 
 async def forget(
-    call: Call,
+    call: CommandCall,
     ids: Annotated[list[str], typer.Argument(metavar="ID", help="The ids, as list shows them.")],
     owner: Owner = None,
-    thread: OfThread = None,
+    thread: MemoryThreadOption = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Show what would be forgotten, ask, and forget it.
 
     Without a terminal nothing is forgotten unless --yes is there. What changes between the question and the
@@ -115,105 +117,123 @@ async def forget(
 
     Example: clew memory forget fact-3f0c1f2ac3c0a7e2b1d4 --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
+    async with _open_memory(call, owner, thread) as memory:
         targets = await memory.targets(ids)
-        if not (yes or _agreed(call, targets)):
-            shown = Group(
-                render_memory.targets(targets), Text("\nNothing is forgotten yet. Say --yes to do it.")
+        if not (yes or _confirm_forget(call, targets)):
+            display = Group(
+                render_memory.forget_targets(targets), Text("\nNothing is forgotten yet. Say --yes to do it.")
             )
-            return Answer(value={"would_forget": targets, "forgotten": []}, shown=shown, ok=False)
-        done = await memory.forget(targets)
-    value = {"forgotten": done.ids, "changed": done.changed, "version": done.version}
-    return Answer(value=value, shown=render_memory.forgotten(done, targets), ok=not done.changed)
+            return CommandResult(value={"would_forget": targets, "forgotten": []}, display=display, ok=False)
+        result = await memory.forget(targets)
+    value = {"forgotten": result.ids, "changed": result.changed, "version": result.version}
+    return CommandResult(
+        value=value, display=render_memory.forget_result(result, targets), ok=not result.changed
+    )
 
 
 async def undo(
-    call: Call,
+    call: CommandCall,
     version: Annotated[
         int | None, typer.Argument(metavar="VERSION", help="The change that made this version.", min=1)
     ] = None,
     owner: Owner = None,
-    thread: OfThread = None,
-) -> Answer:
+    thread: MemoryThreadOption = None,
+) -> CommandResult:
     """Take back the last change of a memory, or a named one.
 
     An undo can be undone by its own version. What was changed again since is left alone.
 
     Example: clew memory undo --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
-        undone = await memory.undo(version)
-        now = (await memory.profile()).version
-        changes = await memory.db.thread(memory.thread).changesets(after=undone - 1, upto=undone, limit=1)
-    value = {"undone": undone, "version": now, "what": changes[0].reason}
-    return Answer(value=value, shown=render_memory.undone(undone, now, changes[0].reason))
+    async with _open_memory(call, owner, thread) as memory:
+        undo_version = await memory.undo(version)
+        current_version = (await memory.profile()).version
+        changes = await memory.db.thread(memory.thread).changesets(
+            after=undo_version - 1, upto=undo_version, limit=1
+        )
+    value = {"undone": undo_version, "version": current_version, "what": changes[0].reason}
+    return CommandResult(
+        value=value, display=render_memory.undo_text(undo_version, current_version, changes[0].reason)
+    )
 
 
 async def recall(
-    call: Call,
+    call: CommandCall,
     toggle: Annotated[Toggle | None, typer.Argument(metavar="on|off", help="Without it, say which.")] = None,
     owner: Owner = None,
-    thread: OfThread = None,
-) -> Answer:
+    thread: MemoryThreadOption = None,
+) -> CommandResult:
     """Say whether what is known may be brought up, or change that.
 
     With recall off nothing is forgotten, and rules still shape every answer.
 
     Example: clew memory recall off --owner alice
     """
-    async with _memory(call, owner, thread) as memory:
+    async with _open_memory(call, owner, thread) as memory:
         if toggle is not None:
             await memory.set_recall(on=toggle is Toggle.ON)
         is_on = (await memory.profile()).recall
     words = "What is known may be brought up." if is_on else "Nothing is brought up unless it is asked for."
-    return Answer(value={"recall": is_on}, shown=Text(f"Recall is {'on' if is_on else 'off'}. {words}"))
+    return CommandResult(
+        value={"recall": is_on}, display=Text(f"Recall is {'on' if is_on else 'off'}. {words}")
+    )
 
 
-async def export(call: Call, owner: Owner = None, thread: OfThread = None) -> Answer:
+async def export(call: CommandCall, owner: Owner = None, thread: MemoryThreadOption = None) -> CommandResult:
     """Write all that is remembered of somebody as one JSON document.
 
     It has the source of every fact. For an archive that can be imported, see clew export --owner.
 
     Example: clew memory export --owner alice > alice.json
     """
-    async with _memory(call, owner, thread) as memory:
+    async with _open_memory(call, owner, thread) as memory:
         everything = await memory.export()
-    return Answer(value=everything, shown=Text(values.as_json(everything).rstrip()))
+    return CommandResult(value=everything, display=Text(values.as_json(everything).rstrip()))
 
 
 @asynccontextmanager
-async def _memory(call: Call, owner: str | None, thread: str | None) -> AsyncIterator[Memory]:
+async def _open_memory(call: CommandCall, owner: str | None, thread: str | None) -> AsyncIterator[Memory]:
     """The memory that a command is about: of --owner, of --user, or of a thread without a user."""
-    whose = owner or call.scope.user
-    if (whose is None) == (thread is None):
+    user = owner or call.scope.user
+    if (user is None) == (thread is None):
         raise InvalidArgument(
             problem="Say whose memory: --owner USER, or --thread THREAD for that of a thread without a user."
         )
     async with call.database() as db:
-        yield Memory(db, whose or thread or "", of_thread=whose is None)
+        yield Memory(db, user or thread or "", of_thread=user is None)
 
 
-async def _known(memory: Memory, kind: Kind | None, limit: int, before: int | None) -> render_memory.Known:
+async def _read_overview(
+    memory: Memory, kind: MemoryKind | None, limit: int, before: int | None
+) -> render_memory.MemoryOverview:
     """A page of what is known, of one kind or of each."""
-    if before is not None and kind not in (Kind.FACTS, Kind.ARCS):
+    if before is not None and kind not in (MemoryKind.FACTS, MemoryKind.ARCS):
         raise InvalidArgument(problem="A page goes on in one list: say --kind facts or --kind arcs.")
     profile = await memory.profile()
-    facts = await memory.page("facts", limit=limit, before=before) if kind in (None, Kind.FACTS) else Listed()
-    arcs = await memory.page("arcs", limit=limit, before=before) if kind in (None, Kind.ARCS) else Listed()
-    return render_memory.Known(
+    facts = (
+        await memory.page("facts", limit=limit, before=before)
+        if kind in (None, MemoryKind.FACTS)
+        else MemoryListing()
+    )
+    arcs = (
+        await memory.page("arcs", limit=limit, before=before)
+        if kind in (None, MemoryKind.ARCS)
+        else MemoryListing()
+    )
+    return render_memory.MemoryOverview(
         owner=memory.owner,
         thread=memory.thread,
         version=profile.version,
         recall=profile.recall,
         pending=profile.pending,
-        rules=profile.rules if kind in (None, Kind.RULES) else (),
+        rules=profile.rules if kind in (None, MemoryKind.RULES) else (),
         facts=facts.facts,
         arcs=arcs.arcs,
         next={"facts": facts.next, "arcs": arcs.next},
     )
 
 
-async def _said(memory: Memory, source: Source | None) -> str | None:
+async def _source_message(memory: Memory, source: MemorySource | None) -> str | None:
     """The message that something was learned from, if it is still there."""
     if source is None or not source.place:
         return None
@@ -221,14 +241,14 @@ async def _said(memory: Memory, source: Source | None) -> str | None:
         window = await memory.db.thread(source.thread).items(
             after=source.place - 1, before=source.place + 1, whole=True
         )
-    except NotThere:
+    except NotFound:
         return None
     return "\n".join(message.text for message in plain_messages(window)) or None
 
 
-def _agreed(call: Call, targets: Sequence[Target]) -> bool:
+def _confirm_forget(call: CommandCall, targets: Sequence[ForgetTarget]) -> bool:
     """Whether a person at the terminal agrees; without one nobody does."""
     if call.as_json or not (sys.stdin.isatty() and call.out.is_terminal):
         return False
-    call.out.print(render_memory.targets(targets))
+    call.out.print(render_memory.forget_targets(targets))
     return typer.confirm("Forget this?" if len(targets) == 1 else "Forget these?", abort=True)

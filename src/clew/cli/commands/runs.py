@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import Limit
 from clew.cli.render import runs as render_runs
 from clew.core.values import RecordQuery
@@ -19,20 +19,24 @@ Status = Annotated[
 ]
 
 
-async def list_(call: Call, thread: Thread = None, status: Status = None, limit: Limit = 50) -> Answer:
+async def list_(
+    call: CommandCall, thread: Thread = None, status: Status = None, limit: Limit = 50
+) -> CommandResult:
     """List runs, the newest first.
 
     Example: clew runs list --thread alice-s1
     """
-    said = (("thread", thread), ("status", status))
-    tags = tuple(f"{name}:{value}" for name, value in said if value is not None)
+    filters = (("thread", thread), ("status", status))
+    tags = tuple(f"{name}:{value}" for name, value in filters if value is not None)
     async with call.database() as db:
-        found = await db.records.find(RecordQuery(kind=KIND, tags=tags, newest=True, limit=limit))
-    runs = [run_of(record) for record in found]
-    return Answer(value={"runs": [render_runs.as_value(run) for run in runs]}, shown=render_runs.runs(runs))
+        records = await db.records.find(RecordQuery(kind=KIND, tags=tags, newest=True, limit=limit))
+    runs = [run_of(record) for record in records]
+    return CommandResult(
+        value={"runs": [render_runs.run_value(run) for run in runs]}, display=render_runs.run_table(runs)
+    )
 
 
-async def show(call: Call, run: RunId) -> Answer:
+async def show(call: CommandCall, run: RunId) -> CommandResult:
     """Show a run and its steps: what took how long, and what it cost.
 
     A step is a model call, a tool, a retrieval, code, or the output. A cost is told only where a price is
@@ -41,7 +45,10 @@ async def show(call: Call, run: RunId) -> Answer:
     Example: clew runs show run-1f2e3d4c5b6a79880716
     """
     async with call.database() as db:
-        found = run_of(await db.records.get(KIND, run))
-        told = await run_steps(db, found.thread, run)
-    value = {"run": render_runs.as_value(found), "steps": [render_runs.step_value(step) for step in told]}
-    return Answer(value=value, shown=render_runs.run(found, told))
+        run_record = run_of(await db.records.get(KIND, run))
+        steps = await run_steps(db, run_record.thread, run)
+    value = {
+        "run": render_runs.run_value(run_record),
+        "steps": [render_runs.step_value(step) for step in steps],
+    }
+    return CommandResult(value=value, display=render_runs.run_detail(run_record, steps))

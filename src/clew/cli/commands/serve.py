@@ -8,7 +8,7 @@ import msgspec
 import typer
 from rich.text import Text
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.core.errors import MissingExtra, UnsafeSettings
 from clew.core.redaction import without_password
 
@@ -45,7 +45,7 @@ Check = Annotated[bool, typer.Option("--check", help="Say what stands against a 
 
 
 async def serve(
-    call: Call,
+    call: CommandCall,
     *,
     context: typer.Context,
     host: Host = None,
@@ -56,7 +56,7 @@ async def serve(
     trusted_proxy: TrustedProxies = None,
     json_logs: JsonLogs = None,
     check: Check = False,
-) -> Answer:
+) -> CommandResult:
     """Serve the HTTP API and the Studio until stopped with Ctrl-C.
 
     On this machine alone, without credentials, unless AUTH_MODE says otherwise.
@@ -65,37 +65,37 @@ async def serve(
     """
     from clew.server import process
 
-    url = call.url if names_database(context, os.environ) else None
-    listening = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    told = settings(model=model, cors=cors, trusted_proxies=trusted_proxy, **listening)
-    dangers = await process.check(told, os.environ)
+    url = call.url if is_database_named(context, os.environ) else None
+    options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
+    settings = server_settings(model=model, cors=cors, trusted_proxies=trusted_proxy, **options)
+    dangers = await process.startup_dangers(settings, os.environ)
     if check:
-        return checked(dangers)
+        return check_result(dangers)
     if dangers:
-        raise UnsafeSettings(problems=said(dangers))
-    await process.try_out(told)
-    with process.listening(told) as listener:
-        call.err.print(Text(banner(told, os.environ.get("AUTH_MODE", "dev"))))
-        await process.serve(told, listener)
-    return Answer(value={"stopped": True}, shown=Text("Stopped."), aside=True)
+        raise UnsafeSettings(problems=danger_lines(dangers))
+    await process.check_prerequisites(settings)
+    with process.open_listener(settings) as listener:
+        call.err.print(Text(banner(settings, os.environ.get("AUTH_MODE", "dev"))))
+        await process.serve(settings, listener)
+    return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
 
 
-def checked(dangers: "Sequence[Danger]") -> Answer:
+def check_result(dangers: "Sequence[Danger]") -> CommandResult:
     """What stands against a start, if anything does."""
-    shown = Text("\n".join(said(dangers)) or "Nothing stands against it.")
-    return Answer(value={"dangers": dangers}, shown=shown, ok=not dangers)
+    display = Text("\n".join(danger_lines(dangers)) or "Nothing stands against it.")
+    return CommandResult(value={"dangers": dangers}, display=display, ok=not dangers)
 
 
-def names_database(context: typer.Context, environment: Mapping[str, str]) -> bool:
+def is_database_named(context: typer.Context, environment: Mapping[str, str]) -> bool:
     """Whether a command says which database; a variable for servers goes before the one for all commands."""
     from clew.server.settings import PREFIX
 
     source = context.get_parameter_source("db")
-    typed = source is not None and source.name == "COMMANDLINE"
-    return typed or f"{PREFIX}URL" not in environment
+    is_typed = source is not None and source.name == "COMMANDLINE"
+    return is_typed or f"{PREFIX}URL" not in environment
 
 
-def settings(**given: object) -> "ServerSettings":
+def server_settings(**options: object) -> "ServerSettings":
     """The settings of the environment, but for those that are given and not None.
 
     Raises:
@@ -105,26 +105,26 @@ def settings(**given: object) -> "ServerSettings":
         from clew.server.settings import from_variables
     except ImportError as error:
         raise MissingExtra(extra="server", package=error.name or "litestar") from error
-    options = {name: value for name, value in given.items() if value not in (None, [])}
+    options = {name: value for name, value in options.items() if value not in (None, [])}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return msgspec.structs.replace(from_variables(os.environ), **values)
 
 
-def said(dangers: "Sequence[Danger]") -> list[str]:
+def danger_lines(dangers: "Sequence[Danger]") -> list[str]:
     """Dangers in words."""
     return [f"{danger.sentence} ({danger.code})" for danger in dangers]
 
 
-def banner(told: "ServerSettings", access: str) -> str:
+def banner(settings: "ServerSettings", access: str) -> str:
     """What is served, where, and how."""
-    model = told.model or "offline: the companion answers simply; --model names a real one"
+    model = settings.model or "offline: the companion answers simply; --model names a real one"
     return "\n".join(
         [
-            f"Clew serves http://{told.host}:{told.port}/api/v1",
-            f"  studio   http://{told.host}:{told.port}/studio",
-            f"  store    {without_password(told.url)}",
+            f"Clew serves http://{settings.host}:{settings.port}/api/v1",
+            f"  studio   http://{settings.host}:{settings.port}/studio",
+            f"  store    {without_password(settings.url)}",
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
             f"  model    {model}",
-            f"  workers  {told.workers}",
+            f"  workers  {settings.workers}",
         ]
     )

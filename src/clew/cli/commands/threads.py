@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.core.encoding import encode
 from clew.core.messages.projection import plain_messages
@@ -21,7 +21,7 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, hel
 
 
 async def threads(
-    call: Call,
+    call: CommandCall,
     owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
     limit: Limit = 50,
     after: Annotated[str | None, typer.Option("--after", help="Go on where a page ended.")] = None,
@@ -29,18 +29,18 @@ async def threads(
     everything: Annotated[
         bool, typer.Option("--all", help="Also the threads that hold what is remembered.")
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """List threads, the newest first.
 
     Example: clew threads --owner alice --limit 5
     """
     async with call.database() as db:
         page = await db.threads(owner=owner, limit=limit, after=after, system=everything)
-    return Answer(value=page, shown=values.threads(page))
+    return CommandResult(value=page, display=values.thread_table(page))
 
 
 async def show(
-    call: Call,
+    call: CommandCall,
     thread: ThreadId,
     *,
     at: At = None,
@@ -50,7 +50,7 @@ async def show(
     messages: Annotated[
         bool, typer.Option("--messages", help="Only what was said and done, whatever wrote it.")
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """Show a thread: its state and its newest items.
 
     Example: clew show alice-s1 --at 12 --last 5
@@ -59,16 +59,16 @@ async def show(
         head = await db.thread(thread).head(at=at)
         window = await db.thread(thread).items(at=head.version, last=None if everything else last, log=log)
     if messages:
-        told = plain_messages(window)
-        value = {"thread": head.id, "version": head.version, "messages": told}
-        return Answer(value=value, shown=values.messages(told))
+        listing = plain_messages(window)
+        value = {"thread": head.id, "version": head.version, "messages": listing}
+        return CommandResult(value=value, display=values.message_grid(listing))
     value = {"thread": head, "items": window.items, "broken": window.broken}
-    return Answer(value=value, shown=values.thread(head, window, log))
+    return CommandResult(value=value, display=values.thread_detail(head, window, log))
 
 
 async def log(
-    call: Call, thread: ThreadId, *, at: At = None, last: Last = 20, everything: All = False
-) -> Answer:
+    call: CommandCall, thread: ThreadId, *, at: At = None, last: Last = 20, everything: All = False
+) -> CommandResult:
     """Show the changesets of a thread, one line each.
 
     Example: clew log alice-s1 --last 50
@@ -78,17 +78,19 @@ async def log(
         count = head.version if everything else min(last, head.version)
         after = head.version - count
         changes = await db.thread(thread).changesets(after=after, upto=head.version, limit=count)
-    return Answer(value={"thread": thread, "changesets": changes}, shown=values.timeline(changes))
+    return CommandResult(
+        value={"thread": thread, "changesets": changes}, display=values.changeset_table(changes)
+    )
 
 
 async def diff(
-    call: Call,
+    call: CommandCall,
     thread: ThreadId,
     first: Annotated[str, typer.Argument(metavar="V|OTHER", help="A version, or another thread's id.")],
     second: Annotated[
         int | None, typer.Argument(metavar="W", help="A later version; the newest if absent.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Compare two versions of a thread, or two threads.
 
     Digits are a version: V and W, or V and the newest. Anything else is another thread.
@@ -100,23 +102,23 @@ async def diff(
         by_version = first.isdecimal()
         before = await one.head(at=int(first) if by_version else None)
         other = one if by_version else db.thread(first)
-        found = await difference(one, before, other, await other.head(at=second))
-    return Answer(value=found, shown=values.difference(found))
+        result = await read_difference(one, before, other, await other.head(at=second))
+    return CommandResult(value=result, display=values.difference_detail(result))
 
 
-async def difference(one: Thread, before: Head, other: Thread, after: Head) -> values.Difference:
+async def read_difference(one: Thread, before: Head, other: Thread, after: Head) -> values.Difference:
     """What differs between a version of one thread and a version of another or of the same."""
     logs = sorted(before.counters.logs.keys() | after.counters.logs.keys())
-    had = [item for log in logs for item in await one.items(at=before.version, log=log)]
-    has = [item for log in logs for item in await other.items(at=after.version, log=log)]
-    old, new = {_identity(item) for item in had}, {_identity(item) for item in has}
+    old_items = [item for log in logs for item in await one.items(at=before.version, log=log)]
+    new_items = [item for log in logs for item in await other.items(at=after.version, log=log)]
+    old_ids, new_ids = {_identity(item) for item in old_items}, {_identity(item) for item in new_items}
     return values.Difference(
         before=f"{before.id} version {before.version}",
         after=f"{after.id} version {after.version}",
         ops=ops_between(before.state, after.state),
         old=before.state,
-        added=[item for item in has if _identity(item) not in old],
-        removed=[item for item in had if _identity(item) not in new],
+        added=[item for item in new_items if _identity(item) not in old_ids],
+        removed=[item for item in old_items if _identity(item) not in new_ids],
     )
 
 
@@ -126,7 +128,7 @@ def _identity(item: Item) -> tuple[str, int, int, bytes]:
     return item.log, item.place, item.version, body
 
 
-async def every_thread(db: Database) -> list[str]:
+async def all_thread_ids(db: Database) -> list[str]:
     """The ids of all threads, memories too, the newest first; on each page the unreadable come last."""
     page = await db.threads(limit=1000, system=True)
     ids = [*(thread.id for thread in page.threads), *page.broken]

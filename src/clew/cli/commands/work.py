@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.command import Answer, Call
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import Limit
 
 Task = Annotated[str | None, typer.Argument(metavar="[TASK]", help="What to do.")]
@@ -39,20 +39,21 @@ BestEffort = Annotated[
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only of this session.")]
 
 
-class Take(enum.Enum):
+class ConflictChoice(enum.Enum):
     """Which one holds, where a manifest and the database disagree."""
 
     MANIFEST = "manifest"
     DATABASE = "database"
 
 
-TakeOne = Annotated[
-    Take | None, typer.Option("--take", help="Which one holds, if the manifest and the database disagree.")
+TakeOption = Annotated[
+    ConflictChoice | None,
+    typer.Option("--take", help="Which one holds, if the manifest and the database disagree."),
 ]
 
 
 async def work(
-    call: Call,
+    call: CommandCall,
     task: Task = None,
     *,
     thread_id: ThreadId = None,
@@ -62,9 +63,9 @@ async def work(
     model: Model = None,
     resume: Resume = False,
     force_new: ForceNew = False,
-    take: TakeOne = None,
+    take: TakeOption = None,
     best_effort: BestEffort = False,
-) -> Answer:
+) -> CommandResult:
     """Work on a task with code, over documents of any length.
 
     Documents are loaded into the interpreter and never put whole into a prompt. The task is one durable turn:
@@ -73,18 +74,22 @@ async def work(
     Example: clew work --thread-id report-1 --document report.pdf 'What changed since last year?'
     """
     from clew.cli.commands import work_output
-    from clew.cli.commands.work_session import Asked, How, Place, worked
+    from clew.cli.commands.work_session import OpenOptions, SessionLocation, WorkRequest, run_work
 
-    place = Place(session=thread_id, volume=volume, workspace=workspace)
-    how = How(resume=resume, force_new=force_new, take=take.value if take else None, best_effort=best_effort)
-    asked = Asked(task=task, documents=tuple(document or ()), model=model, place=place, how=how)
-    opened, done = await worked(call, asked)
-    value = {**msgspec.to_builtins(done), "opened": msgspec.to_builtins(opened)}
-    shown = work_output.outcome(done, is_told=call.out.is_terminal)
-    return Answer(value=value, shown=shown, ok=work_output.is_well(done))
+    location = SessionLocation(session=thread_id, volume=volume, workspace=workspace)
+    options = OpenOptions(
+        resume=resume, force_new=force_new, take=take.value if take else None, best_effort=best_effort
+    )
+    request = WorkRequest(
+        task=task, documents=tuple(document or ()), model=model, location=location, options=options
+    )
+    open_result, result = await run_work(call, request)
+    value = {**msgspec.to_builtins(result), "opened": msgspec.to_builtins(open_result)}
+    display = work_output.outcome_text(result, was_streamed=call.out.is_terminal)
+    return CommandResult(value=value, display=display, ok=work_output.is_success(result))
 
 
-async def sandboxes(call: Call, session: SessionId = None, limit: Limit = 50) -> Answer:
+async def sandboxes(call: CommandCall, session: SessionId = None, limit: Limit = 50) -> CommandResult:
     """List what happened to interpreters, the newest first.
 
     Each got or lost interpreter of a session is there, with its provider, its volume and the reason.
@@ -92,9 +97,9 @@ async def sandboxes(call: Call, session: SessionId = None, limit: Limit = 50) ->
     Example: clew sandboxes --session report-1
     """
     from clew.cli.commands import work_output
-    from clew.workbench.session.attachment import snapshots
+    from clew.workbench.session.attachment import read_snapshots
 
     async with call.database() as db:
-        found = await snapshots(db, session=session, limit=limit)
-    value = {"sandboxes": [msgspec.to_builtins(each) for each in found]}
-    return Answer(value=value, shown=work_output.sandboxes(found))
+        listing = await read_snapshots(db, session=session, limit=limit)
+    value = {"sandboxes": [msgspec.to_builtins(each) for each in listing]}
+    return CommandResult(value=value, display=work_output.sandbox_table(listing))

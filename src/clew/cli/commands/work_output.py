@@ -6,91 +6,100 @@ from collections.abc import Sequence
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from clew.cli.chat.answer import LiveAnswer
-from clew.cli.render.values import clean, short, table, when
+from clew.cli.chat.answer import ReplyWriter
+from clew.cli.render.values import clean, empty_table, shorten, utc_time
 from clew.runtime.model.messages import CALL
 from clew.runtime.records.events import Event, MessageAdded
 from clew.runtime.records.runs import NATURAL
-from clew.workbench.agent.agent import Worked
-from clew.workbench.agent.tools import rendered
-from clew.workbench.interpreter.port import Dropped, Output, Printed, Raised, Shown, Stopped
-from clew.workbench.session.attachment import Snapshot
-from clew.workbench.session.session import Opened
+from clew.workbench.agent.agent import WorkResult
+from clew.workbench.agent.tools import render_outputs
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Output,
+    OverflowOutput,
+    StopOutput,
+    StreamOutput,
+)
+from clew.workbench.session.attachment import InterpreterSnapshot
+from clew.workbench.session.session import OpenResult
 
-DIM, BAD = "dim", "bold red"
+DIM_STYLE, ERROR_STYLE = "dim", "bold red"
 
 
-def opening(opened: Opened) -> Text:
+def opening_text(open_result: OpenResult) -> Text:
     """How a session was opened, in a few lines."""
-    lines = [f"Session {clean(opened.session)}: {opened.restored.how.value}."]
-    for change in opened.changes:
+    lines = [f"Session {clean(open_result.session)}: {open_result.restored.how.value}."]
+    for change in open_result.changes:
         reason = f" ({change.reason.value})" if change.reason is not None else ""
         lines.append(f"Interpreter {change.transition.value}{reason}.")
-    for path, wrong in opened.problems.items():
-        lines.append(f"Document {clean(path)} is not loaded: {clean(wrong)}")
-    problem = opened.restored.problem or opened.saved.problem
-    found = Text("\n".join(lines), style=DIM)
-    return found if problem is None else found.append(f"\n{clean(problem)}", style=BAD)
+    for path, error in open_result.problems.items():
+        lines.append(f"Document {clean(path)} is not loaded: {clean(error)}")
+    problem = open_result.restored.problem or open_result.saved.problem
+    text = Text("\n".join(lines), style=DIM_STYLE)
+    return text if problem is None else text.append(f"\n{clean(problem)}", style=ERROR_STYLE)
 
 
-def is_well(done: Worked) -> bool:
+def is_success(result: WorkResult) -> bool:
     """Whether the task ended as it should, and its manifest is on the volume."""
-    saved = done.saved is None or done.saved.code is None
-    return done.termination == NATURAL and not done.waiting and saved
+    is_saved = result.saved is None or result.saved.code is None
+    return result.termination == NATURAL and not result.waiting and is_saved
 
 
-def outcome(done: Worked, *, is_told: bool) -> Text:
+def outcome_text(result: WorkResult, *, was_streamed: bool) -> Text:
     """What a task came to: its text, or how to go on if that was told while it came."""
-    go_on = f"To go on: clew work --thread-id {shlex.quote(done.session)} …"
-    shown = Text(clean(go_on), style=DIM) if is_told else Text(clean(done.text))
-    notes = [f"{each.tool} waits: {short(each.question, 200)}" for each in done.waiting]
-    if done.termination != NATURAL:
-        notes.append(f"It ended as {done.termination}{': ' if done.problem else ''}{done.problem or ''}.")
-    if done.saved is not None and done.saved.problem is not None:
-        notes.append(done.saved.problem)
+    resume_hint = f"To go on: clew work --thread-id {shlex.quote(result.session)} …"
+    text = Text(clean(resume_hint), style=DIM_STYLE) if was_streamed else Text(clean(result.text))
+    notes = [f"{each.tool} waits: {shorten(each.question, 200)}" for each in result.waiting]
+    if result.termination != NATURAL:
+        notes.append(
+            f"It ended as {result.termination}{': ' if result.problem else ''}{result.problem or ''}."
+        )
+    if result.saved is not None and result.saved.problem is not None:
+        notes.append(result.saved.problem)
     for note in notes:
-        shown.append(f"{chr(10) if shown.plain else ''}{clean(note)}", style=BAD)
-    return shown
+        text.append(f"{chr(10) if text.plain else ''}{clean(note)}", style=ERROR_STYLE)
+    return text
 
 
-class LiveWork:
+class WorkWriter:
     """Writes what an agent says, the code that it runs and what that gives, while it comes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._answer = LiveAnswer(console, {})
+        self._reply_writer = ReplyWriter(console, {})
 
-    def hear(self, event: Event | Output) -> None:
+    def show_event(self, event: Event | Output) -> None:
         """Show one thing."""
-        if isinstance(event, Printed):
-            self._console.print(Text(clean(event.text), style=DIM), end="")
-        elif isinstance(event, Shown | Raised | Stopped | Dropped):
-            self._console.print(Text(clean(rendered([event])), style=DIM))
+        if isinstance(event, StreamOutput):
+            self._console.print(Text(clean(event.text), style=DIM_STYLE), end="")
+        elif isinstance(event, DisplayOutput | ErrorOutput | StopOutput | OverflowOutput):
+            self._console.print(Text(clean(render_outputs([event])), style=DIM_STYLE))
         else:
-            self._answer.hear(event)
+            self._reply_writer.show_event(event)
             if isinstance(event, MessageAdded) and event.message.kind == CALL:
-                self._console.print(Text(_code(event.message.arguments), style=DIM))
+                self._console.print(Text(_code_lines(event.message.arguments), style=DIM_STYLE))
 
     def end(self) -> None:
         """Finish the line."""
-        self._answer.end()
+        self._reply_writer.end()
 
 
-def _code(arguments: object) -> str:
+def _code_lines(arguments: object) -> str:
     code = arguments.get("code") if isinstance(arguments, dict) else None
-    lines = str(code if code is not None else short(arguments, 200)).splitlines()
+    lines = str(code if code is not None else shorten(arguments, 200)).splitlines()
     return "\n".join(f"    {clean(line)}" for line in lines)
 
 
-def sandboxes(found: Sequence[Snapshot]) -> RenderableType:
+def sandbox_table(snapshots: Sequence[InterpreterSnapshot]) -> RenderableType:
     """Snapshots, one line each."""
-    if not found:
+    if not snapshots:
         return Text("There are no interpreters on record here.")
-    shown = table(
+    table = empty_table(
         "time (UTC)", "session", "what", "reason", "provider", "interpreter", "volume", fold=("session",)
     )
-    for each in found:
+    for each in snapshots:
         reason = each.reason.value if each.reason is not None else ""
-        cells = (when(each.time), each.session, each.transition.value, reason, each.provider)
-        shown.add_row(*(Text(clean(cell)) for cell in (*cells, each.sandbox or "", each.volume or "")))
-    return shown
+        cells = (utc_time(each.time), each.session, each.transition.value, reason, each.provider)
+        table.add_row(*(Text(clean(cell)) for cell in (*cells, each.sandbox or "", each.volume or "")))
+    return table

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from clew.cli.command import Call
+from clew.cli.command import CommandCall
 from clew.cli.commands.chat import new_id
-from clew.cli.commands.work_output import LiveWork, opening
+from clew.cli.commands.work_output import WorkWriter, opening_text
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
-from clew.workbench.agent.agent import Agent, Worked, nobody
+from clew.workbench.agent.agent import WorkbenchAgent, WorkResult, ignore_event
 from clew.workbench.interpreter.port import Interpreters
-from clew.workbench.session.checkpoints import Taken
-from clew.workbench.session.session import Opened, Workbench
+from clew.workbench.session.checkpoints import SourceOfTruth
+from clew.workbench.session.session import OpenResult, Workbench
 from clew.workbench.volume.volume import Volume
 
 NO_MODEL = (
@@ -23,7 +23,7 @@ NO_MODEL = (
 )
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class SessionLocation(msgspec.Struct, frozen=True, kw_only=True):
     """Which session, and where its volume is."""
 
     session: str | None = None
@@ -31,110 +31,112 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = "default"
 
 
-class How(msgspec.Struct, frozen=True, kw_only=True):
+class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a session is opened, and whether a task that was begun goes on."""
 
     resume: bool = False
     force_new: bool = False
-    take: Taken | None = None
+    take: SourceOfTruth | None = None
     best_effort: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the command was asked for."""
 
     task: str | None = None
     documents: tuple[Path, ...] = ()
     model: str | None = None
-    place: Place = Place()
-    how: How = How()
+    location: SessionLocation = SessionLocation()
+    options: OpenOptions = OpenOptions()
 
 
-async def worked(call: Call, asked: Asked) -> tuple[Opened, Worked]:
+async def run_work(call: CommandCall, request: WorkRequest) -> tuple[OpenResult, WorkResult]:
     """Open the session, load the documents and do the task, or go on with it.
 
     Raises:
         InvalidArgument: What was asked for makes no sense, or there is no model.
         ManifestConflict: The manifest and the database disagree.
     """
-    check(asked)
-    root = volume_of(call, asked.place.volume)
-    contents = [(path.name, path.read_bytes()) for path in asked.documents]
+    check_request(request)
+    root = volume_root(call, request.location.volume)
+    contents = [(path.name, path.read_bytes()) for path in request.documents]
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(provided(asked.model))
+        model = await stack.enter_async_context(open_model(request.model))
         interpreters = await stack.enter_async_context(local_interpreters())
         db = await stack.enter_async_context(call.database(create=True))
-        bench = await stack.enter_async_context(bench_of(call, asked, db, root, interpreters))
-        return await at(bench, call, asked, model, contents)
+        bench = await stack.enter_async_context(workbench_for(call, request, db, root, interpreters))
+        return await work_at_bench(bench, call, request, model, contents)
 
 
-async def at(
-    bench: Workbench, call: Call, asked: Asked, model: Model, contents: list[tuple[str, bytes]]
-) -> tuple[Opened, Worked]:
+async def work_at_bench(
+    bench: Workbench, call: CommandCall, request: WorkRequest, model: Model, contents: list[tuple[str, bytes]]
+) -> tuple[OpenResult, WorkResult]:
     """Do what was asked for at a workbench."""
-    how, session = asked.how, asked.place.session or new_id()
-    opened = await bench.open(session, force_new_session=how.force_new, take=how.take)
+    options, session = request.options, request.location.session or new_id()
+    open_result = await bench.open(session, force_new_session=options.force_new, take=options.take)
     for name, content in contents:
         await bench.attachment.documents.add(name, content)
     if not call.as_json:
-        call.err.print(opening(opened))
-    live = LiveWork(call.out) if call.out.is_terminal and not call.as_json else None
-    told: Callable[..., None] = live.hear if live is not None else nobody
-    async with Agent(bench, model, told=told) as agent:
+        call.err.print(opening_text(open_result))
+    writer = WorkWriter(call.out) if call.out.is_terminal and not call.as_json else None
+    notify: Callable[..., None] = writer.show_event if writer is not None else ignore_event
+    async with WorkbenchAgent(bench, model, notify=notify) as agent:
         try:
-            return opened, await (agent.resume() if how.resume else agent.work(asked.task or ""))
+            return open_result, await (agent.resume() if options.resume else agent.work(request.task or ""))
         finally:
-            if live is not None:
-                live.end()
+            if writer is not None:
+                writer.end()
 
 
-def bench_of(call: Call, asked: Asked, db: Database, root: Path, interpreters: Interpreters) -> Workbench:
+def workbench_for(
+    call: CommandCall, request: WorkRequest, db: Database, root: Path, interpreters: Interpreters
+) -> Workbench:
     """The workbench of whoever calls."""
     return Workbench(
         db,
         Volume(root, call.scope.tenant, call.scope.user),
         interpreters,
         user=call.scope.user,
-        workspace=asked.place.workspace,
+        workspace=request.location.workspace,
         volume_name=root.name,
-        persistence="best effort" if asked.how.best_effort else "strict",
+        persistence="best effort" if request.options.best_effort else "strict",
     )
 
 
-def check(asked: Asked) -> None:
+def check_request(request: WorkRequest) -> None:
     """Refuse what makes no sense, before anything is opened.
 
     Raises:
         InvalidArgument: It makes none.
     """
-    if asked.model is None:
+    if request.model is None:
         raise InvalidArgument(problem=NO_MODEL)
-    going_on, has_task = asked.how.resume, bool((asked.task or "").strip())
-    if going_on and (has_task or asked.place.session is None):
+    is_resume, has_task = request.options.resume, bool((request.task or "").strip())
+    if is_resume and (has_task or request.location.session is None):
         problem = "To go on with a task, name its session with --thread-id, and no new task."
         raise InvalidArgument(problem=problem)
-    if not going_on and not has_task:
+    if not is_resume and not has_task:
         raise InvalidArgument(problem="Say what to do, or --resume to go on with what was begun.")
 
 
-def volume_of(call: Call, named: Path | None) -> Path:
+def volume_root(call: CommandCall, folder: Path | None) -> Path:
     """The root of the volume: the one that is named and there, or a folder beside the database's file.
 
     Raises:
         InvalidArgument: There is none.
     """
-    if named is not None:
-        if not named.is_dir():
-            raise InvalidArgument(problem=f"There is no volume at {str(named)!r}.")
-        return named.resolve()
-    if call.volume is None:
+    if folder is not None:
+        if not folder.is_dir():
+            raise InvalidArgument(problem=f"There is no volume at {str(folder)!r}.")
+        return folder.resolve()
+    if call.default_volume is None:
         raise InvalidArgument(problem="Say with --volume, or CLEW_VOLUME, where the durable volume is.")
-    call.volume.mkdir(exist_ok=True, mode=0o700)
-    return call.volume.resolve()
+    call.default_volume.mkdir(exist_ok=True, mode=0o700)
+    return call.default_volume.resolve()
 
 
 @asynccontextmanager
-async def provided(name: str | None) -> AsyncIterator[Model]:
+async def open_model(name: str | None) -> AsyncIterator[Model]:
     """The model of a name, while it is used."""
     from clew.runtime.model.provider import ProviderModel
 

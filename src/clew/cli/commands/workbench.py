@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clew.cli.command import Call
+from clew.cli.command import CommandCall
 from clew.cli.commands.work import VolumeRoot
 from clew.database.database import Database
 from clew.workbench.artifacts import Artifacts
@@ -18,7 +18,7 @@ from clew.workbench.volume.volume import Volume
 ThreadName = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
 
 
-class Bench(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadWorkbench(msgspec.Struct, frozen=True, kw_only=True):
     """A thread that is there, and the volume of its owner."""
 
     db: Database
@@ -38,19 +38,19 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def bench_of(call: Call, thread: str, root: Path | None) -> AsyncIterator[Bench]:
+async def open_workbench(call: CommandCall, thread: str, root: Path | None) -> AsyncIterator[ThreadWorkbench]:
     """The workbench of a thread, closed at the end.
 
     Raises:
         ThreadNotFound: There is no such thread.
         InvalidArgument: There is no volume.
     """
-    from clew.cli.commands.work_session import volume_of
+    from clew.cli.commands.work_session import volume_root
 
     async with call.database() as db:
         head = await db.thread(thread).head()
-        volume = Volume(volume_of(call, root), call.scope.tenant, head.owner)
-        yield Bench(db=db, thread=thread, volume=volume, author=call.scope.user)
+        volume = Volume(volume_root(call, root), call.scope.tenant, head.owner)
+        yield ThreadWorkbench(db=db, thread=thread, volume=volume, author=call.scope.user)
 
 
-__all__ = ["Bench", "ThreadName", "VolumeRoot", "bench_of"]
+__all__ = ["ThreadName", "ThreadWorkbench", "VolumeRoot", "open_workbench"]

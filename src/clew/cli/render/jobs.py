@@ -6,48 +6,48 @@ import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from clew.cli.render.values import clean, facts, short, table, when
+from clew.cli.render.values import clean, empty_details, empty_table, shorten, utc_time
 from clew.core.encoding import JSON
 from clew.core.values import Job
 
-DEAD = "bold red"
+DEAD_STYLE = "bold red"
 
 
-def as_value(job: Job) -> dict[str, JSON]:
+def job_value(job: Job) -> dict[str, JSON]:
     """A job as JSON; the token of whoever is at it is nobody else's business."""
     value: dict[str, JSON] = msgspec.to_builtins(msgspec.structs.replace(job, token=None))
     del value["token"]
     return value
 
 
-def jobs(found: Sequence[Job]) -> RenderableType:
+def job_table(jobs: Sequence[Job]) -> RenderableType:
     """Jobs, one line each."""
-    if not found:
+    if not jobs:
         return Text("There are no jobs here.")
-    shown = table("job", "kind", "status", "tried", "next (UTC)", "problem", fold=("job", "problem"))
-    for job in found:
-        status = Text(job.status, style=DEAD if job.status == "dead" else "")
-        cells = [f"{job.attempts} of {job.limit}", _next(job), short(job.problem or "", 80)]
-        shown.add_row(Text(clean(job.id)), Text(clean(job.kind)), status, *map(Text, cells))
-    return shown
+    table = empty_table("job", "kind", "status", "tried", "next (UTC)", "problem", fold=("job", "problem"))
+    for job in jobs:
+        status = Text(job.status, style=DEAD_STYLE if job.status == "dead" else "")
+        cells = [f"{job.attempts} of {job.limit}", _next_attempt(job), shorten(job.problem or "", 80)]
+        table.add_row(Text(clean(job.id)), Text(clean(job.kind)), status, *map(Text, cells))
+    return table
 
 
-def job(found: Job) -> RenderableType:
+def job_detail(job: Job) -> RenderableType:
     """All about a job."""
-    shown = facts()
-    shown.add_row("job", clean(found.id))
-    shown.add_row("kind", clean(found.kind))
-    shown.add_row("status", Text(found.status, style=DEAD if found.status == "dead" else ""))
-    shown.add_row("tried", f"{found.attempts} of {found.limit}")
-    shown.add_row({"running": "held until"}.get(found.status, "next (UTC)"), _next(found))
-    shown.add_row("owner", clean(found.owner or "none"))
-    shown.add_row("problem", Text(clean(found.problem or "none")))
-    shown.add_row("body", Text(short(found.body, 400)))
-    return shown
+    details = empty_details()
+    details.add_row("job", clean(job.id))
+    details.add_row("kind", clean(job.kind))
+    details.add_row("status", Text(job.status, style=DEAD_STYLE if job.status == "dead" else ""))
+    details.add_row("tried", f"{job.attempts} of {job.limit}")
+    details.add_row({"running": "held until"}.get(job.status, "next (UTC)"), _next_attempt(job))
+    details.add_row("owner", clean(job.owner or "none"))
+    details.add_row("problem", Text(clean(job.problem or "none")))
+    details.add_row("body", Text(shorten(job.body, 400)))
+    return details
 
 
-def _next(job: Job) -> str:
+def _next_attempt(job: Job) -> str:
     """When a job is tried next, or when whoever is at it is taken for lost."""
     if job.status == "dead":
         return "never"
-    return when(job.until if job.status == "running" else job.due) if job.until or job.due else "now"
+    return utc_time(job.until if job.status == "running" else job.due) if job.until or job.due else "now"

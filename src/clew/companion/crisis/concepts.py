@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from clew.companion.crisis.lexicon import ANSWER, Found, Language, Lexicon, language_among
-from clew.companion.crisis.words import COMMA, MARKS, QUOTE, STOP, words
+from clew.companion.crisis.lexicon import ANSWER_PREFIX, ConceptMatch, Language, Lexicon, language_of_tokens
+from clew.companion.crisis.words import COMMA, MARKS, QUOTE, STOP, tokenize
 
-LONGEST = 600
+MOST_TOKENS = 600
 """Words that are read of one message: its beginning and its end, if there are more."""
-SENTENCE = 40
+LONGEST_SENTENCE = 40
 """Words after which a sentence counts as ended, for those who write none."""
-REACH = 4
+NEGATION_REACH = 4
 """How many words a "not" reaches."""
-NOTS = frozenset({"not", "cannot"})
-OTHERS = frozenset({"third", "kin", "friend", "child", "foe"})
-QUESTION, QUOTED = "question", "quotation"
-YES, NO = ANSWER + "yes", ANSWER + "no"
-ASKS = frozenset({"asks_risk", "asks_plan", "asks_safe"})
+NEGATIONS = frozenset({"not", "cannot"})
+OTHER_PERSONS = frozenset({"third", "kin", "friend", "child", "foe"})
+QUESTION, QUOTATION = "question", "quotation"
+YES, NO = ANSWER_PREFIX + "yes", ANSWER_PREFIX + "no"
+RISK_QUESTIONS = frozenset({"asks_risk", "asks_plan", "asks_safe"})
 
 
 class Sign(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Sign(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """A message as concepts. ``frames`` are those that colour all of it."""
 
-    said: Sequence[str]
+    tokens: Sequence[str]
     language: str
     signs: Sequence[Sign]
     sentences: Sequence[frozenset[str]]
@@ -49,71 +49,79 @@ class Reading(msgspec.Struct, frozen=True):
     @property
     def length(self) -> int:
         """How many words there are, without the marks between them."""
-        return sum(word.isalnum() for word in self.said)
+        return sum(word.isalnum() for word in self.tokens)
 
 
-def read(message: str, known: Lexicon, default: str = "en") -> Reading:
+def read_message(message: str, lexicon: Lexicon, default: str = "en") -> Reading:
     """Read a message."""
-    said = words(message, known.spelling)
-    if len(said) > LONGEST:
-        said = said[: LONGEST // 2] + said[-LONGEST // 2 :]
-    language = known.languages[language_among(said, message, known, default)]
-    found = language.find(said)
-    sentence, clause = _parts(said, language)
-    signs = list(_signed([hit for hit in found if not hit.concept.startswith(ANSWER)], clause))
-    together: defaultdict[int, set[str]] = defaultdict(set)
-    apart: defaultdict[int, set[str]] = defaultdict(set)
+    tokens = tokenize(message, lexicon.spelling)
+    if len(tokens) > MOST_TOKENS:
+        tokens = tokens[: MOST_TOKENS // 2] + tokens[-MOST_TOKENS // 2 :]
+    language = lexicon.languages[language_of_tokens(tokens, message, lexicon, default)]
+    matches = language.find_concepts(tokens)
+    sentence_numbers, clause_numbers = _part_numbers(tokens, language)
+    signs = list(
+        _signs_in([hit for hit in matches if not hit.concept.startswith(ANSWER_PREFIX)], clause_numbers)
+    )
+    names_by_sentence: defaultdict[int, set[str]] = defaultdict(set)
+    names_by_clause: defaultdict[int, set[str]] = defaultdict(set)
     for sign in signs:
-        together[sentence[sign.start]].add(sign.name)
-        apart[sign.clause].add(sign.name)
+        names_by_sentence[sentence_numbers[sign.start]].add(sign.name)
+        names_by_clause[sign.clause].add(sign.name)
     marks = {QUESTION} if "?" in message else set()
     return Reading(
-        said=said,
+        tokens=tokens,
         language=language.code,
         signs=signs,
-        sentences=[frozenset(one) for one in together.values()],
-        clauses=[frozenset(apart[number]) for number in range(max(apart, default=-1) + 1)],
-        concepts=frozenset({sign.name for sign in signs} | marks | ({QUOTED} if QUOTE in said else set())),
+        sentences=[frozenset(one) for one in names_by_sentence.values()],
+        clauses=[
+            frozenset(names_by_clause[number]) for number in range(max(names_by_clause, default=-1) + 1)
+        ],
+        concepts=frozenset(
+            {sign.name for sign in signs} | marks | ({QUOTATION} if QUOTE in tokens else set())
+        ),
         answers=frozenset(
-            hit.concept.removeprefix(ANSWER)
-            for hit in found
-            if hit.concept.startswith(ANSWER) and _is_answer(hit, said, language)
+            hit.concept.removeprefix(ANSWER_PREFIX)
+            for hit in matches
+            if hit.concept.startswith(ANSWER_PREFIX) and _is_answer(hit, tokens, language)
         ),
     )
 
 
-def _is_answer(hit: Found, said: Sequence[str], language: Language) -> bool:
+def _is_answer(hit: ConceptMatch, tokens: Sequence[str], language: Language) -> bool:
     """Whether a yes or a no is one: "no, I am fine" and "I am." are; "no one", "I am just tired" are not."""
-    if hit.end >= len(said) or said[hit.end] in MARKS:
+    if hit.end >= len(tokens) or tokens[hit.end] in MARKS:
         return True
     if hit.concept == NO:
-        return language.is_self(said, hit.end)
-    return hit.concept != YES or not language.is_self(said, hit.start)
+        return language.is_self(tokens, hit.end)
+    return hit.concept != YES or not language.is_self(tokens, hit.start)
 
 
-def _parts(said: Sequence[str], language: Language) -> tuple[list[int], list[int]]:
+def _part_numbers(tokens: Sequence[str], language: Language) -> tuple[list[int], list[int]]:
     """The number of the sentence and of the clause that each word is in."""
     sentences, clauses, sentence, clause, length = [], [], 0, 0, 0
-    for at, word in enumerate(said):
+    for at, word in enumerate(tokens):
         length += 1
-        if word == STOP or length > SENTENCE:
+        if word == STOP or length > LONGEST_SENTENCE:
             sentence, clause, length = sentence + 1, clause + 1, 0
-        elif word == COMMA or word in language.ends or language.begins(said, at):
+        elif word == COMMA or word in language.clause_ends or language.begins_clause(tokens, at):
             clause += 1
         sentences.append(sentence)
         clauses.append(clause)
     return sentences, clauses
 
 
-def _signed(found: Sequence[Found], clause: Sequence[int]) -> Iterator[Sign]:
-    nots = sorted(hit.end - 1 for hit in found if hit.concept in NOTS)
-    for hit in found:
-        at = bisect_right(nots, hit.start - 1) - 1
-        denied = (
+def _signs_in(matches: Sequence[ConceptMatch], clause_numbers: Sequence[int]) -> Iterator[Sign]:
+    negations = sorted(hit.end - 1 for hit in matches if hit.concept in NEGATIONS)
+    for hit in matches:
+        at = bisect_right(negations, hit.start - 1) - 1
+        is_denied = (
             at >= 0
-            and hit.concept not in NOTS
+            and hit.concept not in NEGATIONS
             and not hit.concept.startswith("-")
-            and hit.start - nots[at] <= REACH
-            and clause[nots[at]] == clause[hit.start]
+            and hit.start - negations[at] <= NEGATION_REACH
+            and clause_numbers[negations[at]] == clause_numbers[hit.start]
         )
-        yield Sign("-" + hit.concept if denied else hit.concept, hit.start, hit.end, clause[hit.start])
+        yield Sign(
+            "-" + hit.concept if is_denied else hit.concept, hit.start, hit.end, clause_numbers[hit.start]
+        )

@@ -13,82 +13,82 @@ from typing import Any
 
 import msgspec
 
-from clew.companion.crisis.classifier import Score, remembered, score
-from clew.companion.crisis.concepts import ASKS, OTHERS, QUOTED, Reading, read
-from clew.companion.crisis.lexicon import Lexicon, language_among, lexicon
-from clew.companion.crisis.words import words
-from clew.companion.values import Level
+from clew.companion.crisis.classifier import MessageScorer, cache_by_hash, default_scorer
+from clew.companion.crisis.concepts import OTHER_PERSONS, QUOTATION, RISK_QUESTIONS, Reading, read_message
+from clew.companion.crisis.lexicon import Lexicon, language_of_tokens, load_lexicon
+from clew.companion.crisis.words import tokenize
+from clew.companion.values import CrisisLevel
 from clew.runtime.model.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class RiskStatement:
     """What must stand in one clause, and must not, for a message to say it."""
 
     name: str
     kind: str
     level: int
-    all: frozenset[str]
-    some: Sequence[frozenset[str]]
-    never: frozenset[str]
+    needs: frozenset[str]
+    alternatives: Sequence[frozenset[str]]
+    exclusions: frozenset[str]
 
     def is_in(self, clause: frozenset[str]) -> bool:
         """Whether a clause says it."""
         return (
-            self.all <= clause
-            and self.never.isdisjoint(clause)
-            and all(not one.isdisjoint(clause) for one in self.some)
+            self.needs <= clause
+            and self.exclusions.isdisjoint(clause)
+            and all(not one.isdisjoint(clause) for one in self.alternatives)
         )
 
 
 @functools.cache
-def statements() -> Sequence[Statement]:
+def load_statements() -> Sequence[RiskStatement]:
     """The statements that come with the companion."""
     file = importlib.resources.files("clew.companion.crisis").joinpath("statements.toml")
-    read = tomllib.loads(file.read_text("utf-8"))
-    return tuple(_statement(one, read) for one in read["statement"])
+    table = tomllib.loads(file.read_text("utf-8"))
+    return tuple(_make_statement(one, table) for one in table["statement"])
 
 
-def _statement(one: Mapping[str, Any], read: Mapping[str, Any]) -> Statement:
-    without = [
-        name for given in one["without"] for name in (read["others"] if given == "others" else [given])
+def _make_statement(entry: Mapping[str, Any], table: Mapping[str, Any]) -> RiskStatement:
+    exclusions = [
+        name for group in entry["without"] for name in (table["others"] if group == "others" else [group])
     ]
-    return Statement(
-        name=one["name"],
-        kind=one["kind"],
-        level=one["level"],
-        all=frozenset(one.get("all", ())),
-        some=tuple(frozenset(names) for names in one.get("some", ())),
-        never=frozenset([*read["never"], *without]) - frozenset(one.get("despite", ())),
+    return RiskStatement(
+        name=entry["name"],
+        kind=entry["kind"],
+        level=entry["level"],
+        needs=frozenset(entry.get("all", ())),
+        alternatives=tuple(frozenset(names) for names in entry.get("some", ())),
+        exclusions=frozenset([*table["never"], *exclusions]) - frozenset(entry.get("despite", ())),
     )
 
 
-def stated(now: Reading) -> list[Statement]:
+def statements_in(reading: Reading) -> list[RiskStatement]:
     """What a message states, the gravest first. What is quoted, or frightens the person, is no statement."""
-    quoted = now.has(QUOTED) and now.has("says", "fiction", "work", "newsy", "past")
-    if quoted or now.has("unwanted", "-unwanted"):
+    is_quotation = reading.has(QUOTATION) and reading.has("says", "fiction", "work", "newsy", "past")
+    if is_quotation or reading.has("unwanted", "-unwanted"):
         return []
-    found = [one for one in statements() if any(one.is_in(clause) for clause in now.clauses)]
-    return sorted(found, key=lambda one: -one.level)
+    matches = [one for one in load_statements() if any(one.is_in(clause) for clause in reading.clauses)]
+    return sorted(matches, key=lambda one: -one.level)
 
 
-DEFAULT = "en"
-TURNS = 12
+DEFAULT_LANGUAGE = "en"
+MOST_TURNS = 12
 """How many of the person's earlier messages are read."""
-SHORT = 8
+SHORT_ANSWER_WORDS = 8
 """An answer of so many words is an answer to the question before it, and nothing else."""
-LEANS = -1.0
+LEAN_MARGIN = -1.0
 """How far below the first level a message may score and still be asked about, if no model could be."""
-FEW = 3
+BRIEF_WORDS = 3
 """So few words that name no danger are an answer and no more: they are not scored."""
-RECENT = 6
+RECENT_TURNS = 6
 """How many of them can make a question about means grave."""
-DARK = 2.0
+DARK_MARGIN = 2.0
 """How far below risk a message must score to add nothing to the turns around it."""
-ASKS_FROM, ACTS_FROM, FADES = 1.5, 2.0, 0.7
+QUESTION_POINTS, CRISIS_POINTS, FADING = 1.5, 2.0, 0.7
 """What the turns must add up to for a question and for a crisis reply, and how fast earlier ones fade."""
-READS = ("", "reads as unclear", "reads as risk", "reads as danger now")
-ANSWERED, MEANS_AFTER, ADDS_UP = (
+SCORE_SIGNS = ("", "reads as unclear", "reads as risk", "reads as danger now")
+ANSWER_SIGN, MEANS_SIGN, SUM_SIGN = (
     "answers a direct question",
     "means or a time after dark turns",
     "turns add up",
@@ -96,7 +96,7 @@ ANSWERED, MEANS_AFTER, ADDS_UP = (
 SELF, ANOTHER = "self", "another"
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class FloorVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What the floor makes of a message. ``signs`` name what was seen and hold no word of the person.
 
     ``says_safe`` is an answer that they are safe: it is believed only after they were asked. ``leans`` says
@@ -112,195 +112,215 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     leans: bool = False
 
 
-class Weighed(msgspec.Struct, frozen=True):
+class MessageSignals(msgspec.Struct, frozen=True):
     """A message by itself: what was read, how it scores, and what it states."""
 
     reading: Reading
     margins: Sequence[float]
-    states: Sequence[Statement]
+    statements: Sequence[RiskStatement]
 
     @property
-    def scored(self) -> int:
+    def score_level(self) -> int:
         """The level that the scores give; a denial that nothing speaks against is believed."""
         one, two, three = self.margins[:3]
-        if self.brief:
-            return Level.NONE
-        if two > 0 and not self.denies:
-            return Level.IMMINENT if three > 0 else Level.RISK
-        return Level.UNCLEAR if max(one, two) > 0 else Level.NONE
+        if self.is_brief:
+            return CrisisLevel.NONE
+        if two > 0 and not self.is_denial:
+            return CrisisLevel.IMMINENT if three > 0 else CrisisLevel.RISK
+        return CrisisLevel.UNCLEAR if max(one, two) > 0 else CrisisLevel.NONE
 
     @property
-    def brief(self) -> bool:
+    def is_brief(self) -> bool:
         """Whether it is an answer of a few words that names no danger."""
-        return self.reading.length <= FEW and not self.reading.concepts & lexicon().groups["dangers"]
+        return (
+            self.reading.length <= BRIEF_WORDS
+            and not self.reading.concepts & load_lexicon().groups["dangers"]
+        )
 
     @property
-    def denies(self) -> bool:
+    def is_denial(self) -> bool:
         """Whether it denies a danger and says nothing else that shows one."""
-        groups, said = lexicon().groups, self.reading.concepts
-        return bool(said & groups["denials"]) and not said & groups["dangers"]
+        groups, concepts = load_lexicon().groups, self.reading.concepts
+        return bool(concepts & groups["denials"]) and not concepts & groups["dangers"]
 
     @property
     def level(self) -> int:
         """How serious it is by itself."""
-        return max(self.scored, self.states[0].level if self.states else Level.NONE)
+        return max(self.score_level, self.statements[0].level if self.statements else CrisisLevel.NONE)
 
     @property
     def points(self) -> float:
         """What it adds to the turns around it: nothing if harmless, 1 where it is unclear, 2 at most."""
-        if self.level >= Level.RISK:
+        if self.level >= CrisisLevel.RISK:
             return 2.0
-        scored = 0.0 if self.brief else min(max(self.margins[1] / DARK + 1, 0.0), 2.0)
-        return max(scored, 1.0) if self.level == Level.UNCLEAR else scored
+        score_points = 0.0 if self.is_brief else min(max(self.margins[1] / DARK_MARGIN + 1, 0.0), 2.0)
+        return max(score_points, 1.0) if self.level == CrisisLevel.UNCLEAR else score_points
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class EarlierMessage(msgspec.Struct, frozen=True):
     """What counts of an earlier message: how serious it was, and what it adds to those after it."""
 
     level: int
     points: float
 
 
-def floor(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
+def judge_message(
+    message: str, before: Sequence[Message] = (), scorer: MessageScorer | None = None
+) -> FloorVerdict:
     """Judge a message by itself and by the turns before it."""
-    return judge(message, before, by or score(), _remembered())
+    return judge_message_with(message, before, scorer or default_scorer(), _earlier_message_cache())
 
 
-def judge(
-    message: str, before: Sequence[Message], by: Score, look_back: Callable[[str], Earlier] | None = None
-) -> Judged:
+def judge_message_with(
+    message: str,
+    before: Sequence[Message],
+    scorer: MessageScorer,
+    look_back: Callable[[str], EarlierMessage] | None = None,
+) -> FloorVerdict:
     """Judge a message by these scores; ``look_back`` may know already what an earlier one was."""
-    known = lexicon()
-    look_back = look_back or functools.partial(_earlier, known=known, by=by)
-    question = _question(before, known)
-    now = weigh(message, known, by, question.language if question else DEFAULT)
-    answered = _answer(now, question.answers & ASKS if question else frozenset())
-    if answered == Level.NONE and now.level == Level.NONE:
-        return Judged(says_safe=True, confidence=0.9)
-    earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
-    seen = {ANSWERED: answered or Level.NONE, **_in_context(now, earlier)}
-    level = max(now.level, *seen.values())
-    names = [one.name for one in now.states] + ([READS[now.scored]] if now.scored else [])
-    names += [name for name, found in seen.items() if found > now.level]
-    return _judged(now, level, tuple(sorted(set(names))))
+    lexicon = load_lexicon()
+    look_back = look_back or functools.partial(_earlier_message, lexicon=lexicon, scorer=scorer)
+    question = _question_before(before, lexicon)
+    signals = read_signals(message, lexicon, scorer, question.language if question else DEFAULT_LANGUAGE)
+    answer_level = _answer_level(signals, question.answers & RISK_QUESTIONS if question else frozenset())
+    if answer_level == CrisisLevel.NONE and signals.level == CrisisLevel.NONE:
+        return FloorVerdict(says_safe=True, confidence=0.9)
+    earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-MOST_TURNS:]]
+    context_levels = {ANSWER_SIGN: answer_level or CrisisLevel.NONE, **_context_levels(signals, earlier)}
+    level = max(signals.level, *context_levels.values())
+    sign_names = [one.name for one in signals.statements] + (
+        [SCORE_SIGNS[signals.score_level]] if signals.score_level else []
+    )
+    sign_names += [name for name, context_level in context_levels.items() if context_level > signals.level]
+    return _make_verdict(signals, level, tuple(sorted(set(sign_names))))
 
 
-def weigh(message: str, known: Lexicon, by: Score, default: str = DEFAULT) -> Weighed:
+def read_signals(
+    message: str, lexicon: Lexicon, scorer: MessageScorer, default: str = DEFAULT_LANGUAGE
+) -> MessageSignals:
     """Read a message, in ``default`` if its words leave that open; score it, and find what it states."""
-    reading = read(message, known, default)
-    return Weighed(reading, by(message, reading), stated(reading))
+    reading = read_message(message, lexicon, default)
+    return MessageSignals(reading, scorer(message, reading), statements_in(reading))
 
 
-def _question(before: Sequence[Message], known: Lexicon) -> Reading | None:
+def _question_before(before: Sequence[Message], lexicon: Lexicon) -> Reading | None:
     """The last reply, if it asked something."""
     if not before or before[-1].role != "assistant" or "?" not in before[-1].text:
         return None
-    return read(before[-1].text, known)
+    return read_message(before[-1].text, lexicon)
 
 
-def _answer(now: Weighed, asked: frozenset[str]) -> int | None:
+def _answer_level(signals: MessageSignals, questions: frozenset[str]) -> int | None:
     """How serious an answer to a direct question is."""
-    if not asked:
+    if not questions:
         return None
-    answers, short = now.reading.answers, now.reading.length <= SHORT
+    answers, is_short = signals.reading.answers, signals.reading.length <= SHORT_ANSWER_WORDS
     if "unsafe" in answers:
-        return Level.RISK
+        return CrisisLevel.RISK
     if "safe" in answers:
-        return Level.NONE
-    if ("no" in answers or now.denies) and not (short and answers & {"yes", "unsure"}):
-        return _denial(asked, short=short)
-    if short and "unsure" in answers:
-        return Level.RISK if asked == {"asks_safe"} else Level.UNCLEAR
-    if short and "yes" in answers:
-        return Level.IMMINENT if "asks_plan" in asked else Level.RISK if "asks_risk" in asked else Level.NONE
+        return CrisisLevel.NONE
+    if ("no" in answers or signals.is_denial) and not (is_short and answers & {"yes", "unsure"}):
+        return _denial_level(questions, is_short=is_short)
+    if is_short and "unsure" in answers:
+        return CrisisLevel.RISK if questions == {"asks_safe"} else CrisisLevel.UNCLEAR
+    if is_short and "yes" in answers:
+        return (
+            CrisisLevel.IMMINENT
+            if "asks_plan" in questions
+            else CrisisLevel.RISK
+            if "asks_risk" in questions
+            else CrisisLevel.NONE
+        )
     return None
 
 
-def _denial(asked: frozenset[str], *, short: bool) -> int:
+def _denial_level(questions: frozenset[str], *, is_short: bool) -> int:
     """What a no means: to "are you safe?" it is no comfort, and to two questions at once it is unclear."""
-    if "asks_safe" not in asked or not short:
-        return Level.NONE
-    return Level.UNCLEAR if "asks_risk" in asked else Level.RISK
+    if "asks_safe" not in questions or not is_short:
+        return CrisisLevel.NONE
+    return CrisisLevel.UNCLEAR if "asks_risk" in questions else CrisisLevel.RISK
 
 
-def _earlier(message: str, known: Lexicon, by: Score) -> Earlier:
-    weighed = weigh(message, known, by)
-    return Earlier(int(weighed.level), weighed.points)
+def _earlier_message(message: str, lexicon: Lexicon, scorer: MessageScorer) -> EarlierMessage:
+    signals = read_signals(message, lexicon, scorer)
+    return EarlierMessage(int(signals.level), signals.points)
 
 
 @functools.cache
-def _remembered() -> Callable[[str], Earlier]:
+def _earlier_message_cache() -> Callable[[str], EarlierMessage]:
     """Earlier messages are met again with every turn."""
-    return remembered(functools.partial(_earlier, known=lexicon(), by=score()))
+    return cache_by_hash(functools.partial(_earlier_message, lexicon=load_lexicon(), scorer=default_scorer()))
 
 
-def _in_context(now: Weighed, earlier: Sequence[Earlier]) -> dict[str, int]:
+def _context_levels(signals: MessageSignals, earlier: Sequence[EarlierMessage]) -> dict[str, int]:
     """What it is with the turns before it: means or a time after dark turns, or one sign too many."""
-    told = now.reading
-    if not earlier or told.has("fiction", "daily", "joyful", "recovered") or now.denies:
+    reading = signals.reading
+    if not earlier or reading.has("fiction", "daily", "joyful", "recovered") or signals.is_denial:
         return {}
-    found: dict[str, int] = {}
-    highest = max(turn.level for turn in earlier[-RECENT:])
-    means = told.concepts & lexicon().groups["means"]
-    if means and highest >= Level.RISK:
-        found[MEANS_AFTER] = int(Level.IMMINENT)
+    levels: dict[str, int] = {}
+    highest = max(turn.level for turn in earlier[-RECENT_TURNS:])
+    means = reading.concepts & load_lexicon().groups["means"]
+    if means and highest >= CrisisLevel.RISK:
+        levels[MEANS_SIGN] = int(CrisisLevel.IMMINENT)
     elif highest and "how" in means and len(means) > 1:
-        found[MEANS_AFTER] = int(Level.RISK)
-    elif highest >= Level.RISK and told.has("near") and told.length <= SHORT:
-        found[MEANS_AFTER] = int(Level.IMMINENT)
-    dark = 0.0
+        levels[MEANS_SIGN] = int(CrisisLevel.RISK)
+    elif highest >= CrisisLevel.RISK and reading.has("near") and reading.length <= SHORT_ANSWER_WORDS:
+        levels[MEANS_SIGN] = int(CrisisLevel.IMMINENT)
+    earlier_points = 0.0
     for turn in earlier:
-        dark = FADES * dark + turn.points
-    whole = FADES * dark + now.points
-    if now.points and whole >= ASKS_FROM:
-        found[ADDS_UP] = int(Level.RISK if whole >= ACTS_FROM else Level.UNCLEAR)
-    return found
+        earlier_points = FADING * earlier_points + turn.points
+    points = FADING * earlier_points + signals.points
+    if signals.points and points >= QUESTION_POINTS:
+        levels[SUM_SIGN] = int(CrisisLevel.RISK if points >= CRISIS_POINTS else CrisisLevel.UNCLEAR)
+    return levels
 
 
-def _judged(now: Weighed, level: int, names: tuple[str, ...]) -> Judged:
+def _make_verdict(signals: MessageSignals, level: int, sign_names: tuple[str, ...]) -> FloorVerdict:
     """What is told of a level: what kind of danger, and whose."""
-    displaced = now.reading.has("asksfriend")
-    about = SELF if displaced or not level or not _of_another(now) else ANOTHER
-    return Judged(
+    is_displaced = signals.reading.has("asksfriend")
+    about = SELF if is_displaced or not level or not _is_about_another(signals) else ANOTHER
+    return FloorVerdict(
         level=level,
-        confidence=0.9 if now.states or max(now.margins[max(level - 1, 0)], -now.margins[0]) > 1 else 0.6,
-        kind=_kind(now, about, displaced=displaced) if level else "",
+        confidence=0.9
+        if signals.statements or max(signals.margins[max(level - 1, 0)], -signals.margins[0]) > 1
+        else 0.6,
+        kind=_danger_kind(signals, about, is_displaced=is_displaced) if level else "",
         about=about,
-        signs=names if level else (),
-        says_safe=not level and "safe" in now.reading.answers,
-        leans=bool(level) or (now.margins[0] > LEANS and not now.brief),
+        signs=sign_names if level else (),
+        says_safe=not level and "safe" in signals.reading.answers,
+        leans=bool(level) or (signals.margins[0] > LEAN_MARGIN and not signals.is_brief),
     )
 
 
-def _of_another(now: Weighed) -> bool:
+def _is_about_another(signals: MessageSignals) -> bool:
     """Whether somebody writes about another person who is in danger, and not about themselves."""
-    if now.states or now.margins[3] <= 0:
+    if signals.statements or signals.margins[3] <= 0:
         return False
-    return now.reading.has(*OTHERS)
+    return signals.reading.has(*OTHER_PERSONS)
 
 
-def _kind(now: Weighed, about: str, *, displaced: bool) -> str:
+def _danger_kind(signals: MessageSignals, about: str, *, is_displaced: bool) -> str:
     if about == ANOTHER:
         return "worry for another"
-    if displaced:
+    if is_displaced:
         return "displaced"
-    if now.states:
-        return now.states[0].kind
-    if now.margins[4] > 0 and now.reading.has("kill", "hurt_other", "gun", "knife", "anger", "foe"):
+    if signals.statements:
+        return signals.statements[0].kind
+    if signals.margins[4] > 0 and signals.reading.has("kill", "hurt_other", "gun", "knife", "anger", "foe"):
         return "harm to others"
-    told = now.reading
-    if told.has("selfharm", "blood"):
+    reading = signals.reading
+    if reading.has("selfharm", "blood"):
         return "self-harm"
-    if told.has("note", "giveaway", "goodbye", "findme"):
+    if reading.has("note", "giveaway", "goodbye", "findme"):
         return "preparation"
-    if told.has("pills", "gun", "rope", "height", "train", "poison"):
+    if reading.has("pills", "gun", "rope", "height", "train", "poison"):
         return "means"
-    return "passive" if told.has("wish", "burden", "-livingness", "-here") else "veiled"
+    return "passive" if reading.has("wish", "burden", "-livingness", "-here") else "veiled"
 
 
-def language_of(message: str, before: Sequence[Message] = (), default: str = DEFAULT) -> str:
+def language_of(message: str, before: Sequence[Message] = (), default: str = DEFAULT_LANGUAGE) -> str:
     """The language that somebody writes in, by its words and its letters."""
-    known = lexicon()
+    lexicon = load_lexicon()
     recent = [turn.text for turn in before if turn.role == "user"][-3:]
     text = " ".join([*recent, message])
-    return language_among(words(text, known.spelling), text, known, default)
+    return language_of_tokens(tokenize(text, lexicon.spelling), text, lexicon, default)

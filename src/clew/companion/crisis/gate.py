@@ -9,12 +9,24 @@ from functools import cached_property
 from typing import Any
 
 import clew
-from clew.companion.crisis.floor import Judged, language_of
-from clew.companion.crisis.help import AGAIN, CLARIFY, located, reply, wording_for
-from clew.companion.crisis.judgement import Judgement, Settled, checked, request, settle
-from clew.companion.crisis.message import heard, heard_after, legible, said_by_person, turns_before
-from clew.companion.state import Companion
-from clew.companion.values import Level, assessment
+from clew.companion.crisis.floor import FloorVerdict, language_of
+from clew.companion.crisis.help import CLARIFY, CLARIFY_AGAIN, crisis_reply, find_region, wording_for
+from clew.companion.crisis.judgement import (
+    GateDecision,
+    Judgement,
+    decide_level,
+    judgement_request,
+    validate_judgement,
+)
+from clew.companion.crisis.message import (
+    earlier_turns,
+    judge_alone,
+    judge_in_context,
+    legible_text,
+    texts_of_person,
+)
+from clew.companion.state import CompanionState
+from clew.companion.values import CrisisLevel, assessment
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.model.boundary import is_unforeseen
 from clew.runtime.model.messages import Message
@@ -26,37 +38,37 @@ GRACE_SECONDS = 0.1
 """How long a model that was told to stop may take for it. One that does not stop is left behind."""
 
 
-def crisis_gate_within(seconds: float) -> Callable[[Companion, clew.Context], Awaitable[clew.Delta]]:
+def make_crisis_gate(seconds: float) -> Callable[[CompanionState, clew.Context], Awaitable[clew.Delta]]:
     """A gate that waits so long for a model."""
 
     @gate
-    async def crisis_gate(state: Companion, ctx: clew.Context) -> clew.Delta:
+    async def crisis_gate(state: CompanionState, context: clew.Context) -> clew.Delta:
         """Judge the message, declare the safe reply, and log what was found."""
-        began = time.perf_counter()
-        alone = heard(state.message)
-        _declare(ctx, alone, Said(state.message, ()))  # before anything that can fail
-        said = Said(state.message, await turns_before(state, ctx))
-        found = heard_after(alone, said.message, said.before)
-        _declare(ctx, found, said)
-        settled = await _settled(ctx, said, found, seconds)
-        if settled.level > found.level:
-            _declare(ctx, settled, said)
-        _log(ctx, settled)
-        return _delta(state, ctx, settled, found, said) | {
+        start = time.perf_counter()
+        alone = judge_alone(state.message)
+        _declare_safe_reply(context, alone, GateInput(state.message, ()))  # before anything that can fail
+        gate_input = GateInput(state.message, await earlier_turns(state, context))
+        verdict = judge_in_context(alone, gate_input.message, gate_input.before)
+        _declare_safe_reply(context, verdict, gate_input)
+        decision = await _decide(context, gate_input, verdict, seconds)
+        if decision.level > verdict.level:
+            _declare_safe_reply(context, decision, gate_input)
+        _record_crisis(context, decision)
+        return _gate_delta(state, context, decision, verdict, gate_input) | {
             "diagnostics": {
-                "crisis_gate_ms": round((time.perf_counter() - began) * 1000, 3),
-                "crisis_classifier_path": settled.audit.classifier_path,
+                "crisis_gate_ms": round((time.perf_counter() - start) * 1000, 3),
+                "crisis_classifier_path": decision.audit.classifier_path,
             }
         }
 
     return crisis_gate
 
 
-crisis_gate = crisis_gate_within(MODEL_SECONDS)
+crisis_gate = make_crisis_gate(MODEL_SECONDS)
 
 
 @dataclass(frozen=True)
-class Said:
+class GateInput:
     """What somebody says, and what was said before it."""
 
     message: str
@@ -65,54 +77,60 @@ class Said:
     @cached_property
     def region(self) -> str:
         """The country that they say they are in."""
-        return located(said_by_person(self.message, self.before))[0]
+        return find_region(texts_of_person(self.message, self.before))[0]
 
     @cached_property
     def language(self) -> str:
         """The language that they write in."""
-        return language_of(legible(self.message), self.before)
+        return language_of(legible_text(self.message), self.before)
 
 
-def _declare(ctx: clew.Context, found: Judged | Settled, said: Said) -> None:
+def _declare_safe_reply(
+    context: clew.Context, verdict: FloorVerdict | GateDecision, gate_input: GateInput
+) -> None:
     """Declare the reply that goes out whatever becomes of the turn."""
-    if found.level:
-        wording = wording_for(found.level, about=found.about, kind=found.kind)
-        ctx.turn.safe_reply(_not_twice(wording, said))
+    if verdict.level:
+        wording = wording_for(verdict.level, about=verdict.about, kind=verdict.kind)
+        context.turn.set_safe_reply(_safe_reply_text(wording, gate_input))
 
 
-def _not_twice(wording: str, said: Said) -> str:
+def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
     """The words of a wording; a question that was asked in them the last time, in others."""
-    text = reply(wording, said.language, said.region)
-    again = reply(AGAIN, said.language, said.region)
-    replies = [turn.text for turn in said.before if turn.role == "assistant"]
-    asked = [each for each in replies if each in (legible(text), legible(again))]
-    return again if wording == CLARIFY and asked[-1:] == [legible(text)] else text
+    text = crisis_reply(wording, gate_input.language, gate_input.region)
+    other_text = crisis_reply(CLARIFY_AGAIN, gate_input.language, gate_input.region)
+    replies = [turn.text for turn in gate_input.before if turn.role == "assistant"]
+    questions = [each for each in replies if each in (legible_text(text), legible_text(other_text))]
+    return other_text if wording == CLARIFY and questions[-1:] == [legible_text(text)] else text
 
 
-async def _settled(ctx: clew.Context, said: Said, found: Judged, seconds: float) -> Settled:
+async def _decide(
+    context: clew.Context, gate_input: GateInput, verdict: FloorVerdict, seconds: float
+) -> GateDecision:
     """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
-    if ctx.control_llm is None or found.level == Level.IMMINENT:
-        return settle(found, None)
-    judged = await _judged(ctx, said, seconds)
-    return settle(found, judged, failed=judged is None)
+    if context.control_llm is None or verdict.level == CrisisLevel.IMMINENT:
+        return decide_level(verdict, None)
+    judgement = await _ask_model(context, gate_input, seconds)
+    return decide_level(verdict, judgement, has_failed=judgement is None)
 
 
-async def _judged(ctx: clew.Context, said: Said, seconds: float) -> Judgement | None:
+async def _ask_model(context: clew.Context, gate_input: GateInput, seconds: float) -> Judgement | None:
     """What the model says of it; nothing if it is late, breaks, or says what is no judgement.
 
     It has a task of its own, so that one that does not stop when it is told to holds nobody up.
     """
-    asking = asyncio.ensure_future(
-        ctx.turn.fill(ctx.control_llm, request(said.message, said.before), Judgement)
+    task = asyncio.ensure_future(
+        context.turn.fill(
+            context.control_llm, judgement_request(gate_input.message, gate_input.before), Judgement
+        )
     )
-    asking.add_done_callback(_taken_note_of)
+    task.add_done_callback(_retrieve_error)
     try:
-        await asyncio.wait({asking}, timeout=seconds)
+        await asyncio.wait({task}, timeout=seconds)
     finally:
-        asking.cancel()
-    await asyncio.wait({asking}, timeout=GRACE_SECONDS)
+        task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_SECONDS)
     try:
-        return checked(asking.result())
+        return validate_judgement(task.result())
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it does, the floor decides
         if not is_unforeseen(error):  # else it was logged where the model was asked
             why = type(error).__name__
@@ -120,48 +138,54 @@ async def _judged(ctx: clew.Context, said: Said, seconds: float) -> Judgement | 
         return None
 
 
-def _taken_note_of(asked: "asyncio.Future[Judgement]") -> None:
+def _retrieve_error(task: "asyncio.Future[Judgement]") -> None:
     """Look at an error that comes when nobody waits any more. Otherwise it is printed, words and all."""
-    if not asked.cancelled():
-        asked.exception()
+    if not task.cancelled():
+        task.exception()
 
 
-def _log(ctx: clew.Context, settled: Settled) -> None:
-    ctx.turn.record_crisis(
-        level=settled.level,
-        confidence=settled.confidence,
-        path=settled.audit.classifier_path,
-        override=settled.audit.override_kind,
-        llm_failed=settled.audit.llm_failure_occurred,
+def _record_crisis(context: clew.Context, decision: GateDecision) -> None:
+    context.turn.record_crisis(
+        level=decision.level,
+        confidence=decision.confidence,
+        path=decision.audit.classifier_path,
+        override=decision.audit.override_kind,
+        llm_failed=decision.audit.llm_failure_occurred,
     )
 
 
-def _delta(
-    state: Companion, ctx: clew.Context, settled: Settled, found: Judged, said: Said
+def _gate_delta(
+    state: CompanionState,
+    context: clew.Context,
+    decision: GateDecision,
+    verdict: FloorVerdict,
+    gate_input: GateInput,
 ) -> dict[str, Any]:
-    progress = _progress(state, ctx, settled, found)
+    progress = _progress_delta(state, context, decision, verdict)
     checks = bool(progress.pop("checks"))
-    region = said.region if settled.level or checks else ""
+    region = gate_input.region if decision.level or checks else ""
     return {
-        "crisis": assessment(settled.level, confidence=settled.confidence, reason=settled.reason),
-        "crisis_audit": settled.audit,
+        "crisis": assessment(decision.level, confidence=decision.confidence, reason=decision.reason),
+        "crisis_audit": decision.audit,
         "session_progress": progress,
-        **({"route": "crisis"} if settled.level or checks else {}),
+        **({"route": "crisis"} if decision.level or checks else {}),
         **({"inferred_location": region} if region else {}),
     }
 
 
-def _progress(state: Companion, ctx: clew.Context, settled: Settled, found: Judged) -> dict[str, Any]:
+def _progress_delta(
+    state: CompanionState, context: clew.Context, decision: GateDecision, verdict: FloorVerdict
+) -> dict[str, Any]:
     """The episode's level: it rises with a message's, and falls when who was asked says they are safe."""
-    episode = ctx.turn.episode.id if ctx.turn.episode is not None else ""
-    held = state.session_progress
-    same = held.risk_episode == episode
-    level, asked = (held.risk_level, held.risk_asked) if same else (Level.NONE, False)
-    if settled.level >= Level.UNCLEAR:
-        level, asked, checks = max(level, settled.level), settled.level == Level.UNCLEAR, False
-    elif level and asked and found.says_safe:
-        level, asked, checks = Level.NONE, False, False
+    episode = context.turn.episode.id if context.turn.episode is not None else ""
+    progress = state.session_progress
+    same = progress.risk_episode == episode
+    level, is_asked = (progress.risk_level, progress.risk_asked) if same else (CrisisLevel.NONE, False)
+    if decision.level >= CrisisLevel.UNCLEAR:
+        level, is_asked, checks = max(level, decision.level), decision.level == CrisisLevel.UNCLEAR, False
+    elif level and is_asked and verdict.says_safe:
+        level, is_asked, checks = CrisisLevel.NONE, False, False
     else:
-        checks = level >= Level.RISK and not asked
-        asked = asked or checks
-    return {"risk_level": int(level), "risk_asked": asked, "risk_episode": episode, "checks": checks}
+        checks = level >= CrisisLevel.RISK and not is_asked
+        is_asked = is_asked or checks
+    return {"risk_level": int(level), "risk_asked": is_asked, "risk_episode": episode, "checks": checks}

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from clew.companion.crisis.floor import ANOTHER, SELF, Judged
-from clew.companion.values import CrisisAudit, Level
+from clew.companion.crisis.floor import ANOTHER, SELF, FloorVerdict
+from clew.companion.values import CrisisAudit, CrisisLevel
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 
 FLOOR_ONLY, LLM_PRIMARY = "floor_only", "llm_primary"
 AFTER_FAILURE, OVERRIDE = "floor_after_llm_failure", "floor_override"
@@ -45,7 +45,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["self", "harm to others"] = "self"
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
+class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a message, and how it came about."""
 
     level: int
@@ -56,59 +56,63 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     audit: CrisisAudit
 
 
-def request(message: str, before: Sequence[Message]) -> Request:
+def judgement_request(message: str, before: Sequence[Message]) -> ModelRequest:
     """What to ask a model."""
     turns = [Message(role=turn.role, content=turn.text) for turn in before]
-    return Request(messages=[*turns, Message(role="user", content=message)], instructions=INSTRUCTIONS)
+    return ModelRequest(messages=[*turns, Message(role="user", content=message)], instructions=INSTRUCTIONS)
 
 
-def checked(judged: Judgement) -> Judgement:
+def validate_judgement(judgement: Judgement) -> Judgement:
     """A judgement that is one, whoever made it.
 
     Raises:
         ValidationError: It is none, or a number of it is out of its range.
     """
-    return msgspec.json.decode(msgspec.json.encode(judged), type=Judgement)
+    return msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement)
 
 
-def settle(floor: Judged, judged: Judgement | None, *, failed: bool = False) -> Settled:
+def decide_level(
+    verdict: FloorVerdict, judgement: Judgement | None, *, has_failed: bool = False
+) -> GateDecision:
     """Make one of two judgements. Without the model's, the floor decides, and errs to caution."""
-    if judged is None:
-        return _by_floor(floor, failed=failed)
-    if judged.level < floor.level:
-        kind = floor.kind.replace(" ", "_") or "floor"
-        return _settled(floor, floor.level, CrisisAudit(classifier_path=OVERRIDE, override_kind=kind))
+    if judgement is None:
+        return _decide_by_floor(verdict, has_failed=has_failed)
+    if judgement.level < verdict.level:
+        kind = verdict.kind.replace(" ", "_") or "floor"
+        return _decision_of_floor(
+            verdict, verdict.level, CrisisAudit(classifier_path=OVERRIDE, override_kind=kind)
+        )
     audit = CrisisAudit(classifier_path=LLM_PRIMARY)
-    if judged.level == floor.level:
-        return _settled(floor, floor.level, audit)
-    return Settled(
-        level=judged.level,
-        confidence=judged.confidence,
+    if judgement.level == verdict.level:
+        return _decision_of_floor(verdict, verdict.level, audit)
+    return GateDecision(
+        level=judgement.level,
+        confidence=judgement.confidence,
         reason="a model judged it so",
-        about=ANOTHER if judged.about == "another" and not floor.level else SELF,
-        kind=floor.kind
-        if floor.level >= Level.RISK
+        about=ANOTHER if judgement.about == "another" and not verdict.level else SELF,
+        kind=verdict.kind
+        if verdict.level >= CrisisLevel.RISK
         else "harm to others"
-        if judged.kind != "self"
+        if judgement.kind != "self"
         else "explicit",
         audit=audit,
     )
 
 
-def _by_floor(floor: Judged, *, failed: bool) -> Settled:
-    if not failed:
-        return _settled(floor, floor.level, CrisisAudit(classifier_path=FLOOR_ONLY))
-    level = max(floor.level, Level.UNCLEAR) if floor.leans else floor.level
+def _decide_by_floor(verdict: FloorVerdict, *, has_failed: bool) -> GateDecision:
+    if not has_failed:
+        return _decision_of_floor(verdict, verdict.level, CrisisAudit(classifier_path=FLOOR_ONLY))
+    level = max(verdict.level, CrisisLevel.UNCLEAR) if verdict.leans else verdict.level
     audit = CrisisAudit(classifier_path=AFTER_FAILURE, llm_failure_occurred=True)
-    return _settled(floor, level, audit)
+    return _decision_of_floor(verdict, level, audit)
 
 
-def _settled(floor: Judged, level: int, audit: CrisisAudit) -> Settled:
-    return Settled(
+def _decision_of_floor(verdict: FloorVerdict, level: int, audit: CrisisAudit) -> GateDecision:
+    return GateDecision(
         level=level,
-        confidence=floor.confidence,
-        reason="; ".join(floor.signs) or ("small signs add up" if level else ""),
-        about=floor.about,
-        kind=floor.kind,
+        confidence=verdict.confidence,
+        reason="; ".join(verdict.signs) or ("small signs add up" if level else ""),
+        about=verdict.about,
+        kind=verdict.kind,
         audit=audit,
     )

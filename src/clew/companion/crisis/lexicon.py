@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clew.companion.crisis.words import QUOTE, Spelling, spelling
+from clew.companion.crisis.words import QUOTE, Spelling, make_spelling
 
 IDIOM = "idiom"
 """The concept whose phrases cover what stands within them: ``killing time`` kills nobody."""
-ANSWER = "answer "
+ANSWER_PREFIX = "answer "
 """Begins the names of what is only looked for in questions and in the answers to them."""
 
 
-class Found(NamedTuple):
+class ConceptMatch(NamedTuple):
     """A concept, and the words that stand for it."""
 
     concept: str
@@ -24,9 +24,9 @@ class Found(NamedTuple):
     end: int
 
 
-_Choice = tuple[frozenset[str], tuple[str, ...]]
+_WordChoice = tuple[frozenset[str], tuple[str, ...]]
 """What may stand at one place of a phrase: one of several words, or a word with one of several beginnings."""
-_Rest = tuple[str, tuple[_Choice, ...]]
+_PhraseRest = tuple[str, tuple[_WordChoice, ...]]
 """A concept, and what must follow the first word."""
 
 
@@ -38,73 +38,77 @@ class Language:
     """
 
     code: str
-    common: frozenset[str]
+    common_words: frozenset[str]
     letters: frozenset[str]
-    ends: frozenset[str]
-    joins: frozenset[str]
-    whole: Mapping[str, Sequence[_Rest]]
-    pairs: Mapping[tuple[str, str], Sequence[_Rest]]
-    begun: Mapping[str, Sequence[_Rest]]
-    lengths: tuple[int, ...]
+    clause_ends: frozenset[str]
+    conjunctions: frozenset[str]
+    phrases_by_word: Mapping[str, Sequence[_PhraseRest]]
+    phrases_by_pair: Mapping[tuple[str, str], Sequence[_PhraseRest]]
+    phrases_by_prefix: Mapping[str, Sequence[_PhraseRest]]
+    prefix_lengths: tuple[int, ...]
 
-    def find(self, said: Sequence[str]) -> list[Found]:
+    def find_concepts(self, tokens: Sequence[str]) -> list[ConceptMatch]:
         """The concepts in plain words; what an idiom covers is left out."""
-        found = [hit for at in range(len(said)) for hit in self._at(said, at)]
-        covers = [hit for hit in found if hit.concept == IDIOM]
-        if not covers:
-            return found
+        matches = [hit for at in range(len(tokens)) for hit in self._matches_at(tokens, at)]
+        idioms = [hit for hit in matches if hit.concept == IDIOM]
+        if not idioms:
+            return matches
         return [
             hit
-            for hit in found
+            for hit in matches
             if hit.concept == IDIOM
-            or not any(idiom.start <= hit.start and hit.end <= idiom.end for idiom in covers)
+            or not any(idiom.start <= hit.start and hit.end <= idiom.end for idiom in idioms)
         ]
 
-    def begins(self, said: Sequence[str], at: int) -> bool:
+    def begins_clause(self, tokens: Sequence[str], at: int) -> bool:
         """Whether a word like "and" begins a clause about the person: "and I want to ..."."""
-        return said[at] in self.joins and self.is_self(said, at + 1)
+        return tokens[at] in self.conjunctions and self.is_self(tokens, at + 1)
 
-    def is_self(self, said: Sequence[str], at: int) -> bool:
+    def is_self(self, tokens: Sequence[str], at: int) -> bool:
         """Whether the word here is one that people speak of themselves by."""
-        return at < len(said) and any(
-            concept == "self" and not rest for concept, rest in self.whole.get(said[at], ())
+        return at < len(tokens) and any(
+            concept == "self" and not rest for concept, rest in self.phrases_by_word.get(tokens[at], ())
         )
 
-    def _at(self, said: Sequence[str], at: int) -> list[Found]:
+    def _matches_at(self, tokens: Sequence[str], at: int) -> list[ConceptMatch]:
         """The longest phrase of each concept that begins here."""
         longest: dict[str, int] = {}
-        for last, place in self._places(said, at):
-            for concept, rest in place:
-                end = _end(said, last, rest) if rest else last + 1
+        for last, phrases in self._phrases_at(tokens, at):
+            for concept, rest in phrases:
+                end = _phrase_end(tokens, last, rest) if rest else last + 1
                 if end > longest.get(concept, 0):
                     longest[concept] = end
-        return [Found(concept, at, end) for concept, end in longest.items()]
+        return [ConceptMatch(concept, at, end) for concept, end in longest.items()]
 
-    def _places(self, said: Sequence[str], at: int) -> list[tuple[int, Sequence[_Rest]]]:
+    def _phrases_at(self, tokens: Sequence[str], at: int) -> list[tuple[int, Sequence[_PhraseRest]]]:
         """Where phrases are listed that begin with a word, its beginning, or it and the next."""
-        word = said[at]
-        found = [(at, self.begun[start]) for length in self.lengths if (start := word[:length]) in self.begun]
-        if word in self.whole:
-            found.append((at, self.whole[word]))
-            second = _next(said, at)
-            if second < len(said) and (pair := self.pairs.get((word, said[second]))):
-                found.append((second, pair))
-        return found
+        word = tokens[at]
+        phrases = [
+            (at, self.phrases_by_prefix[start])
+            for length in self.prefix_lengths
+            if (start := word[:length]) in self.phrases_by_prefix
+        ]
+        if word in self.phrases_by_word:
+            phrases.append((at, self.phrases_by_word[word]))
+            second = _next_word(tokens, at)
+            if second < len(tokens) and (pair := self.phrases_by_pair.get((word, tokens[second]))):
+                phrases.append((second, pair))
+        return phrases
 
 
-def _next(said: Sequence[str], at: int) -> int:
+def _next_word(tokens: Sequence[str], at: int) -> int:
     """Where the next word is: a quotation mark is none."""
     at += 1
-    while at < len(said) and said[at] == QUOTE:
+    while at < len(tokens) and tokens[at] == QUOTE:
         at += 1
     return at
 
 
-def _end(said: Sequence[str], at: int, rest: tuple[_Choice, ...]) -> int:
+def _phrase_end(tokens: Sequence[str], at: int, rest: tuple[_WordChoice, ...]) -> int:
     """Where a phrase ends that began with a word, or 0 if it does not go on."""
-    for whole, begun in rest:
-        at = _next(said, at)
-        if at >= len(said) or not (said[at] in whole or said[at].startswith(begun)):
+    for words, prefixes in rest:
+        at = _next_word(tokens, at)
+        if at >= len(tokens) or not (tokens[at] in words or tokens[at].startswith(prefixes)):
             return 0
     return at + 1
 
@@ -120,85 +124,91 @@ class Lexicon:
 
 
 @functools.cache
-def lexicon() -> Lexicon:
+def load_lexicon() -> Lexicon:
     """The lexicon that comes with the companion."""
     folder = importlib.resources.files("clew.companion.crisis").joinpath("lexicon")
     files = sorted(folder.iterdir(), key=lambda file: file.name)
-    read = [tomllib.loads(file.read_text("utf-8")) for file in files if file.name.endswith(".toml")]
-    shared = next(one for one in read if "language" not in one)
-    given = [one for one in read if "language" in one]
-    languages = {one["language"]: _language(one, shared["concepts"]) for one in given}
+    tables = [tomllib.loads(file.read_text("utf-8")) for file in files if file.name.endswith(".toml")]
+    shared_table = next(one for one in tables if "language" not in one)
+    language_tables = [one for one in tables if "language" in one]
+    languages = {one["language"]: _make_language(one, shared_table["concepts"]) for one in language_tables}
     return Lexicon(
         languages=languages,
-        spelling=_spelling(given, languages.values()),
-        concepts=frozenset(given[0]["concepts"]),
-        groups={name: frozenset(listed.split()) for name, listed in shared.items() if name != "concepts"},
+        spelling=_make_lexicon_spelling(language_tables, languages.values()),
+        concepts=frozenset(language_tables[0]["concepts"]),
+        groups={name: frozenset(names.split()) for name, names in shared_table.items() if name != "concepts"},
     )
 
 
-def _language(read: Mapping[str, Any], shared: Mapping[str, str]) -> Language:
-    whole: defaultdict[str, list[_Rest]] = defaultdict(list)
-    pairs: defaultdict[tuple[str, str], list[_Rest]] = defaultdict(list)
-    begun: defaultdict[str, list[_Rest]] = defaultdict(list)
-    answers = {ANSWER + name: listed for name, listed in read["answers"].items()}
-    for concepts in (read["concepts"], shared, answers):
+def _make_language(table: Mapping[str, Any], shared_concepts: Mapping[str, str]) -> Language:
+    by_word: defaultdict[str, list[_PhraseRest]] = defaultdict(list)
+    by_pair: defaultdict[tuple[str, str], list[_PhraseRest]] = defaultdict(list)
+    by_prefix: defaultdict[str, list[_PhraseRest]] = defaultdict(list)
+    answers = {ANSWER_PREFIX + name: phrases for name, phrases in table["answers"].items()}
+    for concepts in (table["concepts"], shared_concepts, answers):
         for concept, listed in concepts.items():
             for phrase in listed.replace("\n", " ").split(","):
                 first, *later = phrase.split()
-                rest = tuple(map(_choice, later))
+                rest = tuple(map(_word_choice, later))
                 for word in first.split("/"):
-                    place = begun[word[:-1]] if word.endswith("*") else whole[word]
+                    entries = by_prefix[word[:-1]] if word.endswith("*") else by_word[word]
                     if word.endswith("*") or not rest or rest[0][1]:
-                        place.append((concept, rest))
+                        entries.append((concept, rest))
                         continue
                     for second in rest[0][0]:
-                        pairs[word, second].append((concept, rest[1:]))
+                        by_pair[word, second].append((concept, rest[1:]))
     return Language(
-        code=read["language"],
-        common=frozenset(read["common"].split()),
-        letters=frozenset(read["letters"]),
-        ends=frozenset(read["ends"].split()),
-        joins=frozenset(read["joins"].split()),
-        whole=dict(whole),
-        pairs=dict(pairs),
-        begun=dict(begun),
-        lengths=tuple(sorted({len(start) for start in begun})),
+        code=table["language"],
+        common_words=frozenset(table["common"].split()),
+        letters=frozenset(table["letters"]),
+        clause_ends=frozenset(table["ends"].split()),
+        conjunctions=frozenset(table["joins"].split()),
+        phrases_by_word=dict(by_word),
+        phrases_by_pair=dict(by_pair),
+        phrases_by_prefix=dict(by_prefix),
+        prefix_lengths=tuple(sorted({len(start) for start in by_prefix})),
     )
 
 
-def _choice(place: str) -> _Choice:
-    words = place.split("/")
-    begun = tuple(word[:-1] for word in words if word.endswith("*"))
-    return frozenset(word for word in words if not word.endswith("*")), begun
+def _word_choice(alternatives: str) -> _WordChoice:
+    words = alternatives.split("/")
+    prefixes = tuple(word[:-1] for word in words if word.endswith("*"))
+    return frozenset(word for word in words if not word.endswith("*")), prefixes
 
 
-def _spelling(read: Sequence[Mapping[str, Any]], languages: Iterable[Language]) -> Spelling:
-    known = {word for language in languages for word in (*language.common, *language.whole)}
-    known.update(_later(languages))
-    for one in read:
-        known.update(one["right"].split(), one["keys"].split())
-    means = {word: plain for one in read for word, plain in one["means"].items()}
-    return spelling(means, {key for one in read for key in one["keys"].split()}, known)
+def _make_lexicon_spelling(tables: Sequence[Mapping[str, Any]], languages: Iterable[Language]) -> Spelling:
+    correct_words = {
+        word for language in languages for word in (*language.common_words, *language.phrases_by_word)
+    }
+    correct_words.update(_later_words(languages))
+    for one in tables:
+        correct_words.update(one["right"].split(), one["keys"].split())
+    meanings = {word: plain for one in tables for word, plain in one["means"].items()}
+    return make_spelling(meanings, {key for one in tables for key in one["keys"].split()}, correct_words)
 
 
-def _later(languages: Iterable[Language]) -> Iterable[str]:
+def _later_words(languages: Iterable[Language]) -> Iterable[str]:
     """The words of phrases after the first."""
     for language in languages:
-        yield from (second for _, second in language.pairs)
-        for place in (*language.whole.values(), *language.pairs.values(), *language.begun.values()):
-            for _, rest in place:
-                for whole, _ in rest:
-                    yield from whole
+        yield from (second for _, second in language.phrases_by_pair)
+        for phrases in (
+            *language.phrases_by_word.values(),
+            *language.phrases_by_pair.values(),
+            *language.phrases_by_prefix.values(),
+        ):
+            for _, rest in phrases:
+                for words, _ in rest:
+                    yield from words
 
 
-def language_among(said: Iterable[str], text: str, known: Lexicon, default: str = "en") -> str:
+def language_of_tokens(tokens: Iterable[str], text: str, lexicon: Lexicon, default: str = "en") -> str:
     """The language that plain words are in: by the commonest, by those it knows, and by its letters."""
-    distinct, signs = set(said), set(text.lower())
+    distinct, signs = set(tokens), set(text.lower())
     points = {
-        code: 2 * len(distinct & language.common)
-        + sum(word in language.whole for word in distinct) / 2
+        code: 2 * len(distinct & language.common_words)
+        + sum(word in language.phrases_by_word for word in distinct) / 2
         + 2 * len(signs & language.letters)
-        for code, language in known.languages.items()
+        for code, language in lexicon.languages.items()
     }
     best = max(points, key=lambda code: (points[code], code == default))
     return best if points[best] > points[default] else default

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float32]
+FloatArray = NDArray[np.float32]
 HEADS = 12
 """How many ways of looking at the other words each layer has."""
-LONGEST, LONGEST_WORD = 96, 40
+MOST_PIECES, LONGEST_WORD = 96, 40
 """How many pieces are read of a message, its beginning and its end, and how many letters of a word."""
 BEGIN, END, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
-WORDS = "words"
+WORDS_KEY = "words"
 _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 
 
@@ -29,75 +29,79 @@ class Network:
     """What was learnt: the pieces that words are made of, a row of small numbers for each, and the layers."""
 
     pieces: Mapping[str, int]
-    words: NDArray[np.int8]
-    learnt: Mapping[str, Numbers]
+    word_rows: NDArray[np.int8]
+    parameters: Mapping[str, FloatArray]
 
     def levels(self, text: str) -> list[float]:
         """How much a text reads like each level or more: above nothing, rather so than not."""
-        read = self._begun(self.places(text))
-        for layer in range(len(self.learnt["in"])):
-            read = self._attended(read, layer)
-            read = self._thought(read, layer)
-        whole = np.concatenate([read.mean(0), read.max(0)])
-        found: list[float] = (whole @ self.learnt["out"] + self.learnt["out bias"]).tolist()
-        return found
+        rows = self._embed(self.piece_ids(text))
+        for layer in range(len(self.parameters["in"])):
+            rows = self._attend(rows, layer)
+            rows = self._feed_forward(rows, layer)
+        summary = np.concatenate([rows.mean(0), rows.max(0)])
+        levels: list[float] = (summary @ self.parameters["out"] + self.parameters["out bias"]).tolist()
+        return levels
 
-    def places(self, text: str) -> list[int]:
+    def piece_ids(self, text: str) -> list[int]:
         """A text as the places of its pieces."""
-        found = [place for word in _words(text) for place in self._pieces(word)]
-        if len(found) > LONGEST:
-            found = found[: LONGEST // 2] + found[-LONGEST // 2 :]
-        return [self.pieces[BEGIN], *found, self.pieces[END]]
+        ids = [place for word in _network_words(text) for place in self._piece_ids_of_word(word)]
+        if len(ids) > MOST_PIECES:
+            ids = ids[: MOST_PIECES // 2] + ids[-MOST_PIECES // 2 :]
+        return [self.pieces[BEGIN], *ids, self.pieces[END]]
 
-    def _pieces(self, word: str) -> Sequence[int]:
+    def _piece_ids_of_word(self, word: str) -> Sequence[int]:
         """A word as the longest pieces that are known, or as unknown."""
-        found: list[int] = []
+        ids: list[int] = []
         start = 0
         while start < len(word):
-            before = "##" if start else ""
+            prefix = "##" if start else ""
             ends = range(len(word), start, -1)
-            end = next((end for end in ends if before + word[start:end] in self.pieces), None)
+            end = next((end for end in ends if prefix + word[start:end] in self.pieces), None)
             if end is None:
                 return [self.pieces[UNKNOWN]]
-            found.append(self.pieces[before + word[start:end]])
+            ids.append(self.pieces[prefix + word[start:end]])
             start = end
-        return found
+        return ids
 
-    def _begun(self, places: Sequence[int]) -> Numbers:
-        rows = self.words[places] * self.learnt["words scale"][places]
-        return _even(rows + self.learnt["position"][: len(places)], self.learnt["begin norm"])
+    def _embed(self, ids: Sequence[int]) -> FloatArray:
+        rows = self.word_rows[ids] * self.parameters["words scale"][ids]
+        return _layer_norm(rows + self.parameters["position"][: len(ids)], self.parameters["begin norm"])
 
-    def _attended(self, read: Numbers, layer: int) -> Numbers:
+    def _attend(self, rows: FloatArray, layer: int) -> FloatArray:
         """Each piece with what it takes from the others."""
-        learnt = self.learnt
-        many = read @ learnt["in"][layer] + learnt["in bias"][layer]
-        asks, offers, says = many.reshape(len(read), 3, HEADS, -1).transpose(1, 2, 0, 3)
-        shares = asks @ offers.transpose(0, 2, 1) * np.float32(asks.shape[-1] ** -0.5)
+        parameters = self.parameters
+        projections = rows @ parameters["in"][layer] + parameters["in bias"][layer]
+        queries, keys, values = projections.reshape(len(rows), 3, HEADS, -1).transpose(1, 2, 0, 3)
+        shares = queries @ keys.transpose(0, 2, 1) * np.float32(queries.shape[-1] ** -0.5)
         shares = np.exp(shares - shares.max(-1, keepdims=True))
-        taken = shares @ says / shares.sum(-1, keepdims=True)
-        joined = taken.transpose(1, 0, 2).reshape(len(read), -1)
-        return _even(
-            read + joined @ learnt["join"][layer] + learnt["join bias"][layer], learnt["join norm"][layer]
+        attention = shares @ values / shares.sum(-1, keepdims=True)
+        all_heads = attention.transpose(1, 0, 2).reshape(len(rows), -1)
+        return _layer_norm(
+            rows + all_heads @ parameters["join"][layer] + parameters["join bias"][layer],
+            parameters["join norm"][layer],
         )
 
-    def _thought(self, read: Numbers, layer: int) -> Numbers:
+    def _feed_forward(self, rows: FloatArray, layer: int) -> FloatArray:
         """Each piece with what follows from it."""
-        learnt = self.learnt
-        bent = _bent(read @ learnt["wide"][layer] + learnt["wide bias"][layer])
-        return _even(
-            read + bent @ learnt["narrow"][layer] + learnt["narrow bias"][layer], learnt["narrow norm"][layer]
+        parameters = self.parameters
+        hidden_rows = _gelu(rows @ parameters["wide"][layer] + parameters["wide bias"][layer])
+        return _layer_norm(
+            rows + hidden_rows @ parameters["narrow"][layer] + parameters["narrow bias"][layer],
+            parameters["narrow norm"][layer],
         )
 
 
-def _words(text: str) -> Iterable[str]:
+def _network_words(text: str) -> Iterable[str]:
     """Small letters without accents; a mark is a word of its own."""
-    low = text.lower()
-    if not low.isascii():
-        low = "".join(sign for sign in unicodedata.normalize("NFD", low) if not unicodedata.combining(sign))
-    return (found[:LONGEST_WORD] for found in _WORD.findall(low))
+    letters = text.lower()
+    if not letters.isascii():
+        letters = "".join(
+            sign for sign in unicodedata.normalize("NFD", letters) if not unicodedata.combining(sign)
+        )
+    return (word[:LONGEST_WORD] for word in _WORD.findall(letters))
 
 
-def _bent(rows: Numbers) -> Numbers:
+def _gelu(rows: FloatArray) -> FloatArray:
     """What is negative, nearly nothing: GELU."""
     inner = rows * rows
     inner *= rows
@@ -111,7 +115,7 @@ def _bent(rows: Numbers) -> Numbers:
     return inner
 
 
-def _even(rows: Numbers, norm: Numbers) -> Numbers:
+def _layer_norm(rows: FloatArray, norm: FloatArray) -> FloatArray:
     """Rows of one mean and one spread, stretched and moved as was learnt."""
     rows -= rows.mean(-1, keepdims=True)
     rows *= 1 / np.sqrt((rows * rows).mean(-1, keepdims=True) + np.float32(1e-12))
@@ -121,14 +125,14 @@ def _even(rows: Numbers, norm: Numbers) -> Numbers:
 
 
 @functools.cache
-def network() -> Network:
+def load_network() -> Network:
     """The network that comes with the companion."""
     file = importlib.resources.files("clew.companion.crisis").joinpath("network.npz")
-    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
-        arrays = {name: found[name] for name in found.files}
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
     pieces = bytes(arrays.pop("pieces")).decode().split("\n")
-    words = arrays.pop(WORDS)
-    small = {name: rows for name, rows in arrays.items() if rows.dtype == np.int8}
-    learnt = {name: rows for name, rows in arrays.items() if name not in small}
-    learnt.update({name: rows * learnt[f"{name} scale"] for name, rows in small.items()})
-    return Network({piece: place for place, piece in enumerate(pieces)}, words, learnt)
+    word_rows = arrays.pop(WORDS_KEY)
+    small_arrays = {name: rows for name, rows in arrays.items() if rows.dtype == np.int8}
+    parameters = {name: rows for name, rows in arrays.items() if name not in small_arrays}
+    parameters.update({name: rows * parameters[f"{name} scale"] for name, rows in small_arrays.items()})
+    return Network({piece: place for place, piece in enumerate(pieces)}, word_rows, parameters)

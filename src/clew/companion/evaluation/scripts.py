@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One turn: what is said, and what is expected of the answer. What is not named is not looked at.
 
     ``exercise`` and ``step`` are where an exercise stands after it; an empty ``exercise`` means that none is
@@ -29,7 +29,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     lacks: tuple[str, ...] = ()
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One sitting. ``ends`` ends the session; otherwise the program just stops, and the next goes on.
 
     ``knows`` and ``knows_not`` are words of what is remembered afterwards, ``concerns`` and ``count`` (of
@@ -39,7 +39,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     thread: str
     user: str = "sam"
     ends: bool = True
-    turns: tuple[Line, ...]
+    turns: tuple[ScriptTurn, ...]
     knows: tuple[str, ...] = ()
     knows_not: tuple[str, ...] = ()
     concerns: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     about: str
     model: Literal["offline", "misbehaving"] = "offline"
     never: tuple[str, ...] = ()
-    sessions: tuple[Session, ...]
+    sessions: tuple[ScriptSession, ...]
 
     @property
     def length(self) -> int:
@@ -65,7 +65,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def scripts() -> Mapping[str, Script]:
     """Every script by its name."""
     files = sorted(resources.files("clew.companion.evaluation").iterdir(), key=lambda file: file.name)
-    read = [
+    all_scripts = [
         msgspec.toml.decode(file.read_bytes(), type=Script) for file in files if file.name.endswith(".toml")
     ]
-    return MappingProxyType({script.name: script for script in read})
+    return MappingProxyType({script.name: script for script in all_scripts})

@@ -19,7 +19,7 @@ class WaitsFor(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class ExerciseStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step: what is said, what is waited for, and what is said once if the answer does not fit."""
 
     id: str
@@ -41,7 +41,7 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     called_in: Mapping[str, tuple[str, ...]] = {}
     offer_when: tuple[str, ...]
     do_not_offer_when: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ExerciseStep, ...]
     closing: str
 
 
@@ -49,10 +49,10 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
 def catalogue() -> Mapping[str, Exercise]:
     """Every exercise by its id, in the order of their names."""
     files = sorted(resources.files(__package__).iterdir(), key=lambda file: file.name)
-    read = [
+    exercises = [
         msgspec.json.decode(file.read_bytes(), type=Exercise) for file in files if file.name.endswith(".json")
     ]
-    return MappingProxyType({exercise.id: exercise for exercise in read})
+    return MappingProxyType({exercise.id: exercise for exercise in exercises})
 
 
 def names_of(exercise: Exercise) -> tuple[str, ...]:

@@ -5,111 +5,115 @@ from typing import Any
 
 import msgspec
 
-from clew.companion.exercises.catalogue import Exercise, Step, catalogue
-from clew.companion.language.phrases import says
+from clew.companion.exercises.catalogue import Exercise, ExerciseStep, catalogue
+from clew.companion.language.phrases import is_saying
 from clew.companion.language.replies import is_leaving, is_skipping, is_yes
-from clew.companion.state import Companion
+from clew.companion.state import CompanionState
 from clew.core.text.words import words
 from clew.runtime.context import Context
 from clew.runtime.turn.draft import Delta
 
-PARTS = re.compile(
+SEPARATOR = re.compile(
     r"\s*(?:[,;\n•]|\d+[.)]|\s-\s|\b(?:and|then|plus|also|und|et|y|ve|oraz)\b)\s*", re.IGNORECASE
 )
-NOTHING = re.compile(
+NOTHING_TO_NAME = re.compile(
     r"\W*(?:nothing|none|no(?:ne)?\s+at\s+all|i\s+(?:can['’]?t|cannot)\b.*)\W*", re.IGNORECASE
 )
-FILLER = frozenset(words("a an the i can see hear feel smell taste touch my some is are of there"))
+FILLER_WORDS = frozenset(words("a an the i can see hear feel smell taste touch my some is are of there"))
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ExercisePosition(msgspec.Struct, frozen=True, kw_only=True):
     """Where an exercise stands: the step that was said, and whether it was said a second time."""
 
     step: int
-    repeated: bool = False
+    is_repeat: bool = False
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class ExerciseReply(msgspec.Struct, frozen=True, kw_only=True):
     """What is said next, and where the exercise stands then; nowhere if it is finished."""
 
     text: str
-    standing: Standing | None
+    position: ExercisePosition | None
 
 
-def begun(exercise: Exercise) -> Move:
+def begin_exercise(exercise: Exercise) -> ExerciseReply:
     """The first words of an exercise."""
     opening = f"Let us do {exercise.name}: {exercise.minutes} minutes or so. You can stop at any time."
-    move = _from(exercise, 0)
-    return Move(text=f"{opening}\n\n{move.text}", standing=move.standing)
+    reply = _reply_from_step(exercise, 0)
+    return ExerciseReply(text=f"{opening}\n\n{reply.text}", position=reply.position)
 
 
-def advanced(exercise: Exercise, standing: Standing, message: str) -> Move:
+def advance_exercise(exercise: Exercise, position: ExercisePosition, message: str) -> ExerciseReply:
     """What follows an answer. One that does not fit is asked for once more, and then taken as it is."""
-    step = exercise.steps[standing.step]
-    is_answered = fits(step, message) or is_skipping(message) or standing.repeated
+    step = exercise.steps[position.step]
+    is_answered = fits(step, message) or is_skipping(message) or position.is_repeat
     if step.repeat and not is_answered:
-        return Move(text=step.repeat, standing=Standing(step=standing.step, repeated=True))
-    return _from(exercise, standing.step + 1)
+        return ExerciseReply(text=step.repeat, position=ExercisePosition(step=position.step, is_repeat=True))
+    return _reply_from_step(exercise, position.step + 1)
 
 
-def left(exercise: Exercise) -> Move:
+def leave_exercise(exercise: Exercise) -> ExerciseReply:
     """What is said when somebody leaves an exercise."""
     text = (
         f"That is fine. We leave {exercise.name} here, and you owe nobody the rest. What would help you now?"
     )
-    return Move(text=text, standing=None)
+    return ExerciseReply(text=text, position=None)
 
 
-def fits(step: Step, message: str) -> bool:
+def fits(step: ExerciseStep, message: str) -> bool:
     """Whether an answer is what a step waits for."""
-    wanted = step.waits_for
-    if wanted.kind == "yes":
+    waits_for = step.waits_for
+    if waits_for.kind == "yes":
         return is_yes(message)
-    if wanted.kind == "count":
-        return bool(NOTHING.fullmatch(message)) or says(message, "nothing") or named(message) >= wanted.count
+    if waits_for.kind == "count":
+        return (
+            bool(NOTHING_TO_NAME.fullmatch(message))
+            or is_saying(message, "nothing")
+            or thing_count(message) >= waits_for.count
+        )
     return True
 
 
-def named(message: str) -> int:
+def thing_count(message: str) -> int:
     """How many things a message names: its parts, or its words if it has no parts."""
-    parts = [part for part in PARTS.split(message) if set(words(part)) - FILLER]
+    parts = [part for part in SEPARATOR.split(message) if set(words(part)) - FILLER_WORDS]
     if len(parts) > 1:
         return len(parts)
-    return len([word for word in words(message) if word not in FILLER])
+    return len([word for word in words(message) if word not in FILLER_WORDS])
 
 
-def _from(exercise: Exercise, first: int) -> Move:
+def _reply_from_step(exercise: Exercise, first: int) -> ExerciseReply:
     """The step of this number and those that follow at once, or the last words."""
-    said: list[str] = []
+    texts: list[str] = []
     for number in range(first, len(exercise.steps)):
         step = exercise.steps[number]
-        said.append(step.say)
+        texts.append(step.say)
         if step.waits_for.kind != "nothing":
-            return Move(text="\n\n".join(said), standing=Standing(step=number))
-    return Move(text="\n\n".join([*said, exercise.closing]), standing=None)
+            return ExerciseReply(text="\n\n".join(texts), position=ExercisePosition(step=number))
+    return ExerciseReply(text="\n\n".join([*texts, exercise.closing]), position=None)
 
 
-async def guided_exercise(state: Companion, ctx: Context) -> Delta:
+async def guided_exercise(state: CompanionState, context: Context) -> Delta:
     """Begin an exercise, or go on with the one under way; its last step clears it."""
     exercise = catalogue()[state.exercise_state.exercise_type or ""]
-    standing = standing_of(state)
-    leaves = standing is not None and is_leaving(state.message)
-    move = left(exercise) if leaves else _moved(exercise, standing, state.message)
+    position = position_in(state)
+    is_left = position is not None and is_leaving(state.message)
+    reply = leave_exercise(exercise) if is_left else _next_reply(exercise, position, state.message)
     return {
-        "response_text": move.text,
-        "response_style": "supportive" if leaves else "guided_exercise",
+        "response_text": reply.text,
+        "response_style": "supportive" if is_left else "guided_exercise",
         "response_style_source": "exercise",
         "therapeutic_approach": exercise.approach,
-        "exercise_state": _state_after(exercise, move),
-        "should_persist_memory": move.standing is None and not leaves,
+        "exercise_state": _state_after(exercise, reply),
+        "should_persist_memory": reply.position is None and not is_left,
     }
 
 
-def _moved(exercise: Exercise, standing: Standing | None, message: str) -> Move:
-    return begun(exercise) if standing is None else advanced(exercise, standing, message)
+def _next_reply(exercise: Exercise, position: ExercisePosition | None, message: str) -> ExerciseReply:
+    return begin_exercise(exercise) if position is None else advance_exercise(exercise, position, message)
 
 
-def standing_of(state: Companion) -> Standing | None:
+def position_in(state: CompanionState) -> ExercisePosition | None:
     """Where the exercise under way stands; None if it has not begun. A step that is gone begins anew."""
     exercise, step = (
         catalogue().get(state.exercise_state.exercise_type or ""),
@@ -117,17 +121,17 @@ def standing_of(state: Companion) -> Standing | None:
     )
     if exercise is None or step is None or not 0 <= step < len(exercise.steps):
         return None
-    return Standing(step=step, repeated=state.exercise_state.exercise_repeated)
+    return ExercisePosition(step=step, is_repeat=state.exercise_state.exercise_repeated)
 
 
-def under_way(state: Companion) -> tuple[Exercise, Standing] | None:
+def current_exercise(state: CompanionState) -> tuple[Exercise, ExercisePosition] | None:
     """The exercise that a thread is in the middle of, if it is in one."""
-    standing = standing_of(state)
-    return None if standing is None else (catalogue()[state.exercise_state.exercise_type or ""], standing)
+    position = position_in(state)
+    return None if position is None else (catalogue()[state.exercise_state.exercise_type or ""], position)
 
 
-def _state_after(exercise: Exercise, move: Move) -> dict[str, Any]:
-    if move.standing is None:
+def _state_after(exercise: Exercise, reply: ExerciseReply) -> dict[str, Any]:
+    if reply.position is None:
         return {
             "exercise_type": None,
             "exercise_step": None,
@@ -136,7 +140,7 @@ def _state_after(exercise: Exercise, move: Move) -> dict[str, Any]:
         }
     return {
         "exercise_type": exercise.id,
-        "exercise_step": move.standing.step,
+        "exercise_step": reply.position.step,
         "exercise_therapeutic_approach": exercise.approach,
-        "exercise_repeated": move.standing.repeated,
+        "exercise_repeated": reply.position.is_repeat,
     }

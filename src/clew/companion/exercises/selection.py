@@ -5,24 +5,24 @@ from collections.abc import Iterable
 from functools import cache
 
 from clew.companion.exercises.catalogue import Exercise, catalogue, names_of
-from clew.companion.language.phrases import mentions, says, simple
+from clew.companion.language.phrases import is_saying, mentions, normalize_text
 from clew.core.text.words import stem, words
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 
-WANTING = re.compile(
+REQUEST = re.compile(
     r"\b(?:let['’]?s|let\s+us|can\s+(?:we|you|i)|could\s+(?:we|you|i)|shall\s+we|i(?:['’]d|\s+would)\s+like|"
     r"i\s+(?:want|need)|want\s+to|"
     r"please|guide\s+me|walk\s+me|help\s+me|teach\s+me|show\s+me|start|begin|try|do\s+(?:the|a|an|some|"
     r"another)|ready\s+for)\b",
     re.IGNORECASE,
 )
-AGAINST = re.compile(
+OBJECTION = re.compile(
     r"\b(?:did|tried|used\s+to|hate|hated|yesterday|last\s+(?:time|week|night)|(?:don['’]?t|do\s+not|"
     r"didn['’]?t|doesn['’]?t|never|"
     r"no\s+more|not)\s+(?:\w+\s+){0,3}(?:exercise|again|want|like|help|work|another))\b",
     re.IGNORECASE,
 )
-ANY = re.compile(
+ANY_EXERCISE = re.compile(
     r"\b(?:an?|some|another|the|any|guided|calming|relaxing|breathing|other|short|quick|"
     r"your)\s+(?:\w+\s+)?exercises?\b"
     r"|\bexercise(?:s)?\s+(?:for|to|that|with|together|please|now)\b"
@@ -30,20 +30,20 @@ ANY = re.compile(
     r"\bhelp\s+me\s+(?:to\s+)?(?:calm|relax|breathe|ground)\b",
     re.IGNORECASE,
 )
-ASKING = re.compile(
+QUESTION = re.compile(
     r"\b(?:what\s+(?:is|are)|how\s+does|why\s+does|does\s+it\s+work|is\s+it\s+true)\b", re.IGNORECASE
 )
-BODY = re.compile(
+OTHER_EXERCISE = re.compile(
     r"\b(?:gym|homework|workout|physio\w*|treadmill|jogging|yoga\s+class|math|maths|school)\b", re.IGNORECASE
 )
 """What tells that an exercise is of another kind."""
 
-SHORT = 6
-BESIDE = 2
+SHORT_MESSAGE_WORDS = 6
+MOST_EXTRA_WORDS = 2
 """So many words beside a name say nothing of their own."""
 
-ENOUGH = 2
-SIGNS: dict[str, str] = {
+LEAST_SCORE = 2
+SIGN_WORDS: dict[str, str] = {
     "grounding_5_4_3_2_1": "panic unreal dissociated flashback overwhelmed spiralling spiraling trembling",
     "box_breathing": "racing heart breath exam interview nervous anger angry furious stressed stress calm",
     "muscle_relaxation": "tense tension tight shoulders aching jaw relax relaxed body",
@@ -63,101 +63,114 @@ SIGNS: dict[str, str] = {
 """Words that let an exercise fit, beside those of its own file."""
 
 
-def asked_for(message: str) -> Exercise | None:
+def exercise_asked_for(message: str) -> Exercise | None:
     """The exercise that a message names and asks for."""
-    found, name = _named(message)
-    if found is None or _is_only_told(message):
+    exercise, name = _exercise_and_name_in(message)
+    if exercise is None or _is_only_mention(message):
         return None
-    is_alone = len(words(message)) - len(name.split()) <= BESIDE
-    return found if is_alone or WANTING.search(message) or mentions(message, "wanting") else None
+    is_alone = len(words(message)) - len(name.split()) <= MOST_EXTRA_WORDS
+    return exercise if is_alone or REQUEST.search(message) or mentions(message, "wanting") else None
 
 
-def _is_only_told(message: str) -> bool:
+def _is_only_mention(message: str) -> bool:
     """Whether a message speaks of an exercise, or against it, and does not ask for it."""
-    return bool(AGAINST.search(message) or ASKING.search(message)) or mentions(message, "against")
+    return bool(OBJECTION.search(message) or QUESTION.search(message)) or mentions(message, "against")
 
 
 def asks_for_any(message: str) -> bool:
     """Whether a message asks for an exercise, whichever."""
-    if says(message, "exercise"):
+    if is_saying(message, "exercise"):
         return True
-    if not ANY.search(message) or AGAINST.search(message) or ASKING.search(message) or BODY.search(message):
+    if (
+        not ANY_EXERCISE.search(message)
+        or OBJECTION.search(message)
+        or QUESTION.search(message)
+        or OTHER_EXERCISE.search(message)
+    ):
         return False
-    return bool(len(message.split()) <= SHORT or WANTING.search(message))
+    return bool(len(message.split()) <= SHORT_MESSAGE_WORDS or REQUEST.search(message))
 
 
-def named_in(text: str) -> Exercise | None:
+def exercise_in(text: str) -> Exercise | None:
     """The exercise that a text names: the one by the longest name, if several."""
-    return _named(text)[0]
+    return _exercise_and_name_in(text)[0]
 
 
-def _named(text: str) -> tuple[Exercise | None, str]:
+def _exercise_and_name_in(text: str) -> tuple[Exercise | None, str]:
     """The exercise that a text names, and by which name."""
-    told = f" {_plain(text)} "
-    for name, exercise in _names():
-        if f" {name} " in told:
+    plain = f" {_plain_text(text)} "
+    for name, exercise in _exercises_by_name():
+        if f" {name} " in plain:
             return exercise, name
     return None, ""
 
 
 @cache
-def _names() -> tuple[tuple[str, Exercise], ...]:
+def _exercises_by_name() -> tuple[tuple[str, Exercise], ...]:
     """All names, the longest first."""
-    found = [(_plain(name), exercise) for exercise in catalogue().values() for name in names_of(exercise)]
-    return tuple(sorted(found, key=lambda pair: -len(pair[0])))
+    pairs = [
+        (_plain_text(name), exercise) for exercise in catalogue().values() for name in names_of(exercise)
+    ]
+    return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 
-def _plain(text: str) -> str:
-    return " ".join(words(simple(text)))
+def _plain_text(text: str) -> str:
+    return " ".join(words(normalize_text(text)))
 
 
-def offered_in(text: str) -> Exercise | None:
+def offer_in(text: str) -> Exercise | None:
     """The exercise that a reply offered in its last question."""
     ending = text.strip().rpartition("\n")[2]
     if "?" not in ending:
         return None
-    asked = [part for part in re.split(r"(?<=[.!?])\s+", ending) if part.endswith("?")]
-    return next((found for part in reversed(asked) if (found := named_in(part)) is not None), None)
+    questions = [part for part in re.split(r"(?<=[.!?])\s+", ending) if part.endswith("?")]
+    return next(
+        (exercise for part in reversed(questions) if (exercise := exercise_in(part)) is not None), None
+    )
 
 
-def chosen_from(text: str, message: str) -> Exercise | None:
+def choice_from(text: str, message: str) -> Exercise | None:
     """The exercise that a message picks, by its number, from a list that a reply gave."""
-    found = PICKING.fullmatch(message)
-    listed = [named_in(line) for line in text.splitlines() if line.startswith("- ")]
-    if found is None or not listed:
+    match = CHOICE.fullmatch(message)
+    exercises = [exercise_in(line) for line in text.splitlines() if line.startswith("- ")]
+    if match is None or not exercises:
         return None
-    number = next((at for at, names in enumerate(NUMBERS) if found["which"].lower() in names), len(NUMBERS))
-    return listed[-1] if number == len(NUMBERS) else listed[number] if number < len(listed) else None
+    number = next((at for at, names in enumerate(ORDINALS) if match["which"].lower() in names), len(ORDINALS))
+    return (
+        exercises[-1] if number == len(ORDINALS) else exercises[number] if number < len(exercises) else None
+    )
 
 
-NUMBERS = (("1", "1st", "first", "one"), ("2", "2nd", "second", "two"), ("3", "3rd", "third", "three"))
-PICKING = re.compile(
+ORDINALS = (("1", "1st", "first", "one"), ("2", "2nd", "second", "two"), ("3", "3rd", "third", "three"))
+CHOICE = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|let['’]?s\s+(?:do|try|take)|i(?:['’]d|\s+would)\s+like|i\s+(?:want|take|choose)|please|number|"
     r"the)\W+)*(?P<which>1|2|3|1st|2nd|3rd|first|second|third|one|two|three|last)(?:\s+one)?(?:\W+please)?\W*",
     re.IGNORECASE,
 )
 
 
-def fitting(texts: Iterable[str]) -> list[Exercise]:
+def fitting_exercises(texts: Iterable[str]) -> list[Exercise]:
     """The exercises that fit what was said, the best first; none if nothing speaks for any."""
-    said = {stem(word) for text in texts for word in words(text) if word not in FUNCTION_WORDS}
-    scored = [(_score(exercise, said), exercise) for exercise in catalogue().values()]
-    return [exercise for score, exercise in sorted(scored, key=lambda pair: -pair[0]) if score >= ENOUGH]
+    stems = {stem(word) for text in texts for word in words(text) if word not in FUNCTION_WORDS}
+    scores = [(_score(exercise, stems), exercise) for exercise in catalogue().values()]
+    return [exercise for score, exercise in sorted(scores, key=lambda pair: -pair[0]) if score >= LEAST_SCORE]
 
 
-def _score(exercise: Exercise, said: set[str]) -> int:
-    strong, weak = _signs(exercise.id)
-    return 2 * len(strong & said) + len(weak & said)
+def _score(exercise: Exercise, stems: set[str]) -> int:
+    strong, weak = _sign_stems(exercise.id)
+    return 2 * len(strong & stems) + len(weak & stems)
 
 
 @cache
-def _signs(id: str) -> tuple[frozenset[str], frozenset[str]]:
+def _sign_stems(id: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words that speak for an exercise strongly, and those that do weakly."""
     lines = catalogue()[id].offer_when
-    strong = frozenset(stem(word) for word in words(SIGNS.get(id, "")))
+    strong = frozenset(stem(word) for word in words(SIGN_WORDS.get(id, "")))
     weak = frozenset(stem(word) for line in lines for word in words(line) if word not in FUNCTION_WORDS)
-    return strong, weak - strong - WEAKEST
+    return strong, weak - strong - MEANINGLESS_STEMS
 
 
-WEAKEST = frozenset(map(stem, words("person people feel thing day want would like something somebody well")))
+MEANINGLESS_STEMS = frozenset(
+    map(stem, words("person people feel thing day want would like something somebody well"))
+)
 """Words that speak for nothing."""

@@ -7,20 +7,20 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.companion.language.phrases import saying
+from clew.companion.language.phrases import saying_in
 
-Kind: TypeAlias = Literal[
+MemoryCommandKind: TypeAlias = Literal[
     "list", "remember", "correct", "wrong", "forget", "forget_that", "undo", "recall_on", "recall_off"
 ]
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command about the memory, and what it is about; a correction has the old words and the new.
 
     One that does not name the old words has all that is ``said`` instead. ``language`` is empty for English.
     """
 
-    kind: Kind
+    kind: MemoryCommandKind
     what: str = ""
     old: str = ""
     new: str = ""
@@ -28,20 +28,20 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str = ""
 
 
-class Says(msgspec.Struct, frozen=True, kw_only=True):
+class CommandPattern(msgspec.Struct, frozen=True, kw_only=True):
     """One way to say a command."""
 
-    kind: Kind
+    kind: MemoryCommandKind
     says: str
 
 
-class Ways(msgspec.Struct, frozen=True, kw_only=True):
+class CommandFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of ways to say commands."""
 
-    commands: tuple[Says, ...]
+    commands: tuple[CommandPattern, ...]
 
 
-PARTS = {
+PATTERN_PARTS = {
     "{start}": (
         r"^\W*(?:(?:ok(?:ay)?|hey|hi|please|actually|and|so|also|wait|oh)\W+)*"
         r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|please\s+|i\s+(?:want|need)\s+you\s+to\s+|"
@@ -56,41 +56,41 @@ PARTS = {
 
 
 @cache
-def _patterns() -> tuple[tuple[Kind, re.Pattern[str]], ...]:
+def _patterns() -> tuple[tuple[MemoryCommandKind, re.Pattern[str]], ...]:
     """The ways to say commands, in their order."""
     text = resources.files("clew.companion").joinpath("commands.toml").read_text(encoding="utf-8")
-    ways = msgspec.toml.decode(text, type=Ways).commands
-    return tuple((way.kind, _compiled(way.says)) for way in ways)
+    entries = msgspec.toml.decode(text, type=CommandFile).commands
+    return tuple((way.kind, _compile_pattern(way.says)) for way in entries)
 
 
-def _compiled(says: str) -> re.Pattern[str]:
-    for name, part in PARTS.items():
-        says = says.replace(name, part)
-    return re.compile(says, re.IGNORECASE | re.DOTALL | re.VERBOSE)
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    for name, part in PATTERN_PARTS.items():
+        pattern = pattern.replace(name, part)
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL | re.VERBOSE)
 
 
-PAST = re.compile(r"\b(?:when|how|the\s+time|what\s+it)\b", re.IGNORECASE)
-DEICTIC = re.compile(
+PAST_REFERENCE = re.compile(r"\b(?:when|how|the\s+time|what\s+it)\b", re.IGNORECASE)
+POINTING_WORD = re.compile(
     r"\W*(?:that|it|this|what\s+i\s+(?:just\s+)?said|about\s+it|about\s+that)\W*", re.IGNORECASE
 )
-PARTS_OF_ONE = ("what", "old", "new", "said")
-IDIOM = re.compile(r"\W*(?:it|him|her|them|me)\b(?!\s+is\b).{0,24}$", re.IGNORECASE)
+COMMAND_PARTS = ("what", "old", "new", "said")
+FORGET_IDIOM = re.compile(r"\W*(?:it|him|her|them|me)\b(?!\s+is\b).{0,24}$", re.IGNORECASE)
 """What one forgets without asking a program to."""
 
 
-def command_in(message: str) -> Command | None:
+def command_in(message: str) -> MemoryCommand | None:
     """The command that a message gives, if it gives one."""
-    for kind, says in _patterns():
-        found = says.search(message)
-        if found is not None:
-            groups = {name: (text or "").strip() for name, text in found.groupdict().items()}
-            given = Command(kind=kind, **{name: groups.get(name, "") for name in PARTS_OF_ONE})
-            if _is_meant(given, everything="all" in groups):
-                return given
-    return _in_another_language(message)
+    for kind, pattern in _patterns():
+        match = pattern.search(message)
+        if match is not None:
+            groups = {name: (text or "").strip() for name, text in match.groupdict().items()}
+            command = MemoryCommand(kind=kind, **{name: groups.get(name, "") for name in COMMAND_PARTS})
+            if _is_about_memory(command, everything="all" in groups):
+                return command
+    return _foreign_command(message)
 
 
-OTHERS: dict[str, Kind] = {
+KINDS_BY_SAYING: dict[str, MemoryCommandKind] = {
     "list": "list",
     "forget_all": "forget",
     "forget_that": "forget_that",
@@ -105,18 +105,20 @@ OTHERS: dict[str, Kind] = {
 """What a command is in other languages, and what kind of a command that makes."""
 
 
-def _in_another_language(message: str) -> Command | None:
-    found = saying(message, *OTHERS)
-    if found is None:
+def _foreign_command(message: str) -> MemoryCommand | None:
+    saying = saying_in(message, *KINDS_BY_SAYING)
+    if saying is None:
         return None
-    parts = {name: getattr(found, name) for name in PARTS_OF_ONE}
-    return Command(kind=OTHERS[found.kind], language=found.language, **parts)
+    parts = {name: getattr(saying, name) for name in COMMAND_PARTS}
+    return MemoryCommand(kind=KINDS_BY_SAYING[saying.kind], language=saying.language, **parts)
 
 
-def _is_meant(command: Command, *, everything: bool) -> bool:
+def _is_about_memory(command: MemoryCommand, *, everything: bool) -> bool:
     """Whether it is about the memory: "forget it" and "remember when we met" are only ways to speak."""
     if command.kind == "forget":
-        return everything or not (DEICTIC.fullmatch(command.what) or IDIOM.fullmatch(command.what))
+        return everything or not (
+            POINTING_WORD.fullmatch(command.what) or FORGET_IDIOM.fullmatch(command.what)
+        )
     if command.kind == "remember":
-        return not PAST.match(command.what)
+        return not PAST_REFERENCE.match(command.what)
     return True

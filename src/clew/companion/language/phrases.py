@@ -8,7 +8,7 @@ from importlib import resources
 
 import msgspec
 
-KINDS = (
+SAYING_KINDS = (
     "yes",
     "no",
     "leave",
@@ -30,8 +30,10 @@ KINDS = (
 )
 """What a message can mean. What is about everything stands before what is about something."""
 
-LETTERS = str.maketrans({"ı": "i", "ł": "l", "ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "’": "'", "`": "'"})
-AROUND = '.,;:!?…¿¡"“”„«»()[] '
+LETTER_TABLE = str.maketrans(
+    {"ı": "i", "ł": "l", "ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "’": "'", "`": "'"}
+)
+OUTER_MARKS = '.,;:!?…¿¡"“”„«»()[] '
 APOSTROPHE = re.compile("['’`]")
 
 
@@ -49,66 +51,66 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
+class LanguagePhrases(msgspec.Struct, frozen=True, kw_only=True):
     """What is said in a language of which little is understood: that it is so, and what can be asked."""
 
     simple: str
     asks: tuple[str, ...]
 
 
-def listening(language: str) -> Listening | None:
+def phrases_of(language: str) -> LanguagePhrases | None:
     """What is said in a language; None if it is none of the file."""
-    said = _read().get(language)
-    return None if said is None else msgspec.convert(said, Listening)
+    table = _read_sayings().get(language)
+    return None if table is None else msgspec.convert(table, LanguagePhrases)
 
 
 @cache
 def languages() -> tuple[str, ...]:
     """The languages of the file."""
-    return tuple(_read())
+    return tuple(_read_sayings())
 
 
-def saying(message: str, *kinds: str) -> Saying | None:
+def saying_in(message: str, *kinds: str) -> Saying | None:
     """What a message means, if it is one of these kinds in any of the languages."""
-    plain = simple(message)
+    plain = normalize_text(message)
     for kind in kinds:
         for language, pattern in _patterns()[kind]:
-            found = pattern.fullmatch(plain)
-            if found is not None:
-                parts = {name: _own_words(message, found, name) for name in found.groupdict()}
+            match = pattern.fullmatch(plain)
+            if match is not None:
+                parts = {name: _own_words(message, match, name) for name in match.groupdict()}
                 return Saying(kind=kind, language=language, **parts)
     return None
 
 
-def says(message: str, kind: str) -> bool:
+def is_saying(message: str, kind: str) -> bool:
     """Whether a message means this in any of the languages."""
-    return saying(message, kind) is not None
+    return saying_in(message, kind) is not None
 
 
 def mentions(message: str, kind: str) -> bool:
     """Whether words of a kind, ``wanting`` or ``against``, stand anywhere in a message."""
-    return _words_of(kind).search(simple(message)) is not None
+    return _word_pattern(kind).search(normalize_text(message)) is not None
 
 
-def simple(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text in small letters, without accents, and without what stands around it. Words stay apart."""
-    apart = unicodedata.normalize("NFKD", text.casefold().translate(LETTERS))
-    plain = "".join(letter for letter in apart if not unicodedata.combining(letter)).translate(LETTERS)
-    return " ".join(plain.split()).strip(AROUND)
+    apart = unicodedata.normalize("NFKD", text.casefold().translate(LETTER_TABLE))
+    plain = "".join(letter for letter in apart if not unicodedata.combining(letter)).translate(LETTER_TABLE)
+    return " ".join(plain.split()).strip(OUTER_MARKS)
 
 
-def _own_words(message: str, found: re.Match[str], part: str) -> str:
+def _own_words(message: str, match: re.Match[str], part: str) -> str:
     """A part of what was found, as it was written in the message."""
-    if not found[part]:
+    if not match[part]:
         return ""
-    written = [word for word in message.split() if simple(word)]
-    if len(written) != len(found.string.split()):
-        return found[part].strip(AROUND)
-    first = found.string.count(" ", 0, found.start(part))
-    last = first + found[part].strip().count(" ")
-    if found.string[: found.start(part)].endswith("'"):
-        written[first] = APOSTROPHE.split(written[first])[-1]
-    return " ".join(written[first : last + 1]).strip(AROUND)
+    message_words = [word for word in message.split() if normalize_text(word)]
+    if len(message_words) != len(match.string.split()):
+        return match[part].strip(OUTER_MARKS)
+    first = match.string.count(" ", 0, match.start(part))
+    last = first + match[part].strip().count(" ")
+    if match.string[: match.start(part)].endswith("'"):
+        message_words[first] = APOSTROPHE.split(message_words[first])[-1]
+    return " ".join(message_words[first : last + 1]).strip(OUTER_MARKS)
 
 
 @cache
@@ -116,21 +118,21 @@ def _patterns() -> dict[str, tuple[tuple[str, re.Pattern[str]], ...]]:
     """The patterns of each kind, with their languages."""
     return {
         kind: tuple(
-            (language, re.compile(pattern.replace("{my}", said["my"]).replace("{no}", said["denial"])))
-            for language, said in _read().items()
-            for pattern in said[kind]
+            (language, re.compile(pattern.replace("{my}", table["my"]).replace("{no}", table["denial"])))
+            for language, table in _read_sayings().items()
+            for pattern in table[kind]
         )
-        for kind in KINDS
+        for kind in SAYING_KINDS
     }
 
 
 @cache
-def _words_of(kind: str) -> re.Pattern[str]:
+def _word_pattern(kind: str) -> re.Pattern[str]:
     """Words of a kind in all languages, as one pattern."""
-    return re.compile(rf"\b(?:{'|'.join(said[kind] for said in _read().values())})\b")
+    return re.compile(rf"\b(?:{'|'.join(table[kind] for table in _read_sayings().values())})\b")
 
 
 @cache
-def _read() -> dict[str, dict[str, str]]:
+def _read_sayings() -> dict[str, dict[str, str]]:
     text = resources.files("clew.companion").joinpath("sayings.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -2,7 +2,7 @@
 
 import re
 
-from clew.companion.language.phrases import says
+from clew.companion.language.phrases import is_saying
 
 YES = re.compile(
     r"\W*(?:(?:oh|well|um+|hm+|please|and)\W+)*"
@@ -10,7 +10,7 @@ YES = re.compile(
     r"ja|jawohl|gerne?|oui|d['’]accord|s[íi]|claro|sim|tak|evet)\b(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-AGREEING = re.compile(
+AGREEMENT = re.compile(
     r"\W*(?:(?:oh|well|um+|hm+|and)\W+)*"
     r"(?:please(?:\s+do)?|do\s+(?:it|that)|go\s+(?:ahead|on)|let['’]?s(?:\s+(?:do|try|go|begin|start)(?:\s+(?:it|that))?)?|"
     r"sounds\s+good|i(?:['’]d|\s+would)\s+(?:like|love)\s+(?:to|that)|i\s+am(?:\s+ready)?|i['’]?m\s+(?:ready|here|sitting)|"
@@ -26,14 +26,14 @@ NO = re.compile(
     r"(?P<rest>\W.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-BUT = re.compile(
+OBJECTION = re.compile(
     r"\b(?:but|not|no|don['’]?t|wait|except|only|instead|rather|aber|nicht|pero|mais|maar|niet|ale|mas|ama)\b",
     re.IGNORECASE,
 )
 LONGEST_YES = 7
 """A longer answer says more than yes."""
 
-LEAVING = re.compile(
+LEAVE = re.compile(
     r"^\W*(?:(?:ok(?:ay)?|please|sorry|no|actually|can\s+we|could\s+we|let['’]?s|i\s+(?:want|need)\s+to|"
     r"i(?:['’]d|\s+would)"
     r"\s+(?:like|rather|prefer)(?:\s+to)?)\W+)*"
@@ -46,23 +46,23 @@ LEAVING = re.compile(
     r"helping))\b",
     re.IGNORECASE,
 )
-DISLIKING = re.compile(
+DISLIKE = re.compile(
     r"\bi\s+(?:don['’]?t|do\s+not|can['’]?t|cannot)\s+(?:want|like|do)\s+(?:to\s+)?(?:(?:do|continue|"
     r"go\s+on\s+with)\s+)?"
     r"(?:this|it|the\s+exercise|any\s?more)\b|\b(?:makes?|making)\s+(?:it|me|things)\s+(?:feel\s+)?worse\b",
     re.IGNORECASE,
 )
-PUTTING_OFF = re.compile(
+POSTPONEMENT = re.compile(
     r"^\W*(?:can|could|may|shall)\s+(?:i|we)\s+(?:please\s+)?(?:do|finish|continue|go\s+on\s+with)\s+"
     r"(?:it|this|that|the\s+rest)\s+(?:later|another\s+time|some\s+other\s+time|tomorrow)\b|^\W*(?:maybe\s+)?later\W*$",
     re.IGNORECASE,
 )
-SKIPPING = re.compile(
+SKIP = re.compile(
     r"^\W*(?:(?:please|can\s+we|let['’]?s|i\s+want\s+to)\s+)?"
     r"(?:skip|next|pass|move\s+on|go\s+on|continue|carry\s+on|keep\s+going)\b.{0,30}$",
     re.IGNORECASE,
 )
-ASKING = re.compile(
+QUESTION_START = re.compile(
     r"^\W*(?:(?:wait|sorry|ok(?:ay)?|and|but|so|hm+|um+)\W+)*"
     r"(?:what|why|how|which|where|when|who|can|could|should|do|does|is|are|am|will|would|may)\b",
     re.IGNORECASE,
@@ -72,32 +72,32 @@ LONGEST_QUESTION = 30
 
 def is_yes(message: str) -> bool:
     """Whether a message agrees, and says nothing against it."""
-    if AGREEING.fullmatch(message) or says(message, "yes"):
+    if AGREEMENT.fullmatch(message) or is_saying(message, "yes"):
         return True
-    found = YES.fullmatch(message)
-    if found is None or len(message.split()) > LONGEST_YES or "?" in message:
+    match = YES.fullmatch(message)
+    if match is None or len(message.split()) > LONGEST_YES or "?" in message:
         return False
-    return not BUT.search(found["rest"])
+    return not OBJECTION.search(match["rest"])
 
 
 def is_no(message: str) -> bool:
     """Whether a message declines."""
-    return NO.fullmatch(message) is not None or says(message, "no")
+    return NO.fullmatch(message) is not None or is_saying(message, "no")
 
 
 def is_leaving(message: str) -> bool:
     """Whether somebody wants to leave what is under way."""
-    ways = (LEAVING, DISLIKING, PUTTING_OFF)
-    return any(way.search(message) for way in ways) or says(message, "leave")
+    ways = (LEAVE, DISLIKE, POSTPONEMENT)
+    return any(way.search(message) for way in ways) or is_saying(message, "leave")
 
 
 def is_skipping(message: str) -> bool:
     """Whether somebody wants to go on without an answer."""
-    return SKIPPING.match(message) is not None or says(message, "skip")
+    return SKIP.match(message) is not None or is_saying(message, "skip")
 
 
 def is_question(message: str) -> bool:
     """Whether a message asks something and is no answer."""
     if len(message.split()) > LONGEST_QUESTION or "?" not in message:
         return False
-    return ASKING.match(message) is not None or message.rstrip().endswith("?")
+    return QUESTION_START.match(message) is not None or message.rstrip().endswith("?")

@@ -23,7 +23,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     explains: str
 
 
-class Topics(msgspec.Struct, frozen=True, kw_only=True):
+class TopicFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of topics."""
 
     topics: tuple[Topic, ...]
@@ -33,11 +33,11 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 def all_topics() -> tuple[Topic, ...]:
     """Every topic, the weightiest first."""
     text = resources.files("clew.companion").joinpath("topics.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=Topics).topics
+    return msgspec.toml.decode(text, type=TopicFile).topics
 
 
 @cache
-def _stems() -> tuple[tuple[Topic, frozenset[str], tuple[str, ...]], ...]:
+def _topic_stems() -> tuple[tuple[Topic, frozenset[str], tuple[str, ...]], ...]:
     """The topics with their single words as stems, and their phrases as they are."""
     return tuple(
         (
@@ -51,20 +51,20 @@ def _stems() -> tuple[tuple[Topic, frozenset[str], tuple[str, ...]], ...]:
 
 def topics_in(text: str) -> list[Topic]:
     """What a text is about, the weightiest first."""
-    said = words(text.replace("’", "'"))
-    stems, told = {stem(word) for word in said}, f" {' '.join(said)} "
+    tokens = words(text.replace("’", "'"))
+    stems, plain = {stem(word) for word in tokens}, f" {' '.join(tokens)} "
     return [
         topic
-        for topic, single, phrases in _stems()
-        if (single & stems or _has(told, phrases)) and not _has(told, topic.unless)
+        for topic, single, phrases in _topic_stems()
+        if (single & stems or _has_phrase(plain, phrases)) and not _has_phrase(plain, topic.unless)
     ]
 
 
-def _has(told: str, phrases: tuple[str, ...]) -> bool:
-    return any(f" {phrase} " in told for phrase in phrases)
+def _has_phrase(plain: str, phrases: tuple[str, ...]) -> bool:
+    return any(f" {phrase} " in plain for phrase in phrases)
 
 
-EXPLAIN = re.compile(
+EXPLANATION_QUESTION = re.compile(
     r"\b(?:why\s+do(?:es)?\s+(?:i|people|we|my|the|it|this|anxiety|panic|stress|grief)|"
     r"what\s+is\s+(?!the\s+(?:matter|point|time))|what\s+are\s|how\s+does\s|"
     r"explain|is\s+it\s+normal|what\s+causes)\b",
@@ -85,12 +85,15 @@ DISORDER = (
 
 def is_asking_why(message: str) -> bool:
     """Whether a message asks how something works, with or without a question mark."""
-    return bool((EXPLAIN.search(message) and "?" in message) or EXPLAIN.match(message.lstrip()))
+    return bool(
+        (EXPLANATION_QUESTION.search(message) and "?" in message)
+        or EXPLANATION_QUESTION.match(message.lstrip())
+    )
 
 
-BREAK = re.compile(r"(?<=[.!?…])\s+|\n+")
+SENTENCE_BREAK = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text."""
-    return [found.strip() for found in BREAK.split(text) if found.strip()]
+    return [sentence.strip() for sentence in SENTENCE_BREAK.split(text) if sentence.strip()]

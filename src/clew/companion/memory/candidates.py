@@ -4,35 +4,37 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.companion.state import WINDOW, Companion
+from clew.companion.state import HISTORY_WINDOW, CompanionState
 from clew.runtime.context import Context
 from clew.runtime.memory import Candidate, Fact, Rule
-from clew.runtime.memory.phrases.refusals import is_refused, refusals
+from clew.runtime.memory.phrases.refusals import is_refused, refusals_in
 
 
-async def noted(state: Companion, ctx: Context) -> list[Candidate]:
+async def session_notes(state: CompanionState, context: Context) -> list[Candidate]:
     """What is held for the end of the session, without what the person asked not to keep."""
-    held = ctx.session_memory_buffer
-    candidates = [] if held is None else [msgspec.convert(entry, Candidate) for entry in held.held()]
+    buffer = context.session_memory_buffer
+    candidates = (
+        [] if buffer is None else [msgspec.convert(entry, Candidate) for entry in buffer.candidates()]
+    )
     if not candidates:
         return []
-    said = [message.text for message in await state.history.tail(WINDOW) if message.role == "user"]
-    return unrefused_among(candidates, said)
+    texts = [message.text for message in await state.history.tail(HISTORY_WINDOW) if message.role == "user"]
+    return candidates_without_refusal(candidates, texts)
 
 
-def unrefused_among(candidates: Sequence[Candidate], said: Sequence[str]) -> list[Candidate]:
+def candidates_without_refusal(candidates: Sequence[Candidate], texts: Sequence[str]) -> list[Candidate]:
     """The candidates that nothing said later speaks against; ``said`` are the newest turns."""
-    among = refusals(said)
-    left: list[Candidate] = []
+    session_refusals = refusals_in(texts)
+    remaining: list[Candidate] = []
     for candidate in candidates:
-        turn = next((at for at, text in enumerate(said) if candidate.quote in text), 0)
-        placed = msgspec.structs.replace(candidate, turn=turn)
-        if not is_refused(placed, among, said[turn] if said else ""):
-            left.append(candidate)
-    return left
+        turn = next((at for at, text in enumerate(texts) if candidate.quote in text), 0)
+        candidate_in_turn = msgspec.structs.replace(candidate, turn=turn)
+        if not is_refused(candidate_in_turn, session_refusals, texts[turn] if texts else ""):
+            remaining.append(candidate)
+    return remaining
 
 
-def as_known(candidate: Candidate) -> Fact | Rule:
+def entry_of(candidate: Candidate) -> Fact | Rule:
     """A candidate in the shape that it will have once it is kept."""
     if candidate.kind == "rule":
         return Rule(id="", about=candidate.subject, text=candidate.object)

@@ -6,10 +6,10 @@ from typing import Any
 from clew.companion.language.topics import sentences, topics_in
 from clew.companion.state import SessionMemory
 
-CONCERNS, LOOPS = 5, 3
-LONGEST = 120
-SAID_BEFORE = "Talked about"
-TO_COME = re.compile(
+MOST_CONCERNS, MOST_LOOPS = 5, 3
+MOST_LETTERS = 120
+SUMMARY_START = "Talked about"
+FUTURE_EVENT = re.compile(
     r"\b(?:i(?:['’]ll|\s+will|['’]m\s+going\s+to|\s+am\s+going\s+to|\s+have\s+to|\s+need\s+to|"
     r"['’]ve\s+got\s+(?:to|an?)|\s+have\s+an?)\b[^.!?]*\b"
     r"(?:tomorrow|tonight|next\s+\w+|on\s+(?:mon|tues|wednes|thurs|fri|satur|sun)day|this\s+(?:week|weekend|"
@@ -18,49 +18,51 @@ TO_COME = re.compile(
     r"test)\b[^.!?]*\b(?:tomorrow|next\s+\w+|on\s+\w+day|this\s+week))\b",
     re.IGNORECASE,
 )
-WANTING = re.compile(
+GOAL = re.compile(
     r"\b(?:my\s+goal\s+is\s+(?:to\s+)?|i\s+(?:really\s+)?want\s+to\s+(?:be\s+able\s+to\s+)?|i(?:['’]d|"
     r"\s+would)\s+like\s+to\s+(?:be\s+able\s+to\s+)?|i\s+wish\s+i\s+could\s+)"
     r"(?P<what>(?!know\b|ask\b|talk\b|tell\b|die\b|do\s+(?:this|it|that|an?\b)|try\s+(?:this|it|that|an?\b)|"
     r"stop\s+(?:this|here)|say\b|thank\b)[^.!?,;]{4,100})",
     re.IGNORECASE,
 )
-DONE = re.compile(
+COMPLETION = re.compile(
     r"\b(?:it|that)\s+(?:went|is\s+over|is\s+done|worked\s+out)\b|\bi\s+(?:did|passed|managed|finished|"
     r"went\s+to)\b",
     re.IGNORECASE,
 )
 
 
-def kept_up(before: SessionMemory, message: str, *, begins: bool) -> dict[str, Any]:
+def session_memory_changes(before: SessionMemory, message: str, *, is_first: bool) -> dict[str, Any]:
     """What changes in the memory of a session with one more message; ``begins`` if it is the first."""
-    start = SessionMemory(active_concerns=[], open_loops=[]) if begins else before
-    concerns = _latest(start.active_concerns, [topic.name for topic in topics_in(message)], CONCERNS)
-    loops = _latest(_still_open(start.open_loops, message), loops_in(message), LOOPS)
+    start = SessionMemory(active_concerns=[], open_loops=[]) if is_first else before
+    concerns = _latest(start.active_concerns, [topic.name for topic in topics_in(message)], MOST_CONCERNS)
+    loops = _latest(_still_open(start.open_loops, message), open_loops_in(message), MOST_LOOPS)
     after = {
         "active_concerns": concerns,
         "open_loops": loops,
-        "current_goal": _goal(message) or start.current_goal,
-        "summary": f"{SAID_BEFORE} {listed(concerns)}." if concerns else start.summary,
+        "current_goal": _goal_in(message) or start.current_goal,
+        "summary": f"{SUMMARY_START} {join_names(concerns)}." if concerns else start.summary,
     }
     return {name: value for name, value in after.items() if value != getattr(before, name)}
 
 
-def loops_in(message: str) -> list[str]:
+def open_loops_in(message: str) -> list[str]:
     """What a message says is still to come."""
     return [
-        _cut(sentence) for sentence in sentences(message) if TO_COME.search(sentence) and "?" not in sentence
+        _shorten(sentence)
+        for sentence in sentences(message)
+        if FUTURE_EVENT.search(sentence) and "?" not in sentence
     ]
 
 
 def _still_open(loops: list[str], message: str) -> list[str]:
     """What is still open; the newest is closed by a message that says how it went."""
-    return loops[:-1] if loops and DONE.search(message) else loops
+    return loops[:-1] if loops and COMPLETION.search(message) else loops
 
 
-def _goal(message: str) -> str:
-    found = WANTING.search(message)
-    return _cut(found["what"].strip()) if found else ""
+def _goal_in(message: str) -> str:
+    match = GOAL.search(message)
+    return _shorten(match["what"].strip()) if match else ""
 
 
 def _latest(before: list[str], new: list[str], most: int) -> list[str]:
@@ -68,10 +70,10 @@ def _latest(before: list[str], new: list[str], most: int) -> list[str]:
     return list(dict.fromkeys([*(entry for entry in before if entry not in new), *new]))[-most:]
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Some names in a row, as they are said."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rsplit(' ', 1)[0]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1].rsplit(' ', 1)[0]}…"

@@ -8,18 +8,18 @@ from zlib import crc32
 
 import msgspec
 
-from clew.companion.language.phrases import simple
+from clew.companion.language.phrases import normalize_text
 from clew.companion.language.topics import DISORDER, sentences
 
-LONGEST, LETTERS = 24, 300
+MOST_WORDS, MOST_LETTERS = 24, 300
 """A message of more words or letters says something of its own."""
 
-SIGNS = re.compile(r"[^\w\s+*/-]")
-BEFORE = re.compile(
+PUNCTUATION = re.compile(r"[^\w\s+*/-]")
+OPENING_FILLER = re.compile(
     r"^(?:(?:ok|okay|hey|hi|hello|well|so|but|and|oh|um+|hm+|please|honestly|actually|lol|haha|sorry|wait|no|yeah|"
     r"yes|then|also|btw|by the way|thanks|seriously|just) )+"
 )
-BEHIND = re.compile(
+CLOSING_FILLER = re.compile(
     r"(?: (?:please|though|really|anyway|then|lol|haha|now|today|again|man|dude|bro|mate|honestly|tbh|to me|"
     r"exactly|by the way|btw|actually))+$"
 )
@@ -38,13 +38,13 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True):
     needs_question: bool = False
 
 
-class Remarks(msgspec.Struct, frozen=True, kw_only=True):
+class RemarkFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of remarks."""
 
     remarks: tuple[Remark, ...]
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class RemarkMatch(msgspec.Struct, frozen=True, kw_only=True):
     """A remark that somebody made, and the name that they gave with it, if they did."""
 
     remark: Remark
@@ -60,7 +60,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 def all_remarks() -> tuple[Remark, ...]:
     """Every remark, in the order in which they are looked for."""
     text = resources.files("clew.companion").joinpath("remarks.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=Remarks).remarks
+    return msgspec.toml.decode(text, type=RemarkFile).remarks
 
 
 @cache
@@ -71,38 +71,38 @@ def _patterns() -> tuple[tuple[Remark, tuple[re.Pattern[str], ...]], ...]:
     )
 
 
-def remark_in(message: str) -> Made | None:
+def remark_in(message: str) -> RemarkMatch | None:
     """The remark that a message is, or that its last question is."""
     last = "".join(sentences(message)[-1:])
-    return _made(message) or (_made(last) if last.endswith("?") else None)
+    return _match_remark(message) or (_match_remark(last) if last.endswith("?") else None)
 
 
-def _made(message: str) -> Made | None:
-    if len(message) > LETTERS or len(message.split()) > LONGEST:
+def _match_remark(message: str) -> RemarkMatch | None:
+    if len(message) > MOST_LETTERS or len(message.split()) > MOST_WORDS:
         return None
-    plain = _plain(message)
-    shorter = BEHIND.sub("", BEFORE.sub("", plain))
+    plain = _plain_text(message)
+    shorter = CLOSING_FILLER.sub("", OPENING_FILLER.sub("", plain))
     for remark, patterns in _patterns():
         if remark.needs_question and "?" not in message:
             continue
         for pattern in patterns:
-            found = pattern.fullmatch(plain) or pattern.fullmatch(shorter)
-            if found is not None:
-                return Made(remark=remark, name=found.groupdict().get("name", "").title())
+            match = pattern.fullmatch(plain) or pattern.fullmatch(shorter)
+            if match is not None:
+                return RemarkMatch(remark=remark, name=match.groupdict().get("name", "").title())
     return None
 
 
-def _plain(message: str) -> str:
-    return " ".join(SIGNS.sub(" ", simple(message).replace("'", "")).split())
+def _plain_text(message: str) -> str:
+    return " ".join(PUNCTUATION.sub(" ", normalize_text(message).replace("'", "")).split())
 
 
-def unsaid(options: Sequence[str], replied: Sequence[str], about: str = "") -> str:
+def least_recent(options: Sequence[str], replies: Sequence[str], about: str = "") -> str:
     """One of some things to say that was not said yet, or else the one that was said longest ago."""
-    ages = {option: _last(option, replied) for option in options}
-    oldest = [option for option in options if ages[option] == min(ages.values())]
+    last_uses = {option: _last_use(option, replies) for option in options}
+    oldest = [option for option in options if last_uses[option] == min(last_uses.values())]
     return oldest[crc32(about.encode()) % len(oldest)]
 
 
-def _last(option: str, replied: Sequence[str]) -> int:
+def _last_use(option: str, replies: Sequence[str]) -> int:
     """Where something was said last; before all else if it never was."""
-    return max((number for number, reply in enumerate(replied) if option in reply), default=-1)
+    return max((number for number, reply in enumerate(replies) if option in reply), default=-1)

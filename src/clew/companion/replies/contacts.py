@@ -17,7 +17,7 @@ ADDRESS = re.compile(
     r"(?:org|com|net|info|help|health|care|gov|io|co|eu|uk)\b)"
     r"|\b(?i:punkt)\s(?:de|at|ch)\b"
 )
-_CALLING = (
+_CALL_WORDS = (
     r"call(?!\s(?:it|this|that)\b)|dial|tel|text|ring|phone|sms|whatsapp|reach|contact"
     r"|ruf|rufe|rufen|wähl|wähle|wählen|anrufen|erreich\w*"
     r"|llam\w*|marca|marcar|marque|telefon\w*|appel\w*|compos\w*|joign\w*|joindre|contact\w*|téléphon\w*"
@@ -25,17 +25,17 @@ _CALLING = (
     r"|liga|ligar|ligue|ligu\w*|disque|discar|ara|aray\w*|arama\w*|tuşla\w*|çevir\w*"
     r"|numbers?|\w*nummer|n[uú]mero|numéro|numer|numara\w*|\w*(?:hot|help|life)line|samu"
 )
-CALLING = re.compile(rf"\b(?:{_CALLING})\b", re.IGNORECASE)
-_CALLED = (
-    rf"\b(?:{_CALLING})\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
+CALL_WORD = re.compile(rf"\b(?:{_CALL_WORDS})\b", re.IGNORECASE)
+_CALL_LEAD = (
+    rf"\b(?:{_CALL_WORDS})\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
     r"numero|het|na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){0,3}"
 )
-CALLED = re.compile(rf"{_CALLED}\d(?:[\s.-]?\d)+(?![\d:])", re.IGNORECASE)
-LONG_CALLED = re.compile(
-    rf"(?:{_CALLED}|\b(?:text|sms)\s\w+\sto\s)\d(?:[\s.-]?\d){{2,}}(?![\d:])", re.IGNORECASE
+CALL_NUMBER = re.compile(rf"{_CALL_LEAD}\d(?:[\s.-]?\d)+(?![\d:])", re.IGNORECASE)
+LONG_CALL_NUMBER = re.compile(
+    rf"(?:{_CALL_LEAD}|\b(?:text|sms)\s\w+\sto\s)\d(?:[\s.-]?\d){{2,}}(?![\d:])", re.IGNORECASE
 )
 """Too long for a time or a few of something: one to call, whatever word comes after it."""
-ALWAYS = re.compile(
+DAY_AND_NIGHT = re.compile(
     r"\b(?:day\s(?:or|and|&)\snight|night\s(?:or|and|&)\sday|tag\s(?:und|&)\snacht|d[ií]a\sy\snoche|jour\set\snuit|"
     r"nuit\set\sjour|giorno\se\snotte|notte\se\sgiorno|dag\sen\snacht|dzień\si\snoc|dia\se\snoite|gece\sgündüz)\b",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ _UNITS = (
     r"minuto|noite|mês|vezes|pessoa|passo|palavra|razõ|"
     r"saniye|dakika|saat|gün|gece|hafta|ay\b|yıl|kez|kere|kişi|adım|sayfa|kelime|neden)"
 )
-ORDINARY = re.compile(
+ORDINARY_NUMBER = re.compile(
     rf"(?<![\d.,])\d{{1,9}}(?:[.,]\d{{1,3}}){{0,3}}(?:st|nd|rd|th)?[\s-]?(?:{_UNITS})"
     r"|\b\d{1,2}(?:[:.]\d{2})?\s?(?:[ap]\.?\s?m\b\.?|o['’]clock|uhr\b|h\d{0,2}\b)|\b\d{1,2}:\d{2}\b"
     r"|\b(?:at|um|à|alle|om|às)\s\d{1,2}\.\d{2}\b"
@@ -71,7 +71,7 @@ ORDINARY = re.compile(
     r"|\b[1-9]\d{0,2}(?:,\d{3})+\b",
     re.IGNORECASE,
 )
-LOOSE = re.compile(
+LOOSE_NUMBER = re.compile(
     r"(?<![\d+])(?<!\d[\s.()-])(?:"
     r"(?:19|20)\d\d(?:\s?[-/]\s?(?:19|20)?\d\d)?|[1-9]\d{0,2}(?:[.\s]\d{3})*[.\s]\d00|[1-9]\d?0{2,}"
     r"|\d{1,2}[-.]\d{1,2}|\d{1,4}\s(?:to|of|auf|bis|von|à|a|de|di|naar|tot|van|do|z|para)\s\d{1,4}"
@@ -79,15 +79,15 @@ LOOSE = re.compile(
     re.IGNORECASE,
 )
 """Years, round numbers, ranges, scores: ordinary unless the talk is of calling."""
-GROUPS = re.compile(r"\+?\(?\d(?:[\s().\-]{0,2}\d)*")
-LETTERED = re.compile(r"\b\d{3,4}[\s-](?:\d{2,4}[\s-])?[A-Z]{4,}\b")
-KNOWN = frozenset({"000", "024", "112", "113", "116", "911", "988", "999", "3114"})
+DIGIT_GROUPS = re.compile(r"\+?\(?\d(?:[\s().\-]{0,2}\d)*")
+LETTER_NUMBER = re.compile(r"\b\d{3,4}[\s-](?:\d{2,4}[\s-])?[A-Z]{4,}\b")
+HELP_NUMBERS = frozenset({"000", "024", "112", "113", "116", "911", "988", "999", "3114"})
 """Short numbers that mean help whatever stands beside them."""
-SHORT = 3
+LEAST_DIGITS = 3
 """From how many digits on a number is one to call, unless something marks it as ordinary."""
-BREATH = 4
+MOST_BREATH_DIGITS = 4
 """How many single digits the rhythm of a breath has at most."""
-_COUNTED = (
+_NUMBER_WORDS = (
     "zero|oh|null|cero|zéro|nul|sıfır one|eins|uno|una|un|een|één|jeden|um|bir two|zwei|zwo|dos|deux|due|"
     "twee|dwa|"
     "dois|iki three|drei|tres|trois|tre|drie|trzy|três|üç four|vier|cuatro|quatre|quattro|cztery|quatro|dört "
@@ -99,10 +99,12 @@ _COUNTED = (
     "dodici|twaalf|dwanaście|doze thirteen|dreizehn|trece|treize|tredici|dertien|trzynaście|treze "
     "fourteen|vierzehn|catorce|quatorze|quattordici|veertien|czternaście|catorze"
 )
-DIGITS = {word: str(value) for value, words in enumerate(_COUNTED.split()) for word in words.split("|")}
-_DIGIT = "|".join(sorted(DIGITS, key=len, reverse=True))
-SPELLED = re.compile(rf"\b(?:{_DIGIT}|\d)(?:[\s,.–-]{{1,3}}(?:{_DIGIT}|\d)){{2,}}\b", re.IGNORECASE)
-WORDED = re.compile(
+DIGITS = {word: str(value) for value, words in enumerate(_NUMBER_WORDS.split()) for word in words.split("|")}
+_DIGIT_WORD = "|".join(sorted(DIGITS, key=len, reverse=True))
+NUMBER_IN_WORDS = re.compile(
+    rf"\b(?:{_DIGIT_WORD}|\d)(?:[\s,.–-]{{1,3}}(?:{_DIGIT_WORD}|\d)){{2,}}\b", re.IGNORECASE
+)
+SHORT_NUMBER_NAME = re.compile(
     r"\b(?:triple[ -](?:zero|nine|o|oh)|"
     r"one[ -]twelve|(?:ein)?hundert(?:und)?zwölf|ciento doce|cent douze|centododici|honderdtwaalf|"
     r"sto dwanaście|cento e doze|yüz on iki|nine[ -]eleven|one[ -]sixteen|trente[ -]et[ -]un[ -]quatorze)\b",
@@ -112,18 +114,18 @@ WORDED = re.compile(
 
 def gives_contact(sentence: str, before: str = "") -> bool:
     """Whether a sentence gives a number to call or an address, read after the one before it."""
-    text = plain(sentence)
-    if ADDRESS.search(text) or LETTERED.search(text):
+    text = plain_text(sentence)
+    if ADDRESS.search(text) or LETTER_NUMBER.search(text):
         return True
-    calling = bool(CALLING.search(f"{plain(before)} {text}"))
-    if calling and WORDED.search(text):
+    is_calling = bool(CALL_WORD.search(f"{plain_text(before)} {text}"))
+    if is_calling and SHORT_NUMBER_NAME.search(text):
         return True
-    counted = ALWAYS.sub("·", SPELLED.sub(_in_digits, text))
-    rest = ORDINARY.sub(" · ", counted)
-    if LONG_CALLED.search(counted) or CALLED.search(rest):
+    in_digits = DAY_AND_NIGHT.sub("·", NUMBER_IN_WORDS.sub(_in_digits, text))
+    rest = ORDINARY_NUMBER.sub(" · ", in_digits)
+    if LONG_CALL_NUMBER.search(in_digits) or CALL_NUMBER.search(rest):
         return True
-    groups = GROUPS.findall(rest if calling else LOOSE.sub(" · ", rest))
-    return any(_is_to_call(group, calling=calling) for group in groups)
+    groups = DIGIT_GROUPS.findall(rest if is_calling else LOOSE_NUMBER.sub(" · ", rest))
+    return any(_is_to_call(group, is_calling=is_calling) for group in groups)
 
 
 def addresses(text: str) -> Iterator[str]:
@@ -135,45 +137,45 @@ def addresses(text: str) -> Iterator[str]:
 
 def numbers(text: str) -> set[str]:
     """The numbers of a text, each with its groups put together."""
-    rest = SPELLED.sub(_in_digits, plain(text))
-    return {_digits(group) for group in GROUPS.findall(rest)}
+    rest = NUMBER_IN_WORDS.sub(_in_digits, plain_text(text))
+    return {_digits(group) for group in DIGIT_GROUPS.findall(rest)}
 
 
-def goes_on(piece: str, rest: str) -> bool:
+def continues_number(piece: str, rest: str) -> bool:
     """Whether a piece ends in a number that what follows may continue, or is only the number of a line."""
-    found = re.findall(r"\w+", piece)
-    if not found or not found[-1].isdigit():
-        return bool(found) and found[-1].lower() in DIGITS
-    return rest[:1].isdigit() or len(found) == 1
+    words = re.findall(r"\w+", piece)
+    if not words or not words[-1].isdigit():
+        return bool(words) and words[-1].lower() in DIGITS
+    return rest[:1].isdigit() or len(words) == 1
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """A text without marks and forms that only change how it looks."""
     normal = unicodedata.normalize("NFKC", text)
-    shown = "".join(mark for mark in normal if unicodedata.category(mark) not in ("Cf", "Me", "Mn"))
-    return re.sub("[‐‑‒–—]", "-", re.sub(r"[*`]", "", shown).replace("_", " "))
+    visible = "".join(mark for mark in normal if unicodedata.category(mark) not in ("Cf", "Me", "Mn"))
+    return re.sub("[‐‑‒–—]", "-", re.sub(r"[*`]", "", visible).replace("_", " "))
 
 
-def _in_digits(found: re.Match[str]) -> str:
-    return " ".join(DIGITS.get(word, word) for word in re.findall(r"\w+", found[0].lower()))
+def _in_digits(match: re.Match[str]) -> str:
+    return " ".join(DIGITS.get(word, word) for word in re.findall(r"\w+", match[0].lower()))
 
 
-def _is_to_call(group: str, *, calling: bool) -> bool:
+def _is_to_call(group: str, *, is_calling: bool) -> bool:
     """Whether a number that nothing around it marks as ordinary is no count and no rhythm of a breath."""
     digits, parts = _digits(group), re.findall(r"\d+", group)
-    if len(digits) < SHORT or _counts(parts):
+    if len(digits) < LEAST_DIGITS or _is_counting(parts):
         return False
-    if digits in KNOWN:
+    if digits in HELP_NUMBERS:
         return True
-    if len(parts) >= SHORT and len(set(parts)) == 1:
+    if len(parts) >= LEAST_DIGITS and len(set(parts)) == 1:
         return False  # in for four, hold for four
-    return calling or not (len(digits) == len(parts) <= BREATH and "0" not in parts)
+    return is_calling or not (len(digits) == len(parts) <= MOST_BREATH_DIGITS and "0" not in parts)
 
 
-def _counts(parts: Sequence[str]) -> bool:
+def _is_counting(parts: Sequence[str]) -> bool:
     """Whether numbers only count up or down."""
     steps = {int(later) - int(former) for former, later in pairwise(parts)}
-    return len(parts) >= SHORT and len(steps) == 1 and 0 not in steps
+    return len(parts) >= LEAST_DIGITS and len(steps) == 1 and 0 not in steps
 
 
 def _digits(group: str) -> str:

@@ -12,9 +12,9 @@ import msgspec
 
 from clew.companion.language.topics import DISORDER
 from clew.companion.replies import filter_phrases
-from clew.companion.replies.contacts import gives_contact, goes_on, plain
+from clew.companion.replies.contacts import continues_number, gives_contact, plain_text
 from clew.runtime.model.boundary import ModelWrapper, stream_parts
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk
 
 _DISORDER = rf"(?!(?-i:add)){DISORDER}"
 """Not the verb, nor the beginning of an address."""
@@ -26,7 +26,7 @@ _LINKS = (
     r"from|with|of|to|in|an?|the|all|some)\s+)"
 )
 """Words between somebody and what they are said to have: none of them leads anywhere else."""
-_REPORTED = "".join(
+_NOT_A_REPORT = "".join(
     rf"(?<!{lead}\s)(?<!{lead}\sthat\s)"
     for lead in (
         *("said", "you say", "wrote", "told me", "told you", "mentioned", "shared", "shared with me"),
@@ -34,9 +34,9 @@ _REPORTED = "".join(
     )
 )
 """Not what others have said or what somebody fears."""
-DIAGNOSING = re.compile(
-    rf"{_REPORTED}(?<!\bhave\s)\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{_DISORDER}"
-    rf"|{_REPORTED}\b(?:it|this|that|these|those|what\s+you\s+\w+|your\s+\w+(?:\s+\w+)?|sounds|looks)\s+"
+DIAGNOSIS = re.compile(
+    rf"{_NOT_A_REPORT}(?<!\bhave\s)\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{_DISORDER}"
+    rf"|{_NOT_A_REPORT}\b(?:it|this|that|these|those|what\s+you\s+\w+|your\s+\w+(?:\s+\w+)?|sounds|looks)\s+"
     rf"{_LINKS}{{1,7}}{_DISORDER}"
     rf"|\b(?:i\s+(?:would\s+)?diagnose|my\s+diagnosis|your\s+diagnosis\s+is|"
     rf"you\s+(?:meet|fulfil\w*|fit|match)\s+(?:\w+\s+){{0,3}}criteria|consistent\s+with\s+(?:an?\s+)?{_DISORDER}"
@@ -48,7 +48,7 @@ _MEDICINE = (
     r"lithium|\d+\s*mg)\b"
 )
 _CHANGING = r"(?:stop|start|tak|try|increas|doubl|reduc|skip|halv|lower)(?:p?ing|e)?"
-MEDICATING = re.compile(
+MEDICATION_ADVICE = re.compile(
     r"(?:^[\W\d]*(?!\w+ing\b)|\b(?:please|just|try(?:\s+to)?|"
     r"you\s+(?:should|could|can|must|may|might|need\s+to|ought\s+to|have\s+to)|"
     r"(?:fine|ok(?:ay)?|safe|good|best|better)\s+to|(?:recommend|suggest|advise|consider)"
@@ -64,22 +64,22 @@ _HELPER = (
     r"(?:(?:licensed|certified|registered|qualified|trained|professional|clinical|medical)\s+)*"
     r"(?:(?:psycho)?therapist|psychologist|doctor|counsell?or|psychiatrist)"
 )
-POSING = re.compile(
+POSE = re.compile(
     rf"\bas\s+(?:a|an|your)\s+(?:\w+\s+)?(?:{_HELPER}|human),?\s+i\b|\bspeaking\s+as\s+(?:an?|your)\s+{_HELPER}"
     rf"|\bi(?:['’]m|\s+am)\s+(?:(?:really|actually|also)\s+)?(?:(?:an?|your)\s+)?(?:(?!not\b|no\b)\w+\s+)?"
     rf"(?:{_HELPER}|human|real\s+person|person)\b"
     r"|\bi(?:['’]m|\s+am)\s+not\s+(?:an?\s+|just\s+an?\s+)(?:bot|robot|program|machine|computer|ai)\b",
     re.IGNORECASE,
 )
-UNFIT = (
-    DIAGNOSING,
-    MEDICATING,
-    POSING,
-    filter_phrases.DIAGNOSING,
-    filter_phrases.MEDICATING,
-    filter_phrases.POSING,
+UNFIT_PATTERNS = (
+    DIAGNOSIS,
+    MEDICATION_ADVICE,
+    POSE,
+    filter_phrases.DIAGNOSIS,
+    filter_phrases.MEDICATION_ADVICE,
+    filter_phrases.POSE,
 )
-BREAK = re.compile(r"(?<=[.!?…。])[\"'”’)]*\s+|\n+")
+SENTENCE_BREAK = re.compile(r"(?<=[.!?…。])[\"'”’)]*\s+|\n+")
 NOTHING_LEFT = (
     "I want to be careful with what I say here: I am a program, and I can neither diagnose nor replace "
     "somebody who can look at this with you. What would you like to tell me more about?"
@@ -88,55 +88,55 @@ NOTHING_LEFT = (
 
 def is_fit(sentence: str, before: str = "") -> bool:
     """Whether a sentence may be said after the one before it."""
-    text = " ".join(plain(sentence).split())
-    return not any(unfit.search(text) for unfit in UNFIT) and not gives_contact(text, before)
+    text = " ".join(plain_text(sentence).split())
+    return not any(unfit.search(text) for unfit in UNFIT_PATTERNS) and not gives_contact(text, before)
 
 
-class Careful(ModelWrapper):
+class ReplyFilter(ModelWrapper):
     """A model whose unfit sentences are left out, and whose replies end with what is given."""
 
     def __init__(self, model: Model, *, ending: str = "") -> None:
         super().__init__(model)
         self._ending = ending
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
         """The reply, a sentence at a time."""
-        said: list[str] = []
-        held, before, reply = "", "", Reply()
+        sentences: list[str] = []
+        buffer, before, reply = "", "", Reply()
         async with aclosing(stream_parts(self._model, request)) as parts:
             async for part in parts:
                 if isinstance(part, Reply):
                     reply = part
                     break
-                held += part.text
-                whole, held = _split(held)
-                for sentence in whole:
+                buffer += part.text
+                new_sentences, buffer = _split_sentences(buffer)
+                for sentence in new_sentences:
                     if is_fit(sentence, before):
-                        said.append(sentence)
-                        yield Text(sentence)
+                        sentences.append(sentence)
+                        yield TextChunk(sentence)
                     before = sentence
-        for last in self._last(held, before, said):
-            said.append(last)
-            yield Text(last)
-        yield msgspec.structs.replace(reply, text="".join(said).strip(), calls=())
+        for last in self._final_parts(buffer, before, sentences):
+            sentences.append(last)
+            yield TextChunk(last)
+        yield msgspec.structs.replace(reply, text="".join(sentences).strip(), calls=())
 
-    def _last(self, held: str, before: str, said: list[str]) -> list[str]:
+    def _final_parts(self, buffer: str, before: str, sentences: list[str]) -> list[str]:
         """What comes when the model is through: its last sentence, or what is said instead of nothing."""
-        found = [held] if held.strip() and is_fit(held, before) else []
-        if not "".join([*said, *found]).strip():
-            found = [NOTHING_LEFT]
-        return [*found, f"\n\n{self._ending}"] if self._ending else found
+        parts = [buffer] if buffer.strip() and is_fit(buffer, before) else []
+        if not "".join([*sentences, *parts]).strip():
+            parts = [NOTHING_LEFT]
+        return [*parts, f"\n\n{self._ending}"] if self._ending else parts
 
 
-def _split(text: str) -> tuple[list[str], str]:
+def _split_sentences(text: str) -> tuple[list[str], str]:
     """The whole sentences of a text with what separates them, and what is not whole yet.
 
     A number goes with what follows it: it may be the beginning of a longer one, or of a list's line.
     """
-    whole, start = [], 0
-    for found in BREAK.finditer(text):
-        rest = text[found.end() :]
-        if rest and not goes_on(text[start : found.start()], rest):
-            whole.append(text[start : found.end()])
-            start = found.end()
-    return whole, text[start:]
+    sentences, start = [], 0
+    for match in SENTENCE_BREAK.finditer(text):
+        rest = text[match.end() :]
+        if rest and not continues_number(text[start : match.start()], rest):
+            sentences.append(text[start : match.end()])
+            start = match.end()
+    return sentences, text[start:]

@@ -2,13 +2,13 @@
 
 import re
 
-_ILL = (
+_ILLNESS = (
     r"(?:d[eé]press\w*|depres(?:i[oó]n|iv|j|yon)\w*|bipol\w*|schi[sz]o\w*|esquizo\w*|borderline|ad[hd]?[ds]\b|"
     r"tdah?\b|dehb\b|pts[ds]\b|ptbs\b|tept\b|tssb\b|sspt\b|anore[kxs]\w*|bulimi\w*|psychos\w*|psychoz\w*|"
     r"psicos\w*|autis\w*|(?:\w+s|angst|ess|panik|schlaf|psychische\s)störung\w*|trastorno\w*|troubles?\b|disturb[oi]\b|\w*stoornis\w*|zaburze\w*|"
     r"transtorno\w*|perturbaç\w*|\w+\sbozukluğu\w*)"
 )
-_MED = (
+_MEDICINE = (
     r"(?:medikament\w*|tablett\w*|pillen?\b|dos[ei]\w*|antidepr\w*|medica\w*|pastillas?\b|médicament\w*|"
     r"comprim\w*|farmac\w*|medicin\w*|pillole\b|medicijn\w*|lek(?:i|ów)\b|tabletk\w*|dawk\w*|remédio\w*|"
     r"ila[çc]\w*|hap(?:ını|larını)?\b|\d+\s?mg\b)"
@@ -23,7 +23,7 @@ _NOT = r"(?<!no\s)(?<!non\s)(?<!nie\s)(?<!não\s)"
 _SOME = r"(?:(?!mit\b|con\b|avec\b|met\b|com\b|z\b|geen\b|keine?\b)[\w’']+[\s’']+){0,2}?(?:d['’])?"
 
 
-def _either(*ways: str) -> str:
+def _any_of(*ways: str) -> str:
     return rf"\b(?:{'|'.join(ways)})"
 
 
@@ -32,8 +32,8 @@ def _should(modal: str, change: str, take: str) -> str:
     return rf"{_NOT}(?:{modal})\s(?:{change})|(?:{modal})\s(?:{take})"
 
 
-DIAGNOSING = re.compile(
-    _either(
+DIAGNOSIS = re.compile(
+    _any_of(
         r"du\s(?:hast|bist|leidest\s(?:an|unter))|sie\s(?:haben|leiden\s(?:an|unter))",
         r"das\s(?:ist|klingt\snach|sieht\saus\swie)",
         r"tienes|usted\stiene|padeces|sufres|(?:eso|esto)\s(?:es|parece|suena\sa)",
@@ -44,11 +44,11 @@ DIAGNOSING = re.compile(
         r"(?:você|tu)\s(?:tem|tens|está|sofres?\sde)|tens|(?:isso|isto)\s(?:é|parece)",
         r"sende|bu(?:\sbir)?",
     )
-    + rf"\s{_SOME}{_ILL}|\b{_ILL}(?:\s+var\b|\s+geçiriyorsun|(?<=d[ae]sın))",
+    + rf"\s{_SOME}{_ILLNESS}|\b{_ILLNESS}(?:\s+var\b|\s+geçiriyorsun|(?<=d[ae]sın))",
     re.IGNORECASE,
 )
-MEDICATING = re.compile(
-    _either(
+MEDICATION_ADVICE = re.compile(
+    _any_of(
         r"setze?|nimm|verdopp\w+|halbiere|reduziere|erhöhe|du\s(?:solltest|kannst|musst|könntest)",
         rf"{_NOT}dej(?:a|es)\sde\stomar|toma|tómate|duplica|reduce(?=\s(?:tus?|la)\s)|aumenta",
         _should(r"deberías|puedes|te\srecomiendo", r"dejar(?:\sde\stomar)?|reducir|aumentar", "tomar"),
@@ -62,12 +62,12 @@ MEDICATING = re.compile(
         rf"{_NOT}par[ea]\sde\stomar|tom[ea]|dobr[ea]|reduz[ia]?|aument[ea]",
         _should("deve|devia|pode", r"parar\sde\stomar", "tomar"),
     )
-    + rf"(?:\s\w+){{0,2}}?\s{_MED}\b(?!\snicht\s(?:\w+\s)?(?:ab|weg|reduz|verd|halb|ohne))"
-    + rf"|\b{_MED}\s(?:\w+\s)?(?:bırak|kes|al|artır|azalt)(?:malısın|abilirsin|)\b",
+    + rf"(?:\s\w+){{0,2}}?\s{_MEDICINE}\b(?!\snicht\s(?:\w+\s)?(?:ab|weg|reduz|verd|halb|ohne))"
+    + rf"|\b{_MEDICINE}\s(?:\w+\s)?(?:bırak|kes|al|artır|azalt)(?:malısın|abilirsin|)\b",
     re.IGNORECASE,
 )
-POSING = re.compile(
-    _either(
+POSE = re.compile(
+    _any_of(
         rf"ich\sbin\s(?:selbst\s)?(?:(?:eine?|deine?|ihre?)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|{_HELPER})|als\s(?:deine?\s)?{_HELPER}",
         rf"{_NOT}soy\s(?:una?\s|tu\s|su\s)?(?:{_HELPER}|{_PERSON})|como\s(?:tu\s|su\s|una?\s|seu\s|teu\s|sua\s)?{_HELPER}",
         rf"je\ssuis\s(?:(?:une?|ton|ta|votre)\s(?:vraie?\s)?(?:{_HELPER}|{_PERSON})|{_HELPER})|en\stant\sque\s(?:ton\s)?{_HELPER}",

@@ -4,82 +4,86 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.companion.exercises.catalogue import Exercise, catalogue
-from clew.companion.exercises.guide import under_way
-from clew.companion.exercises.selection import fitting
-from clew.companion.offline.model import OfflineModel, aside
+from clew.companion.exercises.guide import current_exercise
+from clew.companion.exercises.selection import fitting_exercises
+from clew.companion.offline.model import OfflineModel, aside_reply
 from clew.companion.offline.remarks import remark_in
-from clew.companion.replies.filter import Careful
+from clew.companion.replies.filter import ReplyFilter
 from clew.companion.replies.prompt import instructions, unknown_skills
-from clew.companion.state import WINDOW, Companion
+from clew.companion.state import HISTORY_WINDOW, CompanionState
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.draft import Delta
 
-CHOICES = 3
-STANDARD = ("box_breathing", "grounding_5_4_3_2_1", "thought_record")
+MOST_CHOICES = 3
+STANDARD_EXERCISES = ("box_breathing", "grounding_5_4_3_2_1", "thought_record")
 
 
-def reply_with(skills: Mapping[str, str]) -> Stage:
+def make_reply_stage(skills: Mapping[str, str]) -> Stage:
     """The branch that answers in words, with the skills that are installed."""
 
-    async def therapeutic_reply(state: Companion, ctx: Context) -> Delta:
-        messages = await shown(state)
-        request = Request(messages=messages, instructions=instructions(state, skills))
-        text, path = await _worded(state, request, ctx)
+    async def therapeutic_reply(state: CompanionState, context: Context) -> Delta:
+        messages = await recent_messages(state)
+        request = ModelRequest(messages=messages, instructions=instructions(state, skills))
+        text, path = await _word_reply(state, request, context)
         missing = unknown_skills(state, skills)
-        noted: dict[str, Any] = {"reply_path": path, **({"unknown_skills": missing} if missing else {})}
-        return {"response_text": text, "diagnostics": noted}
+        diagnostics: dict[str, Any] = {"reply_path": path, **({"unknown_skills": missing} if missing else {})}
+        return {"response_text": text, "diagnostics": diagnostics}
 
     return therapeutic_reply
 
 
-async def shown(state: Companion) -> list[Message]:
+async def recent_messages(state: CompanionState) -> list[Message]:
     """The newest messages that a model is shown."""
     return [
         message
-        for message in await state.history.tail(WINDOW)
+        for message in await state.history.tail(HISTORY_WINDOW)
         if message.role in ("user", "assistant") and message.kind == "message" and message.text
     ]
 
 
-async def _worded(state: Companion, request: Request, ctx: Context) -> tuple[str, str]:
+async def _word_reply(state: CompanionState, request: ModelRequest, context: Context) -> tuple[str, str]:
     """A reply and who worded it. If the model does not answer, somebody still gets one."""
-    beside, model = under_way(state), ctx.response_llm
-    ending = "" if beside is None else f"When you are ready, we go on: {beside[0].steps[beside[1].step].say}"
-    simple = _simple(state, request, beside[0] if beside else None)
+    current, model = current_exercise(state), context.response_llm
+    ending = (
+        "" if current is None else f"When you are ready, we go on: {current[0].steps[current[1].step].say}"
+    )
+    offline_model = _make_offline_model(state, request, current[0] if current else None)
     if isinstance(model, OfflineModel) or model is None:
-        return await _asked(simple, ending, request, ctx), "offline"
+        return await _ask_model(offline_model, ending, request, context), "offline"
     try:
-        return await _asked(model, ending, request, ctx), "model"
+        return await _ask_model(model, ending, request, context), "model"
     except (ModelFailed, DeadlineExceeded):
-        return await _asked(simple, ending, request, ctx), "offline_after_model_failure"
+        return await _ask_model(offline_model, ending, request, context), "offline_after_model_failure"
 
 
-async def _asked(model: Model, ending: str, request: Request, ctx: Context) -> str:
-    return (await ctx.turn.ask(Careful(model, ending=ending), request)).text
+async def _ask_model(model: Model, ending: str, request: ModelRequest, context: Context) -> str:
+    return (await context.turn.ask(ReplyFilter(model, ending=ending), request)).text
 
 
-def _simple(state: Companion, request: Request, beside: Exercise | None) -> Model:
+def _make_offline_model(state: CompanionState, request: ModelRequest, exercise: Exercise | None) -> Model:
     """What answers without a language model."""
-    if beside is not None:
-        replied = [message.text for message in request.messages if message.role == "assistant"]
-        return Fixed(aside(state.message, replied) or explained(beside, state.response_style))
-    offers = state.response_style == "technique" and remark_in(state.message) is None
-    return Fixed(offered(state)) if offers else OfflineModel()
+    if exercise is not None:
+        replies = [message.text for message in request.messages if message.role == "assistant"]
+        return FixedModel(
+            aside_reply(state.message, replies) or exercise_remark(exercise, state.response_style)
+        )
+    is_offer = state.response_style == "technique" and remark_in(state.message) is None
+    return FixedModel(exercise_offer(state)) if is_offer else OfflineModel()
 
 
-def offered(state: Companion) -> str:
+def exercise_offer(state: CompanionState) -> str:
     """Some exercises to choose from."""
-    found = fitting([state.message, *state.session_memory.active_concerns])[:CHOICES]
-    choices = found or [catalogue()[id] for id in STANDARD]
+    exercises = fitting_exercises([state.message, *state.session_memory.active_concerns])[:MOST_CHOICES]
+    choices = exercises or [catalogue()[id] for id in STANDARD_EXERCISES]
     lines = "\n".join(f"- {exercise.name}, about {exercise.minutes} minutes" for exercise in choices)
     return f"Here are some things that we could do together:\n{lines}\nTell me the name of the one you like."
 
 
-def explained(exercise: Exercise, style: str) -> str:
+def exercise_remark(exercise: Exercise, style: str) -> str:
     """What can be said beside an exercise without a model."""
     if style == "supportive":
         return (
@@ -93,7 +97,7 @@ def explained(exercise: Exercise, style: str) -> str:
     )
 
 
-class Fixed:
+class FixedModel:
     """A model that says what it was given, for words that need no model."""
 
     name = "fixed"
@@ -101,13 +105,13 @@ class Fixed:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def stream(self, request: Request) -> Any:
+    async def stream(self, request: ModelRequest) -> Any:
         """The text, at once."""
-        parts: list[Part] = [Text(self._text), Reply(text=self._text, usage=Usage())]
+        parts: list[ReplyPart] = [TextChunk(self._text), Reply(text=self._text, usage=Usage())]
         for part in parts:
             yield part
 
-    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[Any]) -> tuple[Any, Usage]:
         """Nothing.
 
         Raises:

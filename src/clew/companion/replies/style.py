@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.companion.language.phrases import says
+from clew.companion.language.phrases import is_saying
 from clew.companion.language.topics import is_asking_why, topics_in
-from clew.companion.values import Approach, Style
+from clew.companion.values import Approach, ResponseStyle
 
 CLOSING = re.compile(
     r"\b(?:bye|goodbye|good\s?night|see\s+you|talk\s+(?:to\s+you\s+)?(?:later|tomorrow|soon)|"
@@ -27,27 +27,27 @@ PAINFUL = re.compile(
     r"panic\w*|heartbroken|devastated|miss\s+(?:him|her|them)|died)\b",
     re.IGNORECASE,
 )
-VAGUE = 3
+MOST_VAGUE_WORDS = 3
 """A message of no more words than this says too little to reflect."""
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class StyleChoice(msgspec.Struct, frozen=True, kw_only=True):
     """How a reply is worded."""
 
-    style: Style
+    style: ResponseStyle
     approach: Approach
 
 
-def chosen(message: str, before: Sequence[str] = ()) -> Chosen:
+def choose_style(message: str, before: Sequence[str] = ()) -> StyleChoice:
     """The style and the approach for a message. A message without a topic goes on with the last one."""
     topics = topics_in(message) or next(
-        (found for said in reversed(before) if (found := topics_in(said))), []
+        (text_topics for text in reversed(before) if (text_topics := topics_in(text))), []
     )
-    return Chosen(style=_style(message), approach=topics[0].approach if topics else "none")
+    return StyleChoice(style=_style(message), approach=topics[0].approach if topics else "none")
 
 
-def _style(message: str) -> Style:
-    if CLOSING.search(message) or says(message, "closing"):
+def _style(message: str) -> ResponseStyle:
+    if CLOSING.search(message) or is_saying(message, "closing"):
         return "closing"
     if TECHNIQUE.search(message):
         return "technique"
@@ -55,6 +55,6 @@ def _style(message: str) -> Style:
         return "psychoeducation"
     if PAINFUL.search(message):
         return "supportive"
-    if len(message.split()) <= VAGUE:
+    if len(message.split()) <= MOST_VAGUE_WORDS:
         return "clarifying"
     return "reflective"

@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 
 from clew.core.encoding import JSON, check_id
-from clew.core.erasure.receipts import ARTIFACT, DOCUMENT
+from clew.core.erasure.receipts import ARTIFACT_KIND, DOCUMENT_KIND
 from clew.core.errors import InvalidArgument
-from clew.core.log.commit import Plan, Setting, plan_commit
+from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.owners import check_named_owner, is_memory_of, owner_for
-from clew.core.log.rows import Asking, AskThread, ThreadRow, ask
-from clew.core.values import RESERVED, Put, Record, Scope
+from clew.core.log.rows import AskThread, StoreRead, ThreadRow, ask
+from clew.core.values import RESERVED_PREFIXES, Put, Record, Scope
 
 TAG: Final = "thread:"
 """How the tag of a record begins that names the thread it is about."""
@@ -46,8 +46,8 @@ IMPORTABLE: Final[Mapping[str, RecordShape]] = {
     # A run that was at work when the archive was made is at work nowhere here.
     "run": RecordShape(id="id", default="running", statuses=("waiting", "done")),
     "feedback": RecordShape(),
-    ARTIFACT: RecordShape(id="id", bare=True),
-    DOCUMENT: RecordShape(bare=True),
+    ARTIFACT_KIND: RecordShape(id="id", bare=True),
+    DOCUMENT_KIND: RecordShape(bare=True),
 }
 """The kinds of records that can be imported on behalf of a user; all others are passed over."""
 
@@ -64,11 +64,11 @@ def check_thread(row: ThreadRow, scope: Scope) -> None:
     # A fork has the owner of what it was forked from, so a fork of another's thread was made up.
     if any(owner != scope.user for owner in (row.owner, *(segment.owner for segment in row.segments))):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to somebody else.")
-    if row.id.startswith(RESERVED) and not is_memory_of(row.id, scope.user):
+    if row.id.startswith(RESERVED_PREFIXES) and not is_memory_of(row.id, scope.user):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive cannot belong to a user.")
 
 
-def plan_record(write: Put, setting: Setting) -> Asking[Plan]:
+def plan_record(write: Put, setting: PlanContext) -> StoreRead[Plan]:
     """The effects of taking in a record of an archive; none if it is passed over.
 
     Raises:
@@ -76,10 +76,10 @@ def plan_record(write: Put, setting: Setting) -> Asking[Plan]:
     """
     if (yield from _is_admitted(write.record, setting.scope)):
         return (yield from plan_commit([write], setting))
-    return Plan(effects=[], results=[], known={})
+    return Plan(writes=[], results=[], heads={})
 
 
-def _is_admitted(record: Record, scope: Scope) -> Asking[bool]:
+def _is_admitted(record: Record, scope: Scope) -> StoreRead[bool]:
     """Whether a record is taken in; a user's only with the thread that it is about, which comes before it."""
     shape = IMPORTABLE.get(record.kind)
     if shape is None or (scope.user is None and not shape.is_worked_on):
@@ -92,7 +92,7 @@ def _is_admitted(record: Record, scope: Scope) -> Asking[bool]:
     if scope.user is None:
         return True
     status = _body_of(record).get("status", shape.default)
-    return row is not None and status in shape.statuses and not thread.startswith(RESERVED)
+    return row is not None and status in shape.statuses and not thread.startswith(RESERVED_PREFIXES)
 
 
 def _thread_of(record: Record, shape: RecordShape, owner: str | None) -> str:

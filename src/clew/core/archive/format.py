@@ -24,7 +24,7 @@ from clew.core.errors import (
 )
 from clew.core.log import chain, places
 from clew.core.log.codec import envelope_of, meta_of
-from clew.core.log.reader import as_given, check_log
+from clew.core.log.reader import check_chain, in_append_order
 from clew.core.log.rows import (
     ChangesetRow,
     ItemRow,
@@ -34,11 +34,11 @@ from clew.core.log.rows import (
 from clew.core.values import Counters, Record
 
 FORMAT = 1
-Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 """A number that every store can keep."""
 
 
-class _Line(
+class _ArchiveLine(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -49,7 +49,7 @@ class _Line(
     """One line; its key ``clew`` says which."""
 
 
-class Header(_Line, frozen=True, kw_only=True, tag="archive"):
+class HeaderLine(_ArchiveLine, frozen=True, kw_only=True, tag="archive"):
     """The first line."""
 
     format: int
@@ -60,26 +60,26 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     id: str
     owner: str | None
-    created: Whole
-    upto: Whole
+    created: NonNegative
+    upto: NonNegative
 
 
-class Opening(_Line, frozen=True, kw_only=True, tag="thread"):
+class ThreadLine(_ArchiveLine, frozen=True, kw_only=True, tag="thread"):
     """What a thread is."""
 
     id: str
     owner: str | None
-    created: Whole
+    created: NonNegative
     ancestors: tuple[Ancestor, ...] = ()
     title: str | None = None
     labels: tuple[str, ...] = ()
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ArchiveItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An item, with its body as JSON, as base64, or only its commitment once it was erased."""
 
     log: str
-    place: Whole
+    place: NonNegative
     meta: Raw
     body: Raw | UnsetType = UNSET
     base64: bytes | None = None
@@ -87,30 +87,30 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     erased: bytes | None = None
 
 
-class Step(_Line, frozen=True, kw_only=True, tag="changeset"):
+class ChangesetLine(_ArchiveLine, frozen=True, kw_only=True, tag="changeset"):
     """A changeset with its items. Where its content was erased, the state after it stands in for it."""
 
-    version: Whole
-    time: Whole
+    version: NonNegative
+    time: NonNegative
     envelope: Raw
     content: Raw | UnsetType = UNSET
     state: Raw | UnsetType = UNSET
     salt: bytes | None = None
     erased: bytes | None = None
-    items: tuple[Entry, ...] = ()
+    items: tuple[ArchiveItem, ...] = ()
     hash: str
 
 
-class Closing(_Line, frozen=True, kw_only=True, tag="end"):
+class ThreadEndLine(_ArchiveLine, frozen=True, kw_only=True, tag="end"):
     """The end of a thread: its head, and the checksum of its lines before this one."""
 
     id: str
-    version: Whole
+    version: NonNegative
     hash: str
     sha256: str
 
 
-class Beside(_Line, frozen=True, kw_only=True, tag="record"):
+class RecordLine(_ArchiveLine, frozen=True, kw_only=True, tag="record"):
     """A record beside the threads, and the checksum of it; its revision is its store's own."""
 
     kind: str
@@ -122,7 +122,7 @@ class Beside(_Line, frozen=True, kw_only=True, tag="record"):
     sha256: str
 
 
-class File(_Line, frozen=True, kw_only=True, tag="file"):
+class FileLine(_ArchiveLine, frozen=True, kw_only=True, tag="file"):
     """A file of an owner's part of a volume, and the checksum of what it holds."""
 
     owner: str
@@ -131,17 +131,17 @@ class File(_Line, frozen=True, kw_only=True, tag="file"):
     sha256: str
 
 
-class Total(_Line, frozen=True, kw_only=True, tag="total"):
+class TotalLine(_ArchiveLine, frozen=True, kw_only=True, tag="total"):
     """The last line: how much the archive holds."""
 
-    threads: Whole = 0
-    changesets: Whole = 0
-    items: Whole = 0
-    records: Whole = 0
-    files: Whole = 0
+    threads: NonNegative = 0
+    changesets: NonNegative = 0
+    items: NonNegative = 0
+    records: NonNegative = 0
+    files: NonNegative = 0
 
 
-class Archived(msgspec.Struct, frozen=True, kw_only=True):
+class ArchivedThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread as an archive holds it, whole and checked; ``line`` is where it begins."""
 
     row: ThreadRow
@@ -151,20 +151,22 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | File | Total)
+_decoder = msgspec.json.Decoder(
+    HeaderLine | ThreadLine | ChangesetLine | ThreadEndLine | RecordLine | FileLine | TotalLine
+)
 
 
 # Writing.
 
 
-def line_of(line: _Line) -> bytes:
+def encode_line(line: _ArchiveLine) -> bytes:
     """A line as it stands in the archive."""
     return _encoder.encode(line) + b"\n"
 
 
-def opening_of(row: ThreadRow) -> Opening:
+def thread_line(row: ThreadRow) -> ThreadLine:
     """The opening line of a thread; its ancestors go with it, without a store's own keys."""
-    return Opening(
+    return ThreadLine(
         id=row.id,
         owner=row.owner,
         created=row.created,
@@ -177,24 +179,24 @@ def opening_of(row: ThreadRow) -> Opening:
     )
 
 
-def step_of(change: ChangesetRow, items: Iterable[ItemRow], state: JSON | None) -> Step:
+def changeset_line(change: ChangesetRow, items: Iterable[ItemRow], state: JSON | None) -> ChangesetLine:
     """The line of a changeset; ``state`` is the one after it, given only if its content was erased."""
-    return Step(
+    return ChangesetLine(
         version=change.version,
         time=change.time,
-        envelope=_as_json(change.envelope),
-        content=UNSET if change.content is None else _as_json(change.content),
+        envelope=_raw_json(change.envelope),
+        content=UNSET if change.content is None else _raw_json(change.content),
         state=UNSET if state is None else Raw(encode(state)),
         salt=change.salt,
         erased=change.erased,
-        items=tuple(map(_entry_of, items)),
+        items=tuple(map(_archive_item, items)),
         hash=change.hash.hex(),
     )
 
 
-def beside_of(record: Record) -> Beside:
+def record_line(record: Record) -> RecordLine:
     """The line of a record."""
-    return Beside(
+    return RecordLine(
         kind=record.kind,
         id=record.id,
         owner=record.owner,
@@ -205,30 +207,30 @@ def beside_of(record: Record) -> Beside:
     )
 
 
-def file_of(owner: str, path: str, content: bytes) -> File:
+def file_line(owner: str, path: str, content: bytes) -> FileLine:
     """The line of a file."""
-    return File(owner=owner, path=path, base64=content, sha256=sha256(content).hexdigest())
+    return FileLine(owner=owner, path=path, base64=content, sha256=sha256(content).hexdigest())
 
 
 def _checksum(record: Record) -> str:
-    said = [record.kind, record.id, record.owner, list(record.tags), record.sort, record.body]
-    return sha256(encode(said)).hexdigest()
+    fields = [record.kind, record.id, record.owner, list(record.tags), record.sort, record.body]
+    return sha256(encode(fields)).hexdigest()
 
 
-def _entry_of(row: ItemRow) -> Entry:
-    readable = row.body is not None and _is_canonical(row.body)
-    return Entry(
+def _archive_item(row: ItemRow) -> ArchiveItem:
+    is_json = row.body is not None and _is_canonical(row.body)
+    return ArchiveItem(
         log=row.log,
         place=row.place,
-        meta=_as_json(row.meta),
-        body=Raw(row.body) if row.body is not None and readable else UNSET,
-        base64=None if readable else row.body,
+        meta=_raw_json(row.meta),
+        body=Raw(row.body) if row.body is not None and is_json else UNSET,
+        base64=None if is_json else row.body,
         salt=row.salt,
         erased=row.erased,
     )
 
 
-def _as_json(data: bytes) -> Raw:
+def _raw_json(data: bytes) -> Raw:
     if not _is_canonical(data):
         raise StoreDamaged(store="a stored changeset", problem="a part of it that must be JSON is not")
     return Raw(data)
@@ -244,14 +246,14 @@ def _is_canonical(data: bytes) -> bool:
 # Reading.
 
 
-class Reader:
+class ArchiveReader:
     """Takes an archive line by line, and gives back threads once they are whole, records and files."""
 
     def __init__(self) -> None:
         self._number = 0
-        self._begun = False
-        self._ended = False
-        self._thread: _Partial | None = None
+        self._has_header = False
+        self._has_total = False
+        self._thread: _PartialThread | None = None
         self._count = [0, 0, 0, 0, 0]
 
     @property
@@ -259,7 +261,7 @@ class Reader:
         """The number of the line that was taken last."""
         return self._number
 
-    def take(self, line: bytes) -> Archived | Record | File | None:
+    def feed(self, line: bytes) -> ArchivedThread | Record | FileLine | None:
         """The thread that ends with this line, if one does, or the record or file that it is.
 
         Raises:
@@ -267,136 +269,136 @@ class Reader:
         """
         self._number += 1
         try:
-            return self._taken(line)
+            return self._read_line(line)
         except ArchiveInvalid:
             raise
         except (ClewError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise self._wrong(f"it is not what an archive holds there ({error})") from error
+            raise self._error(f"it is not what an archive holds there ({error})") from error
 
-    def finish(self) -> Total:
+    def finish(self) -> TotalLine:
         """What the whole archive held.
 
         Raises:
             ArchiveInvalid: It ended too early.
         """
-        if not self._begun:
-            raise self._wrong("it is empty")
-        if not self._ended:
-            raise self._wrong("the archive ends here, before its last line; it was cut short")
+        if not self._has_header:
+            raise self._error("it is empty")
+        if not self._has_total:
+            raise self._error("the archive ends here, before its last line; it was cut short")
         return self._total()
 
-    def _taken(self, data: bytes) -> Archived | Record | File | None:
-        if not self._begun:
-            self._begin(data)
+    def _read_line(self, data: bytes) -> ArchivedThread | Record | FileLine | None:
+        if not self._has_header:
+            self._read_header(data)
             return None
         match _decoder.decode(data):
-            case Opening() as line if self._thread is None and not self._ended:
-                self._thread = _Partial(line, self._number)
-            case Step() as line if self._thread is not None:
+            case ThreadLine() as line if self._thread is None and not self._has_total:
+                self._thread = _PartialThread(line, self._number)
+            case ChangesetLine() as line if self._thread is not None:
                 self._thread.add(line)
                 self._count[1] += 1
                 self._count[2] += len(line.items)
-            case Closing() as line if self._thread is not None:
+            case ThreadEndLine() as line if self._thread is not None:
                 thread, self._thread = self._thread, None
                 self._count[0] += 1
-                return thread.closed(line)
-            case Beside() as line if self._thread is None and not self._ended:
+                return thread.finish(line)
+            case RecordLine() as line if self._thread is None and not self._has_total:
                 self._count[3] += 1
-                return self._checked(line)
-            case File() as line if self._thread is None and not self._ended:
+                return self._read_record(line)
+            case FileLine() as line if self._thread is None and not self._has_total:
                 self._count[4] += 1
-                return self._whole(line)
-            case Total() as line if self._thread is None and not self._ended:
-                self._end(line)
+                return self._read_file(line)
+            case TotalLine() as line if self._thread is None and not self._has_total:
+                self._read_total(line)
                 return None
             case _:
-                raise self._wrong("the line does not belong there")
+                raise self._error("the line does not belong there")
         self._thread.digest.update(data.rstrip(b"\n") + b"\n")
         return None
 
-    def _checked(self, line: Beside) -> Record:
-        record = _record_of(line)
+    def _read_record(self, line: RecordLine) -> Record:
+        record = _record_from(line)
         if line.sha256 != _checksum(record):
-            raise self._wrong("the record was altered")
+            raise self._error("the record was altered")
         return record
 
-    def _whole(self, line: File) -> File:
+    def _read_file(self, line: FileLine) -> FileLine:
         check_id(line.owner, "owner")
         if line.sha256 != sha256(line.base64).hexdigest():
-            raise self._wrong(f"the file {line.path!r} was altered")
+            raise self._error(f"the file {line.path!r} was altered")
         return line
 
-    def _begin(self, data: bytes) -> None:
+    def _read_header(self, data: bytes) -> None:
         try:
             header = msgspec.json.decode(data, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._wrong("it is not an archive of Clew") from error
+            raise self._error("it is not an archive of Clew") from error
         if header.get("clew") != "archive" or not isinstance(header.get("format"), int):
-            raise self._wrong("it is not an archive of Clew")
+            raise self._error("it is not an archive of Clew")
         if header["format"] != FORMAT:
-            found = header["format"]
-            raise self._wrong(f"it has format {found}, and this release reads {FORMAT}; upgrade Clew")
-        self._begun = True
+            number = header["format"]
+            raise self._error(f"it has format {number}, and this release reads {FORMAT}; upgrade Clew")
+        self._has_header = True
 
-    def _end(self, line: Total) -> None:
+    def _read_total(self, line: TotalLine) -> None:
         if line != self._total():
-            raise self._wrong("the totals are not those of the lines before")
-        self._ended = True
+            raise self._error("the totals are not those of the lines before")
+        self._has_total = True
 
-    def _total(self) -> Total:
+    def _total(self) -> TotalLine:
         threads, changesets, items, records, files = self._count
-        return Total(threads=threads, changesets=changesets, items=items, records=records, files=files)
+        return TotalLine(threads=threads, changesets=changesets, items=items, records=records, files=files)
 
-    def _wrong(self, problem: str) -> ArchiveInvalid:
+    def _error(self, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._number, problem=problem)
 
 
-class _Partial:
+class _PartialThread:
     """A thread of which some lines were taken. The chain is checked line by line."""
 
-    def __init__(self, line: Opening, number: int) -> None:
+    def __init__(self, line: ThreadLine, number: int) -> None:
         self.digest = sha256()
-        self._first = number
-        self._row = _row_of(line)
+        self._first_line = number
+        self._row = _thread_row(line)
         self._log: list[tuple[ChangesetRow, tuple[ItemRow, ...]]] = []
         self._states: dict[int, bytes] = {}
-        self._hash = chain.start_of(chain.segments_of(self._row)[0], None, b"")
+        self._hash = chain.start_hash(chain.segments_of(self._row)[0], None, b"")
 
-    def add(self, line: Step) -> None:
+    def add(self, line: ChangesetLine) -> None:
         """Take one more changeset."""
-        change = _change_of(line)
-        items = [_item_of(entry, line.version, line.time) for entry in line.items]
+        change = _changeset_row(line)
+        items = [_item_row(entry, line.version, line.time) for entry in line.items]
         in_order = sorted(items, key=lambda item: (item.log, item.place))
-        self._hash, problems = check_log(self._row, [(change, in_order)], self._hash, len(self._log))
+        self._hash, problems = check_chain(self._row, [(change, in_order)], self._hash, len(self._log))
         if problems:
-            raise self._wrong(len(self._log) + 1, problems[0])
+            raise self._error(len(self._log) + 1, problems[0])
         if not isinstance(line.state, UnsetType):
             self._states[line.version] = bytes(line.state)
-        self._log.append((change, _all_named(change, in_order)))
+        self._log.append((change, _check_items(change, in_order)))
 
-    def closed(self, line: Closing) -> Archived:
+    def finish(self, line: ThreadEndLine) -> ArchivedThread:
         """The whole thread."""
         end = len(self._log)
         if (line.id, line.version) != (self._row.id, end):
-            raise self._wrong(end + 1, "changesets before the thread's end are missing")
+            raise self._error(end + 1, "changesets before the thread's end are missing")
         if self._row.segments and end < self._row.segments[-1].upto:
-            raise self._wrong(end + 1, "the thread ends before the version it was forked at")
-        if line.sha256 != self.digest.hexdigest() or line.hash != end_hash(self._row, end, self._hash).hex():
-            raise self._wrong(end + 1, "the thread's lines were altered")
-        return Archived(row=self._row, log=self._log, states=self._states, line=self._first)
+            raise self._error(end + 1, "the thread ends before the version it was forked at")
+        if line.sha256 != self.digest.hexdigest() or line.hash != head_hash(self._row, end, self._hash).hex():
+            raise self._error(end + 1, "the thread's lines were altered")
+        return ArchivedThread(row=self._row, log=self._log, states=self._states, line=self._first_line)
 
-    def _wrong(self, version: int, problem: str) -> ArchiveInvalid:
-        return ArchiveInvalid(line=self._first + version, problem=problem)
+    def _error(self, version: int, problem: str) -> ArchiveInvalid:
+        return ArchiveInvalid(line=self._first_line + version, problem=problem)
 
 
-def end_hash(row: ThreadRow, version: int, hash: bytes) -> bytes:
+def head_hash(row: ThreadRow, version: int, hash: bytes) -> bytes:
     """The hash of a head: that of its last changeset, or of the fork if it has none of its own."""
     if row.segments and row.segments[-1].upto == version:
-        return chain.start_of(chain.segments_of(row)[-1], row.segments[-1], hash)
+        return chain.start_hash(chain.segments_of(row)[-1], row.segments[-1], hash)
     return hash
 
 
-def _row_of(line: Opening) -> ThreadRow:
+def _thread_row(line: ThreadLine) -> ThreadRow:
     """A thread's row before its first changeset."""
     for what, name in [("thread id", line.id), *(("thread id", ancestor.id) for ancestor in line.ancestors)]:
         check_id(name, what)
@@ -420,7 +422,7 @@ def _row_of(line: Opening) -> ThreadRow:
     )
 
 
-def _record_of(line: Beside) -> Record:
+def _record_from(line: RecordLine) -> Record:
     return Record(
         kind=line.kind,
         id=line.id,
@@ -431,7 +433,7 @@ def _record_of(line: Beside) -> Record:
     )
 
 
-def _change_of(line: Step) -> ChangesetRow:
+def _changeset_row(line: ChangesetLine) -> ChangesetRow:
     return ChangesetRow(
         version=line.version,
         time=line.time,
@@ -444,7 +446,7 @@ def _change_of(line: Step) -> ChangesetRow:
     )
 
 
-def _item_of(entry: Entry, version: int, time: int) -> ItemRow:
+def _item_row(entry: ArchiveItem, version: int, time: int) -> ItemRow:
     row = ItemRow(
         log=check_id(entry.log, "log name"),
         place=entry.place,
@@ -458,11 +460,13 @@ def _item_of(entry: Entry, version: int, time: int) -> ItemRow:
     return msgspec.structs.replace(row, id=meta_of(row).id)
 
 
-def _all_named(change: ChangesetRow, items: Sequence[ItemRow]) -> tuple[ItemRow, ...]:
+def _check_items(change: ChangesetRow, items: Sequence[ItemRow]) -> tuple[ItemRow, ...]:
     """A changeset's items in the order they were appended in, if they are those that it names."""
-    runs = envelope_of(change).items
-    if sum(run.count for run in runs) == len(items):
-        stands = [(run.log, places.last_of(run.first, n + 1)) for run in runs for n in range(run.count)]
-        if sorted(stands) == [(item.log, item.place) for item in items]:
-            return tuple(as_given(change, items))
+    ranges = envelope_of(change).items
+    if sum(run.count for run in ranges) == len(items):
+        positions = [
+            (run.log, places.last_place(run.first, n + 1)) for run in ranges for n in range(run.count)
+        ]
+        if sorted(positions) == [(item.log, item.place) for item in items]:
+            return tuple(in_append_order(change, items))
     raise InvalidArgument(problem="the items are not those that the changeset names")

@@ -9,35 +9,35 @@ from typing import Final
 
 import msgspec
 
-from clew.core.encoding import plain
-from clew.core.erasure.receipts import BEGUN, LOG, STEP, Receipt, Step, mark
-from clew.core.erasure.subject import PAGE
+from clew.core.encoding import as_json
+from clew.core.erasure.receipts import FIRST_LINE, RECEIPT_LOG, STEP_LINE, ErasureStep, Receipt, salted_hash
+from clew.core.erasure.subject import ROWS_PER_PAGE
 from clew.core.errors import InvalidArgument, RecordNotFound
 from clew.core.log import chain
-from clew.core.log.codec import prepare
-from clew.core.log.commit import Plan, Ready, Setting, plan_commit
-from clew.core.log.holds import RECEIPTS, free
-from clew.core.log.reader import END_OF_LOG, reach, read_state, read_thread
+from clew.core.log.codec import prepare_changeset
+from clew.core.log.commit import Plan, PlanContext, PreparedAppend, plan_commit
+from clew.core.log.holds import RECEIPTS_THREAD, read_hold_guards
+from clew.core.log.reader import END_OF_LOG, read_state, read_thread, upto_by_key
 from clew.core.log.rows import (
     AskChangesets,
-    Asking,
     AskItems,
-    AskNamed,
+    AskItemsById,
     AskThread,
     AskThreads,
-    Effect,
     EraseParts,
     ItemRow,
-    Key,
     Segment,
+    StoreRead,
+    StoreWrite,
+    ThreadKey,
     ThreadRow,
     ask,
 )
-from clew.core.values import HISTORY, Anywhere, Changeset, Exact, Item, Limits
+from clew.core.values import HISTORY, AnyVersion, Changeset, Exact, Item, Limits
 
-ERASURES: Final = "$erasures"
+ERASURE_LOG: Final = "$erasures"
 """The log in which a thread keeps what of it was erased."""
-PARTS: Final = "items"
+PARTS_SUBJECT: Final = "items"
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     state: bool = True
 
     @property
-    def between(self) -> bool:
+    def has_range(self) -> bool:
         """Whether items are meant by where they stand."""
         return self.after is not None or self.before is not None
 
@@ -63,9 +63,9 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     contents: int = 0
 
 
-def plan_parts(
-    id: str, parts: Parts, receipt: str, salt: str, limits: Limits, setting: Setting
-) -> Asking[Plan]:
+def plan_erase_parts(
+    id: str, parts: Parts, receipt: str, salt: str, limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The end of what some rows say, told to every thread that reaches them, with its receipt.
 
     Raises:
@@ -73,180 +73,194 @@ def plan_parts(
         LegalHold: The thread, or another that shares the rows, is held.
     """
     row = yield from read_thread(id)
-    family = yield from _family(row)
-    guards: dict[Effect, None] = {}
+    family = yield from _read_family(row)
+    guards: dict[StoreWrite, None] = {}
     for member in family:
-        guards |= dict.fromkeys((yield from free(member)))
-    rows = yield from _chosen(row, parts)
-    blanks = yield from _blanks(row, family, rows, parts)
+        guards |= dict.fromkeys((yield from read_hold_guards(member)))
+    rows = yield from _read_items(row, parts)
+    blanks = yield from _read_blanks(row, family, rows, parts)
     items = tuple(sorted((item.log, item.place, item.version) for item in rows))
     erasure = Erasure(receipt=receipt, items=items)
-    told = yield from _told(family, blanks, erasure, limits)
+    appends = yield from _erasure_appends(family, blanks, erasure, limits)
     counts = {"items": len(rows), "changesets": len({v for blank in blanks for v, _ in blank.contents})}
-    lines = _lines(id, receipt, salt, {name: n for name, n in counts.items() if n}, setting.now, limits)
-    plan = yield from plan_commit([*told, lines], setting)
-    return Plan(effects=[*guards, *blanks, *plan.effects], results=plan.results, known=plan.known)
+    receipt_append = _receipt_append(
+        id, receipt, salt, {name: n for name, n in counts.items() if n}, context.now, limits
+    )
+    plan = yield from plan_commit([*appends, receipt_append], context)
+    return Plan(writes=[*guards, *blanks, *plan.writes], results=plan.results, heads=plan.heads)
 
 
-def read_family(id: str) -> Asking[list[str]]:
+def read_family(id: str) -> StoreRead[list[str]]:
     """The threads that may share rows with one, it among them; none if it is gone."""
     row = yield from ask(AskThread(id))
-    return [] if row is None else [member.id for member in (yield from _family(row))]
+    return [] if row is None else [member.id for member in (yield from _read_family(row))]
 
 
-def _family(row: ThreadRow) -> Asking[list[ThreadRow]]:
+def _read_family(row: ThreadRow) -> StoreRead[list[ThreadRow]]:
     """The threads that come from the same root as this one, it among them."""
     root = chain.segments_of(row)[0]
-    found: list[ThreadRow] = []
+    members: list[ThreadRow] = []
     before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(row.owner, before, PAGE))):
+    while rows := (yield from ask(AskThreads(row.owner, before, ROWS_PER_PAGE))):
         for other in rows:
             if isinstance(other, ThreadRow) and other.owner == row.owner:
                 start = chain.segments_of(other)[0]
-                found += [other] if (start.id, start.created) == (root.id, root.created) else []
+                members += [other] if (start.id, start.created) == (root.id, root.created) else []
         before = (rows[-1].created, rows[-1].id)
-    return found
+    return members
 
 
-def _chosen(row: ThreadRow, parts: Parts) -> Asking[list[ItemRow]]:
+def _read_items(row: ThreadRow, parts: Parts) -> StoreRead[list[ItemRow]]:
     """The rows of the items that are meant and not yet erased."""
-    found: list[ItemRow] = []
+    items: list[ItemRow] = []
     ids: set[str | None] = set()
-    for key, upto in reach(row, row.version).items():
+    for key, upto in upto_by_key(row, row.version).items():
         if parts.ids:
-            named = yield from ask(AskNamed(key, parts.ids, upto))
-            ids |= {msgspec.json.decode(item.meta).get("id") for item in named}
-            found += named
-        if parts.between:
-            found += yield from _between(key, upto, parts)
+            batch = yield from ask(AskItemsById(key, parts.ids, upto))
+            ids |= {msgspec.json.decode(item.meta).get("id") for item in batch}
+            items += batch
+        if parts.has_range:
+            items += yield from _read_range(key, upto, parts)
     for id in parts.ids:
         if id not in ids:
             raise RecordNotFound(kind="item", id=id)
-    return [item for item in found if item.erased is None and item.log != ERASURES]
+    return [item for item in items if item.erased is None and item.log != ERASURE_LOG]
 
 
-def _between(key: Key, upto: int, parts: Parts) -> Asking[list[ItemRow]]:
-    found: list[ItemRow] = []
+def _read_range(key: ThreadKey, upto: int, parts: Parts) -> StoreRead[list[ItemRow]]:
+    items: list[ItemRow] = []
     above = -1 if parts.after is None else parts.after
     below = END_OF_LOG if parts.before is None else parts.before
     while above < below - 1:
         batch = yield from ask(
-            AskItems(key, parts.log, above, below, upto, PAGE, backwards=False, whole=True)
+            AskItems(key, parts.log, above, below, upto, ROWS_PER_PAGE, backwards=False, with_salts=True)
         )
-        found += batch
-        if len(batch) < PAGE:
+        items += batch
+        if len(batch) < ROWS_PER_PAGE:
             break
         above = batch[-1].place
-    return found
+    return items
 
 
-def _blanks(
+def _read_blanks(
     row: ThreadRow, family: Sequence[ThreadRow], rows: Sequence[ItemRow], parts: Parts
-) -> Asking[list[EraseParts]]:
+) -> StoreRead[list[EraseParts]]:
     """What to erase under each key at which the rows, or copies of them, lie."""
-    keys: dict[Key, int] = {}
+    keys: dict[ThreadKey, int] = {}
     for member in family:
-        for key, upto in reach(member, member.version).items():
+        for key, upto in upto_by_key(member, member.version).items():
             keys[key] = max(upto, keys.get(key, 0))
-    own = reach(row, row.version)
+    own = upto_by_key(row, row.version)
     lineage = chain.segments_of(row)
     blanks: list[EraseParts] = []
     for key, upto in keys.items():
-        items = yield from _copies(key, upto, rows)
+        items = yield from _read_copies(key, upto, rows)
         contents: list[tuple[int, bytes]] = []
-        last = own.get(key, _shared(lineage, family, key))
+        last = own.get(key, _shared_upto(lineage, family, key))
         if parts.state and last:
-            contents = yield from _contents(key, last)
+            contents = yield from _read_contents(key, last)
         if items or contents:
             states = last if parts.state else 0
             blanks.append(EraseParts(key=key, items=tuple(items), contents=tuple(contents), states=states))
     return blanks
 
 
-def _shared(lineage: Sequence[Segment], family: Iterable[ThreadRow], key: Key) -> int:
+def _shared_upto(lineage: Sequence[Segment], family: Iterable[ThreadRow], key: ThreadKey) -> int:
     """Up to which version a copy under another key is a copy of this thread's life."""
     for member in family:
-        shared = 0
+        upto = 0
         for ours, theirs in zip(lineage, chain.segments_of(member), strict=False):
             if (ours.id, ours.created) != (theirs.id, theirs.created):
                 break
             if theirs.key == key:
-                shared = min(ours.upto, theirs.upto)
-        if shared:
-            return shared
+                upto = min(ours.upto, theirs.upto)
+        if upto:
+            return upto
     return 0
 
 
-def _copies(key: Key, upto: int, rows: Sequence[ItemRow]) -> Asking[list[tuple[str, int, bytes]]]:
+def _read_copies(
+    key: ThreadKey, upto: int, rows: Sequence[ItemRow]
+) -> StoreRead[list[tuple[str, int, bytes]]]:
     """Which of the rows lie under a key, the same or as copies: they have the same salt."""
-    found: list[tuple[str, int, bytes]] = []
+    copies: list[tuple[str, int, bytes]] = []
     for row in rows:
-        question = AskItems(key, row.log, row.place - 1, row.place + 1, upto, 1, backwards=False, whole=True)
-        found += [
+        question = AskItems(
+            key, row.log, row.place - 1, row.place + 1, upto, 1, backwards=False, with_salts=True
+        )
+        copies += [
             (item.log, item.place, chain.commitment(item.salt or b"", item.body))
             for item in (yield from ask(question))
             if item.body is not None and item.version == row.version and item.salt == row.salt
         ]
-    return found
+    return copies
 
 
-def _contents(key: Key, upto: int) -> Asking[list[tuple[int, bytes]]]:
+def _read_contents(key: ThreadKey, upto: int) -> StoreRead[list[tuple[int, bytes]]]:
     """The contents under a key up to a version, by their commitments."""
-    found: list[tuple[int, bytes]] = []
+    contents: list[tuple[int, bytes]] = []
     after = 0
-    while rows := (yield from ask(AskChangesets(key, after, upto, PAGE))):
-        found += [
+    while rows := (yield from ask(AskChangesets(key, after, upto, ROWS_PER_PAGE))):
+        contents += [
             (row.version, chain.commitment(row.salt or b"", row.content))
             for row in rows
             if row.content is not None
         ]
         after = rows[-1].version
-    return found
+    return contents
 
 
-def _told(
+def _erasure_appends(
     family: Iterable[ThreadRow], blanks: Sequence[EraseParts], erasure: Erasure, limits: Limits
-) -> Asking[list[Ready]]:
+) -> StoreRead[list[PreparedAppend]]:
     """The changesets that tell threads what was erased; the state stays, if what led to it goes."""
-    told: list[Ready] = []
+    appends: list[PreparedAppend] = []
     for member in family:
-        keys = reach(member, member.version)
-        met = [blank for blank in blanks if blank.key in keys]
-        if not met:
+        keys = upto_by_key(member, member.version)
+        own_blanks = [blank for blank in blanks if blank.key in keys]
+        if not own_blanks:
             continue
-        contents = max(min(keys[blank.key], blank.states) for blank in met)
+        contents = max(min(keys[blank.key], blank.states) for blank in own_blanks)
         state = (yield from read_state(member, member.version)) if contents else None
-        body = plain(msgspec.structs.replace(erasure, contents=contents))
-        item = Item(log=ERASURES, kind="erasure", body=body)
+        body = as_json(msgspec.structs.replace(erasure, contents=contents))
+        item = Item(log=ERASURE_LOG, kind="erasure", body=body)
         change = Changeset(items=(item,), snapshot=state, reason="Erase")
         expect = Exact(member.version, member.hash)
-        told.append(Ready(thread=member.id, prepared=prepare(change, limits), expect=expect))
-    return told
+        appends.append(
+            PreparedAppend(thread=member.id, changeset=prepare_changeset(change, limits), expect=expect)
+        )
+    return appends
 
 
-def _lines(id: str, receipt: str, salt: str, counts: dict[str, int], now: int, limits: Limits) -> Ready:
+def _receipt_append(
+    id: str, receipt: str, salt: str, counts: dict[str, int], now: int, limits: Limits
+) -> PreparedAppend:
     """The lines of the receipt, all at once: there is one commit only."""
-    begun = Receipt(id=receipt, time=now, what=PARTS, subject=mark(salt, PARTS, id), salt=salt)
+    opening = Receipt(
+        id=receipt, time=now, what=PARTS_SUBJECT, subject=salted_hash(salt, PARTS_SUBJECT, id), salt=salt
+    )
     lines = (
-        Item(id=receipt, kind=BEGUN, log=LOG, body=plain(begun)),
-        Item(id=receipt, kind=STEP, log=LOG, body=plain(Step(counts=counts))),
+        Item(id=receipt, kind=FIRST_LINE, log=RECEIPT_LOG, body=as_json(opening)),
+        Item(id=receipt, kind=STEP_LINE, log=RECEIPT_LOG, body=as_json(ErasureStep(counts=counts))),
     )
     change = Changeset(items=lines, reason="Erase")
-    return Ready(thread=RECEIPTS, prepared=prepare(change, limits), expect=Anywhere())
+    return PreparedAppend(
+        thread=RECEIPTS_THREAD, changeset=prepare_changeset(change, limits), expect=AnyVersion()
+    )
 
 
-def checked(parts: Parts) -> Parts:
+def check_parts(parts: Parts) -> Parts:
     """Parts that are meant.
 
     Raises:
         InvalidArgument: Nothing is, or the log that keeps what was erased.
     """
-    if not parts.ids and not parts.between and not parts.state:
+    if not parts.ids and not parts.has_range and not parts.state:
         raise InvalidArgument(
             problem="Say what to erase: items by id, items between two places, or the state."
         )
-    if parts.log == ERASURES:
-        raise InvalidArgument(problem=f"The log {ERASURES!r} keeps what was erased, and stays.")
+    if parts.log == ERASURE_LOG:
+        raise InvalidArgument(problem=f"The log {ERASURE_LOG!r} keeps what was erased, and stays.")
     return parts
 
 
@@ -258,7 +272,7 @@ def erasures_of(items: Iterable[ItemRow]) -> list[Erasure]:
     return [
         msgspec.json.decode(item.body, type=Erasure)
         for item in items
-        if item.log == ERASURES and item.body is not None
+        if item.log == ERASURE_LOG and item.body is not None
     ]
 
 

@@ -10,22 +10,22 @@ from typing import Final
 
 import msgspec
 
-from clew.core.encoding import encode, plain
+from clew.core.encoding import as_json, encode
 from clew.core.errors import InvalidArgument
-from clew.core.log.holds import HOLD, RECEIPTS
+from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD
 from clew.core.values import Item
 
-LOG: Final = "receipts"
-BEGUN, STEP, DONE = "begun", "step", "done"
+RECEIPT_LOG: Final = "receipts"
+FIRST_LINE, STEP_LINE, LAST_LINE = "begun", "step", "done"
 UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "preview"
-CRISIS: Final = "crisis"
+CRISIS_KIND: Final = "crisis"
 """The kind of records that are kept until their own date, unless they are asked for by name."""
-RULE: Final = "retention rule"
-ARTIFACT, DOCUMENT = "artifact", "document"
+RULE_KIND: Final = "retention rule"
+ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"
 """The kinds of records that are about a file; ``path`` in their body says where it stands."""
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
     """Whose traces go: those of an owner, or of some threads and all that was forked from them."""
 
     what: str
@@ -35,12 +35,12 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     with_crisis_log: bool = False
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def retained_kinds(self) -> tuple[str, ...]:
         """The kinds of records that stay."""
-        return (HOLD, RULE) if self.with_crisis_log else (HOLD, RULE, CRISIS)
+        return (HOLD_KIND, RULE_KIND) if self.with_crisis_log else (HOLD_KIND, RULE_KIND, CRISIS_KIND)
 
 
-class Sought(msgspec.Struct, frozen=True, kw_only=True):
+class FileSelection(msgspec.Struct, frozen=True, kw_only=True):
     """What of a subject can stand in files: all of an owner's, what is of some threads, and files by path.
 
     Each of ``files`` is an owner and a path in their part of a volume.
@@ -51,7 +51,7 @@ class Sought(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[tuple[str | None, str], ...] = ()
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class RetainedRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Records that were left: of which kind, how many, and until when."""
 
     kind: str
@@ -69,15 +69,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     salt: str
     status: str = UNFINISHED
     counts: dict[str, int] = {}
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[RetainedRecords, ...] = ()
     waiting: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
     ended: int | None = None
     hash: str = ""
 
-    def is_of(self, subject: Subject) -> bool:
+    def is_about(self, subject: ErasureSubject) -> bool:
         """Whether it is about this subject."""
-        return self.what == subject.what and self.subject == mark(self.salt, subject.what, subject.name)
+        return self.what == subject.what and self.subject == salted_hash(
+            self.salt, subject.what, subject.name
+        )
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +93,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErasureStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one commit of an erasure removed; ``files`` is the number that files were put aside under."""
 
     counts: dict[str, int] = {}
@@ -99,64 +101,64 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: int = 0
 
 
-def mark(salt: str, *names: str) -> str:
+def salted_hash(salt: str, *names: str) -> str:
     """What a name is known by in a receipt: nobody can read it back, who knows the name can find it."""
     return sha256(bytes.fromhex(salt) + encode(list(names))).hexdigest()
 
 
-def added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+def add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     """Two counts together."""
     return {
         name: one.get(name, 0) + other.get(name, 0) for name in [*one, *(n for n in other if n not in one)]
     }
 
 
-def sealed(receipt: Receipt) -> Receipt:
+def seal_receipt(receipt: Receipt) -> Receipt:
     """A receipt with the hash over its content."""
     bare = msgspec.structs.replace(receipt, hash="")
-    return msgspec.structs.replace(bare, hash=sha256(encode(plain(bare))).hexdigest())
+    return msgspec.structs.replace(bare, hash=sha256(encode(as_json(bare))).hexdigest())
 
 
 def receipts_of(items: Iterable[Item]) -> list[Receipt]:
     """The receipts behind the lines of their thread, the oldest first."""
-    found: dict[str, Receipt] = {}
+    receipts: dict[str, Receipt] = {}
     for item in items:
         match item.kind:
-            case kind if kind in (BEGUN, DONE):
+            case kind if kind in (FIRST_LINE, LAST_LINE):
                 receipt = msgspec.convert(item.body, Receipt)
-                found[receipt.id] = receipt
-            case kind if kind == STEP and item.id in found:
-                before = found[item.id]
-                counts = added(before.counts, msgspec.convert(item.body, Step).counts)
-                found[item.id] = msgspec.structs.replace(before, counts=counts)
-    return list(found.values())
+                receipts[receipt.id] = receipt
+            case kind if kind == STEP_LINE and item.id in receipts:
+                before = receipts[item.id]
+                counts = add_counts(before.counts, msgspec.convert(item.body, ErasureStep).counts)
+                receipts[item.id] = msgspec.structs.replace(before, counts=counts)
+    return list(receipts.values())
 
 
 def tombstones_of(items: Iterable[Item]) -> dict[str, list[Tombstone]]:
     """The threads that were erased, by receipt."""
-    found: dict[str, list[Tombstone]] = {}
+    tombstones: dict[str, list[Tombstone]] = {}
     for item in items:
-        if item.kind == STEP and item.id is not None:
-            found.setdefault(item.id, []).extend(msgspec.convert(item.body, Step).threads)
-    return found
+        if item.kind == STEP_LINE and item.id is not None:
+            tombstones.setdefault(item.id, []).extend(msgspec.convert(item.body, ErasureStep).threads)
+    return tombstones
 
 
-def files_of(items: Iterable[Item], receipt: str) -> int:
+def last_files_number(items: Iterable[Item], receipt: str) -> int:
     """The last number that a receipt has files put aside under; 0 if there were none yet."""
-    steps = (item.body for item in items if item.kind == STEP and item.id == receipt)
-    return max((msgspec.convert(step, Step).files for step in steps), default=0)
+    steps = (item.body for item in items if item.kind == STEP_LINE and item.id == receipt)
+    return max((msgspec.convert(step, ErasureStep).files for step in steps), default=0)
 
 
-def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> Subject:
+def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> ErasureSubject:
     """What a caller asks to erase.
 
     Raises:
         InvalidArgument: It is not one owner or one thread.
     """
     if owner is not None and thread is None:
-        return Subject(what="owner", name=owner, owner=owner, with_crisis_log=with_crisis_log)
-    if thread is not None and thread != RECEIPTS:
-        return Subject(
+        return ErasureSubject(what="owner", name=owner, owner=owner, with_crisis_log=with_crisis_log)
+    if thread is not None and thread != RECEIPTS_THREAD:
+        return ErasureSubject(
             what="thread", name=thread, owner=owner, threads=(thread,), with_crisis_log=with_crisis_log
         )
     raise InvalidArgument(problem="Say whose traces to erase: those of an owner, or of a thread.")

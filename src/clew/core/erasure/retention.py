@@ -5,18 +5,18 @@ from typing import Final
 import msgspec
 
 from clew.core.arguments import check_fields
-from clew.core.encoding import check_id, plain
-from clew.core.erasure.receipts import RULE
-from clew.core.erasure.subject import PAGE
+from clew.core.encoding import as_json, check_id
+from clew.core.erasure.receipts import RULE_KIND
+from clew.core.erasure.subject import ROWS_PER_PAGE
 from clew.core.errors import InvalidArgument
 from clew.core.log.holds import read_holds
-from clew.core.log.rows import Asking, AskThreads, ThreadRow, ask
-from clew.core.values import RESERVED, Record
+from clew.core.log.rows import AskThreads, StoreRead, ThreadRow, ask
+from clew.core.values import RESERVED_PREFIXES, Record
 
-DAY: Final = 24 * 60 * 60 * 1000
+DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetentionRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Threads that nobody has written to for so many days go: all of them, or those with a label."""
 
     name: str
@@ -27,7 +27,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         check_fields(self)
 
 
-def checked(rule: Rule) -> Rule:
+def check_rule(rule: RetentionRule) -> RetentionRule:
     """A rule that makes sense.
 
     Raises:
@@ -40,41 +40,41 @@ def checked(rule: Rule) -> Rule:
     return rule
 
 
-def record_of(rule: Rule) -> Record:
+def rule_record(rule: RetentionRule) -> Record:
     """The record that a rule is kept as."""
-    return Record(kind=RULE, id=rule.name, body=plain(rule))
+    return Record(kind=RULE_KIND, id=rule.name, body=as_json(rule))
 
 
-def rule_of(record: Record) -> Rule:
+def rule_of(record: Record) -> RetentionRule:
     """The rule behind a record."""
-    return msgspec.convert(record.body, Rule)
+    return msgspec.convert(record.body, RetentionRule)
 
 
-def read_due(rule: Rule, now: int) -> Asking[tuple[list[str], int]]:
+def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str], int]]:
     """The threads that a rule lets go at a time, and how many of them are held and stay.
 
     A thread stays while a fork of it stays. What is remembered of people is not old because nothing was
     learned; it goes with its owner or thread.
     """
     holds = yield from read_holds()
-    held = {(hold.what, hold.name) for hold, _ in holds}
+    held_names = {(hold.what, hold.name) for hold, _ in holds}
     due: list[str] = []
-    needed: set[str] = set()
-    kept = 0
+    ancestors: set[str] = set()
+    held_count = 0
     before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(None, before, PAGE))):
+    while rows := (yield from ask(AskThreads(None, before, ROWS_PER_PAGE))):
         for row in (row for row in rows if isinstance(row, ThreadRow)):
-            old = _is_due(row, rule, now)
-            is_held = ("thread", row.id) in held or ("owner", row.owner) in held
-            kept += old and is_held
-            if old and not is_held:
+            is_old = _is_due(row, rule, now)
+            is_held = ("thread", row.id) in held_names or ("owner", row.owner) in held_names
+            held_count += is_old and is_held
+            if is_old and not is_held:
                 due.append(row.id)
             else:
-                needed |= {segment.id for segment in row.segments}
+                ancestors |= {segment.id for segment in row.segments}
         before = (rows[-1].created, rows[-1].id)
-    return [id for id in due if id not in needed], kept
+    return [id for id in due if id not in ancestors], held_count
 
 
-def _is_due(row: ThreadRow, rule: Rule, now: int) -> bool:
-    old = row.updated <= now - rule.days * DAY
-    return old and not row.id.startswith(RESERVED) and rule.label in (None, *row.labels)
+def _is_due(row: ThreadRow, rule: RetentionRule, now: int) -> bool:
+    is_old = row.updated <= now - rule.days * DAY_MS
+    return is_old and not row.id.startswith(RESERVED_PREFIXES) and rule.label in (None, *row.labels)

@@ -9,59 +9,59 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.erasure.receipts import (
-    ARTIFACT,
-    BEGUN,
-    CRISIS,
-    DOCUMENT,
-    DONE,
-    LOG,
-    RULE,
-    STEP,
-    Kept,
+    ARTIFACT_KIND,
+    CRISIS_KIND,
+    DOCUMENT_KIND,
+    FIRST_LINE,
+    LAST_LINE,
+    RECEIPT_LOG,
+    RULE_KIND,
+    STEP_LINE,
+    ErasureStep,
+    ErasureSubject,
+    FileSelection,
     Receipt,
-    Sought,
-    Step,
-    Subject,
+    RetainedRecords,
     Tombstone,
-    added,
-    mark,
-    sealed,
+    add_counts,
+    salted_hash,
+    seal_receipt,
 )
 from clew.core.log.chain import commitment
-from clew.core.log.codec import prepare
-from clew.core.log.commit import Plan, Ready, Setting, plan_commit
-from clew.core.log.holds import HOLD, RECEIPTS, free, read_holds, refusal
-from clew.core.log.owners import memory_thread
+from clew.core.log.codec import prepare_changeset
+from clew.core.log.commit import Plan, PlanContext, PreparedAppend, plan_commit
+from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD, hold_error, read_hold_guards, read_holds
+from clew.core.log.owners import memory_thread_id
 from clew.core.log.reader import END_OF_LOG
 from clew.core.log.rows import (
-    Asking,
     AskItems,
     AskJobs,
     AskRecordsAbout,
-    AskRecordsOf,
-    AskSizes,
+    AskRecordsOfOwner,
+    AskRowCounts,
     AskThread,
     AskThreads,
     DropRecord,
     DropThread,
-    Effect,
     EndJob,
     EraseParts,
+    StoreRead,
+    StoreWrite,
     ThreadRow,
-    Unreadable,
+    UnreadableThread,
     ask,
 )
-from clew.core.values import Anywhere, Changeset, Item, Job, Limits, Record
+from clew.core.values import AnyVersion, Changeset, Item, Job, Limits, Record
 
-VECTOR: Final = "memory.vector"
-BATCH, RECORDS, PAGE, EVERY = 16, 500, 256, 1 << 40
-MANY, THIN = 5000, 1000
+VECTOR_KIND: Final = "memory.vector"
+THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE, NO_LIMIT = 16, 500, 256, 1 << 40
+LARGE_THREAD_ITEMS, ITEMS_PER_COMMIT = 5000, 1000
 """A thread of so many items is emptied first, so many at a time: nobody has to wait for one long commit."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureBatch(msgspec.Struct, frozen=True, kw_only=True):
     """What one commit of an erasure is to remove."""
 
     threads: tuple[ThreadRow, ...] = ()
@@ -74,18 +74,18 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         """How much that is, by kind."""
         counts = {"threads": len(self.threads), **self.sizes, "jobs": len(self.jobs)}
         for record in self.records:
-            kind = "vectors" if record.kind == VECTOR else f"records of kind {record.kind}"
+            kind = "vectors" if record.kind == VECTOR_KIND else f"records of kind {record.kind}"
             counts[kind] = counts.get(kind, 0) + 1
         return {name: count for name, count in counts.items() if count}
 
 
-def joined(batches: Iterable[Batch]) -> Batch:
+def merge_batches(batches: Iterable[ErasureBatch]) -> ErasureBatch:
     """Several batches together, what is in two of them counted once."""
     every = list(batches)
     sizes: dict[str, int] = {}
     for batch in every:
-        sizes = added(sizes, batch.sizes)
-    return Batch(
+        sizes = add_counts(sizes, batch.sizes)
+    return ErasureBatch(
         threads=tuple(row for batch in every for row in batch.threads),
         sizes=sizes,
         records=tuple({(r.kind, r.id): r for batch in every for r in batch.records}.values()),
@@ -96,45 +96,45 @@ def joined(batches: Iterable[Batch]) -> Batch:
 # What belongs to a subject.
 
 
-def read_members(subject: Subject) -> Asking[list[str]]:
+def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
     """The threads of a subject that are there now, the youngest first: forks go before their parents.
 
     What is remembered of a thread without a user goes with it.
     """
-    wanted = set(subject.threads)
-    found: list[str] = []
+    roots = set(subject.threads)
+    ids: list[str] = []
     before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(subject.owner, before, PAGE))):
+    while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
         for row in rows:
-            if isinstance(row, ThreadRow) and row.id != RECEIPTS:
+            if isinstance(row, ThreadRow) and row.id != RECEIPTS_THREAD:
                 lineage = {row.id, *(segment.id for segment in row.segments)}
-                if subject.what == "owner" or lineage & wanted:
-                    found.append(row.id)
+                if subject.what == "owner" or lineage & roots:
+                    ids.append(row.id)
         before = (rows[-1].created, rows[-1].id)
-    memories = {memory_thread(id, of_thread=True) for id in (*wanted, *found)}
-    for id in sorted(memories - set(found)):
+    memories = {memory_thread_id(id, of_thread=True) for id in (*roots, *ids)}
+    for id in sorted(memories - set(ids)):
         memory = yield from ask(AskThread(id))
-        found += [id] if memory is not None and _may_go(memory.owner, subject) else []
-    return found
+        ids += [id] if memory is not None and _is_erasable(memory.owner, subject) else []
+    return ids
 
 
-def _may_go(owner: str | None, subject: Subject) -> bool:
+def _is_erasable(owner: str | None, subject: ErasureSubject) -> bool:
     """Whether a memory belongs to nobody, or to whom the subject is."""
     return owner is None or subject.owner in (None, owner)
 
 
-def read_damaged(subject: Subject) -> Asking[int]:
+def read_damaged_count(subject: ErasureSubject) -> StoreRead[int]:
     """How many threads of a subject cannot be read, and so cannot be erased."""
     count = 0
     before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(subject.owner, before, PAGE))):
-        hit = [row for row in rows if isinstance(row, Unreadable)]
-        count += len([row for row in hit if subject.what == "owner" or row.id in subject.threads])
+    while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
+        unreadable = [row for row in rows if isinstance(row, UnreadableThread)]
+        count += len([row for row in unreadable if subject.what == "owner" or row.id in subject.threads])
         before = (rows[-1].created, rows[-1].id)
     return count
 
 
-def check_free(subject: Subject, ids: Sequence[str]) -> Asking[None]:
+def check_not_held(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[None]:
     """Refuse to begin what would be refused later.
 
     Raises:
@@ -142,21 +142,21 @@ def check_free(subject: Subject, ids: Sequence[str]) -> Asking[None]:
     """
     owners = {subject.owner} if subject.what == "owner" else set()
     for id in ids:
-        row = yield from ask(AskThread(id)) if subject.what != "owner" else _nothing()
+        row = yield from ask(AskThread(id)) if subject.what != "owner" else _no_row()
         owners |= {row.owner} if row is not None else set()
     for hold, owner in (yield from read_holds()):
-        named = hold.name in owners if hold.what == "owner" else hold.name in ids
-        if named or (subject.what == "owner" and owner == subject.owner):
-            raise refusal(hold)
+        is_match = hold.name in owners if hold.what == "owner" else hold.name in ids
+        if is_match or (subject.what == "owner" and owner == subject.owner):
+            raise hold_error(hold)
 
 
-def _nothing() -> Asking[ThreadRow | None]:
+def _no_row() -> StoreRead[ThreadRow | None]:
     """No question: the owner is known."""
     yield from ()
     return None
 
 
-def read_batch(subject: Subject, ids: Sequence[str]) -> Asking[Batch]:
+def read_erasure_batch(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[ErasureBatch]:
     """What goes with some threads: their rows, the records that name them, the jobs that are about those."""
     threads: list[ThreadRow] = []
     sizes: dict[str, int] = {}
@@ -164,20 +164,26 @@ def read_batch(subject: Subject, ids: Sequence[str]) -> Asking[Batch]:
         row = yield from ask(AskThread(id))
         if row is not None:
             threads.append(row)
-            sizes = added(sizes, (yield from ask(AskSizes(row.key))))
+            sizes = add_counts(sizes, (yield from ask(AskRowCounts(row.key))))
     owners = {row.owner for row in threads}
-    about = yield from _read_about(subject, [row.id for row in threads], owners)
-    return msgspec.structs.replace(about, threads=tuple(threads), sizes=sizes)
+    batch = yield from _read_records_about(subject, [row.id for row in threads], owners)
+    return msgspec.structs.replace(batch, threads=tuple(threads), sizes=sizes)
 
 
-def _read_about(subject: Subject, ids: Sequence[str], owners: set[str | None]) -> Asking[Batch]:
+def _read_records_about(
+    subject: ErasureSubject, ids: Sequence[str], owners: set[str | None]
+) -> StoreRead[ErasureBatch]:
     """The records that name some threads, and the jobs that are about those; of some owners or of nobody."""
-    named = [name for id in ids for name in (id, f"thread:{id}")]
-    about = (yield from ask(AskRecordsAbout(tuple(named)))) if named else []
-    records = [r for r in about if r.kind not in subject.kept and (r.owner is None or r.owner in owners)]
-    names = {*named, *(record.id for record in records)}
-    jobs = (yield from ask(AskJobs(None, EVERY))) if names else []
-    return Batch(
+    thread_names = [name for id in ids for name in (id, f"thread:{id}")]
+    candidates = (yield from ask(AskRecordsAbout(tuple(thread_names)))) if thread_names else []
+    records = [
+        r
+        for r in candidates
+        if r.kind not in subject.retained_kinds and (r.owner is None or r.owner in owners)
+    ]
+    names = {*thread_names, *(record.id for record in records)}
+    jobs = (yield from ask(AskJobs(None, NO_LIMIT))) if names else []
+    return ErasureBatch(
         records=tuple({(r.kind, r.id): r for r in records}.values()),
         jobs=tuple(job for job in jobs if _is_about(job, names, owners)),
     )
@@ -185,155 +191,173 @@ def _read_about(subject: Subject, ids: Sequence[str], owners: set[str | None]) -
 
 def _is_about(job: Job, names: set[str], owners: set[str | None]) -> bool:
     values = job.body.values() if isinstance(job.body, dict) else [job.body]
-    said = {job.id, job.key, *(value for value in values if isinstance(value, str))}
-    return bool(said & names) and (job.owner is None or job.owner in owners)
+    mentions = {job.id, job.key, *(value for value in values if isinstance(value, str))}
+    return bool(mentions & names) and (job.owner is None or job.owner in owners)
 
 
-def read_rest(subject: Subject, most: int = RECORDS) -> Asking[Batch]:
+def read_rest_batch(subject: ErasureSubject, most: int = RECORDS_PER_COMMIT) -> StoreRead[ErasureBatch]:
     """Records and jobs beside threads: what is left of an owner, so many at most, or of a deleted thread."""
     if subject.what == "thread":
-        return (yield from _read_about(subject, subject.threads, {subject.owner}))
+        return (yield from _read_records_about(subject, subject.threads, {subject.owner}))
     if subject.what != "owner" or subject.owner is None:
-        return Batch()
-    records = yield from ask(AskRecordsOf(subject.owner, subject.kept, most))
-    jobs = yield from ask(AskJobs(None, EVERY))
-    return Batch(records=tuple(records), jobs=tuple(job for job in jobs if job.owner == subject.owner)[:most])
+        return ErasureBatch()
+    records = yield from ask(AskRecordsOfOwner(subject.owner, subject.retained_kinds, most))
+    jobs = yield from ask(AskJobs(None, NO_LIMIT))
+    return ErasureBatch(
+        records=tuple(records), jobs=tuple(job for job in jobs if job.owner == subject.owner)[:most]
+    )
 
 
-def read_sought(subject: Subject, ids: Sequence[str]) -> Asking[Sought]:
+def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[FileSelection]:
     """What can stand in files, of a subject and of some threads of it."""
     threads = tuple(dict.fromkeys((*subject.threads, *ids)))
     names = [name for id in threads for name in (id, f"thread:{id}")]
-    about = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
-    written = [r for r in about if r.kind in (ARTIFACT, DOCUMENT) and isinstance(r.body, dict)]
-    files = [(record.owner, record.body.get("path")) for record in written]
-    return Sought(
+    candidates = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
+    file_records = [
+        r for r in candidates if r.kind in (ARTIFACT_KIND, DOCUMENT_KIND) and isinstance(r.body, dict)
+    ]
+    files = [(record.owner, record.body.get("path")) for record in file_records]
+    return FileSelection(
         owner=subject.owner if subject.what == "owner" else None,
         threads=threads,
         files=tuple((owner, path) for owner, path in files if isinstance(path, str)),
     )
 
 
-def read_kept(subject: Subject, ids: Iterable[str]) -> Asking[tuple[Kept, ...]]:
+def read_retained_records(
+    subject: ErasureSubject, ids: Iterable[str]
+) -> StoreRead[tuple[RetainedRecords, ...]]:
     """Rows of the crisis log that stay, and until when."""
-    if CRISIS not in subject.kept:
+    if CRISIS_KIND not in subject.retained_kinds:
         return ()
     records: list[Record] = []
     if subject.what == "owner" and subject.owner is not None:
-        records = yield from ask(AskRecordsOf(subject.owner, (HOLD, RULE), EVERY))
+        records = yield from ask(AskRecordsOfOwner(subject.owner, (HOLD_KIND, RULE_KIND), NO_LIMIT))
     names = tuple(f"thread:{id}" for id in ids)
     records = [*records, *((yield from ask(AskRecordsAbout(names))) if names else [])]
-    rows = {record.id: record.sort for record in records if record.kind == CRISIS}
-    return (Kept(kind=CRISIS, count=len(rows), until=max(rows.values())),) if rows else ()
+    rows = {record.id: record.sort for record in records if record.kind == CRISIS_KIND}
+    return (RetainedRecords(kind=CRISIS_KIND, count=len(rows), until=max(rows.values())),) if rows else ()
 
 
 # Commits of an erasure.
 
 
-def note(receipt: str, kind: str, body: JSON, limits: Limits) -> Ready:
+def receipt_line(receipt: str, kind: str, body: JSON, limits: Limits) -> PreparedAppend:
     """A line in the thread of receipts."""
-    item = Item(id=receipt, kind=kind, log=LOG, body=body)
+    item = Item(id=receipt, kind=kind, log=RECEIPT_LOG, body=body)
     change = Changeset(items=(item,), reason="Erase")
-    return Ready(thread=RECEIPTS, prepared=prepare(change, limits), expect=Anywhere())
+    return PreparedAppend(
+        thread=RECEIPTS_THREAD, changeset=prepare_changeset(change, limits), expect=AnyVersion()
+    )
 
 
-def plan_begin(subject: Subject, id: str, salt: str, limits: Limits, setting: Setting) -> Asking[Plan]:
+def plan_begin_receipt(
+    subject: ErasureSubject, id: str, salt: str, limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The first line of a receipt, once it is sure that nothing is held.
 
     Raises:
         LegalHold: The subject, or one of its threads, is held.
     """
-    ids = yield from read_members(subject)
-    yield from check_free(subject, ids)
+    ids = yield from read_subject_threads(subject)
+    yield from check_not_held(subject, ids)
     receipt = Receipt(
         id=id,
-        time=setting.now,
+        time=context.now,
         what=subject.what,
-        subject=mark(salt, subject.what, subject.name),
+        subject=salted_hash(salt, subject.what, subject.name),
         salt=salt,
-        kept=(yield from read_kept(subject, ids)),
+        kept=(yield from read_retained_records(subject, ids)),
     )
-    return (yield from plan_commit([note(id, BEGUN, plain(receipt), limits)], setting))
+    return (yield from plan_commit([receipt_line(id, FIRST_LINE, as_json(receipt), limits)], context))
 
 
-def plan_threads(
-    subject: Subject, receipt: Receipt, ids: Sequence[str], limits: Limits, setting: Setting
-) -> Asking[Plan]:
+def plan_erase_threads(
+    subject: ErasureSubject, receipt: Receipt, ids: Sequence[str], limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The end of some threads, of what is about them, and the line that says so."""
-    batch = yield from read_batch(subject, ids)
-    return (yield from _plan_batch(batch, receipt, limits, setting))
+    batch = yield from read_erasure_batch(subject, ids)
+    return (yield from _plan_batch(batch, receipt, limits, context))
 
 
-def plan_thin(
-    receipt: Receipt, id: str, log: str, above: int, limits: Limits, setting: Setting
-) -> Asking[Plan]:
+def plan_erase_items(
+    receipt: Receipt, id: str, log: str, above: int, limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The end of what some items of a large thread say, before the thread goes; nothing if none are left.
 
     Their entries in the index are counted with the first of them.
     """
     row = yield from ask(AskThread(id))
     if row is None:
-        return Plan(effects=[], results=[], known={})
-    question = AskItems(row.key, log, above, END_OF_LOG, END_OF_LOG, THIN, backwards=False, whole=True)
+        return Plan(writes=[], results=[], heads={})
+    question = AskItems(
+        row.key, log, above, END_OF_LOG, END_OF_LOG, ITEMS_PER_COMMIT, backwards=False, with_salts=True
+    )
     rows = yield from ask(question)
     if not rows:
-        return Plan(effects=[], results=[], known={})
+        return Plan(writes=[], results=[], heads={})
     items = tuple(
         (item.log, item.place, item.erased or commitment(item.salt or b"", item.body or b"")) for item in rows
     )
-    guards = yield from free(row)
-    sizes = yield from ask(AskSizes(row.key))
+    guards = yield from read_hold_guards(row)
+    sizes = yield from ask(AskRowCounts(row.key))
     counts = {"index entries": sizes["index entries"]} if above < 0 and sizes["index entries"] else {}
-    told = yield from plan_commit([note(receipt.id, STEP, plain(Step(counts=counts)), limits)], setting)
-    effects: list[Effect] = [*guards, EraseParts(key=row.key, items=items), *told.effects]
-    return Plan(effects=effects, results=told.results, known=told.known)
+    receipt_plan = yield from plan_commit(
+        [receipt_line(receipt.id, STEP_LINE, as_json(ErasureStep(counts=counts)), limits)], context
+    )
+    writes: list[StoreWrite] = [*guards, EraseParts(key=row.key, items=items), *receipt_plan.writes]
+    return Plan(writes=writes, results=receipt_plan.results, heads=receipt_plan.heads)
 
 
-def read_large(id: str) -> Asking[tuple[str, ...]]:
+def read_large_logs(id: str) -> StoreRead[tuple[str, ...]]:
     """The logs of a thread that is emptied before it goes."""
     row = yield from ask(AskThread(id))
     logs = {} if row is None else row.counters.logs
-    return tuple(logs) if sum(size.end for size in logs.values()) > MANY else ()
+    return tuple(logs) if sum(size.end for size in logs.values()) > LARGE_THREAD_ITEMS else ()
 
 
-def plan_files(
-    receipt: str, number: int, counts: dict[str, int], limits: Limits, setting: Setting
-) -> Asking[Plan]:
+def plan_count_files(
+    receipt: str, number: int, counts: dict[str, int], limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The line that counts files which were put aside under a number, before they are removed."""
-    step = plain(Step(counts=counts, files=number))
-    return (yield from plan_commit([note(receipt, STEP, step, limits)], setting))
+    step = as_json(ErasureStep(counts=counts, files=number))
+    return (yield from plan_commit([receipt_line(receipt, STEP_LINE, step, limits)], context))
 
 
-def plan_rest(subject: Subject, receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:
+def plan_erase_rest(
+    subject: ErasureSubject, receipt: Receipt, limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     """The end of some records and jobs beside threads, and the line that says so."""
-    batch = yield from read_rest(subject)
-    return (yield from _plan_batch(batch, receipt, limits, setting))
+    batch = yield from read_rest_batch(subject)
+    return (yield from _plan_batch(batch, receipt, limits, context))
 
 
-def _plan_batch(batch: Batch, receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:
+def _plan_batch(
+    batch: ErasureBatch, receipt: Receipt, limits: Limits, context: PlanContext
+) -> StoreRead[Plan]:
     if not batch.counts:
-        return Plan(effects=[], results=[], known={})
-    guards: dict[Any, Effect] = {}
+        return Plan(writes=[], results=[], heads={})
+    guards: dict[Any, StoreWrite] = {}
     for row in batch.threads:
-        guards |= {effect: effect for effect in (yield from free(row))}
-    stones = tuple(
-        Tombstone(mark=mark(receipt.salt, "thread", row.id), version=row.version, hash=row.hash.hex())
+        guards |= {guard: guard for guard in (yield from read_hold_guards(row))}
+    tombstones = tuple(
+        Tombstone(mark=salted_hash(receipt.salt, "thread", row.id), version=row.version, hash=row.hash.hex())
         for row in batch.threads
     )
-    step = plain(Step(counts=batch.counts, threads=stones))
-    told = yield from plan_commit([note(receipt.id, STEP, step, limits)], setting)
-    effects: list[Effect] = [
+    step = as_json(ErasureStep(counts=batch.counts, threads=tombstones))
+    receipt_plan = yield from plan_commit([receipt_line(receipt.id, STEP_LINE, step, limits)], context)
+    writes: list[StoreWrite] = [
         *guards.values(),
-        *(DropThread(row=row, anyway=setting.fresh) for row in batch.threads),
+        *(DropThread(row=row, unconditional=context.fresh) for row in batch.threads),
         *(DropRecord(kind=r.kind, id=r.id, before=r.revision) for r in batch.records),
         *(EndJob(id=job.id, token=job.token) for job in batch.jobs),
-        *told.effects,
+        *receipt_plan.writes,
     ]
-    gone = dict.fromkeys(row.id for row in batch.threads)
-    return Plan(effects=effects, results=told.results, known={**gone, **told.known})
+    old_heads = dict.fromkeys(row.id for row in batch.threads)
+    return Plan(writes=writes, results=receipt_plan.results, heads={**old_heads, **receipt_plan.heads})
 
 
-def plan_done(receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:
+def plan_finish_receipt(receipt: Receipt, limits: Limits, context: PlanContext) -> StoreRead[Plan]:
     """The last line of a receipt, or another last line once more is done."""
-    body = plain(sealed(msgspec.structs.replace(receipt, ended=setting.now)))
-    return (yield from plan_commit([note(receipt.id, DONE, body, limits)], setting))
+    body = as_json(seal_receipt(msgspec.structs.replace(receipt, ended=context.now)))
+    return (yield from plan_commit([receipt_line(receipt.id, LAST_LINE, body, limits)], context))

@@ -8,7 +8,7 @@ from clew.core.log.rows import ChangesetRow, ItemRow, Segment, ThreadRow
 
 SALT_BYTES = 16
 FORMAT = b"clew 1"
-NOTHING = bytes(32)
+NO_COMMITMENT = bytes(32)
 """What stands for a content that never was."""
 
 
@@ -17,13 +17,13 @@ def commitment(salt: bytes, body: bytes) -> bytes:
     return sha256(salt + body).digest()
 
 
-def genesis(id: str, owner: str | None, created: int, parent: tuple[str, int, bytes] | None) -> bytes:
+def genesis(id: str, owner: str | None, time: int, parent: tuple[str, int, bytes] | None) -> bytes:
     """The hash a thread starts from; a fork's contains the hash of the version it forks."""
     origin = [parent[0], parent[1], parent[2].hex()] if parent else None
-    return sha256(FORMAT + encode([id, owner, created, origin])).digest()
+    return sha256(FORMAT + encode([id, owner, time, origin])).digest()
 
 
-def link(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> bytes:
+def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> bytes:
     """The hash of a changeset. Its items are given by log and place.
 
     Every part stands behind its length or has a fixed one, so no two changesets give the same bytes.
@@ -36,18 +36,18 @@ def link(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> byt
         len(change.envelope),
         change.envelope,
     )
-    parts = [head, _committed(change.erased, change.salt, change.content)]
+    parts = [head, _commitment_of(change.erased, change.salt, change.content)]
     for item in items:
         log = item.log.encode()
         parts.append(b"%d %d:%b%d:%b" % (item.place, len(log), log, len(item.meta), item.meta))
-        parts.append(_committed(item.erased, item.salt, item.body))
+        parts.append(_commitment_of(item.erased, item.salt, item.body))
     return sha256(b"".join(parts)).digest()
 
 
-def _committed(erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
-    if erased is not None:
-        return erased
-    return NOTHING if body is None else sha256((salt or b"") + body).digest()
+def _commitment_of(commitment_of_erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
+    if commitment_of_erased is not None:
+        return commitment_of_erased
+    return NO_COMMITMENT if body is None else sha256((salt or b"") + body).digest()
 
 
 def segments_of(thread: ThreadRow) -> list[Segment]:
@@ -56,7 +56,7 @@ def segments_of(thread: ThreadRow) -> list[Segment]:
     return [*thread.segments, own]
 
 
-def start_of(segment: Segment, before: Segment | None, hash: bytes) -> bytes:
+def start_hash(segment: Segment, before: Segment | None, hash: bytes) -> bytes:
     """The hash that a segment's first changeset follows; ``hash`` is where the one before it ends."""
     parent = (before.id, before.upto, hash) if before else None
     return genesis(segment.id, segment.owner, segment.created, parent)

@@ -8,19 +8,19 @@ import msgspec
 from clew.core.arguments import check_fields
 from clew.core.encoding import TAG_BYTES, check_id, encode_checked
 from clew.core.errors import InvalidArgument, TooLarge
-from clew.core.log.codec import prepare
-from clew.core.log.commit import Ready
+from clew.core.log.codec import prepare_changeset
+from clew.core.log.commit import PreparedAppend
 from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.shapes import described
 from clew.core.values import (
     Absent,
-    Anywhere,
+    AnyVersion,
     AppendTo,
     Changeset,
     Drop,
     Enqueue,
     Exact,
-    Expect,
+    Expectation,
     Finish,
     Job,
     Limits,
@@ -38,7 +38,7 @@ INTEGERS = range(-(1 << 63), 1 << 63)
 WRITES: tuple[type, ...] = get_args(Write)
 """Every kind of write."""
 
-MOST = 1 << 40
+NO_LIMIT = 1 << 40
 """As good as no limit."""
 
 
@@ -50,7 +50,7 @@ def check_limit(limit: int) -> int:
     """
     if limit < 0:
         raise InvalidArgument(problem=f"A limit cannot be negative, and {limit} is.")
-    return min(limit, MOST)
+    return min(limit, NO_LIMIT)
 
 
 def check_lease(lease_ms: int) -> int:
@@ -59,7 +59,7 @@ def check_lease(lease_ms: int) -> int:
     Raises:
         InvalidArgument: It is longer than an hour.
     """
-    if not -MOST <= lease_ms <= LONGEST_LEASE_MS:
+    if not -NO_LIMIT <= lease_ms <= LONGEST_LEASE_MS:
         raise InvalidArgument(
             problem=f"A lease of {lease_ms} ms is too long; an hour is the most. Extend it."
         )
@@ -78,23 +78,23 @@ def check_query(query: RecordQuery) -> RecordQuery:
     return msgspec.structs.replace(query, limit=check_limit(query.limit))
 
 
-def all_ready(writes: Sequence[Write], limits: Limits) -> list[Write | Ready]:
+def prepare_writes(writes: Sequence[Write], limits: Limits) -> list[Write | PreparedAppend]:
     """Writes that may be committed together.
 
     Raises:
         InvalidInput: One of them cannot be stored, or two of them write the same thing.
     """
-    _check_once(writes)
-    return [made_ready(write, limits) for write in writes]
+    _check_distinct(writes)
+    return [prepare_write(write, limits) for write in writes]
 
 
-def expectation(expect: object, what: str = "expect") -> Expect:
+def expectation(expect: object, what: str = "expect") -> Expectation:
     """Where a thread must be: as it was said, or exactly at a version that was given as a number.
 
     Raises:
         InvalidArgument: It is neither; True and False are no versions.
     """
-    if isinstance(expect, Exact | Anywhere | Absent):
+    if isinstance(expect, Exact | AnyVersion | Absent):
         return expect
     if type(expect) is int and expect in INTEGERS and expect >= 0:
         return Exact(expect)
@@ -105,20 +105,22 @@ def expectation(expect: object, what: str = "expect") -> Expect:
     raise InvalidArgument(problem=problem)
 
 
-Expected: TypeAlias = Annotated[Expect | int, expectation]
+Expected: TypeAlias = Annotated[Expectation | int, expectation]
 """Where a thread must be, as the argument of a call."""
 
 
-def ready_append(thread: str, change: Changeset, expect: Expected, limits: Limits) -> Ready:
+def ready_append(thread: str, change: Changeset, expect: Expected, limits: Limits) -> PreparedAppend:
     """An append checked and encoded as far as can be without the store.
 
     Raises:
         InvalidInput: It cannot be stored, or expects what is no version.
     """
-    return Ready(thread=thread, prepared=prepare(change, limits), expect=expectation(expect))
+    return PreparedAppend(
+        thread=thread, changeset=prepare_changeset(change, limits), expect=expectation(expect)
+    )
 
 
-def made_ready(write: Write, limits: Limits) -> Write | Ready:
+def prepare_write(write: Write, limits: Limits) -> Write | PreparedAppend:
     """A write checked and encoded as far as can be without the store."""
     if isinstance(write, AppendTo):
         check_id(write.thread, "thread id")
@@ -164,22 +166,22 @@ def _check_size(body: object, what: str, limits: Limits) -> None:
         raise TooLarge(what=what, size=len(data), limit=limits.body)
 
 
-def _check_once(writes: Sequence[Write]) -> None:
+def _check_distinct(writes: Sequence[Write]) -> None:
     """Refuse writes whose order would decide what they assume."""
     if not isinstance(writes, list | tuple):
         raise InvalidArgument(problem=f"writes must be a list, not {described(writes)}.")
-    seen: set[tuple[str, ...]] = set()
+    targets: set[tuple[str, ...]] = set()
     for write in writes:
-        name = _touched(write)
-        if name is not None and name in seen:
+        target = _target_of(write)
+        if target is not None and target in targets:
             raise InvalidArgument(
-                problem=f"One commit writes {' '.join(map(repr, name))} twice. Join the writes."
+                problem=f"One commit writes {' '.join(map(repr, target))} twice. Join the writes."
             )
-        if name is not None:
-            seen.add(name)
+        if target is not None:
+            targets.add(target)
 
 
-def _touched(write: Write) -> tuple[str, ...] | None:
+def _target_of(write: Write) -> tuple[str, ...] | None:
     match write:
         case AppendTo():
             return None if write.change.key is None else ("key", write.thread, write.change.key)

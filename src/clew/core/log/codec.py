@@ -13,10 +13,10 @@ from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
 from clew.core.log.rows import ChangesetRow, ItemRow
 from clew.core.ops import Document, Op
 from clew.core.shapes import described
-from clew.core.values import Broken, Changeset, Cut, Item, Limits
+from clew.core.values import Changeset, Cut, Item, Limits, UnreadableItem
 
 
-class Meta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+class ItemMeta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """What an item is, apart from what it says."""
 
     role: str = ""
@@ -30,7 +30,7 @@ class Meta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     call: str | None = None
 
 
-class Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class PlaceRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Where some of a changeset's items stand: so many from a place on, one after another."""
 
     log: str
@@ -47,7 +47,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     key: str | None = None
     author: str | None = None
     cuts: tuple[Cut, ...] = ()
-    items: tuple[Run, ...] = ()
+    items: tuple[PlaceRange, ...] = ()
 
 
 class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -59,19 +59,19 @@ class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     run_meta: Document | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedChangeset(msgspec.Struct, frozen=True, kw_only=True):
     """A changeset checked and encoded, before it is known where it will stand."""
 
     change: Changeset
-    abouts: tuple[Meta, ...]
-    metas: tuple[bytes, ...]
+    metas: tuple[ItemMeta, ...]
+    encoded_metas: tuple[bytes, ...]
     bodies: tuple[bytes, ...]
-    content: bytes | None
-    said: Content
+    encoded_content: bytes | None
+    content: Content
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
-_meta_decoder = msgspec.json.Decoder(Meta)
+_meta_decoder = msgspec.json.Decoder(ItemMeta)
 _read_envelope = decoder(Envelope)
 _read_content = decoder(Content)
 _content_decoder = msgspec.json.Decoder(Content)
@@ -82,7 +82,7 @@ OP: tuple[type, ...] = get_args(Op)
 """Every kind of op."""
 
 
-def prepare(change: Changeset, limits: Limits) -> Prepared:
+def prepare_changeset(change: Changeset, limits: Limits) -> PreparedChangeset:
     """Check and encode all of a changeset that does not depend on where it will stand.
 
     Raises:
@@ -92,19 +92,19 @@ def prepare(change: Changeset, limits: Limits) -> Prepared:
     """
     _check_parts(change)
     _check_names(change)
-    bodies = tuple(_body(item, index, limits) for index, item in enumerate(change.items))
-    content, said = _content(change)
-    size = sum(map(len, bodies)) + len(content or b"")
+    bodies = tuple(_encode_body(item, index, limits) for index, item in enumerate(change.items))
+    encoded_content, content = _encode_content(change)
+    size = sum(map(len, bodies)) + len(encoded_content or b"")
     if size > limits.changeset:
         raise TooLarge(what="changeset", size=size, limit=limits.changeset)
-    abouts = tuple(map(_about, change.items))
-    return Prepared(
+    metas = tuple(map(_meta_of_item, change.items))
+    return PreparedChangeset(
         change=change,
-        abouts=abouts,
-        metas=tuple(map(_encoder.encode, abouts)),
+        metas=metas,
+        encoded_metas=tuple(map(_encoder.encode, metas)),
         bodies=bodies,
+        encoded_content=encoded_content,
         content=content,
-        said=said,
     )
 
 
@@ -195,7 +195,7 @@ def _check_words(log: str, format: str, codec: str, kind: str, visibility: str, 
     check_id(role, "item role")
 
 
-def _body(item: Item, index: int, limits: Limits) -> bytes:
+def _encode_body(item: Item, index: int, limits: Limits) -> bytes:
     if item.codec == "json":
         body, _ = encode_checked(item.body, f"items[{index}].body")
     elif isinstance(item.body, bytes):
@@ -210,8 +210,8 @@ def _body(item: Item, index: int, limits: Limits) -> bytes:
     return body
 
 
-def _about(item: Item) -> Meta:
-    return Meta(
+def _meta_of_item(item: Item) -> ItemMeta:
+    return ItemMeta(
         role=item.role,
         kind=item.kind,
         id=item.id,
@@ -224,31 +224,31 @@ def _about(item: Item) -> Meta:
     )
 
 
-def _content(change: Changeset) -> tuple[bytes | None, Content]:
+def _encode_content(change: Changeset) -> tuple[bytes | None, Content]:
     """The encoded content and a copy of it that nobody else holds."""
-    said = Content(
+    content = Content(
         patches=tuple(change.patches),
         snapshot=change.snapshot,
         state_actions=tuple(change.state_actions),
         run_meta=change.run_meta,
     )
-    if said == _no_content:
+    if content == _no_content:
         return None, _no_content
     try:
-        data = _encoder.encode(said)
+        data = _encoder.encode(content)
         copy = _content_decoder.decode(data)
-        if copy == said and is_shallow(data):
+        if copy == content and is_shallow(data):
             return data, copy
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        _name_the_fault(change)
+        _raise_for_part(change)
         raise InvalidValue(path="changeset", problem=str(error)) from error
-    _name_the_fault(change)
-    if copy == said:
+    _raise_for_part(change)
+    if copy == content:
         return data, copy
     raise InvalidValue(path="changeset", problem="it does not survive JSON")
 
 
-def _name_the_fault(change: Changeset) -> None:
+def _raise_for_part(change: Changeset) -> None:
     """Raise for the part of a changeset that is not JSON."""
     for index, op in enumerate(change.patches):
         fields: tuple[str, ...] = op.__struct_fields__
@@ -262,7 +262,7 @@ def _name_the_fault(change: Changeset) -> None:
         encode_checked(change.run_meta, "run_meta")
 
 
-def envelope(change: Changeset, runs: tuple[Run, ...]) -> bytes:
+def encode_envelope(change: Changeset, ranges: tuple[PlaceRange, ...]) -> bytes:
     """A changeset's envelope, encoded."""
     return _encoder.encode(
         Envelope(
@@ -272,34 +272,41 @@ def envelope(change: Changeset, runs: tuple[Run, ...]) -> bytes:
             key=change.key,
             author=change.author,
             cuts=change.cuts,
-            items=runs,
+            items=ranges,
         )
     )
 
 
-def fingerprint(prepared: Prepared) -> bytes:
+def fingerprint(changeset: PreparedChangeset) -> bytes:
     """What two requests with one idempotency key must have in common."""
-    change = prepared.change
+    change = changeset.change
     about = [change.reason, change.run_id, change.parent_run_id, change.author, change.cuts]
     places = [[item.log, item.place] for item in change.items]
-    parts = [_encoder.encode([about, places]), prepared.content or b"", *prepared.metas, *prepared.bodies]
+    parts = [
+        _encoder.encode([about, places]),
+        changeset.encoded_content or b"",
+        *changeset.encoded_metas,
+        *changeset.bodies,
+    ]
     return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
 
 
-def meta_of(row: ItemRow) -> Meta:
+def meta_of(row: ItemRow) -> ItemMeta:
     """What an item row is."""
     return _decode_meta(row.meta)
 
 
-def item_of(row: ItemRow) -> Item | Broken:
+def item_of(row: ItemRow) -> Item | UnreadableItem:
     """The item behind a row, or what is wrong with it."""
     if row.body is None:
-        return Broken(log=row.log, place=row.place, version=row.version, problem="it was erased", erased=True)
+        return UnreadableItem(
+            log=row.log, place=row.place, version=row.version, problem="it was erased", erased=True
+        )
     try:
         meta = _decode_meta(row.meta)
         body = _decode_body(row.body) if meta.codec == "json" else row.body
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ClewError) as error:
-        return Broken(log=row.log, place=row.place, version=row.version, problem=str(error))
+        return UnreadableItem(log=row.log, place=row.place, version=row.version, problem=str(error))
     return Item(
         body=body,
         role=meta.role,
@@ -330,17 +337,17 @@ def envelope_of(row: ChangesetRow) -> Envelope:
 
 def changeset_of(row: ChangesetRow, items: tuple[Item, ...]) -> Changeset:
     """The changeset behind a row and its items."""
-    envelope, said = envelope_of(row), content_of(row)
+    envelope, content = envelope_of(row), content_of(row)
     return Changeset(
         items=items,
-        patches=said.patches,
+        patches=content.patches,
         cuts=envelope.cuts,
-        snapshot=said.snapshot,
-        state_actions=said.state_actions,
+        snapshot=content.snapshot,
+        state_actions=content.state_actions,
         reason=envelope.reason,
         run_id=envelope.run_id,
         parent_run_id=envelope.parent_run_id,
-        run_meta=said.run_meta,
+        run_meta=content.run_meta,
         key=envelope.key,
         author=envelope.author,
         version=row.version,

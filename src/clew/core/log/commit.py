@@ -23,10 +23,10 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.log import chain, places
-from clew.core.log.codec import Content, Meta, Prepared, Run, envelope, fingerprint
-from clew.core.log.holds import HOLD
-from clew.core.log.jobs import is_lost, latest_ms, tried
-from clew.core.log.owners import check_named_owner, owned, owner_for
+from clew.core.log.codec import Content, ItemMeta, PlaceRange, PreparedChangeset, encode_envelope, fingerprint
+from clew.core.log.holds import HOLD_KIND
+from clew.core.log.jobs import claim_or_give_up, is_exhausted, latest_ms
+from clew.core.log.owners import check_named_owner, owner_for, with_owner
 from clew.core.log.reader import read_state
 from clew.core.log.rows import (
     AddJob,
@@ -34,31 +34,31 @@ from clew.core.log.rows import (
     Advance,
     AskChangesets,
     AskCuts,
-    AskDue,
-    Asking,
+    AskDueJobs,
+    AskIdempotencyKey,
     AskItems,
     AskJob,
-    AskKey,
     AskRecord,
     AskThread,
     ChangesetRow,
     CheckRecord,
     CutRow,
     DropRecord,
-    Effect,
     EndJob,
     ItemRow,
-    Key,
     MoveJob,
     SaveRecord,
+    StoreRead,
+    StoreWrite,
+    ThreadKey,
     ThreadRow,
     ask,
 )
-from clew.core.log.tool_calls import is_talk, open_after
-from clew.core.ops import Document, apply
+from clew.core.log.tool_calls import is_conversation, open_calls_after
+from clew.core.ops import Document, apply_ops
 from clew.core.values import (
-    ABOUT,
-    ERASED,
+    ABOUT_KEY,
+    ERASED_KEY,
     Absent,
     AppendTo,
     Changeset,
@@ -68,232 +68,235 @@ from clew.core.values import (
     Drop,
     Enqueue,
     Exact,
-    Expect,
+    Expectation,
     Finish,
     Item,
     Job,
     LogSize,
     Put,
     Require,
-    Result,
     Scope,
     Write,
+    WriteResult,
 )
 
 
-def stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
+def assign_places(row: ThreadRow, change: Changeset) -> StoreRead[list[int]]:
     """The place of each item of a changeset."""
     ends = {log: size.end for log, size in row.counters.logs.items()}
-    found: list[int] = []
+    item_places: list[int] = []
     for item in change.items:
         if item.place:
-            yield from _check_free(row, item, ends.get(item.log, 0), change, found)
-            found.append(item.place)
+            yield from _check_place_free(row, item, ends.get(item.log, 0), change, item_places)
+            item_places.append(item.place)
             continue
         ends[item.log] = ends.get(item.log, 0) + 1
-        places.check_end(ends[item.log], row.id, item.log)
-        found.append(places.at(ends[item.log]))
-    return found
+        places.check_room(ends[item.log], row.id, item.log)
+        item_places.append(places.place_of(ends[item.log]))
+    return item_places
 
 
-def _check_free(row: ThreadRow, item: Item, end: int, change: Changeset, before: list[int]) -> Asking[None]:
+def _check_place_free(
+    row: ThreadRow, item: Item, end: int, change: Changeset, earlier_places: list[int]
+) -> StoreRead[None]:
     """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
     log, place = item.log, item.place
-    if not 0 < place < places.at(end + 1) or place % places.ROOM == 0:
+    if not 0 < place < places.place_of(end + 1) or place % places.SPACING == 0:
         raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
     for segment in chain.segments_of(row):
-        taken = yield from ask(
+        items = yield from ask(
             AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
         )
-        cut = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
-        if taken or cut:
+        cuts = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
+        if items or cuts:
             raise LogFull(thread=row.id, log=log)
-    twice = any(
-        other.log == log and stands == place for other, stands in zip(change.items, before, strict=False)
+    is_taken_twice = any(
+        other.log == log and stands == place
+        for other, stands in zip(change.items, earlier_places, strict=False)
     )
-    if twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
+    if is_taken_twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
         raise LogFull(thread=row.id, log=log)
 
 
-def runs_of(items: tuple[ItemRow, ...]) -> tuple[Run, ...]:
+def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
     """Items that stand one after another, joined."""
-    runs: list[Run] = []
+    ranges: list[PlaceRange] = []
     for item in items:
-        last = runs[-1] if runs else None
-        if last and last.log == item.log and places.last_of(last.first, last.count + 1) == item.place:
-            runs[-1] = Run(last.log, last.first, last.count + 1)
+        last = ranges[-1] if ranges else None
+        if last and last.log == item.log and places.last_place(last.first, last.count + 1) == item.place:
+            ranges[-1] = PlaceRange(last.log, last.first, last.count + 1)
         else:
-            runs.append(Run(item.log, item.place, 1))
-    return tuple(runs)
+            ranges.append(PlaceRange(item.log, item.place, 1))
+    return tuple(ranges)
 
 
-MIN_ANCHOR = 4096
+MIN_ANCHOR_BYTES = 4096
 ROW_WEIGHT = 64
 
 
 _by_place = attrgetter("log", "place")
 
 
-class Known(msgspec.Struct, frozen=True):
+class ThreadHead(msgspec.Struct, frozen=True):
     """What is known of a thread's head; its state only if somebody needed it."""
 
     row: ThreadRow
     state: Document | None = None
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made in: for whom, when, and where chance comes from."""
 
     scope: Scope
     now: int
     random: Callable[[int], bytes]
-    new_key: Callable[[], Key]
-    known: Callable[[str], Known | None]
+    new_key: Callable[[], ThreadKey]
+    find_head: Callable[[str], ThreadHead | None]
     fresh: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Effects to apply together, what to answer then, and the heads known then (None: forget it)."""
 
-    effects: list[Effect]
-    results: list[Result]
-    known: dict[str, Known | None]
+    writes: list[StoreWrite]
+    results: list[WriteResult]
+    heads: dict[str, ThreadHead | None]
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
     """An append whose changeset was checked and encoded before it reached the store."""
 
     thread: str
-    prepared: Prepared
-    expect: Expect
+    changeset: PreparedChangeset
+    expect: Expectation
 
 
-def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
+def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
     """The effects of all writes, in order, or the error of the first that cannot be.
 
     Writes that go with an append which its key says was made before were made with it: nothing is written.
     """
     may_repeat = len(writes) > 1 and any(_key_of(write) is not None for write in writes)
-    if may_repeat and setting.fresh:
-        repeated = yield from _repeated(writes)
-        if repeated is not None:
-            return repeated
+    if may_repeat and context.fresh:
+        repeat = yield from _plan_repeat(writes)
+        if repeat is not None:
+            return repeat
     try:
-        return (yield from _planned(writes, setting))
+        return (yield from _plan_writes(writes, context))
     except ClewError:
-        repeated = (yield from _repeated(writes)) if may_repeat else None
-        if repeated is not None:
-            return repeated
-        if setting.fresh or not any(_is_believed(write) for write in writes):
+        repeat = (yield from _plan_repeat(writes)) if may_repeat else None
+        if repeat is not None:
+            return repeat
+        if context.fresh or not any(_has_expected_revision(write) for write in writes):
             raise
     # A revision that was believed may be wrong too, and then the first thing wrong is what is told.
-    return (yield from _planned(writes, msgspec.structs.replace(setting, fresh=True)))
+    return (yield from _plan_writes(writes, msgspec.structs.replace(context, fresh=True)))
 
 
-def _planned(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
-    plan = Plan(effects=[], results=[], known={})
+def _plan_writes(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
+    plan = Plan(writes=[], results=[], heads={})
     for write in writes:
         match write:
-            case Ready():
-                yield from _append(write, setting, plan)
+            case PreparedAppend():
+                yield from _plan_append(write, context, plan)
             case AppendTo():
                 raise InvalidArgument(problem="An append must be prepared before it is planned.")
             case Put() | Drop() | Require():
-                yield from _record(write, setting, plan)
+                yield from _plan_record(write, context, plan)
             case Enqueue():
-                job = owned(setting.scope, write.job, "job")
-                plan.effects.append(AddJob(job))
+                job = with_owner(context.scope, write.job, "job")
+                plan.writes.append(AddJob(job))
                 plan.results.append(job)
             case Finish():
-                yield from _finish(write, plan)
+                yield from _plan_finish(write, plan)
     return plan
 
 
-def _is_believed(write: Write | Ready) -> bool:
+def _has_expected_revision(write: Write | PreparedAppend) -> bool:
     return isinstance(write, Put | Drop | Require) and write.expect is not None
 
 
-def _key_of(write: Write | Ready) -> str | None:
-    return write.prepared.change.key if isinstance(write, Ready) else None
+def _key_of(write: Write | PreparedAppend) -> str | None:
+    return write.changeset.change.key if isinstance(write, PreparedAppend) else None
 
 
-def _repeated(writes: Sequence[Write | Ready]) -> Asking[Plan | None]:
+def _plan_repeat(writes: Sequence[Write | PreparedAppend]) -> StoreRead[Plan | None]:
     """A plan that writes nothing, if every append with a key among the writes was made before."""
-    results: list[Result] = []
+    results: list[WriteResult] = []
     for write in writes:
-        if not isinstance(write, Ready) or (key := _key_of(write)) is None:
+        if not isinstance(write, PreparedAppend) or (key := _key_of(write)) is None:
             results.append(None)
             continue
         row = yield from ask(AskThread(write.thread))
-        done = (yield from _done_before(row, key, fingerprint(write.prepared))) if row else None
-        if done is None:
+        result = (yield from _earlier_append(row, key, fingerprint(write.changeset))) if row else None
+        if result is None:
             return None
-        results.append(done)
-    return Plan(effects=[], results=results, known={})
+        results.append(result)
+    return Plan(writes=[], results=results, heads={})
 
 
 # Appends.
 
 
-def _append(write: Ready, setting: Setting, plan: Plan) -> Asking[None]:
-    known, cached = yield from _find(write.thread, setting, plan)
+def _plan_append(write: PreparedAppend, context: PlanContext, plan: Plan) -> StoreRead[None]:
+    head, is_cached = yield from _find_head(write.thread, context, plan)
     try:
-        yield from _append_to(known, write, setting, plan, asked=setting.fresh)
+        yield from _plan_append_to(head, write, context, plan, check_key=context.fresh)
         return
     except ClewError:
-        sure = setting.fresh or not (cached or write.prepared.change.key is not None)
-        if sure or write.thread in plan.known:
+        is_final = context.fresh or not (is_cached or write.changeset.change.key is not None)
+        if is_final or write.thread in plan.heads:
             raise
     # What was remembered may be out of date, or the append may be one that was made before.
     row = yield from ask(AskThread(write.thread))
-    yield from _append_to(Known(row) if row else None, write, setting, plan, asked=True)
+    yield from _plan_append_to(ThreadHead(row) if row else None, write, context, plan, check_key=True)
 
 
-def _append_to(
-    known: Known | None, write: Ready, setting: Setting, plan: Plan, *, asked: bool
-) -> Asking[None]:
+def _plan_append_to(
+    head: ThreadHead | None, write: PreparedAppend, context: PlanContext, plan: Plan, *, check_key: bool
+) -> StoreRead[None]:
     """Append to what is known of a thread; if ``asked``, look first whether the key was used before."""
-    key = write.prepared.change.key
-    mark = fingerprint(write.prepared) if key is not None else None
-    if asked and key is not None and known is not None:
-        done = yield from _done_before(known.row, key, mark)
-        if done is not None:
-            plan.results.append(done)
+    key = write.changeset.change.key
+    digest = fingerprint(write.changeset) if key is not None else None
+    if check_key and key is not None and head is not None:
+        result = yield from _earlier_append(head.row, key, digest)
+        if result is not None:
+            plan.results.append(result)
             return
-    refusal = _refusal(write, known)
-    if refusal is not None:
-        raise refusal
-    start = known or _created(write, setting)
-    advance, after = yield from _advance(write.prepared, start, setting, mark)
-    plan.effects.extend([advance] if known else [AddThread(start.row), advance])
-    plan.known[write.thread] = after
+    error = _expectation_error(write, head)
+    if error is not None:
+        raise error
+    start = head or _new_head(write, context)
+    advance, after = yield from _plan_advance(write.changeset, start, context, digest)
+    plan.writes.extend([advance] if head else [AddThread(start.row), advance])
+    plan.heads[write.thread] = after
     plan.results.append(
         Committed(thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash)
     )
 
 
-def _find(id: str, setting: Setting, plan: Plan) -> Asking[tuple[Known | None, bool]]:
+def _find_head(id: str, context: PlanContext, plan: Plan) -> StoreRead[tuple[ThreadHead | None, bool]]:
     """What is known of a thread, and whether it may be out of date."""
-    if id in plan.known:
-        return plan.known[id], False
-    known = None if setting.fresh else setting.known(id)
-    if known is not None and setting.scope.user in (None, known.row.owner):
-        return known, True
+    if id in plan.heads:
+        return plan.heads[id], False
+    head = None if context.fresh else context.find_head(id)
+    if head is not None and context.scope.user in (None, head.row.owner):
+        return head, True
     row = yield from ask(AskThread(id))
-    return (Known(row) if row else None), False
+    return (ThreadHead(row) if row else None), False
 
 
-def _refusal(write: Ready, known: Known | None) -> Exception | None:
+def _expectation_error(write: PreparedAppend, head: ThreadHead | None) -> Exception | None:
     """Why the thread is not where the write expects it, if it is not."""
     expect = write.expect
     if isinstance(expect, Absent):
-        return None if known is None else ThreadExists(thread=write.thread)
-    if known is None:
+        return None if head is None else ThreadExists(thread=write.thread)
+    if head is None:
         return ThreadNotFound(thread=write.thread)
-    return misplaced(known.row, expect)
+    return version_conflict(head.row, expect)
 
 
-def misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | ThreadExists | None:
+def version_conflict(row: ThreadRow, expect: Expectation) -> VersionConflict | ThreadExists | None:
     """The conflict, if a thread that exists is not where it is expected."""
     if isinstance(expect, Absent):
         return ThreadExists(thread=row.id)
@@ -302,79 +305,84 @@ def misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | ThreadExists 
     return VersionConflict(thread=row.id, expected=expect.version, actual=row.version)
 
 
-def _done_before(row: ThreadRow, name: str, mark: bytes | None) -> Asking[Committed | None]:
+def _earlier_append(row: ThreadRow, key: str, digest: bytes | None) -> StoreRead[Committed | None]:
     """The result of the first append with this idempotency key, if there was one."""
-    found = yield from ask(AskKey(row.key, name))
-    if found is None:
+    key_row = yield from ask(AskIdempotencyKey(row.key, key))
+    if key_row is None:
         return None
-    if found.fingerprint != mark:
-        raise KeyReused(thread=row.id, key=name)
-    changes = yield from ask(AskChangesets(row.key, found.version - 1, found.version, 1))
+    if key_row.fingerprint != digest:
+        raise KeyReused(thread=row.id, key=key)
+    changes = yield from ask(AskChangesets(row.key, key_row.version - 1, key_row.version, 1))
     return Committed(
-        thread=row.id, version=found.version, time=changes[0].time, hash=changes[0].hash, repeated=True
+        thread=row.id, version=key_row.version, time=changes[0].time, hash=changes[0].hash, repeated=True
     )
 
 
-def _created(write: Ready, setting: Setting) -> Known:
+def _new_head(write: PreparedAppend, context: PlanContext) -> ThreadHead:
     owner = write.expect.owner if isinstance(write.expect, Absent) else None
-    return Known(new_thread(write.thread, owner, setting), {})
+    return ThreadHead(new_thread_row(write.thread, owner, context), {})
 
 
-def new_thread(id: str, owner: str | None, setting: Setting) -> ThreadRow:
+def new_thread_row(id: str, owner: str | None, context: PlanContext) -> ThreadRow:
     """The row of a thread at version 0."""
-    owner = owner_for(setting.scope, owner, "thread")
+    owner = owner_for(context.scope, owner, "thread")
     check_named_owner(id, owner)
     return ThreadRow(
-        key=setting.new_key(),
+        key=context.new_key(),
         id=id,
         owner=owner,
-        created=setting.now,
-        updated=setting.now,
+        created=context.now,
+        updated=context.now,
         version=0,
-        hash=chain.genesis(id, owner, setting.now, None),
+        hash=chain.genesis(id, owner, context.now, None),
         counters=Counters(),
     )
 
 
-def _advance(
-    prepared: Prepared, known: Known, setting: Setting, mark: bytes | None
-) -> Asking[tuple[Advance, Known]]:
+def _plan_advance(
+    changeset: PreparedChangeset, head: ThreadHead, context: PlanContext, digest: bytes | None
+) -> StoreRead[tuple[Advance, ThreadHead]]:
     """The rows of one more changeset."""
-    row, change = known.row, prepared.change
-    salts = setting.random(chain.SALT_BYTES * (len(prepared.bodies) + 1))
-    stands = yield from stand(row, change)
-    time = max(setting.now, row.updated)
-    items = _item_rows(prepared, stands, salts, row.version + 1, time)
-    written = ChangesetRow(
+    row, change = head.row, changeset.change
+    salts = context.random(chain.SALT_BYTES * (len(changeset.bodies) + 1))
+    item_places = yield from assign_places(row, change)
+    time = max(context.now, row.updated)
+    items = _item_rows(changeset, item_places, salts, row.version + 1, time)
+    changeset_row = ChangesetRow(
         version=row.version + 1,
         time=time,
-        envelope=envelope(change, runs_of(items)),
-        content=prepared.content,
-        salt=salts[: chain.SALT_BYTES] if prepared.content is not None else None,
+        envelope=encode_envelope(change, place_ranges(items)),
+        content=changeset.encoded_content,
+        salt=salts[: chain.SALT_BYTES] if changeset.encoded_content is not None else None,
         hash=b"",
         counters=row.counters,
     )
-    state = known.state
-    outgrown = _weight(row, 0) > max(MIN_ANCHOR, row.counters.size)
-    if state is None and (prepared.content is not None or outgrown):
+    state = head.state
+    needs_anchor = _patch_weight(row, 0) > max(MIN_ANCHOR_BYTES, row.counters.size)
+    if state is None and (changeset.encoded_content is not None or needs_anchor):
         state = yield from read_state(row, row.version)
-    if state is not None and ERASED in state and prepared.said.patches and prepared.said.snapshot is None:
+    if (
+        state is not None
+        and ERASED_KEY in state
+        and changeset.content.patches
+        and changeset.content.snapshot is None
+    ):
         problem = f"What the state of {row.id!r} was at its fork has been erased. Give it one by a snapshot."
         raise InvalidArgument(problem=problem)
-    return settle(
-        Known(row, state),
-        written,
+    return advance_head(
+        ThreadHead(row, state),
+        changeset_row,
         items,
-        prepared.abouts,
+        changeset.metas,
         change.cuts,
-        prepared.said,
-        name=change.key,
-        fingerprint=mark,
+        changeset.content,
+        idempotency_key=change.key,
+        fingerprint=digest,
     )
 
 
 def _item_rows(
-    prepared: Prepared, stands: Sequence[int], salts: bytes, version: int, time: int
+    changeset: PreparedChangeset, item_places: Sequence[int], salts: bytes, version: int, time: int
 ) -> tuple[ItemRow, ...]:
     """The rows of a changeset's items; the first salt is for its content, then comes one for each."""
     return tuple(
@@ -389,43 +397,45 @@ def _item_rows(
             time=time,
         )
         for item, place, meta, body, at in zip(
-            prepared.change.items,
-            stands,
-            prepared.metas,
-            prepared.bodies,
+            changeset.change.items,
+            item_places,
+            changeset.encoded_metas,
+            changeset.bodies,
             range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
             strict=True,
         )
     )
 
 
-def settle(
-    known: Known,
-    written: ChangesetRow,
+def advance_head(
+    head: ThreadHead,
+    changeset_row: ChangesetRow,
     items: tuple[ItemRow, ...],
-    abouts: Sequence[Meta],
+    metas: Sequence[ItemMeta],
     cuts: Sequence[Cut],
-    said: Content,
+    content: Content,
     *,
-    name: str | None = None,
+    idempotency_key: str | None = None,
     fingerprint: bytes | None = None,
-) -> tuple[Advance, Known]:
+) -> tuple[Advance, ThreadHead]:
     """A changeset in its place: state folded, counters moved, chained, anchored if it is time."""
-    row, state = known.row, known.state
-    if written.content is not None and state is not None:
-        state = apply(state if said.snapshot is None else said.snapshot, said.patches)
-    counters = count(row, items, abouts, cuts, len(written.content or b""))
+    row, state = head.row, head.state
+    if changeset_row.content is not None and state is not None:
+        state = apply_ops(state if content.snapshot is None else content.snapshot, content.patches)
+    counters = counters_after(row, items, metas, cuts, len(changeset_row.content or b""))
     anchor = None
-    if state is not None and (counters.weight > max(MIN_ANCHOR, counters.size) or _late(row, counters)):
+    if state is not None and (
+        counters.weight > max(MIN_ANCHOR_BYTES, counters.size) or _starts_late(row, counters)
+    ):
         anchor = encode(state)
         counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
-    hash = chain.link(row.hash, written, sorted(items, key=_by_place))
-    change = msgspec.structs.replace(written, hash=hash, counters=counters)
+    hash = chain.changeset_hash(row.hash, changeset_row, sorted(items, key=_by_place))
+    change = msgspec.structs.replace(changeset_row, hash=hash, counters=counters)
     after = msgspec.structs.replace(
         row, version=change.version, hash=hash, counters=counters, updated=change.time
     )
-    if state is not None and (ABOUT in state or row.title is not None or row.labels):
-        after = titled(after, state)
+    if state is not None and (ABOUT_KEY in state or row.title is not None or row.labels):
+        after = with_title(after, state)
     advance = Advance(
         before=row,
         after=after,
@@ -433,10 +443,10 @@ def settle(
         items=items,
         cuts=_cut_rows(cuts, change.version),
         anchor=anchor,
-        name=name,
+        idempotency_key=idempotency_key,
         fingerprint=fingerprint,
     )
-    return advance, Known(after, state)
+    return advance, ThreadHead(after, state)
 
 
 def _cut_rows(cuts: Sequence[Cut], version: int) -> tuple[CutRow, ...]:
@@ -445,43 +455,43 @@ def _cut_rows(cuts: Sequence[Cut], version: int) -> tuple[CutRow, ...]:
     )
 
 
-def count(
-    row: ThreadRow, items: Sequence[ItemRow], abouts: Sequence[Meta], cuts: Sequence[Cut], content: int
+def counters_after(
+    row: ThreadRow, items: Sequence[ItemRow], metas: Sequence[ItemMeta], cuts: Sequence[Cut], content: int
 ) -> Counters:
     """The counters after a changeset: its cuts first, then its items."""
-    logs, open = dict(row.counters.logs), row.counters.open
+    logs, open_calls = dict(row.counters.logs), row.counters.open
     for cut in cuts:
         size = logs.get(cut.log, LogSize())
-        if not 0 < cut.first <= cut.last < places.at(size.end + 1) or not 0 <= cut.count <= size.length:
+        if not 0 < cut.first <= cut.last < places.place_of(size.end + 1) or not 0 <= cut.count <= size.length:
             raise InvalidArgument(
                 problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}."
             )
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
-        open = cut.open
-    talk = [about for item, about in zip(items, abouts, strict=False) if is_talk(item.log, about)]
-    open = open_after(open, talk, row.id)
+        open_calls = cut.open
+    conversation = [meta for item, meta in zip(items, metas, strict=False) if is_conversation(item.log, meta)]
+    open_calls = open_calls_after(open_calls, conversation, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())
-        end = size.end if item.place % places.ROOM else item.place // places.ROOM
+        end = size.end if item.place % places.SPACING else item.place // places.SPACING
         logs[item.log] = LogSize(end, size.length + 1, size.cuts)
-    return Counters(logs=logs, open=open, weight=_weight(row, content), size=row.counters.size)
+    return Counters(logs=logs, open=open_calls, weight=_patch_weight(row, content), size=row.counters.size)
 
 
-def _weight(row: ThreadRow, content: int) -> int:
+def _patch_weight(row: ThreadRow, content: int) -> int:
     """How much must be read to know the state: every changeset since the last anchor, if there is a state."""
     has_state = content or row.counters.weight or row.counters.size
     return row.counters.weight + (content + ROW_WEIGHT if has_state else 0)
 
 
-def _late(row: ThreadRow, after: Counters) -> bool:
+def _starts_late(row: ThreadRow, after: Counters) -> bool:
     """Whether a state begins so late that its readers should not look at all that was before."""
     begins = after.weight > 0 and not (row.counters.weight or row.counters.size)
-    return begins and row.version * ROW_WEIGHT > MIN_ANCHOR
+    return begins and row.version * ROW_WEIGHT > MIN_ANCHOR_BYTES
 
 
-def titled(row: ThreadRow, state: Document) -> ThreadRow:
+def with_title(row: ThreadRow, state: Document) -> ThreadRow:
     """A row with the title and labels that the state says."""
-    about = state.get(ABOUT)
+    about = state.get(ABOUT_KEY)
     about = about if isinstance(about, dict) else {}
     title, labels = about.get("title"), about.get("labels")
     return msgspec.structs.replace(
@@ -494,52 +504,55 @@ def titled(row: ThreadRow, state: Document) -> ThreadRow:
 # Records and jobs.
 
 
-def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking[None]:
+def _plan_record(write: Put | Drop | Require, context: PlanContext, plan: Plan) -> StoreRead[None]:
     kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
-    if kind == HOLD and setting.scope.user is not None and not isinstance(write, Require):
+    if kind == HOLD_KIND and context.scope.user is not None and not isinstance(write, Require):
         raise Forbidden(problem="A legal hold is made and released by operators, not by a user.")
-    before = yield from _revision(kind, id, write.expect, setting)
+    before = yield from _read_revision(kind, id, write.expect, context)
     if isinstance(write, Put):
-        record = msgspec.structs.replace(owned(setting.scope, write.record, "record"), revision=before + 1)
-        plan.effects.append(SaveRecord(record=record, before=before))
+        record = msgspec.structs.replace(
+            with_owner(context.scope, write.record, "record"), revision=before + 1
+        )
+        plan.writes.append(SaveRecord(record=record, before=before))
         plan.results.append(record)
         return
     if isinstance(write, Require):
-        plan.effects.append(CheckRecord(kind=kind, id=id, before=before))
+        plan.writes.append(CheckRecord(kind=kind, id=id, before=before))
     elif before:
-        plan.effects.append(DropRecord(kind=kind, id=id, before=before))
+        plan.writes.append(DropRecord(kind=kind, id=id, before=before))
     plan.results.append(None)
 
 
-def _revision(kind: str, id: str, expect: int | None, setting: Setting) -> Asking[int]:
+def _read_revision(kind: str, id: str, expect: int | None, context: PlanContext) -> StoreRead[int]:
     """The revision that a record has. One that is expected is believed: its effect checks it anyway."""
-    if expect is not None and not setting.fresh:
+    if expect is not None and not context.fresh:
         return expect
-    found = yield from ask(AskRecord(kind, id))
-    before = found.revision if found else 0
+    record = yield from ask(AskRecord(kind, id))
+    before = record.revision if record else 0
     if expect not in (None, before):
         raise RevisionConflict(kind=kind, id=id, expected=expect or 0, actual=before)
     return before
 
 
-def _finish(write: Finish, plan: Plan) -> Asking[None]:
+def _plan_finish(write: Finish, plan: Plan) -> StoreRead[None]:
     job = yield from ask(AskJob(write.job))
     if job is None or job.token != write.token:
         raise ClaimLost(job=write.job)
-    plan.effects.append(EndJob(id=write.job, token=write.token))
+    plan.writes.append(EndJob(id=write.job, token=write.token))
     plan.results.append(None)
 
 
-def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting) -> Asking[Plan]:
+def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, context: PlanContext) -> StoreRead[Plan]:
     """Jobs that are due, each held by a claim of its own for so long; those tried too often are given up."""
     due: list[Job] = []
-    wanted, given_up = 0, 0
-    while wanted < limit + given_up and len(due) == wanted:  # those given up are in nobody's way
-        wanted = limit + given_up
-        due = yield from ask(AskDue(tuple(kinds), setting.now, latest_ms(setting.now), wanted))
-        given_up = sum(map(is_lost, due))
-    until = setting.now + lease_ms
-    effects: list[Effect] = [
-        MoveJob(job=tried(job, setting.random(16).hex(), until, setting.now), token=job.token) for job in due
+    count, exhausted_count = 0, 0
+    while count < limit + exhausted_count and len(due) == count:  # those given up are in nobody's way
+        count = limit + exhausted_count
+        due = yield from ask(AskDueJobs(tuple(kinds), context.now, latest_ms(context.now), count))
+        exhausted_count = sum(map(is_exhausted, due))
+    until = context.now + lease_ms
+    writes: list[StoreWrite] = [
+        MoveJob(job=claim_or_give_up(job, context.random(16).hex(), until, context.now), token=job.token)
+        for job in due
     ]
-    return Plan(effects=effects, results=[], known={})
+    return Plan(writes=writes, results=[], heads={})

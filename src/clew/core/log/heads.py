@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from clew.core.log.commit import Known
+from clew.core.log.commit import ThreadHead
 
 MOST_HEADS = 4096
 MOST_BYTES = 64 * 1024 * 1024
 
 
-class Heads:
+class HeadCache:
     """Known heads by tenant and id; those not written for the longest go first when there are too many.
 
     One thread learns, others may look. A remembered head may be out of date: effects carry what they
@@ -16,24 +16,24 @@ class Heads:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Known] = {}
+        self._heads: dict[tuple[str, str], ThreadHead] = {}
         self._bytes = 0
 
-    def of(self, tenant: str) -> Callable[[str], Known | None]:
+    def finder(self, tenant: str) -> Callable[[str], ThreadHead | None]:
         """What is known of a tenant's threads."""
-        return lambda id: self._known.get((tenant, id))
+        return lambda id: self._heads.get((tenant, id))
 
-    def learn(self, tenant: str, heads: Mapping[str, Known | None]) -> None:
+    def remember(self, tenant: str, heads: Mapping[str, ThreadHead | None]) -> None:
         """Remember heads, and forget those given as None."""
-        for id, known in heads.items():
+        for id, head in heads.items():
             self._forget((tenant, id))
-            if known is not None:
-                self._known[tenant, id] = known
-                self._bytes += known.row.counters.size
-        while len(self._known) > MOST_HEADS or (self._bytes > MOST_BYTES and len(self._known) > 1):
-            self._forget(next(iter(self._known)))
+            if head is not None:
+                self._heads[tenant, id] = head
+                self._bytes += head.row.counters.size
+        while len(self._heads) > MOST_HEADS or (self._bytes > MOST_BYTES and len(self._heads) > 1):
+            self._forget(next(iter(self._heads)))
 
     def _forget(self, key: tuple[str, str]) -> None:
-        known = self._known.pop(key, None)
-        if known is not None:
-            self._bytes -= known.row.counters.size
+        head = self._heads.pop(key, None)
+        if head is not None:
+            self._bytes -= head.row.counters.size

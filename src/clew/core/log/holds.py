@@ -5,16 +5,16 @@ from typing import Final
 
 import msgspec
 
-from clew.core.encoding import encode, plain
+from clew.core.encoding import as_json, encode
 from clew.core.errors import InvalidArgument, LegalHold
-from clew.core.log.rows import Asking, AskRecord, AskRecords, CheckRecord, Effect, ThreadRow, ask
+from clew.core.log.rows import AskRecord, AskRecords, CheckRecord, StoreRead, StoreWrite, ThreadRow, ask
 from clew.core.values import Record, RecordQuery
 
-HOLD: Final = "hold"
+HOLD_KIND: Final = "hold"
 """The kind of records that hold something."""
-RECEIPTS: Final = "clew/receipts"
+RECEIPTS_THREAD: Final = "clew/receipts"
 """The thread that holds the receipts of what was erased. It is never erased itself."""
-PAGE: Final = 1000
+HOLDS_PER_PAGE: Final = 1000
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +31,11 @@ def hold_id(what: str, name: str) -> str:
     return sha256(encode([what, name])).hexdigest()
 
 
-def record_of(hold: Hold, owner: str | None) -> Record:
+def hold_record(hold: Hold, owner: str | None) -> Record:
     """The record of a hold. It belongs to the owner, so that it is seen wherever the thread is."""
-    return Record(kind=HOLD, id=hold_id(hold.what, hold.name), owner=owner, sort=hold.since, body=plain(hold))
+    return Record(
+        kind=HOLD_KIND, id=hold_id(hold.what, hold.name), owner=owner, sort=hold.since, body=as_json(hold)
+    )
 
 
 def hold_of(record: Record) -> Hold:
@@ -41,37 +43,39 @@ def hold_of(record: Record) -> Hold:
     return msgspec.convert(record.body, Hold)
 
 
-def read_holds() -> Asking[list[tuple[Hold, str | None]]]:
+def read_holds() -> StoreRead[list[tuple[Hold, str | None]]]:
     """Every hold in sight, and whose it is."""
-    found: list[tuple[Hold, str | None]] = []
+    holds: list[tuple[Hold, str | None]] = []
     after: tuple[int, str] | None = None
     while True:
-        records = yield from ask(AskRecords(RecordQuery(kind=HOLD, limit=PAGE, after=after)))
-        found += [(hold_of(record), record.owner) for record in records]
-        if len(records) < PAGE:
-            return found
+        records = yield from ask(AskRecords(RecordQuery(kind=HOLD_KIND, limit=HOLDS_PER_PAGE, after=after)))
+        holds += [(hold_of(record), record.owner) for record in records]
+        if len(records) < HOLDS_PER_PAGE:
+            return holds
         after = (records[-1].sort, records[-1].id)
 
 
-def free(row: ThreadRow) -> Asking[list[Effect]]:
+def read_hold_guards(row: ThreadRow) -> StoreRead[list[StoreWrite]]:
     """What makes sure, while a thread is removed, that neither it nor its owner is held.
 
     Raises:
         LegalHold: One of them is.
         InvalidArgument: It is the thread that holds the receipts.
     """
-    if row.id == RECEIPTS:
-        raise InvalidArgument(problem=f"{RECEIPTS!r} holds the receipts of what was erased, and stays.")
+    if row.id == RECEIPTS_THREAD:
+        raise InvalidArgument(
+            problem=f"{RECEIPTS_THREAD!r} holds the receipts of what was erased, and stays."
+        )
     names = [*([("owner", row.owner)] if row.owner is not None else []), ("thread", row.id)]
-    guards: list[Effect] = []
+    guards: list[StoreWrite] = []
     for what, name in names:
-        record = yield from ask(AskRecord(HOLD, hold_id(what, name)))
+        record = yield from ask(AskRecord(HOLD_KIND, hold_id(what, name)))
         if record is not None:
-            raise refusal(hold_of(record))
-        guards.append(CheckRecord(kind=HOLD, id=hold_id(what, name), before=0))
+            raise hold_error(hold_of(record))
+        guards.append(CheckRecord(kind=HOLD_KIND, id=hold_id(what, name), before=0))
     return guards
 
 
-def refusal(hold: Hold) -> LegalHold:
+def hold_error(hold: Hold) -> LegalHold:
     """The error that says what is held."""
     return LegalHold(what=hold.what, name=hold.name, reason=hold.reason)

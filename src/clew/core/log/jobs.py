@@ -14,12 +14,12 @@ def delay_ms(attempts: int) -> int:
     return int(min(FIRST_DELAY_MS << min(attempts - 1, 20), LONGEST_DELAY_MS))
 
 
-def claimed(job: Job, token: str, until: int) -> Job:
+def claim_job(job: Job, token: str, until: int) -> Job:
     """A job in somebody's hands."""
     return msgspec.structs.replace(job, status="running", token=token, until=until, attempts=job.attempts + 1)
 
 
-def failed(job: Job, problem: str, now: int) -> Job:
+def fail_job(job: Job, problem: str, now: int) -> Job:
     """A job after a failure: waiting for its next attempt, or dead and kept for a person to see."""
     dead = job.attempts >= job.limit
     return msgspec.structs.replace(
@@ -32,31 +32,31 @@ def failed(job: Job, problem: str, now: int) -> Job:
     )
 
 
-def released(job: Job, now: int) -> Job:
+def release_job(job: Job, now: int) -> Job:
     """A job that nobody is at any more, as if it had not been tried."""
     return msgspec.structs.replace(
         job, status="waiting", token=None, until=0, due=min(job.due, now), attempts=max(job.attempts - 1, 0)
     )
 
 
-def revived(job: Job, now: int) -> Job:
+def retry_job(job: Job, now: int) -> Job:
     """A job that is due at once, with all of its attempts before it. What went wrong last stays with it."""
     return msgspec.structs.replace(job, status="waiting", due=now, attempts=0)
 
 
-LOST = "Its worker ended without a word."
+WORKER_LOST = "Its worker ended without a word."
 
 
-def is_lost(job: Job) -> bool:
+def is_exhausted(job: Job) -> bool:
     """Whether a job that may be claimed was tried as often as it may be."""
     return job.status == "running" and job.attempts >= job.limit
 
 
-def tried(job: Job, token: str, until: int, now: int) -> Job:
+def claim_or_give_up(job: Job, token: str, until: int, now: int) -> Job:
     """A job that may be claimed: in somebody's hands, or dead if its last claim ran out."""
-    if is_lost(job):
-        return failed(job, LOST, now)
-    return claimed(job, token, until)
+    if is_exhausted(job):
+        return fail_job(job, WORKER_LOST, now)
+    return claim_job(job, token, until)
 
 
 def latest_ms(now: int) -> int:

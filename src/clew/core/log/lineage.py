@@ -2,85 +2,92 @@
 
 from clew.core.errors import ThreadExists
 from clew.core.log import chain
-from clew.core.log.commit import Known, Plan, Setting, misplaced, new_thread, titled
-from clew.core.log.holds import free
+from clew.core.log.commit import Plan, PlanContext, ThreadHead, new_thread_row, version_conflict, with_title
+from clew.core.log.holds import read_hold_guards
 from clew.core.log.owners import check_named_owner
-from clew.core.log.reader import check_version, reach, read_mark, read_state, read_thread, spans
+from clew.core.log.reader import (
+    check_version,
+    read_state,
+    read_thread,
+    read_version_facts,
+    upto_by_key,
+    version_spans,
+)
 from clew.core.log.rows import (
     AddThread,
-    Asking,
     AskThread,
     CopyLineage,
     DropThread,
-    Effect,
-    Key,
     Segment,
+    StoreRead,
+    StoreWrite,
+    ThreadKey,
     ThreadRow,
     ask,
 )
-from clew.core.values import Expect
+from clew.core.values import Expectation
 
 MAX_DEPTH = 16
 
 
-def plan_create(id: str, owner: str | None, setting: Setting) -> Asking[Plan]:
+def plan_create(id: str, owner: str | None, context: PlanContext) -> StoreRead[Plan]:
     """A new thread at version 0."""
-    found = yield from ask(AskThread(id))
-    if found is not None:
+    existing = yield from ask(AskThread(id))
+    if existing is not None:
         raise ThreadExists(thread=id)
-    row = new_thread(id, owner, setting)
-    return Plan(effects=[AddThread(row)], results=[], known={id: Known(row, {})})
+    row = new_thread_row(id, owner, context)
+    return Plan(writes=[AddThread(row)], results=[], heads={id: ThreadHead(row, {})})
 
 
-def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[Plan]:
+def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> StoreRead[Plan]:
     """A new thread that stands on another's versions, without copying them."""
     source = yield from read_thread(id)
     check_named_owner(new_id, source.owner)
-    taken = yield from ask(AskThread(new_id))
-    if taken is not None:
+    existing = yield from ask(AskThread(new_id))
+    if existing is not None:
         raise ThreadExists(thread=new_id)
     version = check_version(source, at)
     segments = tuple(
         Segment(segment.key, upto, segment.id, segment.owner, segment.created)
-        for segment, after, upto in spans(source, version)
+        for segment, after, upto in version_spans(source, version)
         if upto > after or not after
     )
-    hash, counters, _ = yield from read_mark(source, version)
-    key = setting.new_key()
-    own = Segment(key, version, new_id, source.owner, setting.now)
-    lineage = reach(source, version)
-    deep = len(lineage) > MAX_DEPTH
+    hash, counters, _ = yield from read_version_facts(source, version)
+    key = context.new_key()
+    own_segment = Segment(key, version, new_id, source.owner, context.now)
+    lineage = upto_by_key(source, version)
+    is_deep = len(lineage) > MAX_DEPTH
     row = ThreadRow(
         key=key,
         id=new_id,
         owner=source.owner,
-        created=setting.now,
-        updated=setting.now,
+        created=context.now,
+        updated=context.now,
         version=version,
-        hash=chain.start_of(own, segments[-1], hash),
+        hash=chain.start_hash(own_segment, segments[-1], hash),
         counters=counters,
-        segments=tuple(_moved(segment, key) for segment in segments) if deep else segments,
-        parent_key=None if deep else segments[-1].key,
+        segments=tuple(_segment_under(segment, key) for segment in segments) if is_deep else segments,
+        parent_key=None if is_deep else segments[-1].key,
         title=source.title,
         labels=source.labels,
     )
     if version < source.version and (source.title is not None or source.labels):
         state = yield from read_state(source, version)
-        row = titled(row, state)
+        row = with_title(row, state)
     sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
-    copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if deep else []
-    return Plan(effects=[AddThread(row), *copies], results=[], known={new_id: Known(row)})
+    copies: list[StoreWrite] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if is_deep else []
+    return Plan(writes=[AddThread(row), *copies], results=[], heads={new_id: ThreadHead(row)})
 
 
-def _moved(segment: Segment, key: Key) -> Segment:
+def _segment_under(segment: Segment, key: ThreadKey) -> Segment:
     return Segment(key, segment.upto, segment.id, segment.owner, segment.created)
 
 
-def plan_delete(id: str, expect: Expect) -> Asking[Plan]:
+def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
     """The end of a thread, if it is where it is expected and not held; forks of it stay whole."""
     row = yield from read_thread(id)
-    conflict = misplaced(row, expect)
+    conflict = version_conflict(row, expect)
     if conflict is not None:
         raise conflict
-    guards = yield from free(row)
-    return Plan(effects=[*guards, DropThread(row=row)], results=[], known={id: None})
+    guards = yield from read_hold_guards(row)
+    return Plan(writes=[*guards, DropThread(row=row)], results=[], heads={id: None})

@@ -9,11 +9,11 @@ import msgspec
 
 from clew.core.encoding import check_id
 from clew.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
-from clew.core.log.rows import AddThread, Effect, Restore, SaveRecord
-from clew.core.values import MEMORY, Job, Record, Scope
+from clew.core.log.rows import AddThread, RestoreThread, SaveRecord, StoreWrite
+from clew.core.values import MEMORY_PREFIX, Job, Record, Scope
 
-Owned = TypeVar("Owned", Record, Job)
-LONGEST = 400
+RecordOrJob = TypeVar("RecordOrJob", Record, Job)
+MOST_NAME_LENGTH = 400
 ADK = "adk/"
 """How the ids of the threads begin that the session service of ADK keeps: app, user and session follow."""
 OF_THREAD, HASHED = "@", "~"
@@ -34,19 +34,21 @@ def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
     return owner
 
 
-def owned(scope: Scope, thing: Owned, what: str) -> Owned:
+def with_owner(scope: Scope, thing: RecordOrJob, what: str) -> RecordOrJob:
     """A record or a job with its owner filled in."""
     return msgspec.structs.replace(thing, owner=owner_for(scope, thing.owner, what))
 
 
-def memory_thread(owner: str, *, of_thread: bool = False) -> str:
+def memory_thread_id(owner: str, *, of_thread: bool = False) -> str:
     """The id of the thread that holds what is known of a user, or of a thread without one.
 
     No user and no thread share one, whatever letters are in their ids.
     """
     mark = OF_THREAD if of_thread else ""
     name = quote(owner, safe="").replace("~", "%7E")
-    return f"{MEMORY}{mark}{name if len(name) <= LONGEST else HASHED + sha256(owner.encode()).hexdigest()}"
+    if len(name) > MOST_NAME_LENGTH:
+        name = HASHED + sha256(owner.encode()).hexdigest()
+    return f"{MEMORY_PREFIX}{mark}{name}"
 
 
 def is_memory_of(id: str, owner: str | None) -> bool:
@@ -54,10 +56,10 @@ def is_memory_of(id: str, owner: str | None) -> bool:
 
     All of their ids end with the quoted name of the user. A name too long for that is hashed.
     """
-    if owner is None or not id.startswith(MEMORY):
+    if owner is None or not id.startswith(MEMORY_PREFIX):
         return False
     last = id.rpartition("/")[2]
-    return id == memory_thread(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
+    return id == memory_thread_id(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
 
 
 def check_named_owner(id: str, owner: str | None) -> None:
@@ -69,7 +71,7 @@ def check_named_owner(id: str, owner: str | None) -> None:
     Raises:
         InvalidArgument: The thread is the memory, or the ADK state, of another user or of an app.
     """
-    is_of_user = id.startswith(MEMORY) and not id.startswith(f"{MEMORY}{OF_THREAD}")
+    is_of_user = id.startswith(MEMORY_PREFIX) and not id.startswith(f"{MEMORY_PREFIX}{OF_THREAD}")
     if is_of_user and not is_memory_of(id, owner):
         raise InvalidArgument(problem=f"Thread {id!r} is the memory of a user, and can only be that user's.")
     if id.startswith(ADK) and _adk_user(id) != owner:
@@ -84,14 +86,14 @@ def _adk_user(id: str) -> str | None:
     return unquote(names[1]) if len(names) > 1 else None
 
 
-def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:
+def hidden_conflict(writes: Iterable[StoreWrite]) -> Conflict | InvalidInput | StoreBusy:
     """Why a plan on fresh rows cannot be applied: an id is taken, out of the scope's sight."""
-    for effect in effects:
-        match effect:
-            case AddThread() | Restore():
-                return ThreadExists(thread=effect.row.id)
+    for write in writes:
+        match write:
+            case AddThread() | RestoreThread():
+                return ThreadExists(thread=write.row.id)
             case SaveRecord(before=0):
-                kind, id = effect.record.kind, effect.record.id
+                kind, id = write.record.kind, write.record.id
                 return InvalidArgument(
                     problem=f"The {kind} {id!r} belongs to somebody else. Choose another id."
                 )

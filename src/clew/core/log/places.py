@@ -2,46 +2,46 @@
 
 from clew.core.errors import LogFull
 
-ROOM = 1 << 8
-LAST = (1 << 24) - 1
+SPACING = 1 << 8
+MOST_ITEMS = (1 << 24) - 1
 
 
-def at(number: int) -> int:
+def place_of(number: int) -> int:
     """The place of a log's n-th item."""
-    return number * ROOM
+    return number * SPACING
 
 
-def after(place: int) -> int:
+def next_place(place: int) -> int:
     """The place of the item appended after the one at this place."""
-    return (place // ROOM + 1) * ROOM
+    return (place // SPACING + 1) * SPACING
 
 
 def is_inserted(place: int) -> bool:
     """Whether the item at a place was put between others, as the summary of a compaction is."""
-    return place % ROOM != 0
+    return place % SPACING != 0
 
 
-def last_of(first: int, count: int) -> int:
+def last_place(first: int, count: int) -> int:
     """The last place of a run of items: appended ones stand apart, inserted ones side by side."""
-    return first + (count - 1) * (ROOM if first % ROOM == 0 else 1)
+    return first + (count - 1) * (SPACING if first % SPACING == 0 else 1)
 
 
-def check_end(number: int, thread: str, log: str) -> None:
+def check_room(number: int, thread: str, log: str) -> None:
     """Refuse an item beyond the last place.
 
     Raises:
         LogFull: The log holds as many items as it can.
     """
-    if number > LAST:
+    if number > MOST_ITEMS:
         raise LogFull(thread=thread, log=log)
 
 
-def between(place: int, count: int, thread: str, log: str) -> list[int]:
+def places_after(place: int, count: int, thread: str, log: str) -> list[int]:
     """Places for some items right behind a place and before the next appended one.
 
     Raises:
         LogFull: There is not that much room.
     """
-    if place % ROOM + count >= ROOM:
+    if place % SPACING + count >= SPACING:
         raise LogFull(thread=thread, log=log)
     return [place + 1 + index for index in range(count)]

@@ -8,31 +8,41 @@ import msgspec
 from clew.core.encoding import decode
 from clew.core.errors import InvalidArgument, ThreadNotFound, VersionNotFound
 from clew.core.log import chain, places
-from clew.core.log.codec import Run, changeset_of, content_of, envelope_of, item_of
+from clew.core.log.codec import PlaceRange, changeset_of, content_of, envelope_of, item_of
 from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
-    Asking,
     AskItems,
-    AskNamed,
+    AskItemsById,
     AskThread,
     ChangesetRow,
     CutRow,
     ItemRow,
-    Key,
     Segment,
+    StoreRead,
+    ThreadKey,
     ThreadRow,
     ask,
 )
-from clew.core.ops import Document, apply
-from clew.core.values import ERASED, Broken, Changeset, Counters, Head, Item, ItemQuery, Parent, Window
+from clew.core.ops import Document, apply_ops
+from clew.core.values import (
+    ERASED_KEY,
+    Changeset,
+    Counters,
+    Head,
+    Item,
+    ItemQuery,
+    Parent,
+    UnreadableItem,
+    Window,
+)
 
 BATCH = 256
 END_OF_LOG = 1 << 32
 
 
-def read_thread(id: str) -> Asking[ThreadRow]:
+def read_thread(id: str) -> StoreRead[ThreadRow]:
     """The row of a thread that must be there."""
     row = yield from ask(AskThread(id))
     if row is None:
@@ -40,15 +50,13 @@ def read_thread(id: str) -> Asking[ThreadRow]:
     return row
 
 
-def read_head(thread: ThreadRow, at: int | None = None) -> Asking[Head]:
+def read_head(thread: ThreadRow, at: int | None = None) -> StoreRead[Head]:
     """A thread at its newest version or at an earlier one."""
     version = check_version(thread, at)
     state = yield from read_state(thread, version)
     if version < thread.version:
-        hash, counters, updated = yield from read_mark(thread, version)
-        thread = msgspec.structs.replace(
-            thread, version=version, hash=hash, counters=counters, updated=updated
-        )
+        hash, counters, time = yield from read_version_facts(thread, version)
+        thread = msgspec.structs.replace(thread, version=version, hash=hash, counters=counters, updated=time)
     return head_of(thread, state)
 
 
@@ -83,47 +91,47 @@ def check_version(thread: ThreadRow, at: int | None) -> int:
     return at
 
 
-def spans(thread: ThreadRow, version: int) -> list[tuple[Segment, int, int]]:
+def version_spans(thread: ThreadRow, version: int) -> list[tuple[Segment, int, int]]:
     """The segments that make up a version, the root first, each with the versions it holds."""
-    found, after = [], 0
+    spans, after = [], 0
     for segment in chain.segments_of(thread):
         upto = min(segment.upto, version)
-        found.append((segment, after, upto))
+        spans.append((segment, after, upto))
         after = segment.upto
         if version <= segment.upto:
             break
-    return found
+    return spans
 
 
-def reach(thread: ThreadRow, version: int) -> dict[Key, int]:
+def upto_by_key(thread: ThreadRow, version: int) -> dict[ThreadKey, int]:
     """Up to which version each ancestor's rows are part of a version; the youngest first."""
-    found: dict[Key, int] = {}
-    for segment, _, upto in reversed(spans(thread, version)):
-        found[segment.key] = max(upto, found.get(segment.key, 0))
-    return found
+    uptos: dict[ThreadKey, int] = {}
+    for segment, _, upto in reversed(version_spans(thread, version)):
+        uptos[segment.key] = max(upto, uptos.get(segment.key, 0))
+    return uptos
 
 
-def read_mark(thread: ThreadRow, version: int) -> Asking[tuple[bytes, Counters, int]]:
+def read_version_facts(thread: ThreadRow, version: int) -> StoreRead[tuple[bytes, Counters, int]]:
     """The hash, the counters and the time of a version, without its state.
 
     The hash is that of the changeset, which a fork at this version stands on.
     """
-    segment, after, _ = spans(thread, version)[-1]
+    segment, after, _ = version_spans(thread, version)[-1]
     if version == thread.version and (not thread.segments or version > thread.segments[-1].upto):
         return thread.hash, thread.counters, thread.updated
     if version > after:
         rows = yield from ask(AskChangesets(segment.key, version - 1, version, 1))
         return rows[0].hash, rows[0].counters, rows[0].time
-    return chain.start_of(segment, None, b""), Counters(), thread.created
+    return chain.start_hash(segment, None, b""), Counters(), thread.created
 
 
-def read_state(thread: ThreadRow, version: int) -> Asking[Document]:
+def read_state(thread: ThreadRow, version: int) -> StoreRead[Document]:
     """The state at a version: the nearest anchor and the patches after it."""
     state: Document = {}
     if version == thread.version and not (thread.counters.weight or thread.counters.size):
         return state  # no changeset says anything about it, so none has to be read
     later: list[tuple[Segment, int, int]] = []
-    for segment, after, upto in reversed(spans(thread, version)):
+    for segment, after, upto in reversed(version_spans(thread, version)):
         anchor = yield from ask(AskAnchor(segment.key, upto))
         if anchor is not None and anchor[0] > after:
             state, start = decode(anchor[1]), anchor[0]
@@ -135,64 +143,64 @@ def read_state(thread: ThreadRow, version: int) -> Asking[Document]:
     return state
 
 
-def _fold_span(state: Document, key: Key, after: int, upto: int) -> Asking[Document]:
+def _fold_span(state: Document, key: ThreadKey, after: int, upto: int) -> StoreRead[Document]:
     while after < upto:
         rows = yield from ask(AskChangesets(key, after, upto, BATCH))
         if not rows:
             break
         for row in rows:
-            state = fold(state, row)
+            state = fold_changeset(state, row)
         after = rows[-1].version
     return state
 
 
-def fold(state: Document, row: ChangesetRow) -> Document:
+def fold_changeset(state: Document, row: ChangesetRow) -> Document:
     """The state after one more changeset; after an erased one it is not known until it is replaced."""
     if row.erased is not None:
-        return {ERASED: True}
+        return {ERASED_KEY: True}
     if row.content is None:
         return state
-    said = content_of(row)
-    if ERASED in state and said.snapshot is None:
+    content = content_of(row)
+    if ERASED_KEY in state and content.snapshot is None:
         return state
-    return apply(state if said.snapshot is None else said.snapshot, said.patches)
+    return apply_ops(state if content.snapshot is None else content.snapshot, content.patches)
 
 
 # Windows.
 
 
-class Source(msgspec.Struct, frozen=True):
+class RowSource(msgspec.Struct, frozen=True):
     """Where rows of a log come from: an ancestor's up to a version, which end before a place."""
 
-    key: Key
+    key: ThreadKey
     upto: int
     below: int
 
 
-def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
+def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
     """The items asked for, oldest first. Broken ones are reported and do not count."""
     version = check_version(thread, query.at)
-    wanted, backwards = _direction(query)
+    remaining, backwards = _direction(query)
     above = -1 if query.after is None else max(query.after, -1)
     below = END_OF_LOG if query.before is None else min(query.before, END_OF_LOG)
-    sources, cut = yield from _sources(thread, version, query.log)
-    entries: list[Item | Broken] = []
-    while above < below - 1 and (wanted is None or wanted > 0):
-        limit = BATCH if wanted is None else min(wanted, BATCH)
-        rows = yield from _rows(sources, query.log, above, below, limit, backwards=backwards)
+    sources, has_cuts = yield from _row_sources(thread, version, query.log)
+    entries: list[Item | UnreadableItem] = []
+    while above < below - 1 and (remaining is None or remaining > 0):
+        limit = BATCH if remaining is None else min(remaining, BATCH)
+        rows = yield from _read_item_rows(sources, query.log, above, below, limit, backwards=backwards)
         if not rows:
             break
-        cuts = (yield from _cuts(sources, query.log, rows)) if cut and not query.whole else []
-        shown = (row for row in rows if not (query.whole and places.is_inserted(row.place)))
-        read = [item_of(row) for row in shown if not (cuts and ended(row, cuts))]
-        entries += read
-        wanted = None if wanted is None else wanted - sum(isinstance(entry, Item) for entry in read)
-        end = _past(rows[-1].place, cuts, backwards=backwards)
+        cuts = (yield from _read_cuts(sources, query.log, rows)) if has_cuts and not query.whole else []
+        visible_rows = (row for row in rows if not (query.whole and places.is_inserted(row.place)))
+        batch = [item_of(row) for row in visible_rows if not (cuts and is_cut(row, cuts))]
+        entries += batch
+        remaining = None if remaining is None else remaining - sum(isinstance(entry, Item) for entry in batch)
+        end = _next_bound(rows[-1].place, cuts, backwards=backwards)
         above, below = (above, end) if backwards else (end, below)
     if backwards:
         entries.reverse()
     items = [entry for entry in entries if isinstance(entry, Item)]
-    return Window(items, [entry for entry in entries if isinstance(entry, Broken)], version)
+    return Window(items, [entry for entry in entries if isinstance(entry, UnreadableItem)], version)
 
 
 def _direction(query: ItemQuery) -> tuple[int | None, bool]:
@@ -204,143 +212,149 @@ def _direction(query: ItemQuery) -> tuple[int | None, bool]:
     return (query.first, False) if query.first is not None else (query.last, True)
 
 
-def _sources(thread: ThreadRow, version: int, log: str) -> Asking[tuple[list[Source], bool]]:
+def _row_sources(thread: ThreadRow, version: int, log: str) -> StoreRead[tuple[list[RowSource], bool]]:
     """Where the rows of a log at a version come from, and whether any of it was ever cut.
 
     Each source ends where the log ended then, so what was appended later costs nothing.
     """
-    found = []
-    cut = False
-    for key, upto in reach(thread, version).items():
+    sources = []
+    has_cuts = False
+    for key, upto in upto_by_key(thread, version).items():
         counters = thread.counters
         if key != thread.key or upto != thread.version:
             rows = yield from ask(AskChangesets(key, upto - 1, upto, 1))
             counters = rows[0].counters if rows else Counters()
         size = counters.logs.get(log)
         if size is not None:
-            cut = cut or size.cuts > 0
-            found.append(Source(key, upto, places.at(size.end + 1)))
-    return found, cut
+            has_cuts = has_cuts or size.cuts > 0
+            sources.append(RowSource(key, upto, places.place_of(size.end + 1)))
+    return sources, has_cuts
 
 
-def _rows(
-    sources: list[Source], log: str, above: int, below: int, limit: int, *, backwards: bool
-) -> Asking[list[ItemRow]]:
+def _read_item_rows(
+    sources: list[RowSource], log: str, above: int, below: int, limit: int, *, backwards: bool
+) -> StoreRead[list[ItemRow]]:
     """The next rows of a log across all ancestors, in reading order."""
-    found: list[ItemRow] = []
+    rows: list[ItemRow] = []
     for source in sources:
         end = min(below, source.below)
         if above < end - 1:
-            found += yield from ask(AskItems(source.key, log, above, end, source.upto, limit, backwards))
+            rows += yield from ask(AskItems(source.key, log, above, end, source.upto, limit, backwards))
     if len(sources) > 1:
-        found.sort(key=lambda row: row.place, reverse=backwards)
-    return found[:limit]
+        rows.sort(key=lambda row: row.place, reverse=backwards)
+    return rows[:limit]
 
 
-def _cuts(sources: list[Source], log: str, rows: list[ItemRow]) -> Asking[list[CutRow]]:
+def _read_cuts(sources: list[RowSource], log: str, rows: list[ItemRow]) -> StoreRead[list[CutRow]]:
     first, last = sorted((rows[0].place, rows[-1].place))
-    found: list[CutRow] = []
+    cuts: list[CutRow] = []
     for source in sources:
-        found += yield from ask(AskCuts(source.key, log, first, last, source.upto))
-    return found
+        cuts += yield from ask(AskCuts(source.key, log, first, last, source.upto))
+    return cuts
 
 
-def ended(row: ItemRow, cuts: Iterable[CutRow]) -> bool:
+def is_cut(row: ItemRow, cuts: Iterable[CutRow]) -> bool:
     """Whether an item's visible life was ended by one of the cuts."""
     return any(cut.first <= row.place <= cut.last and row.version < cut.version for cut in cuts)
 
 
-def _past(place: int, cuts: Iterable[CutRow], *, backwards: bool) -> int:
+def _next_bound(place: int, cuts: Iterable[CutRow], *, backwards: bool) -> int:
     """Where to read on: behind the last row, and behind any cut that it lies in."""
-    here = [cut for cut in cuts if cut.first <= place <= cut.last]
+    enclosing = [cut for cut in cuts if cut.first <= place <= cut.last]
     if backwards:
-        return min([place, *(cut.first for cut in here)])
-    return max([place, *(cut.last for cut in here)])
+        return min([place, *(cut.first for cut in enclosing)])
+    return max([place, *(cut.last for cut in enclosing)])
 
 
-def read_named(thread: ThreadRow, ids: tuple[str, ...]) -> Asking[list[Item]]:
+def read_items_by_id(thread: ThreadRow, ids: tuple[str, ...]) -> StoreRead[list[Item]]:
     """Every item that ever had one of these ids on the way to the head, visible or not."""
-    found: list[Item] = []
-    for key, upto in reach(thread, thread.version).items():
-        rows = yield from ask(AskNamed(key, ids, upto))
-        found += [entry for entry in map(item_of, rows) if isinstance(entry, Item)]
-    return sorted(found, key=lambda item: (item.log, item.place))
+    items: list[Item] = []
+    for key, upto in upto_by_key(thread, thread.version).items():
+        rows = yield from ask(AskItemsById(key, ids, upto))
+        items += [entry for entry in map(item_of, rows) if isinstance(entry, Item)]
+    return sorted(items, key=lambda item: (item.log, item.place))
 
 
 # Changesets.
 
 
-def read_changesets(thread: ThreadRow, after: int, upto: int | None, limit: int) -> Asking[list[Changeset]]:
+def read_changesets(
+    thread: ThreadRow, after: int, upto: int | None, limit: int
+) -> StoreRead[list[Changeset]]:
     """Changesets in order of version, with their items; at most ``limit`` of them."""
-    rows = yield from read_log(thread, after, upto, limit)
+    rows = yield from read_changeset_rows(thread, after, upto, limit)
     return [
         changeset_of(
             change,
-            tuple(e for e in (item_of(i) for i in as_given(change, items)) if isinstance(e, Item)),
+            tuple(e for e in (item_of(i) for i in in_append_order(change, items)) if isinstance(e, Item)),
         )
         for change, items in rows
     ]
 
 
-def as_given(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
+def in_append_order(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
     """The items of a changeset in the order in which the caller gave them."""
-    runs = envelope_of(change).items
-    if len(runs) < 2:  # they stand in the order they came in
+    ranges = envelope_of(change).items
+    if len(ranges) < 2:  # they stand in the order they came in
         return list(items)
     order = {
-        (run.log, places.last_of(run.first, n + 1)): i for i, run in enumerate(runs) for n in range(run.count)
+        (run.log, places.last_place(run.first, n + 1)): i
+        for i, run in enumerate(ranges)
+        for n in range(run.count)
     }
     return sorted(items, key=lambda item: order.get((item.log, item.place), 0))
 
 
-def read_log(
+def read_changeset_rows(
     thread: ThreadRow, after: int, upto: int | None, limit: int
-) -> Asking[list[tuple[ChangesetRow, list[ItemRow]]]]:
+) -> StoreRead[list[tuple[ChangesetRow, list[ItemRow]]]]:
     """Rows of changesets, each with its rows of items, in order of version."""
     last = thread.version if upto is None else min(check_version(thread, upto), thread.version)
-    found: list[tuple[ChangesetRow, list[ItemRow]]] = []
-    for segment, start, end in spans(thread, last):
+    pairs: list[tuple[ChangesetRow, list[ItemRow]]] = []
+    for segment, start, end in version_spans(thread, last):
         low = max(start, after)
-        if low >= end or len(found) >= limit:
+        if low >= end or len(pairs) >= limit:
             continue
-        rows = yield from ask(AskChangesets(segment.key, low, end, limit - len(found)))
+        rows = yield from ask(AskChangesets(segment.key, low, end, limit - len(pairs)))
         if not rows:
             continue
-        born = yield from _born(segment.key, rows)
-        found += list(_paired(rows, born))
-    return found
+        items = yield from _read_items_of(segment.key, rows)
+        pairs += list(_pair_rows(rows, items))
+    return pairs
 
 
-def _born(key: Key, rows: list[ChangesetRow]) -> Asking[list[ItemRow]]:
+def _read_items_of(key: ThreadKey, rows: list[ChangesetRow]) -> StoreRead[list[ItemRow]]:
     """The items of some changesets, read in as few stretches as they stand in."""
-    found: list[ItemRow] = []
-    for log, first, last in _stretches(run for row in rows for run in envelope_of(row).items):
+    items: list[ItemRow] = []
+    for log, first, last in _merge_ranges(run for row in rows for run in envelope_of(row).items):
         above, upto = first - 1, rows[-1].version
         while above < last:
             batch = yield from ask(
-                AskItems(key, log, above, last + 1, upto, BATCH, backwards=False, whole=True)
+                AskItems(key, log, above, last + 1, upto, BATCH, backwards=False, with_salts=True)
             )
-            found += batch
+            items += batch
             above = batch[-1].place if len(batch) == BATCH else last
-    return found
+    return items
 
 
-def _stretches(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
+def _merge_ranges(ranges: Iterable[PlaceRange]) -> list[tuple[str, int, int]]:
     """Runs of items joined where one follows another: log, first and last place."""
-    joined: list[tuple[str, int, int]] = []
+    merged_ranges: list[tuple[str, int, int]] = []
     for log, first, last in sorted(
-        (run.log, run.first, places.last_of(run.first, run.count)) for run in runs
+        (run.log, run.first, places.last_place(run.first, run.count)) for run in ranges
     ):
-        if joined and joined[-1][0] == log and first <= places.after(joined[-1][2]):
-            joined[-1] = (log, joined[-1][1], max(last, joined[-1][2]))
+        if merged_ranges and merged_ranges[-1][0] == log and first <= places.next_place(merged_ranges[-1][2]):
+            merged_ranges[-1] = (log, merged_ranges[-1][1], max(last, merged_ranges[-1][2]))
         else:
-            joined.append((log, first, last))
-    return joined
+            merged_ranges.append((log, first, last))
+    return merged_ranges
 
 
-def _paired(rows: list[ChangesetRow], born: list[ItemRow]) -> Iterator[tuple[ChangesetRow, list[ItemRow]]]:
+def _pair_rows(
+    rows: list[ChangesetRow], items: list[ItemRow]
+) -> Iterator[tuple[ChangesetRow, list[ItemRow]]]:
     by_version: dict[int, list[ItemRow]] = {}
-    for item in sorted(born, key=lambda item: (item.log, item.place)):
+    for item in sorted(items, key=lambda item: (item.log, item.place)):
         by_version.setdefault(item.version, []).append(item)
     for row in rows:
         yield row, by_version.get(row.version, [])
@@ -349,7 +363,7 @@ def _paired(rows: list[ChangesetRow], born: list[ItemRow]) -> Iterator[tuple[Cha
 # Checking.
 
 
-def check_log(
+def check_chain(
     thread: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]], previous: bytes, version: int
 ) -> tuple[bytes, list[str]]:
     """The hash after some changesets and what is wrong with them; ``version`` is the one before the first."""
@@ -361,9 +375,9 @@ def check_log(
         version = change.version
         if version - 1 in starts:
             segment, before = starts[version - 1]
-            previous = chain.start_of(segment, before, previous)
-        expected = chain.link(previous, change, items)
-        if expected != change.hash:
+            previous = chain.start_hash(segment, before, previous)
+        hash_of_rows = chain.changeset_hash(previous, change, items)
+        if hash_of_rows != change.hash:
             problems.append(f"version {version} was altered, or stands in another order")
         previous = change.hash
     return previous, problems

@@ -10,18 +10,18 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from clew.core.errors import StoreDamaged
-from clew.core.values import Counters, Found, Job, Record, RecordQuery
+from clew.core.values import Counters, Job, Record, RecordQuery, SearchHit
 
 T = TypeVar("T")
 
-Key: TypeAlias = Any
+ThreadKey: TypeAlias = Any
 """How a store names a thread inside itself: an integer or a UUID."""
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
     """A stretch of versions of a thread that lives under one ancestor: everything up to ``upto``."""
 
-    key: Key
+    key: ThreadKey
     upto: int
     id: str
     owner: str | None
@@ -31,7 +31,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     """A thread without its state. ``segments`` are its ancestors, the root first."""
 
-    key: Key
+    key: ThreadKey
     id: str
     owner: str | None
     created: int
@@ -40,12 +40,12 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes
     counters: Counters
     segments: tuple[Segment, ...] = ()
-    parent_key: Key = None
+    parent_key: ThreadKey = None
     title: str | None = None
     labels: tuple[str, ...] = ()
 
 
-class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+class UnreadableThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread whose row cannot be read: where it stands in a list, and what is wrong with it."""
 
     id: str
@@ -116,14 +116,14 @@ class AskThread(Ask[ThreadRow | None], frozen=True):
 class AskAnchor(Ask[tuple[int, bytes] | None], frozen=True):
     """The newest cached state of this key at or before a version."""
 
-    key: Key
+    key: ThreadKey
     upto: int
 
 
 class AskChangesets(Ask[list[ChangesetRow]], frozen=True):
     """The changesets of this key with ``after < version <= upto``, oldest first."""
 
-    key: Key
+    key: ThreadKey
     after: int
     upto: int
     limit: int
@@ -135,39 +135,39 @@ class AskItems(Ask[list[ItemRow]], frozen=True):
     In order of place, or from the end backwards; ``whole`` with their salts, which only the chain needs.
     """
 
-    key: Key
+    key: ThreadKey
     log: str
     above: int
     below: int
     upto: int
     limit: int
     backwards: bool
-    whole: bool = False
+    with_salts: bool = False
 
 
 class AskCuts(Ask[list[CutRow]], frozen=True):
     """Cuts of a log made by version ``upto`` that touch the places from ``first`` to ``last``."""
 
-    key: Key
+    key: ThreadKey
     log: str
     first: int
     last: int
     upto: int
 
 
-class AskNamed(Ask[list[ItemRow]], frozen=True):
+class AskItemsById(Ask[list[ItemRow]], frozen=True):
     """Items with these ids born by version ``upto``."""
 
-    key: Key
+    key: ThreadKey
     ids: tuple[str, ...]
     upto: int
 
 
-class AskKey(Ask[KeyRow | None], frozen=True):
+class AskIdempotencyKey(Ask[KeyRow | None], frozen=True):
     """What an idempotency key made."""
 
-    key: Key
-    name: str
+    key: ThreadKey
+    idempotency_key: str
 
 
 class AskRecord(Ask[Record | None], frozen=True):
@@ -177,7 +177,7 @@ class AskRecord(Ask[Record | None], frozen=True):
     id: str
 
 
-class AskRecordsNamed(Ask[list[Record]], frozen=True):
+class AskRecordsById(Ask[list[Record]], frozen=True):
     """Those of some records that are there, each by its kind and id."""
 
     names: tuple[tuple[str, str], ...]
@@ -202,7 +202,7 @@ class AskJobs(Ask[list[Job]], frozen=True):
     limit: int
 
 
-class AskDue(Ask[list[Job]], frozen=True):
+class AskDueJobs(Ask[list[Job]], frozen=True):
     """Jobs of some kinds that may be claimed now: waiting and due, or held by a claim that ran out.
 
     A claim that ends after ``latest`` counts as run out, and a job that has failed and is due then as due.
@@ -214,7 +214,7 @@ class AskDue(Ask[list[Job]], frozen=True):
     limit: int
 
 
-class AskThreads(Ask[list[ThreadRow | Unreadable]], frozen=True):
+class AskThreads(Ask[list[ThreadRow | UnreadableThread]], frozen=True):
     """Threads by creation time and id, newest first, older than ``before`` if it is given.
 
     One that cannot be read hides no other.
@@ -225,7 +225,7 @@ class AskThreads(Ask[list[ThreadRow | Unreadable]], frozen=True):
     limit: int
 
 
-class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
+class AskPendingThreads(Ask[list[tuple[ThreadRow, int]]], frozen=True):
     """Threads with changesets that the search index does not hold yet, and up to which version it does.
 
     One that cannot be read is left out.
@@ -234,7 +234,7 @@ class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
     limit: int
 
 
-class AskWords(Ask[list[Found]], frozen=True):
+class AskHits(Ask[list[SearchHit]], frozen=True):
     """Indexed texts that hold all of these words, or any of them; the best first, or the newest."""
 
     words: tuple[str, ...]
@@ -246,7 +246,7 @@ class AskWords(Ask[list[Found]], frozen=True):
     log: str | None = None
 
 
-class AskCounts(Ask[list[int]], frozen=True):
+class AskWordCounts(Ask[list[int]], frozen=True):
     """How many indexed texts hold each of these words, counted no further than ``most``."""
 
     words: tuple[str, ...]
@@ -260,7 +260,7 @@ class AskTenants(Ask[list[str]], frozen=True):
     """The tenants that have a thread, a record or a job; ``Forbidden`` if the store's login sees not all."""
 
 
-class AskRecordsOf(Ask[list[Record]], frozen=True):
+class AskRecordsOfOwner(Ask[list[Record]], frozen=True):
     """Records of every kind that belong to an owner, but for some kinds; by kind and id."""
 
     owner: str
@@ -274,13 +274,13 @@ class AskRecordsAbout(Ask[list[Record]], frozen=True):
     names: tuple[str, ...]
 
 
-class AskSizes(Ask[dict[str, int]], frozen=True):
+class AskRowCounts(Ask[dict[str, int]], frozen=True):
     """How many rows there are under a key: changesets, items, states, keys, index entries."""
 
-    key: Key
+    key: ThreadKey
 
 
-Asking: TypeAlias = Generator[Ask[Any], Any, T]
+StoreRead: TypeAlias = Generator[Ask[Any], Any, T]
 
 
 def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
@@ -289,36 +289,36 @@ def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
     return answer
 
 
-def answered(asking: Asking[T], answer: Callable[[Ask[Any]], Any]) -> T:
+def run_read(read: StoreRead[T], answer: Callable[[Ask[Any]], Any]) -> T:
     """The result of a reading or planning whose questions are answered one by one.
 
     What is damaged is raised where it was asked for, so that a reading may pass over it.
     """
-    result = answered_while(asking, answer, _always)
-    assert not isinstance(result, Left)
+    result = run_read_while(read, answer, _always)
+    assert not isinstance(result, OpenQuestion)
     return result
 
 
-class Left(msgspec.Struct, frozen=True):
+class OpenQuestion(msgspec.Struct, frozen=True):
     """A question at which answering stopped."""
 
     question: Ask[Any]
 
 
-def answered_while(
-    asking: Asking[T], answer: Callable[[Ask[Any]], Any], goes_on: Callable[[Ask[Any]], bool]
-) -> T | Left:
+def run_read_while(
+    read: StoreRead[T], answer: Callable[[Ask[Any]], Any], may_answer: Callable[[Ask[Any]], bool]
+) -> T | OpenQuestion:
     """The same, up to the first question that is not to be answered here; see :func:`rest_of`."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:
         try:
-            question = asking.send(reply) if damage is None else asking.throw(damage)
+            question = read.send(reply) if damage is None else read.throw(damage)
         except StopIteration as end:
             result: T = end.value
             return result
-        if not goes_on(question):
-            return Left(question)
+        if not may_answer(question):
+            return OpenQuestion(question)
         try:
             reply, damage = answer(question), None
         except StoreDamaged as error:
@@ -329,28 +329,28 @@ def _always(question: Ask[Any]) -> bool:
     return True
 
 
-def rest_of(asking: Asking[T], question: Ask[Any]) -> Asking[T]:
+def resume_read(read: StoreRead[T], question: Ask[Any]) -> StoreRead[T]:
     """A reading from a question on that it has asked already and that nobody has answered yet."""
     try:
         while True:
             try:
                 reply = yield question
             except StoreDamaged as damage:
-                question = asking.throw(damage)
+                question = read.throw(damage)
             else:
-                question = asking.send(reply)
+                question = read.send(reply)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:
+async def run_read_async(read: StoreRead[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:
     """The same, where each answer has to be awaited."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:
         try:
-            question = asking.send(reply) if damage is None else asking.throw(damage)
+            question = read.send(reply) if damage is None else read.throw(damage)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -360,7 +360,7 @@ async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitab
             damage = error
 
 
-class Stale(Exception):
+class StalePlan(Exception):
     """What an effect assumed is no longer so. Raised by stores, answered with a new plan."""
 
 
@@ -382,21 +382,21 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[ItemRow, ...] = ()
     cuts: tuple[CutRow, ...] = ()
     anchor: bytes | None = None
-    name: str | None = None
+    idempotency_key: str | None = None
     fingerprint: bytes | None = None
 
 
-class Restore(msgspec.Struct, frozen=True, kw_only=True):
+class RestoreThread(msgspec.Struct, frozen=True, kw_only=True):
     """Insert a whole thread as it was: its row as given, and the changesets of every step."""
 
     row: ThreadRow
-    steps: tuple[Advance, ...]
+    advances: tuple[Advance, ...]
 
 
 class CopyLineage(msgspec.Struct, frozen=True, kw_only=True):
     """Copy everything of the segments, up to their versions, under the key of a thread just added."""
 
-    key: Key
+    key: ThreadKey
     owner: str | None
     segments: tuple[Segment, ...]
 
@@ -408,7 +408,7 @@ class DropThread(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     row: ThreadRow
-    anyway: bool = False
+    unconditional: bool = False
 
 
 class EraseParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -419,7 +419,7 @@ class EraseParts(msgspec.Struct, frozen=True, kw_only=True):
     as well.
     """
 
-    key: Key
+    key: ThreadKey
     items: tuple[tuple[str, int, bytes], ...] = ()
     contents: tuple[tuple[int, bytes], ...] = ()
     states: int = 0
@@ -468,7 +468,7 @@ class MoveJob(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class SearchText(msgspec.Struct, frozen=True, kw_only=True):
     """The words of one item."""
 
     log: str
@@ -477,18 +477,18 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True):
+class IndexTexts(msgspec.Struct, frozen=True, kw_only=True):
     """Add a thread's texts to the search index, which then holds it up to ``upto``."""
 
     row: ThreadRow
-    texts: tuple[Text, ...]
+    texts: tuple[SearchText, ...]
     upto: int
 
 
-Effect: TypeAlias = (
+StoreWrite: TypeAlias = (
     AddThread
     | Advance
-    | Restore
+    | RestoreThread
     | CopyLineage
     | DropThread
     | EraseParts
@@ -498,5 +498,5 @@ Effect: TypeAlias = (
     | AddJob
     | EndJob
     | MoveJob
-    | Index
+    | IndexTexts
 )

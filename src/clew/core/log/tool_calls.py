@@ -4,20 +4,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clew.core.encoding import JSON
 from clew.core.errors import TranscriptBroken
-from clew.core.log.codec import Meta
+from clew.core.log.codec import ItemMeta
 from clew.core.values import HISTORY, Item
 
-OURS = "clew"
+CLEW_FORMAT = "clew"
 CALL, RESULT, REPAIR = "call", "result", "repair"
-PAIRED = frozenset((CALL, RESULT, REPAIR))
+CALL_KINDS = frozenset((CALL, RESULT, REPAIR))
 
 
-def is_talk(log: str, meta: Meta) -> bool:
+def is_conversation(log: str, meta: ItemMeta) -> bool:
     """Whether an item is part of the conversation; other logs have entries of their own beside it."""
-    return log == HISTORY or meta.kind in PAIRED
+    return log == HISTORY or meta.kind in CALL_KINDS
 
 
-def open_after(open: dict[str, str | None], metas: Iterable[Meta], thread: str) -> dict[str, str | None]:
+def open_calls_after(
+    calls: dict[str, str | None], metas: Iterable[ItemMeta], thread: str
+) -> dict[str, str | None]:
     """The calls open after some more items, with the run that made each.
 
     Only items in our own format are held to it; a guest's are stored as given.
@@ -26,81 +28,83 @@ def open_after(open: dict[str, str | None], metas: Iterable[Meta], thread: str) 
         TranscriptBroken: A result answers no open call, a call is opened twice, or something else would
             stand between a call and its result.
     """
-    left = open
+    open_calls = calls
     for meta in metas:
-        if meta.format == OURS and (left or meta.kind in PAIRED):
-            left = _after(left, meta, thread)
-    return left
+        if meta.format == CLEW_FORMAT and (open_calls or meta.kind in CALL_KINDS):
+            open_calls = _open_after_item(open_calls, meta, thread)
+    return open_calls
 
 
-def _after(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str, str | None]:
+def _open_after_item(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
     if meta.kind == REPAIR:
         return {}
-    other = next((call for call, run in open.items() if run != meta.run), None)
+    other = next((call for call, run in open_calls.items() if run != meta.run), None)
     if other is not None:
         raise TranscriptBroken(
             thread=thread, call=other, problem="an item of another run would stand before the result"
         )
     if meta.kind == CALL:
-        return _opened(open, meta, thread)
+        return _open_call(open_calls, meta, thread)
     if meta.kind == RESULT:
-        return _answered(open, meta, thread)
-    if open:
+        return _close_call(open_calls, meta, thread)
+    if open_calls:
         raise TranscriptBroken(
-            thread=thread, call=next(iter(open)), problem="a message would stand before the result"
+            thread=thread, call=next(iter(open_calls)), problem="a message would stand before the result"
         )
-    return open
+    return open_calls
 
 
-def _opened(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str, str | None]:
+def _open_call(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
     if meta.call is None:
         raise TranscriptBroken(thread=thread, call="", problem="a tool call has no call id")
-    if meta.call in open:
+    if meta.call in open_calls:
         raise TranscriptBroken(thread=thread, call=meta.call, problem="the call is open already")
-    return {**open, meta.call: meta.run}
+    return {**open_calls, meta.call: meta.run}
 
 
-def _answered(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str, str | None]:
-    if meta.call is None or meta.call not in open:
+def _close_call(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
+    if meta.call is None or meta.call not in open_calls:
         raise TranscriptBroken(thread=thread, call=meta.call or "", problem="a result answers no open call")
-    return {call: run for call, run in open.items() if call != meta.call}
+    return {call: run for call, run in open_calls.items() if call != meta.call}
 
 
-def _repaired(body: JSON) -> dict[str, str | None]:
+def _calls_in_repair(body: JSON) -> dict[str, str | None]:
     calls = body.get("calls") if isinstance(body, dict) else None
     return calls if isinstance(calls, dict) else {}
 
 
-def parted(items: Sequence[Item], at: int) -> int:
+def split_index(items: Sequence[Item], at: int) -> int:
     """Where to part some items, at the latest before an index, so that each call stays with its answer."""
     pairs = list(_pairs(items))
-    while apart := [first for first, last in pairs if first < at <= last]:
-        at = min(apart)
+    while split_pairs := [first for first, last in pairs if first < at <= last]:
+        at = min(split_pairs)
     return at
 
 
 def _pairs(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
     """Where each call that is answered stands, and where its answer does."""
-    asked: dict[str, int] = {}
+    index_by_call: dict[str, int] = {}
     for at, item in enumerate(items):
         if item.kind == CALL and item.call is not None:
-            asked[item.call] = at
-        elif item.kind == RESULT and item.call in asked:
-            yield asked.pop(item.call), at
+            index_by_call[item.call] = at
+        elif item.kind == RESULT and item.call in index_by_call:
+            yield index_by_call.pop(item.call), at
         elif item.kind == REPAIR:
-            yield from ((asked.pop(call), at) for call in _repaired(item.body) if call in asked)
+            yield from (
+                (index_by_call.pop(call), at) for call in _calls_in_repair(item.body) if call in index_by_call
+            )
 
 
-def open_before(open: dict[str, str | None], items: Sequence[Item]) -> dict[str, str | None]:
+def open_calls_before(calls: dict[str, str | None], items: Sequence[Item]) -> dict[str, str | None]:
     """The calls open once these items, the newest of the log, are taken away again."""
-    left = dict(open)
+    open_calls = dict(calls)
     for item in reversed(items):
-        if item.format != OURS:
+        if item.format != CLEW_FORMAT:
             continue
         if item.kind == CALL and item.call is not None:
-            left.pop(item.call, None)
+            open_calls.pop(item.call, None)
         elif item.kind == RESULT and item.call is not None:
-            left[item.call] = item.run
+            open_calls[item.call] = item.run
         elif item.kind == REPAIR:
-            left |= _repaired(item.body)
-    return left
+            open_calls |= _calls_in_repair(item.body)
+    return open_calls

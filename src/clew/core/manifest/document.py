@@ -11,30 +11,32 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clew.core.encoding import JSON, check_id, encode, encode_checked, plain
+from clew.core.encoding import JSON, as_json, check_id, encode, encode_checked
 from clew.core.errors import InvalidArgument
 from clew.core.log import places
 from clew.core.ops import Document
-from clew.core.values import ABOUT, HISTORY, Changeset, Cut, Head, Item, Window
+from clew.core.values import ABOUT_KEY, HISTORY, Changeset, Cut, Head, Item, Window
 
 FORMAT: Final = "clew.session"
 VERSION: Final = 1
 REASON: Final = "Import"
-MEMORY, DOCUMENTS, INTERPRETER = "core_memory", "document_paths", "interpreter_state"
-BUFFERS: Final = "sandbox_buffers"
+MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY = "core_memory", "document_paths", "interpreter_state"
+BUFFERS_KEY: Final = "sandbox_buffers"
 """What a sandbox has in its hands. No manifest holds it, and no import leaves it."""
-CHECKPOINT: Final = "checkpoint"
+STAMP_KEY: Final = "checkpoint"
 """What a file on a volume says beside its manifest: see ``manifest_stamps``. No manifest has it."""
-APART = frozenset((MEMORY, DOCUMENTS, INTERPRETER, BUFFERS))
+OWN_KEYS = frozenset((MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY, BUFFERS_KEY))
 CORE_MEMORY: Final[Mapping[str, JSON]] = {"human": "", "persona": "", "scratchpad": ""}
 """The core memory of a session that has none of its own."""
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class _ManifestPart(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """A part of a manifest; a name that is not known is refused, since a slip would reset what was meant."""
 
 
-class Entry(_Part, frozen=True, kw_only=True):
+class ManifestItem(_ManifestPart, frozen=True, kw_only=True):
     """One item of a log, with its body as JSON, or as base64 if it is bytes."""
 
     role: str = ""
@@ -50,7 +52,7 @@ class Entry(_Part, frozen=True, kw_only=True):
     base64: bytes | UnsetType = UNSET
 
 
-class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+class InterpreterState(msgspec.Struct, frozen=True, kw_only=True):
     """Where the sandbox of a session is, and what it works on."""
 
     sandbox_id: str | None = None
@@ -62,7 +64,7 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     volume_subpath: str | None = None
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class SessionAbout(msgspec.Struct, frozen=True, kw_only=True):
     """What a session is called, and which version of a schema wrote it."""
 
     title: str | None = None
@@ -70,22 +72,22 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     schema: int | None = None
 
 
-class Contents(_Part, frozen=True, kw_only=True, omit_defaults=False):
+class ManifestState(_ManifestPart, frozen=True, kw_only=True, omit_defaults=False):
     """What a session holds. ``fields`` is the rest of its state, ``logs`` are those beside its history."""
 
-    history: list[Entry] = []
+    history: list[ManifestItem] = []
     core_memory: dict[str, Any] = {}
     document_paths: list[str] = []
     interpreter_state: dict[str, Any] = {}
     fields: dict[str, Any] = {}
-    logs: dict[str, list[Entry]] = {}
+    logs: dict[str, list[ManifestItem]] = {}
 
 
-class Manifest(_Part, frozen=True, kw_only=True, omit_defaults=False):
+class Manifest(_ManifestPart, frozen=True, kw_only=True, omit_defaults=False):
     """A session, and what is said about it."""
 
     session: str
-    state: Contents
+    state: ManifestState
     about: dict[str, Any] = {}
     format: str = FORMAT
     version: int = VERSION
@@ -106,35 +108,35 @@ def manifest_of(head: Head, windows: Mapping[str, Window], defaults: Mapping[str
         InvalidArgument: An item of it cannot be read, or a part of its state is no such part.
     """
     state = head.state
-    entries = {name: _entries(head.id, name, window) for name, window in windows.items()}
+    entries = {name: _manifest_items(head.id, name, window) for name, window in windows.items()}
     history = entries.pop(HISTORY, [])
     contents = {
         "history": history,
-        MEMORY: {**defaults, **_object(state, MEMORY)},
-        DOCUMENTS: state.get(DOCUMENTS, []),
-        INTERPRETER: {**plain(Interpreter()), **_object(state, INTERPRETER)},
-        "fields": {key: value for key, value in state.items() if key[:1] != "$" and key not in APART},
+        MEMORY_KEY: {**defaults, **_object_at(state, MEMORY_KEY)},
+        DOCUMENTS_KEY: state.get(DOCUMENTS_KEY, []),
+        INTERPRETER_KEY: {**as_json(InterpreterState()), **_object_at(state, INTERPRETER_KEY)},
+        "fields": {key: value for key, value in state.items() if key[:1] != "$" and key not in OWN_KEYS},
         "logs": entries,
     }
-    about = _object(state, ABOUT)
-    return _checked(msgspec.to_builtins({"session": head.id, "about": about, "state": contents}))
+    about = _object_at(state, ABOUT_KEY)
+    return _validate(msgspec.to_builtins({"session": head.id, "about": about, "state": contents}))
 
 
-def written(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: Manifest) -> bytes:
     """A manifest as a file holds it: the same bytes for the same session."""
     return msgspec.json.format(encode(manifest), indent=1) + b"\n"
 
 
-def _entries(thread: str, log: str, window: Window) -> list[Entry]:
-    if any(not broken.erased for broken in window.broken):
+def _manifest_items(thread: str, log: str, window: Window) -> list[ManifestItem]:
+    if any(not entry.erased for entry in window.broken):
         problem = f"An item of log {log!r} of session {thread!r} cannot be read, so no manifest can hold it."
         raise InvalidArgument(problem=problem)
-    return [_entry(item) for item in window]
+    return [_manifest_item(item) for item in window]
 
 
-def _entry(item: Item) -> Entry:
+def _manifest_item(item: Item) -> ManifestItem:
     is_bytes = isinstance(item.body, bytes)
-    return Entry(
+    return ManifestItem(
         role=item.role,
         kind=item.kind,
         id=item.id,
@@ -149,17 +151,17 @@ def _entry(item: Item) -> Entry:
     )
 
 
-def _object(state: Document, name: str) -> dict[str, JSON]:
-    found = state.get(name, {})
-    if not isinstance(found, dict):
+def _object_at(state: Document, name: str) -> dict[str, JSON]:
+    value = state.get(name, {})
+    if not isinstance(value, dict):
         raise InvalidArgument(problem=f"The session's {name} is not an object, so no manifest can hold it.")
-    return found
+    return value
 
 
 # Reading.
 
 
-def read(data: bytes) -> Manifest:
+def read_manifest(data: bytes) -> Manifest:
     """The manifest that some bytes are.
 
     Raises:
@@ -178,15 +180,15 @@ def manifest_from(document: JSON) -> Manifest:
     Raises:
         InvalidArgument: It is none, or one of a newer release.
     """
-    document = checked_format(document)
-    said = {key: value for key, value in document.items() if value is not None and key != CHECKPOINT}
-    state = said.get("state", {})
+    document = check_format(document)
+    fields = {key: value for key, value in document.items() if value is not None and key != STAMP_KEY}
+    state = fields.get("state", {})
     if isinstance(state, dict):
-        said["state"] = {key: value for key, value in state.items() if value is not None}
-    return _checked(said)
+        fields["state"] = {key: value for key, value in state.items() if value is not None}
+    return _validate(fields)
 
 
-def checked_format(document: JSON) -> dict[str, JSON]:
+def check_format(document: JSON) -> dict[str, JSON]:
     """A document that says of itself that it is a manifest, and one that this release reads.
 
     Raises:
@@ -202,12 +204,12 @@ def checked_format(document: JSON) -> dict[str, JSON]:
     return document
 
 
-def _checked(document: dict[str, Any]) -> Manifest:
+def _validate(document: dict[str, Any]) -> Manifest:
     encode_checked(document, "manifest")
     try:
         manifest = msgspec.convert(document, Manifest)
-        msgspec.convert(manifest.state.interpreter_state, Interpreter)
-        msgspec.convert(manifest.about, About)
+        msgspec.convert(manifest.state.interpreter_state, InterpreterState)
+        msgspec.convert(manifest.about, SessionAbout)
     except msgspec.ValidationError as error:
         raise InvalidArgument(problem=f"The manifest cannot be used: {error}.") from error
     check_id(manifest.session, "session")
@@ -215,8 +217,8 @@ def _checked(document: dict[str, Any]) -> Manifest:
     return manifest
 
 
-def _check_names(state: Contents) -> None:
-    wrong = [name for name in state.fields if name.startswith("$") or name in APART]
+def _check_names(state: ManifestState) -> None:
+    wrong = [name for name in state.fields if name.startswith("$") or name in OWN_KEYS]
     wrong += [name for name in state.logs if name == HISTORY]
     if wrong:
         raise InvalidArgument(problem=f"The manifest cannot be used: {wrong[0]!r} has a place of its own.")
@@ -231,54 +233,58 @@ def _check_names(state: Contents) -> None:
 # Replacing.
 
 
-def replacement(
+def replacement_changeset(
     head: Head | None, manifest: Manifest, defaults: Mapping[str, JSON], run: Document | None = None
 ) -> Changeset:
     """The change after which a thread holds what a manifest says, and nothing else.
 
     ``run`` is what its state is to say of the last run, if there was one.
     """
-    said = manifest.state
-    state: dict[str, JSON] = dict(said.fields)
-    memory = {**defaults, **said.core_memory}
+    contents = manifest.state
+    state: dict[str, JSON] = dict(contents.fields)
+    memory = {**defaults, **contents.core_memory}
     if memory != dict(defaults):
-        state[MEMORY] = memory
-    if said.document_paths:
-        state[DOCUMENTS] = said.document_paths
-    if interpreter := _told(said.interpreter_state):
-        state[INTERPRETER] = interpreter
+        state[MEMORY_KEY] = memory
+    if contents.document_paths:
+        state[DOCUMENTS_KEY] = contents.document_paths
+    if interpreter := _without_defaults(contents.interpreter_state):
+        state[INTERPRETER_KEY] = interpreter
     if manifest.about:
-        state[ABOUT] = manifest.about
+        state[ABOUT_KEY] = manifest.about
     if run is not None:
         state["$run"] = run
     items = [
-        item for log, entries in {HISTORY: said.history, **said.logs}.items() for item in _items(log, entries)
+        item
+        for log, entries in {HISTORY: contents.history, **contents.logs}.items()
+        for item in _items(log, entries)
     ]
     cuts = tuple(_cuts(head)) if head is not None else ()
     return Changeset(items=tuple(items), cuts=cuts, snapshot=state, reason=REASON)
 
 
-def _told(interpreter: Mapping[str, JSON]) -> dict[str, JSON]:
+def _without_defaults(interpreter: Mapping[str, JSON]) -> dict[str, JSON]:
     """What is said of an interpreter beside what is so for every new one."""
-    new = plain(Interpreter())
+    new = as_json(InterpreterState())
     return {name: value for name, value in interpreter.items() if name not in new or value != new[name]}
 
 
-def _items(log: str, entries: Sequence[Entry]) -> list[Item]:
-    made = []
+def _items(log: str, entries: Sequence[ManifestItem]) -> list[Item]:
+    items = []
     for entry in entries:
         about = {
-            name: getattr(entry, name) for name in Entry.__struct_fields__ if name not in ("body", "base64")
+            name: getattr(entry, name)
+            for name in ManifestItem.__struct_fields__
+            if name not in ("body", "base64")
         }
         body = entry.body if entry.base64 is UNSET else entry.base64
-        made.append(Item(**about, log=log, body=body))
-    return made
+        items.append(Item(**about, log=log, body=body))
+    return items
 
 
 def _cuts(head: Head) -> list[Cut]:
     """The end of all that a thread shows."""
     sizes = ((name, head.counters.logs[name]) for name in logs_of(head))
     return [
-        Cut(log=name, first=1, last=places.at(size.end + 1) - 1, count=size.length, open={})
+        Cut(log=name, first=1, last=places.place_of(size.end + 1) - 1, count=size.length, open={})
         for name, size in sizes
     ]

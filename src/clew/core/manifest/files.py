@@ -9,18 +9,25 @@ import msgspec
 
 from clew.core.encoding import JSON, check_id
 from clew.core.errors import InvalidArgument
-from clew.core.manifest.document import FORMAT, Contents, Entry, Interpreter, Manifest, manifest_from
+from clew.core.manifest.document import (
+    FORMAT,
+    InterpreterState,
+    Manifest,
+    ManifestItem,
+    ManifestState,
+    manifest_from,
+)
 
-NOBODY = "~"
+NO_USER = "~"
 """Stands for the user of a session that belongs to none; no name is written like this."""
-PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
-LONGEST, KEPT = 160, 80
+PLAIN_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+MOST_LETTERS, PREFIX_LETTERS = 160, 80
 """A name that takes more letters than the first is cut to the second, and told apart by its hash."""
 OLD_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
 """A name that the older layout left as it was; it made others out of all that it could not write."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Whose session it is, and which."""
 
     workspace: str
@@ -40,15 +47,19 @@ def file_name(name: str) -> str:
     Small letters, digits, ``-`` and ``_`` stand for themselves. Any other byte is ``=`` and its number, so
     that neither case nor dots, slashes or forms of one character matter.
     """
-    said = "".join(chr(byte) if byte in PLAIN else f"={byte:02x}" for byte in name.encode())
-    return said if len(said) <= LONGEST else f"{said[:KEPT]}~{sha256(name.encode()).hexdigest()}"
+    letters = "".join(chr(byte) if byte in PLAIN_BYTES else f"={byte:02x}" for byte in name.encode())
+    return (
+        letters
+        if len(letters) <= MOST_LETTERS
+        else f"{letters[:PREFIX_LETTERS]}~{sha256(name.encode()).hexdigest()}"
+    )
 
 
-def path_of(place: Place) -> PurePosixPath:
+def manifest_path(address: ManifestAddress) -> PurePosixPath:
     """Where a manifest stands below the root of its volume."""
-    user = NOBODY if place.user is None else file_name(place.user)
-    folder = PurePosixPath("meta", "workspaces", file_name(place.workspace), "users", user)
-    return folder / manifest_name(place.session)
+    user = NO_USER if address.user is None else file_name(address.user)
+    folder = PurePosixPath("meta", "workspaces", file_name(address.workspace), "users", user)
+    return folder / manifest_name(address.session)
 
 
 def manifest_name(session: str) -> str:
@@ -56,13 +67,13 @@ def manifest_name(session: str) -> str:
     return f"react-session-{file_name(session)}.json"
 
 
-def older_paths(place: Place) -> list[PurePosixPath]:
+def older_paths(address: ManifestAddress) -> list[PurePosixPath]:
     """Where the older layout may have it. Names that it would have changed are not looked for."""
-    names = (place.workspace, place.user or "", place.session)
+    names = (address.workspace, address.user or "", address.session)
     if not all(OLD_NAME.match(name) and ".." not in name for name in names):
         return []
-    folder = PurePosixPath("workspaces", place.workspace, "users", names[1])
-    name = f"react-session-{place.session}.json"
+    folder = PurePosixPath("workspaces", address.workspace, "users", names[1])
+    name = f"react-session-{address.session}.json"
     return [folder / name, folder / "memory" / name]
 
 
@@ -110,23 +121,23 @@ def older_manifest(session: str, document: JSON) -> Manifest:
     except msgspec.ValidationError as error:
         raise InvalidArgument(problem=f"The older manifest cannot be read: {error}.") from error
     sandbox = state.interpreter_state or state.daytona or _OldSandbox()
-    contents = Contents(
-        history=[entry for turn in state.history or [] for entry in _said(turn)],
+    contents = ManifestState(
+        history=[entry for turn in state.history or [] for entry in _items_of_turn(turn)],
         core_memory=state.core_memory or {},
         document_paths=state.document_paths or sandbox.loaded_document_paths or [],
-        interpreter_state=_interpreter(sandbox),
+        interpreter_state=_interpreter_state(sandbox),
     )
     document = {"format": FORMAT, "version": 1, "session": session, "state": contents}
     return manifest_from(msgspec.to_builtins(document))
 
 
-def _said(turn: _OldTurn) -> list[Entry]:
+def _items_of_turn(turn: _OldTurn) -> list[ManifestItem]:
     pairs = (("user", turn.user_request), ("assistant", turn.assistant_response))
-    return [Entry(role=role, body={"content": text}) for role, text in pairs if text]
+    return [ManifestItem(role=role, body={"content": text}) for role, text in pairs if text]
 
 
-def _interpreter(sandbox: _OldSandbox) -> dict[str, Any]:
-    found = Interpreter(
+def _interpreter_state(sandbox: _OldSandbox) -> dict[str, Any]:
+    state = InterpreterState(
         sandbox_id=sandbox.sandbox_id,
         workspace_path=sandbox.workspace_path,
         repository_url=sandbox.repo_url,
@@ -135,5 +146,5 @@ def _interpreter(sandbox: _OldSandbox) -> dict[str, Any]:
         volume_name=sandbox.volume_name,
         volume_subpath=sandbox.volume_subpath,
     )
-    said: dict[str, Any] = msgspec.to_builtins(found)
-    return said
+    document: dict[str, Any] = msgspec.to_builtins(state)
+    return document

@@ -12,7 +12,7 @@ import msgspec
 
 from clew.core.encoding import JSON, encode
 from clew.core.errors import InvalidArgument
-from clew.core.manifest.document import CHECKPOINT, Manifest, checked_format, manifest_from
+from clew.core.manifest.document import STAMP_KEY, Manifest, check_format, manifest_from
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +23,12 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Stamped(msgspec.Struct, frozen=True, kw_only=True):
+class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """A manifest as it stands on a volume; whole if it is what its stamp says. One may have no stamp."""
 
     document: dict[str, JSON]
     stamp: Stamp | None
-    whole: bool
+    is_intact: bool
 
     @property
     def manifest(self) -> Manifest:
@@ -40,15 +40,15 @@ class Stamped(msgspec.Struct, frozen=True, kw_only=True):
         return manifest_from(self.document)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadVersion(msgspec.Struct, frozen=True, kw_only=True):
     """Where a thread is: its version and hash, and the hash it had at another version, if it has that."""
 
     version: int
     hash: bytes
-    before: bytes | None = None
+    hash_at_stamp: bytes | None = None
 
 
-class Standing(enum.Enum):
+class ManifestStatus(enum.Enum):
     """How a manifest stands to its thread."""
 
     CURRENT = "current"
@@ -66,25 +66,25 @@ class Standing(enum.Enum):
 
 
 PROBLEMS = {
-    Standing.AHEAD: "the manifest stands for version {found}, and the database is {where}",
-    Standing.OTHER: "the manifest was made of another history: version {found} has another hash",
-    Standing.ALTERED: "the manifest was changed since it was written at version {found}",
-    Standing.UNSTAMPED: "the manifest names no version, and does not hold what the database does",
+    ManifestStatus.AHEAD: "the manifest stands for version {found}, and the database is {where}",
+    ManifestStatus.OTHER: "the manifest was made of another history: version {found} has another hash",
+    ManifestStatus.ALTERED: "the manifest was changed since it was written at version {found}",
+    ManifestStatus.UNSTAMPED: "the manifest names no version, and does not hold what the database does",
 }
 """What is wrong, in words, where the two do not go together."""
 
 
-def stamped(manifest: Manifest, version: int, hash: bytes) -> bytes:
+def encode_stamped_manifest(manifest: Manifest, version: int, hash: bytes) -> bytes:
     """A manifest as a volume keeps it, with the version that it stands for."""
     # Each part is encoded once, though the whole is needed twice: for its checksum, and with the stamp.
     parts: dict[str, JSON] = {
         name: msgspec.Raw(encode(getattr(manifest, name))) for name in manifest.__struct_fields__
     }
     stamp = Stamp(version=version, hash=hash.hex(), sha256=sha256(encode(parts)).hexdigest())
-    return msgspec.json.format(encode({**parts, CHECKPOINT: stamp}), indent=1) + b"\n"
+    return msgspec.json.format(encode({**parts, STAMP_KEY: stamp}), indent=1) + b"\n"
 
 
-def read_stamped(data: bytes, session: str) -> Stamped:
+def read_stamped_manifest(data: bytes, session: str) -> StampedManifest:
     """The manifest that a file on a volume holds.
 
     Raises:
@@ -92,29 +92,29 @@ def read_stamped(data: bytes, session: str) -> Stamped:
     """
     try:
         document = msgspec.json.decode(data)
-        said = document.pop(CHECKPOINT, None) if isinstance(document, dict) else None
-        stamp = None if said is None else msgspec.convert(said, Stamp)
+        raw_stamp = document.pop(STAMP_KEY, None) if isinstance(document, dict) else None
+        stamp = None if raw_stamp is None else msgspec.convert(raw_stamp, Stamp)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArgument(problem=f"It is no manifest: {error}.") from error
-    document = checked_format(document)
-    whole = stamp is None or stamp.sha256 == sha256(encode(document)).hexdigest()
-    if stamp is None or not whole:
+    document = check_format(document)
+    is_intact = stamp is None or stamp.sha256 == sha256(encode(document)).hexdigest()
+    if stamp is None or not is_intact:
         manifest_from(document)  # somebody else wrote it, so it may be anything
     if document.get("session") != session:
         raise InvalidArgument(problem=f"It is the manifest of session {document.get('session')!r}.")
-    return Stamped(document=document, stamp=stamp, whole=whole)
+    return StampedManifest(document=document, stamp=stamp, is_intact=is_intact)
 
 
-def standing(found: Stamped, thread: Mark | None) -> Standing:
+def manifest_status(manifest: StampedManifest, thread: ThreadVersion | None) -> ManifestStatus:
     """How a manifest stands to its thread, if that is there; ``before`` is of the stamp's version."""
-    stamp = found.stamp
-    if not found.whole:
-        return Standing.ALTERED
+    stamp = manifest.stamp
+    if not manifest.is_intact:
+        return ManifestStatus.ALTERED
     if stamp is None:
-        return Standing.UNSTAMPED
+        return ManifestStatus.UNSTAMPED
     if thread is None or stamp.version > thread.version:
-        return Standing.AHEAD
-    hash = thread.hash if stamp.version == thread.version else thread.before
+        return ManifestStatus.AHEAD
+    hash = thread.hash if stamp.version == thread.version else thread.hash_at_stamp
     if hash is None or hash.hex() != stamp.hash:
-        return Standing.OTHER
-    return Standing.CURRENT if stamp.version == thread.version else Standing.BEHIND
+        return ManifestStatus.OTHER
+    return ManifestStatus.CURRENT if stamp.version == thread.version else ManifestStatus.BEHIND

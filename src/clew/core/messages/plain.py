@@ -9,7 +9,7 @@ from clew.core.encoding import JSON, decode, encode
 from clew.core.errors import StoreDamaged
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class PlainToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a tool; its id pairs it with the result."""
 
     id: str
@@ -17,7 +17,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: JSON = None
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+class PlainToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool gave back."""
 
     id: str
@@ -30,28 +30,28 @@ class PlainMessage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     role: str
     text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    results: tuple[ToolResult, ...] = ()
+    calls: tuple[PlainToolCall, ...] = ()
+    results: tuple[PlainToolResult, ...] = ()
 
 
-def turns_of(messages: Iterable[PlainMessage]) -> Iterator[tuple[str, list[PlainMessage]]]:
+def messages_by_role(messages: Iterable[PlainMessage]) -> Iterator[tuple[str, list[PlainMessage]]]:
     """Messages of one role that follow each other, together."""
-    for role, said in groupby(messages, key=lambda message: message.role):
-        yield role, list(said)
+    for role, group in groupby(messages, key=lambda message: message.role):
+        yield role, list(group)
 
 
-def named_results(messages: Iterable[PlainMessage]) -> list[PlainMessage]:
+def with_tool_names(messages: Iterable[PlainMessage]) -> list[PlainMessage]:
     """The messages, each result with the name of its tool, which some formats keep with the call alone."""
     names: dict[str, str] = {}
-    found = []
+    output = []
     for message in messages:
         names |= {call.id: call.name for call in message.calls}
         results = tuple(
             msgspec.structs.replace(result, name=result.name or names.get(result.id, ""))
             for result in message.results
         )
-        found.append(msgspec.structs.replace(message, results=results))
-    return found
+        output.append(msgspec.structs.replace(message, results=results))
+    return output
 
 
 def as_text(value: JSON) -> str:
@@ -97,19 +97,19 @@ def as_responses(messages: Iterable[PlainMessage]) -> list[dict[str, JSON]]:
 def as_chat(messages: Iterable[PlainMessage]) -> list[dict[str, JSON]]:
     """Messages as those of a chat completion, which LangChain and most providers take."""
     chat: list[dict[str, JSON]] = []
-    for role, said in turns_of(messages):
-        results = [result for message in said for result in message.results]
+    for role, group in messages_by_role(messages):
+        results = [result for message in group for result in message.results]
         chat += [
             {"role": "tool", "tool_call_id": result.id, "content": as_text(result.output)}
             for result in results
         ]
-        text = "\n".join(message.text for message in said if message.text)
-        calls = [_chat_call(call) for message in said for call in message.calls]
+        text = "\n".join(message.text for message in group if message.text)
+        calls = [_chat_call(call) for message in group for call in message.calls]
         if text or calls:
             chat.append({"role": role, "content": text, **({"tool_calls": calls} if calls else {})})
     return chat
 
 
-def _chat_call(call: ToolCall) -> dict[str, JSON]:
+def _chat_call(call: PlainToolCall) -> dict[str, JSON]:
     arguments = as_text({} if call.arguments is None else call.arguments)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}

@@ -10,7 +10,7 @@ import msgspec
 
 from clew.core.encoding import JSON
 from clew.core.log.tool_calls import CALL, REPAIR, RESULT
-from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult, as_value, named_results
+from clew.core.messages.plain import PlainMessage, PlainToolCall, PlainToolResult, as_value, with_tool_names
 from clew.core.text.words import text_of
 from clew.core.values import Item
 
@@ -21,59 +21,59 @@ THOUGHTS = ("reasoning", "reasoning_content", "thinking")
 
 def plain_messages(items: Iterable[Item]) -> list[PlainMessage]:
     """A log as plain messages, each tool result with the name of its tool. What says nothing is left out."""
-    return named_results(message for item in items for message in project(item))
+    return with_tool_names(message for item in items for message in project_item(item))
 
 
-def project(item: Item) -> tuple[PlainMessage, ...]:
+def project_item(item: Item) -> tuple[PlainMessage, ...]:
     """What an item says: one message for each role that speaks in it, none if there is nothing to tell.
 
     An item in an unknown format, or one that is not what its format says, gives the text that is in it.
     """
-    body = _unpacked(item.body) if item.codec == "msgpack" else item.body
-    read = _readers.get(item.format, _unknown)
-    found = tuple(read(item, body)) if isinstance(body, dict) else ()
-    said = found or tuple(_unknown(item, {}))
-    return tuple(message for message in said if message.text or message.calls or message.results)
+    body = _unpack(item.body) if item.codec == "msgpack" else item.body
+    read = _readers.get(item.format, _unknown_format)
+    native_messages = tuple(read(item, body)) if isinstance(body, dict) else ()
+    messages = native_messages or tuple(_unknown_format(item, {}))
+    return tuple(message for message in messages if message.text or message.calls or message.results)
 
 
-def _unknown(item: Item, body: Body) -> Iterator[PlainMessage]:
+def _unknown_format(item: Item, body: Body) -> Iterator[PlainMessage]:
     yield PlainMessage(role=item.role or "system", text=text_of(item))
 
 
-def _unpacked(body: JSON) -> JSON:
+def _unpack(body: JSON) -> JSON:
     """What MessagePack holds, as plain data: of an object its fields. Nothing is made of them."""
     try:
-        return msgspec.msgpack.decode(body, ext_hook=_fields)
+        return msgspec.msgpack.decode(body, ext_hook=_unpack_object)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
 
 
-def _fields(code: int, data: memoryview) -> JSON:
+def _unpack_object(code: int, data: memoryview) -> JSON:
     """The fields of an object that LangGraph packed: they follow its module and its class."""
-    found = _unpacked(data)
-    is_object = isinstance(found, list) and len(found) > 2 and isinstance(found[2], dict)
-    return found[2] if is_object else found
+    value = _unpack(data)
+    is_object = isinstance(value, list) and len(value) > 2 and isinstance(value[2], dict)
+    return value[2] if is_object else value
 
 
 # Our own.
 
 
-def _ours(item: Item, body: Body) -> Iterator[PlainMessage]:
+def _clew(item: Item, body: Body) -> Iterator[PlainMessage]:
     if item.kind == CALL and "name" in body:
-        yield _called(item.call, body["name"], body.get("arguments"))
+        yield _call_message(item.call, body["name"], body.get("arguments"))
     elif item.kind == RESULT and "output" in body:
-        yield _answered(item.call, "", body["output"])
+        yield _result_message(item.call, "", body["output"])
     elif item.kind == REPAIR:
         calls = body.get("calls")
         reason = body.get("content")
         yield PlainMessage(
             role="tool",
-            results=tuple(ToolResult(id=call, output=reason) for call in calls)
+            results=tuple(PlainToolResult(id=call, output=reason) for call in calls)
             if isinstance(calls, dict)
             else (),
         )
     else:
-        yield from _unknown(item, body)
+        yield from _unknown_format(item, body)
 
 
 # OpenAI's Responses API.
@@ -83,15 +83,15 @@ def _responses(item: Item, body: Body) -> Iterator[PlainMessage]:
     kind = str(body.get("type") or ("message" if "role" in body else ""))
     id = body.get("call_id") or body.get("id")
     if kind == "message":
-        yield PlainMessage(role=_role(body.get("role"), item), text=_words(body.get("content")))
+        yield PlainMessage(role=_role(body.get("role"), item), text=_content_text(body.get("content")))
     elif kind in THOUGHTS:
         yield PlainMessage(role="assistant")
     elif kind.endswith("_call_output"):
-        yield _answered(id, "", body.get("output"))
+        yield _result_message(id, "", body.get("output"))
     elif kind.endswith("_call"):
-        yield _called(id, body.get("name") or kind.removesuffix("_call"), _arguments(body))
+        yield _call_message(id, body.get("name") or kind.removesuffix("_call"), _arguments(body))
         if body.get("output") is not None:  # done by the server, which tells both at once
-            yield _answered(id, body.get("name"), body["output"])
+            yield _result_message(id, body.get("name"), body["output"])
 
 
 def _arguments(body: Body) -> JSON:
@@ -105,16 +105,16 @@ def _arguments(body: Body) -> JSON:
 
 
 def _langchain(item: Item, body: Body) -> Iterator[PlainMessage]:
-    said = next((part for name in ("data", "kwargs") if isinstance(part := body.get(name), dict)), body)
-    role = _role(said.get("type") or said.get("role") or body.get("type"), item)
-    if said.get("tool_call_id"):
-        yield _answered(said["tool_call_id"], said.get("name"), said.get("content"))
+    message = next((part for name in ("data", "kwargs") if isinstance(part := body.get(name), dict)), body)
+    role = _role(message.get("type") or message.get("role") or body.get("type"), item)
+    if message.get("tool_call_id"):
+        yield _result_message(message["tool_call_id"], message.get("name"), message.get("content"))
         return
     calls = tuple(
-        ToolCall(id=_id(call), name=str(call.get("name") or ""), arguments=as_value(call.get("args")))
-        for call in _dicts(said.get("tool_calls"))
+        PlainToolCall(id=_id(call), name=str(call.get("name") or ""), arguments=as_value(call.get("args")))
+        for call in _dicts(message.get("tool_calls"))
     )
-    yield PlainMessage(role=role, text=_words(said.get("content")), calls=calls)
+    yield PlainMessage(role=role, text=_content_text(message.get("content")), calls=calls)
 
 
 # Google ADK.
@@ -123,33 +123,33 @@ def _langchain(item: Item, body: Body) -> Iterator[PlainMessage]:
 def _adk(item: Item, body: Body) -> Iterator[PlainMessage]:
     content = body.get("content")
     parts = list(_dicts(content.get("parts"))) if isinstance(content, dict) else []
-    calls = [part for part in map(_of("function_call", "functionCall"), parts) if part]
-    answers = [part for part in map(_of("function_response", "functionResponse"), parts) if part]
+    calls = [part for part in map(_first_object("function_call", "functionCall"), parts) if part]
+    answers = [part for part in map(_first_object("function_response", "functionResponse"), parts) if part]
     role = "user" if body.get("author") == "user" else "assistant"
     yield PlainMessage(
         role="tool",
         results=tuple(
-            ToolResult(id=_id(answer), name=str(answer.get("name") or ""), output=_unwrapped(answer))
+            PlainToolResult(id=_id(answer), name=str(answer.get("name") or ""), output=_tool_output(answer))
             for answer in answers
         ),
     )
     yield PlainMessage(
         role=role,
         text="\n".join(
-            part["text"] for part in parts if isinstance(part.get("text"), str) and _is_said(part)
+            part["text"] for part in parts if isinstance(part.get("text"), str) and _is_visible(part)
         ),
         calls=tuple(
-            ToolCall(id=_id(call), name=str(call.get("name") or ""), arguments=call.get("args") or {})
+            PlainToolCall(id=_id(call), name=str(call.get("name") or ""), arguments=call.get("args") or {})
             for call in calls
         ),
     )
 
 
-def _is_said(part: Body) -> bool:
+def _is_visible(part: Body) -> bool:
     return not part.get("thought")
 
 
-def _unwrapped(answer: Body) -> JSON:
+def _tool_output(answer: Body) -> JSON:
     """What a tool gave: a value that is not an object stands in one, under ``result``."""
     response = answer.get("response")
     if isinstance(response, dict) and response.keys() == {"result"}:
@@ -157,7 +157,7 @@ def _unwrapped(answer: Body) -> JSON:
     return response
 
 
-def _of(*names: str) -> Callable[[Body], Body | None]:
+def _first_object(*names: str) -> Callable[[Body], Body | None]:
     """The first object that a part has under one of the names."""
     return lambda part: next((part[name] for name in names if isinstance(part.get(name), dict)), None)
 
@@ -170,25 +170,25 @@ _PROMPTS = {"system-prompt": "system", "user-prompt": "user"}
 def _pydantic_ai(item: Item, body: Body) -> Iterator[PlainMessage]:
     parts = list(_dicts(body.get("parts")))
     if body.get("kind") == "response":
-        yield from _spoken(parts)
+        yield from _response_messages(parts)
         return
     for part in parts:
         kind = str(part.get("part_kind"))
         if kind in _PROMPTS:
-            yield PlainMessage(role=_PROMPTS[kind], text=_words(part.get("content")))
+            yield PlainMessage(role=_PROMPTS[kind], text=_content_text(part.get("content")))
         elif kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
-            yield _answered(part.get("tool_call_id"), part.get("tool_name"), part.get("content"))
+            yield _result_message(part.get("tool_call_id"), part.get("tool_name"), part.get("content"))
         elif kind in ("retry-prompt", "retry-feedback"):
-            yield PlainMessage(role="user", text=_words(part.get("content")))
+            yield PlainMessage(role="user", text=_content_text(part.get("content")))
 
 
-def _spoken(parts: Sequence[Body]) -> Iterator[PlainMessage]:
+def _response_messages(parts: Sequence[Body]) -> Iterator[PlainMessage]:
     """What a model answered; a tool that the provider ran itself is called and answered in one."""
     yield PlainMessage(
         role="assistant",
         text="".join(part["content"] for part in parts if _is_text(part)),
         calls=tuple(
-            ToolCall(
+            PlainToolCall(
                 id=str(part.get("tool_call_id") or ""),
                 name=str(part.get("tool_name") or ""),
                 arguments=as_value(part.get("args")),
@@ -199,7 +199,7 @@ def _spoken(parts: Sequence[Body]) -> Iterator[PlainMessage]:
     )
     for part in parts:
         if str(part.get("part_kind")).endswith("tool-return"):
-            yield _answered(part.get("tool_call_id"), part.get("tool_name"), part.get("content"))
+            yield _result_message(part.get("tool_call_id"), part.get("tool_name"), part.get("content"))
 
 
 def _is_text(part: Body) -> bool:
@@ -209,19 +209,19 @@ def _is_text(part: Body) -> bool:
 # What they have in common.
 
 
-def _called(id: object, name: object, arguments: JSON) -> PlainMessage:
-    call = ToolCall(id=str(id or ""), name=str(name), arguments=arguments)
+def _call_message(id: object, name: object, arguments: JSON) -> PlainMessage:
+    call = PlainToolCall(id=str(id or ""), name=str(name), arguments=arguments)
     return PlainMessage(role="assistant", calls=(call,))
 
 
-def _answered(id: object, name: object, output: JSON) -> PlainMessage:
+def _result_message(id: object, name: object, output: JSON) -> PlainMessage:
     return PlainMessage(
-        role="tool", results=(ToolResult(id=str(id or ""), name=str(name or ""), output=output),)
+        role="tool", results=(PlainToolResult(id=str(id or ""), name=str(name or ""), output=output),)
     )
 
 
-def _role(said: object, item: Item) -> str:
-    name = str(said or item.role or "system").lower()
+def _role(value: object, item: Item) -> str:
+    name = str(value or item.role or "system").lower()
     name = name.removesuffix("messagechunk").removesuffix("message")
     return ROLES.get(name, name)
 
@@ -236,16 +236,18 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
         yield from (part for part in value if isinstance(part, dict))
 
 
-def _words(content: JSON) -> str:
+def _content_text(content: JSON) -> str:
     """The text in content that is text, or a list of parts some of which are."""
-    said = content
+    visible_content = content
     if isinstance(content, list):
-        said = [part for part in content if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
-    return text_of(Item(body={"content": said}))
+        visible_content = [
+            part for part in content if not (isinstance(part, dict) and part.get("type") in THOUGHTS)
+        ]
+    return text_of(Item(body={"content": visible_content}))
 
 
 _readers: dict[str, Callable[[Item, Body], Iterator[PlainMessage]]] = {
-    "clew": _ours,
+    "clew": _clew,
     "openai.responses": _responses,
     "langchain": _langchain,
     "adk": _adk,

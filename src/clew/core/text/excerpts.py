@@ -7,7 +7,7 @@ import msgspec
 from clew.core.text.words import WORD, stem, words
 
 WIDTH = 240
-READ = 200_000
+MOST_LETTERS = 200_000
 """So many letters of a text are looked through; what stands behind them is shown by the beginning."""
 
 
@@ -18,36 +18,40 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[tuple[int, int], ...] = ()
 
 
-def excerpt(text: str, searched: Iterable[str], width: int = WIDTH) -> Excerpt:
+def excerpt(text: str, query_words: Iterable[str], width: int = WIDTH) -> Excerpt:
     """The part of a text that holds most of the searched words, in whatever form; else its beginning."""
-    line = " ".join(text[:READ].split())
-    found = _found(line, {stem(word) for word in searched})
-    start, end = _window(line, found, width)
-    before, after = "…" if start else "", "…" if end < len(line) or len(text) > READ else ""
+    line = " ".join(text[:MOST_LETTERS].split())
+    matches = _find_matches(line, {stem(word) for word in query_words})
+    start, end = _window(line, matches, width)
+    before, after = "…" if start else "", "…" if end < len(line) or len(text) > MOST_LETTERS else ""
     shift = len(before) - start
-    marks = tuple((first + shift, last + shift) for first, last, _ in found if start <= first and last <= end)
+    marks = tuple(
+        (first + shift, last + shift) for first, last, _ in matches if start <= first and last <= end
+    )
     return Excerpt(text=f"{before}{line[start:end]}{after}", marks=marks)
 
 
-def _found(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
+def _find_matches(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
     """Where the words stand, and which of them it is."""
-    found = []
+    matches = []
     for match in WORD.finditer(line):
         roots = [root for word in words(match[0]) if (root := stem(word)) in stems]
         if roots:
-            found.append((match.start(), match.end(), roots[0]))
-    return found
+            matches.append((match.start(), match.end(), roots[0]))
+    return matches
 
 
-def _window(line: str, found: Sequence[tuple[int, int, str]], width: int) -> tuple[int, int]:
+def _window(line: str, matches: Sequence[tuple[int, int, str]], width: int) -> tuple[int, int]:
     """From where to where to show: around the words that stand together, from word to word."""
     if len(line) <= width:
         return 0, len(line)
     best, most = 0, 0
-    for start, _, _ in found:
-        held = len({root for first, last, root in found if start <= first and last <= start + width * 3 // 4})
-        if held > most:
-            best, most = start, held
+    for start, _, _ in matches:
+        count = len(
+            {root for first, last, root in matches if start <= first and last <= start + width * 3 // 4}
+        )
+        if count > most:
+            best, most = start, count
     begin = max(0, min(best - width // 4, len(line) - width))
     if begin:
         begin = line.find(" ", begin, begin + width // 4) + 1 or begin

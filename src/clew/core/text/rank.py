@@ -20,55 +20,55 @@ def bm25(texts: Sequence[str], counts: Mapping[str, int], total: int) -> list[fl
     ``counts`` says in how many texts each word stands, ``total`` how many texts there are.
     """
     stems = {word: stem(word) for word in counts}
-    weights = {root: _weight(count, max(total, count)) for root, count in by_stem(counts).items()}
-    said = [words(text) for text in texts]
-    usual = sum(map(len, said)) / len(said) if said else 0.0
-    return [_score(found, stems, weights, usual) for found in said]
+    weights = {root: _word_weight(count, max(total, count)) for root, count in counts_by_stem(counts).items()}
+    word_lists = [words(text) for text in texts]
+    average_length = sum(map(len, word_lists)) / len(word_lists) if word_lists else 0.0
+    return [_score(word_list, stems, weights, average_length) for word_list in word_lists]
 
 
-def by_stem(counts: Mapping[str, int]) -> dict[str, int]:
+def counts_by_stem(counts: Mapping[str, int]) -> dict[str, int]:
     """In how many texts a word stands in any of its forms; at most, since two may stand in one."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for word, count in counts.items():
         root = stem(word)
-        found[root] = found.get(root, 0) + count
-    return found
+        totals[root] = totals.get(root, 0) + count
+    return totals
 
 
-def _weight(count: int, total: int) -> float:
+def _word_weight(count: int, total: int) -> float:
     """How much a word says: the more the rarer it is."""
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
 def _score(
-    said: Sequence[str], stems: Mapping[str, str], weights: Mapping[str, float], usual: float
+    word_list: Sequence[str], stems: Mapping[str, str], weights: Mapping[str, float], average_length: float
 ) -> float:
-    length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * len(said) / usual if usual else 1.0
-    times = Counter([stems[word] for word in said if word in stems])
+    length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * len(word_list) / average_length if average_length else 1.0
+    times = Counter([stems[word] for word in word_list if word in stems])
     return sum(
         weights[word] * count * (SATURATION + 1) / (count + SATURATION * length)
         for word, count in times.items()
     )
 
 
-def chosen(counts: Mapping[str, int], budget: int) -> list[str]:
+def rarest_words(counts: Mapping[str, int], budget: int) -> list[str]:
     """The words that find candidates: the rarest, as long as they find no more than the budget.
 
     The rarest is always among them. The others say how good a candidate is, and find none themselves.
     """
-    found: list[str] = []
-    spent = 0
+    rarest: list[str] = []
+    total = 0
     for word, count in sorted(counts.items(), key=lambda entry: entry[1]):
-        spent += count
-        if count and (spent <= budget or not found):
-            found.append(word)
-    return found
+        total += count
+        if count and (total <= budget or not rarest):
+            rarest.append(word)
+    return rarest
 
 
-def fused(lists: Iterable[Sequence[Name]], k: int = RECIPROCAL) -> dict[Name, float]:
+def fuse_rankings(rankings: Iterable[Sequence[Name]], k: int = RECIPROCAL) -> dict[Name, float]:
     """Several ranked lists as one: a name scores 1 / (k + rank) in each list that it stands in."""
     scores: dict[Name, float] = {}
-    for ranked in lists:
-        for rank, name in enumerate(ranked, start=1):
+    for ranking in rankings:
+        for rank, name in enumerate(ranking, start=1):
             scores[name] = scores.get(name, 0.0) + 1 / (k + rank)
     return dict(sorted(scores.items(), key=lambda entry: -entry[1]))

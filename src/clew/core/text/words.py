@@ -9,10 +9,10 @@ from clew.core.values import Item
 
 WORD = re.compile(r"[^\W_]+")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}")
-CLOSED = re.compile(r"(^|[^aeiou])[aeiou][bdgklmnprt]$")
+SHORT_SYLLABLE = re.compile(r"(^|[^aeiou])[aeiou][bdgklmnprt]$")
 SHORT = 3
 VOWELS = frozenset("aeiouy")
-SPOKEN = ("text", "content", "output", "arguments", "summary", "thinking", "refusal", "parts")
+TEXT_FIELDS = ("text", "content", "output", "arguments", "summary", "thinking", "refusal", "parts")
 
 
 def text_of(item: Item) -> str:
@@ -27,7 +27,7 @@ def _texts(body: JSON) -> Iterator[str]:
         for part in body:
             yield from _texts(part)
     elif isinstance(body, dict):
-        for name in SPOKEN:
+        for name in TEXT_FIELDS:
             if name in body:
                 yield from _texts(body[name])
 
@@ -73,8 +73,8 @@ def _without_suffix(word: str) -> str:
     for suffix in ("ing", "ed"):
         rest = word.removesuffix(suffix)
         if rest != word and len(rest) >= SHORT and not VOWELS.isdisjoint(rest):
-            doubled = rest[-1] == rest[-2] and rest[-1] not in "lsz"
-            return rest[:-1] if doubled else rest
+            is_doubled = rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if is_doubled else rest
     return word
 
 
@@ -86,16 +86,16 @@ def forms(word: str) -> list[str]:
     bases = [root, f"{root}e"]
     if root.endswith("i"):
         bases = [f"{root[:-1]}y"]
-    made = [form for base in bases for form in _inflected(base)]
-    return [word, *(form for form in dict.fromkeys(made) if form != word and stem(form) == root)]
+    candidates = [form for base in bases for form in _inflections(base)]
+    return [word, *(form for form in dict.fromkeys(candidates) if form != word and stem(form) == root)]
 
 
-def _inflected(base: str) -> list[str]:
+def _inflections(base: str) -> list[str]:
     """A word with each of the endings."""
     if base.endswith("e"):
         return [base, f"{base}s", f"{base}d", f"{base[:-1]}ing"]
     if base.endswith("y"):
         return [base, f"{base}s", f"{base[:-1]}ies", f"{base[:-1]}ied", f"{base}ed", f"{base}ing"]
     plural = f"{base}es" if base.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{base}s"
-    doubled = f"{base}{base[-1]}" if CLOSED.search(base) else base
-    return [base, plural, f"{base}ed", f"{base}ing", f"{doubled}ed", f"{doubled}ing"]
+    double_base = f"{base}{base[-1]}" if SHORT_SYLLABLE.search(base) else base
+    return [base, plural, f"{base}ed", f"{base}ing", f"{double_base}ed", f"{double_base}ing"]

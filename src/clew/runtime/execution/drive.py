@@ -5,27 +5,27 @@ from collections.abc import Callable
 
 import msgspec
 
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import ClewError, Conflict, LeaseLost
 from clew.core.patch import delete
-from clew.runtime.execution.pipeline import ended_by, worked
-from clew.runtime.execution.safe_reply import answered, say
-from clew.runtime.execution.start import Started
-from clew.runtime.records.events import Event, events_of, failed
+from clew.runtime.execution.pipeline import ending_of, run_pipeline
+from clew.runtime.execution.safe_reply import add_safe_reply, safe_result
+from clew.runtime.execution.start import StartedTurn
+from clew.runtime.records.events import Event, error_event, events_of
 from clew.runtime.records.runs import CANCELLED, ERROR, Ending
-from clew.runtime.respond.view import unanswered
+from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import Waiting, closing, doubtful
+from clew.runtime.turn.approvals import Approval, closing_item, doubtful_calls
 from clew.runtime.turn.draft import CALLS
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
-from clew.runtime.turn.result import Done, done
+from clew.runtime.turn.result import TurnResult, result_of_turn
 from clew.runtime.turn.turn import Turn
 
 
-async def drive(
-    started: Started, settings: Settings, emit: Callable[[Event], None], begun: set[str] | None = None
-) -> Done:
+async def drive_turn(
+    start: StartedTurn, settings: Settings, emit: Callable[[Event], None], own_calls: set[str] | None = None
+) -> TurnResult:
     """Run the stages of a turn that was started, and make its end durable.
 
     Once a stage has declared a safe reply, that goes out whatever fails.
@@ -34,97 +34,105 @@ async def drive(
         ClewError: The turn failed; its end says so, unless the store could not be told.
     """
     turn = Turn(
-        started.draft,
-        started.journal,
-        settings.patience,
+        start.draft,
+        start.journal,
+        settings.retry_policy,
         emit,
         clock=settings.clock,
         prices=settings.prices,
     )
-    turn.begun |= begun or set()
-    if started.change is not None:
-        for event in events_of(started.change):
+    turn.own_calls |= own_calls or set()
+    if start.change is not None:
+        for event in events_of(start.change):
             emit(event)
     task = asyncio.current_task()
     assert task is not None
-    lease = Lease(started.journal, settings.lease_seconds, settings.clock, task.cancel)
+    lease = Lease(start.journal, settings.lease_seconds, settings.clock, task.cancel)
     lease.start()
     try:
-        return await _driven(turn, started, settings, lease)
+        return await _drive(turn, start, settings, lease)
     except Exception as failure:
-        if turn.safe is None:
+        if turn.safe_reply_text is None:
             raise
-        held = bool(started.journal.unwritten())
-        return answered(turn, settings, failure, version=started.journal.version, held=held)
+        is_log_pending = bool(start.journal.pending_rows())
+        return safe_result(
+            turn, settings, failure, version=start.journal.version, is_log_pending=is_log_pending
+        )
     finally:
-        started.journal.leave_to(settings.held_crises)
+        start.journal.hand_over_rows(settings.pending_crises)
 
 
-async def _driven(turn: Turn, started: Started, settings: Settings, lease: Lease) -> Done:
+async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Lease) -> TurnResult:
     try:
-        ending, waiting, error = await worked(turn, settings)
+        ending, approvals, error = await run_pipeline(turn, settings)
     finally:
         await lease.end()
     if isinstance(error, LeaseLost):
-        turn.tell(failed(error))
+        turn.notify(error_event(error))
         raise error
-    await _finish(turn, started, settings, ending, waiting, error)
+    await _finish_turn(turn, start, settings, ending, approvals, error)
     if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
         raise error
-    return done(
+    return result_of_turn(
         turn,
-        version=started.journal.version,
+        version=start.journal.version,
         kind=settings.output,
         termination=ending.termination,
-        waiting=waiting,
+        approvals=approvals,
     )
 
 
-async def _finish(
+async def _finish_turn(
     turn: Turn,
-    started: Started,
+    start: StartedTurn,
     settings: Settings,
     ending: Ending,
-    waiting: tuple[Waiting, ...],
+    approvals: tuple[Approval, ...],
     error: BaseException | None,
 ) -> None:
     """Make the end durable; if that fails, say so instead of telling that the run has finished."""
     if isinstance(error, Conflict):
         turn.draft.drop_delta()
     if ending.termination in (CANCELLED, ERROR):
-        await _close_calls(turn, started.journal)
-    if ending.termination == ERROR and turn.safe is not None:
-        await say(turn)
-    if started.journal.run.key is not None:
-        shown = done(turn, version=0, kind=settings.output, termination=ending.termination, waiting=waiting)
-        started.journal.output = plain(shown)
+        await _close_calls(turn, start.journal)
+    if ending.termination == ERROR and turn.safe_reply_text is not None:
+        await add_safe_reply(turn)
+    if start.journal.run.key is not None:
+        result = result_of_turn(
+            turn, version=0, kind=settings.output, termination=ending.termination, approvals=approvals
+        )
+        start.journal.output = as_json(result)
     try:
-        await _ended(turn, ending)
+        await _commit_ending(turn, ending)
     except (ClewError, asyncio.CancelledError) as failure:
-        if turn.draft.held is None or isinstance(failure, Conflict | LeaseLost):
+        if turn.draft.deferred_checkpoint is None or isinstance(failure, Conflict | LeaseLost):
             raise
-        turn.draft.held = None  # the answer was not kept: the run ends with that, and keeps it then
-        await _ended(turn, ended_by(failure))
+        turn.draft.deferred_checkpoint = (
+            None  # the answer was not kept: the run ends with that, and keeps it then
+        )
+        await _commit_ending(turn, ending_of(failure))
         raise
 
 
-async def _ended(turn: Turn, ending: Ending) -> None:
+async def _commit_ending(turn: Turn, ending: Ending) -> None:
     try:
         await turn.finish(ending)
     except ClewError as failure:
-        turn.tell(failed(failure))
+        turn.notify(error_event(failure))
         raise
 
 
 async def _close_calls(turn: Turn, journal: ThreadJournal) -> None:
     """Answer calls that will never be answered, so that the next turn finds the history whole."""
-    log = turn.draft.schema.fields.get("history")
-    if log is None:
+    history = turn.draft.schema.fields.get("history")
+    if history is None:
         return
     messages = [entry for entry in await turn.draft.log("history").tail(64) if entry.run == turn.id]
-    open = {call.id: turn.id for call in unanswered(messages)}
-    if open:
-        turn.add([closing(dict(open), turn.draft.state, "The run ended before the tool answered.")])
-        journal.run = msgspec.structs.replace(journal.run, in_doubt=doubtful(turn.draft.state))
+    runs_by_call = {call.id: turn.id for call in open_calls(messages)}
+    if runs_by_call:
+        turn.add(
+            [closing_item(dict(runs_by_call), turn.draft.state, "The run ended before the tool answered.")]
+        )
+        journal.run = msgspec.structs.replace(journal.run, in_doubt=doubtful_calls(turn.draft.state))
     if CALLS in turn.draft.state:
         turn.draft.patch(delete([CALLS]))

@@ -12,42 +12,42 @@ import msgspec
 from clew.core.encoding import JSON
 from clew.core.errors import ClewError, DeadlineExceeded, InvalidArgument
 from clew.runtime.context import Context
-from clew.runtime.model.redaction import tellable
-from clew.runtime.records.episodes import Buffer
-from clew.runtime.records.events import USER_MESSAGE, Failed, StageStarted, failed
+from clew.runtime.model.redaction import public_error
+from clew.runtime.records.episodes import EpisodeBuffer
+from clew.runtime.records.events import USER_MESSAGE, ErrorEvent, StageStarted, error_event
 from clew.runtime.records.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
-from clew.runtime.respond.respond import ENDS, Stage
+from clew.runtime.respond.respond import ENDS_TURN, Stage
 from clew.runtime.settings import Settings
-from clew.runtime.stages import label_of, name_of, remaining
+from clew.runtime.stages import remaining_stages, stage_label, stage_name
 from clew.runtime.state.schema import Field, Fold
-from clew.runtime.turn.approvals import Suspended, Waiting
+from clew.runtime.turn.approvals import Approval, Suspension
 from clew.runtime.turn.draft import RUN, STAGE
-from clew.runtime.turn.result import shown
+from clew.runtime.turn.result import output_of_turn
 from clew.runtime.turn.turn import Turn
 
 DIAGNOSTICS = "diagnostics"
 TOTAL, STAGES = "turn_total_ms", "stage_ms"
 
 
-def stamp(turn: Turn, *, total_ms: float) -> None:
+def record_times(turn: Turn, *, total_ms: float) -> None:
     """Note how long the turn and each of its stages took, as far as the field has room for it."""
-    note(turn, {TOTAL: total_ms, STAGES: dict(turn.times)})
+    add_diagnostics(turn, {TOTAL: total_ms, STAGES: dict(turn.stage_ms)})
 
 
-def note(turn: Turn, entries: Mapping[str, Any]) -> None:
+def add_diagnostics(turn: Turn, entries: Mapping[str, Any]) -> None:
     """Note entries, as far as the schema has room for them."""
     field = turn.draft.schema.fields.get(DIAGNOSTICS)
     if field is None or field.fold is not Fold.MERGE:
         return
-    noted = {key: value for key, value in entries.items() if _takes(field, key, value)}
-    if noted:
-        turn.write("the runtime", {DIAGNOSTICS: noted})
+    diagnostics = {key: value for key, value in entries.items() if _has_room(field, key, value)}
+    if diagnostics:
+        turn.write("the runtime", {DIAGNOSTICS: diagnostics})
 
 
-def _takes(field: Field, key: str, value: Any) -> bool:
+def _has_room(field: Field, key: str, value: Any) -> bool:
     """Whether a field has room for an entry of this kind."""
-    if field.nested is not None:
-        return key in field.nested.fields
+    if field.nested_schema is not None:
+        return key in field.nested_schema.fields
     try:
         msgspec.convert({key: value}, field.type)
     except msgspec.ValidationError:
@@ -58,41 +58,43 @@ def _takes(field: Field, key: str, value: Any) -> bool:
 STAGE_FAILED = "stage_failed"
 UNFORESEEN = "A stage failed in a way that nobody foresaw. The program that ran it was told why."
 """All that is kept and told of an error that is not ours: its own words may hold a path, a query or a key."""
-Worked: TypeAlias = tuple[Ending, tuple[Waiting, ...], BaseException | None]
+PipelineResult: TypeAlias = tuple[Ending, tuple[Approval, ...], BaseException | None]
 
 
-async def worked(turn: Turn, settings: Settings) -> Worked:
+async def run_pipeline(turn: Turn, settings: Settings) -> PipelineResult:
     """Run the stages; how it ended, what waits, and what went wrong. Its times are noted with what it did."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
-        return await _ended(turn, settings)
+        return await _run_to_end(turn, settings)
     finally:
-        stamp(turn, total_ms=_ms_since(began))
+        record_times(turn, total_ms=_milliseconds_since(start))
 
 
-async def _ended(turn: Turn, settings: Settings) -> Worked:
+async def _run_to_end(turn: Turn, settings: Settings) -> PipelineResult:
     try:
         await run_stages(settings.stages, context_of(turn, settings))
         with turn.step("output", "reply" if settings.output is None else settings.output.__name__):
             if settings.output is not None:
-                shown(turn, settings.output)  # what does not fit ends the run, before its end is on disk
-    except Suspended as suspended:
-        return Ending(termination=SUSPENDED), suspended.waiting, None
+                output_of_turn(
+                    turn, settings.output
+                )  # what does not fit ends the run, before its end is on disk
+    except Suspension as suspension:
+        return Ending(termination=SUSPENDED), suspension.approvals, None
     except asyncio.CancelledError as error:
-        return ended_by(error), (), error
+        return ending_of(error), (), error
     except ClewError as error:
-        turn.tell(failed(error))
-        return ended_by(error), (), error
+        turn.notify(error_event(error))
+        return ending_of(error), (), error
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
-        turn.tell(Failed(code=STAGE_FAILED, problem=UNFORESEEN))
+        turn.notify(ErrorEvent(code=STAGE_FAILED, problem=UNFORESEEN))
         return Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}"), (), error
     return Ending(termination=NATURAL), (), None
 
 
-def ended_by(error: ClewError | asyncio.CancelledError) -> Ending:
+def ending_of(error: ClewError | asyncio.CancelledError) -> Ending:
     """The end that an error brings."""
     if isinstance(error, ClewError):
-        return Ending(termination=ERROR, problem=f"{error.code}: {tellable(error)}")
+        return Ending(termination=ERROR, problem=f"{error.code}: {public_error(error)}")
     return Ending(termination=CANCELLED)
 
 
@@ -110,7 +112,7 @@ def context_of(turn: Turn, settings: Settings) -> Context:
     )
 
 
-async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
+async def run_stages(stages: Sequence[Stage], context: Context) -> None:
     """Run every stage that is not done yet, and fold what each returns.
 
     A stage that asked a model, or saw a crisis, is made durable when it ends: it is not asked again after a
@@ -121,49 +123,49 @@ async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
         DeadlineExceeded: All of it took too long.
         StageGone: The stage that it stopped at is not among these.
     """
-    turn, seconds = ctx.turn, ctx.turn.patience.turn
+    turn, seconds = context.turn, context.turn.retry_policy.turn_seconds
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            left = remaining(stages, _mark(turn), thread=turn.thread, run=turn.id)
-            for stage, following in zip_longest(left, left[1:]):
-                await _run(stage, ctx, following)
+            stages_left = remaining_stages(stages, _current_stage(turn), thread=turn.thread, run=turn.id)
+            for stage, next_stage in zip_longest(stages_left, stages_left[1:]):
+                await _run_stage(stage, context, next_stage)
     except TimeoutError as error:
         if not deadline.expired():
             raise
         raise DeadlineExceeded(what=f"The turn of thread {turn.thread!r}", seconds=seconds) from error
 
 
-async def _run(stage: Stage, ctx: Context, following: Stage | None) -> None:
-    turn, name = ctx.turn, name_of(stage)
+async def _run_stage(stage: Stage, context: Context, next_stage: Stage | None) -> None:
+    turn, name = context.turn, stage_name(stage)
     turn.trace.append(name)
-    turn.tell(StageStarted(name=name, label=label_of(stage)))
-    turn.ends_now = following is None and getattr(stage, ENDS, False)
-    asked, began = turn.asked, time.perf_counter()
-    work: Any = stage(turn.draft.view(), ctx)
+    turn.notify(StageStarted(name=name, label=stage_label(stage)))
+    turn.ends_now = next_stage is None and getattr(stage, ENDS_TURN, False)
+    model_calls, start = turn.model_calls, time.perf_counter()
+    work: Any = stage(turn.draft.view(), context)
     if not inspect.isawaitable(work):
         raise InvalidArgument(problem=f"Stage {name!r} must be async: what it returns cannot be awaited.")
     delta: Any = await work
-    turn.times[name] = turn.times.get(name, 0.0) + _ms_since(began)
-    await turn.draft.recall(delta, turn.id)
+    turn.stage_ms[name] = turn.stage_ms.get(name, 0.0) + _milliseconds_since(start)
+    await turn.draft.load_entry_keys(delta, turn.id)
     turn.write(name, delta)
-    if following is None:
+    if next_stage is None:
         return  # the end of the run is the next checkpoint
-    turn.draft.passed(name_of(following))
-    if turn.asked > asked or turn.journal.unwritten():
+    turn.draft.enter_stage(stage_name(next_stage))
+    if turn.model_calls > model_calls or turn.journal.pending_rows():
         await turn.checkpoint(USER_MESSAGE)
 
 
-def _mark(turn: Turn) -> JSON:
+def _current_stage(turn: Turn) -> JSON:
     """Which stage the state says that the run is at."""
-    standing = turn.draft.state.get(RUN)
-    return standing.get(STAGE) if isinstance(standing, dict) else None
+    run_document = turn.draft.state.get(RUN)
+    return run_document.get(STAGE) if isinstance(run_document, dict) else None
 
 
-def _ms_since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 3)
+def _milliseconds_since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 3)
 
 
-def _buffer(turn: Turn) -> Buffer | None:
+def _buffer(turn: Turn) -> EpisodeBuffer | None:
     """Where candidates are held, if the turn belongs to an episode."""
-    return Buffer(turn.journal) if turn.journal.episode is not None else None
+    return EpisodeBuffer(turn.journal) if turn.journal.episode is not None else None

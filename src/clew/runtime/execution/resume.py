@@ -12,7 +12,7 @@ from clew.core.values import AppendTo, Changeset, Committed, Exact, Head, Put, R
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.execution.start import Started, is_over, reader
+from clew.runtime.execution.start import StartedTurn, is_orphaned, log_reader
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import USER_MESSAGE
 from clew.runtime.records.runs import (
@@ -28,33 +28,33 @@ from clew.runtime.records.runs import (
     this_process,
 )
 from clew.runtime.settings import Settings
-from clew.runtime.stages import remaining
+from clew.runtime.stages import remaining_stages
 from clew.runtime.state.inputs import MESSAGE
-from clew.runtime.state.upgrades import upgraded
-from clew.runtime.turn.approvals import Decision, decide, suspended_calls
+from clew.runtime.state.upgrades import upgrade_ops
+from clew.runtime.turn.approvals import Decision, ops_of_decisions, pending_approvals
 from clew.runtime.turn.draft import RUN, Draft
-from clew.runtime.turn.inbound import Standing, spent, standing
+from clew.runtime.turn.inbound import RunState, run_state_of, with_latest_usage
 from clew.runtime.turn.journal import ThreadJournal
-from clew.runtime.turn.result import Done, done_before
+from clew.runtime.turn.result import TurnResult, stored_result
 
-RECENT = 256
+RECENT_ITEMS = 256
 
 
-class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+class ResumedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A run that goes on, and the calls that were decided just now."""
 
-    started: Started
-    begun: set[str]
+    turn: StartedTurn
+    own_calls: set[str]
 
 
-async def resume(
+async def resume_run(
     db: Database,
     id: str,
     decisions: Mapping[str, Decision],
     settings: Settings,
     *,
     only: str | None = None,
-) -> Resumed | Done:
+) -> ResumedTurn | TurnResult:
     """Take a run over where it stopped, with what was decided; whichever it is, or this one only.
 
     If nothing was decided that was not decided before, and the run waits or has ended, nothing is changed.
@@ -70,83 +70,93 @@ async def resume(
     attempts = Attempts()
     while True:
         head = await thread.head()
-        now = standing(head.state)
-        if not now.id or only not in (None, now.id) or (now.status == DONE and not decisions):
+        run_state = run_state_of(head.state)
+        if (
+            not run_state.id
+            or only not in (None, run_state.id)
+            or (run_state.status == DONE and not decisions)
+        ):
             raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
-        run = run_of(await db.records.get(KIND, now.id))
+        run = run_of(await db.records.get(KIND, run_state.id))
         if run.thread != id:  # a fork stands in the middle of its parent's, or the state was made up
             raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
-        if run.status == RUNNING and not is_over(run, settings.clock()):
+        if run.status == RUNNING and not is_orphaned(run, settings.clock()):
             raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
-        decided = await decide(thread, head, run, decisions)
-        if not decided and (now.status == DONE or (now.status == WAITING and suspended_calls(head.state))):
-            return await _as_it_is(thread, head, run, settings)
-        remaining(settings.stages, now.stage, thread=id, run=run.id)  # before anything is changed
+        decision_ops = await ops_of_decisions(thread, head, run, decisions)
+        if not decision_ops and (
+            run_state.status == DONE or (run_state.status == WAITING and pending_approvals(head.state))
+        ):
+            return await _current_result(thread, head, run, settings)
+        remaining_stages(
+            settings.stages, run_state.stage, thread=id, run=run.id
+        )  # before anything is changed
         try:
-            started = await _taken(db, head, run, now, list(decided.values()), settings)
+            turn = await _commit_resume(db, head, run, run_state, list(decision_ops.values()), settings)
         except (VersionConflict, RevisionConflict) as conflict:
             attempts.count(conflict)
             continue  # somebody was faster: what they did decides what is left to do
-        return Resumed(started=started, begun=set(decided))
+        return ResumedTurn(turn=turn, own_calls=set(decision_ops))
 
 
-async def _taken(
-    db: Database, head: Head, run: Run, now: Standing, decided: list[Op], settings: Settings
-) -> Started:
-    held = _held(spent(run, now), settings)
+async def _commit_resume(
+    db: Database, head: Head, run: Run, run_state: RunState, decision_ops: list[Op], settings: Settings
+) -> StartedTurn:
+    run_with_lease = _run_with_lease(with_latest_usage(run, run_state), settings)
     patches = [
-        *upgraded(run.thread, head.state, settings.schema, settings.upgrades),
-        *decided,
-        patch.merge([RUN], {"status": RUNNING, "epoch": held.epoch}),
+        *upgrade_ops(run.thread, head.state, settings.schema, settings.upgrades),
+        *decision_ops,
+        patch.merge([RUN], {"status": RUNNING, "epoch": run_with_lease.epoch}),
     ]
     change = Changeset(
-        patches=tuple(patches), reason=USER_MESSAGE, run_id=run.id, run_meta=meta_of(held, None)
+        patches=tuple(patches), reason=USER_MESSAGE, run_id=run.id, run_meta=meta_of(run_with_lease, None)
     )
     results = await db.commit(
         [
             AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),
-            Put(record=record_of(held, head.owner), expect=run.revision),
+            Put(record=record_of(run_with_lease, head.owner), expect=run.revision),
         ]
     )
-    committed, saved = results[0], results[1]
-    assert isinstance(committed, Committed)
-    assert isinstance(saved, Record)
-    held = msgspec.structs.replace(held, revision=saved.revision)
+    commit, run_record = results[0], results[1]
+    assert isinstance(commit, Committed)
+    assert isinstance(run_record, Record)
+    run_with_lease = msgspec.structs.replace(run_with_lease, revision=run_record.revision)
     journal = ThreadJournal(
         db,
-        held,
-        version=committed.version,
+        run_with_lease,
+        version=commit.version,
         owner=head.owner,
         clock=settings.clock,
         days=settings.crisis_days,
     )
     journal.episode = await active_episode(db, run.thread)
     thread = db.thread(run.thread)
-    inputs = await _inputs(thread, run.id, now.inputs)
-    draft = Draft(settings.schema, ops.apply(head.state, patches), head.counters.logs, inputs, reader(thread))
-    change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
-    return Started(draft=draft, journal=journal, change=change)
+    inputs = await _inputs(thread, run.id, run_state.inputs)
+    draft = Draft(
+        settings.schema, ops.apply_ops(head.state, patches), head.counters.logs, inputs, log_reader(thread)
+    )
+    change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
+    return StartedTurn(draft=draft, journal=journal, change=change)
 
 
-async def _as_it_is(thread: Thread, head: Head, run: Run, settings: Settings) -> Done:
+async def _current_result(thread: Thread, head: Head, run: Run, settings: Settings) -> TurnResult:
     """What became of a run, if nothing more is to be done about it now."""
-    waiting = suspended_calls(head.state)
-    if run.output is not None and not waiting:
-        return done_before(run.output, settings.output)
-    said = [item.body for item in await thread.items(last=RECENT) if item.run == run.id]
-    text = said[-1].get("content") if said and isinstance(said[-1], dict) and not waiting else ""
-    return Done(
+    approvals = pending_approvals(head.state)
+    if run.output is not None and not approvals:
+        return stored_result(run.output, settings.output)
+    bodies = [item.body for item in await thread.items(last=RECENT_ITEMS) if item.run == run.id]
+    text = bodies[-1].get("content") if bodies and isinstance(bodies[-1], dict) and not approvals else ""
+    return TurnResult(
         thread=run.thread,
         run=run.id,
         version=head.version,
         text=text if isinstance(text, str) else "",
         termination=run.termination or SUSPENDED,
-        waiting=waiting,
+        waiting=approvals,
         usage=run.usage,
     )
 
 
-def _held(run: Run, settings: Settings) -> Run:
+def _run_with_lease(run: Run, settings: Settings) -> Run:
     return msgspec.structs.replace(
         run,
         status=RUNNING,
@@ -162,11 +172,15 @@ def _held(run: Run, settings: Settings) -> Run:
     )
 
 
-async def _inputs(thread: Thread, run: str, kept: Mapping[str, JSON]) -> dict[str, JSON]:
+async def _inputs(thread: Thread, run: str, inputs: Mapping[str, JSON]) -> dict[str, JSON]:
     """The inputs that the run began with."""
-    if MESSAGE in kept:
-        return dict(kept)
-    items = await thread.items(last=RECENT)
-    said = next((item for item in reversed(items.items) if item.run == run and item.role == "user"), None)
-    message = said.body.get("content") if said is not None and isinstance(said.body, dict) else ""
-    return {**kept, MESSAGE: message}
+    if MESSAGE in inputs:
+        return dict(inputs)
+    items = await thread.items(last=RECENT_ITEMS)
+    user_item = next(
+        (item for item in reversed(items.items) if item.run == run and item.role == "user"), None
+    )
+    message = (
+        user_item.body.get("content") if user_item is not None and isinstance(user_item.body, dict) else ""
+    )
+    return {**inputs, MESSAGE: message}

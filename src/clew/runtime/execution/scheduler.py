@@ -12,40 +12,48 @@ from clew.core.values import Drop
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution import queue
-from clew.runtime.execution.drive import drive
-from clew.runtime.execution.resume import resume
-from clew.runtime.execution.safe_reply import without_store
-from clew.runtime.execution.start import Asked, Interrupted, Started, earlier_run, key_id, made_before, start
+from clew.runtime.execution.drive import drive_turn
+from clew.runtime.execution.resume import resume_run
+from clew.runtime.execution.safe_reply import run_gates_without_store
+from clew.runtime.execution.start import (
+    InterruptedRun,
+    StartedTurn,
+    TurnRequest,
+    earlier_run,
+    find_earlier_turn,
+    run_id_for_key,
+    start_turn,
+)
 from clew.runtime.execution.turn_lines import LinePlace, TurnLines
-from clew.runtime.placement import Home
+from clew.runtime.placement import Placement
 from clew.runtime.records.events import Event
 from clew.runtime.records.runs import INTERRUPTED, QUEUED, SUSPENDED
 from clew.runtime.turn.approvals import Decision
-from clew.runtime.turn.journal import Recent
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.journal import PositionCache
+from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
 Emit = Callable[[Event], None]
 
 
-class Turns:
+class Scheduler:
     """The turns of one runtime."""
 
     def __init__(self) -> None:
-        self.touched: dict[str, tuple[Database, int]] = {}
-        self._recent = Recent()
+        self.recent_threads: dict[str, tuple[Database, int]] = {}
+        self._positions = PositionCache()
         self._lines = TurnLines()
-        self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
-        self._queues: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, set[asyncio.Task[TurnResult[Any]]]] = {}
+        self._queue_tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether no turn is at work, and none is about to begin."""
-        return not self._tasks and not self._queues
+        return not self._tasks and not self._queue_tasks
 
     def is_busy(self, thread: str) -> bool:
         """Whether a turn is at work on a thread, or about to begin."""
-        return thread in self._tasks or thread in self._queues
+        return thread in self._tasks or thread in self._queue_tasks
 
     async def cancel(self, thread: str) -> bool:
         """End the turns on a thread, durably; whether there were any."""
@@ -58,29 +66,31 @@ class Turns:
 
     async def stop(self, threads: Iterable[str] | None = None) -> None:
         """End every turn, durably, also those that were about to begin; on some threads, or on all."""
-        chosen = {*self._tasks, *self._queues} if threads is None else set(threads)
-        queues = [self._queues[thread] for thread in chosen if thread in self._queues]
-        turns = [task for thread in chosen for task in self._tasks.get(thread, ())]
+        ids = {*self._tasks, *self._queue_tasks} if threads is None else set(threads)
+        queues = [self._queue_tasks[thread] for thread in ids if thread in self._queue_tasks]
+        turns = [task for thread in ids for task in self._tasks.get(thread, ())]
         for task in (*queues, *turns):
             task.cancel()
         if queues or turns:
             await asyncio.wait([*queues, *turns])
 
-    def task(self, thread: str, work: Coroutine[Any, Any, Done[Any]]) -> "asyncio.Task[Done[Any]]":
+    def start_task(
+        self, thread: str, work: Coroutine[Any, Any, TurnResult[Any]]
+    ) -> "asyncio.Task[TurnResult[Any]]":
         """Work on a thread, in a task that is ended with the runtime."""
         task = asyncio.get_running_loop().create_task(work)
         running = self._tasks.setdefault(thread, set())
         running.add(task)
 
-        def forget(over: "asyncio.Task[Done[Any]]") -> None:
-            running.discard(over)
+        def forget(ended_task: "asyncio.Task[TurnResult[Any]]") -> None:
+            running.discard(ended_task)
             if not running:
                 self._tasks.pop(thread, None)
 
         task.add_done_callback(forget)
         return task
 
-    async def waited(self, task: "asyncio.Task[Done[Any]]") -> Done[Any]:
+    async def wait_for(self, task: "asyncio.Task[TurnResult[Any]]") -> TurnResult[Any]:
         """The result of a turn; a caller that is cancelled cancels it."""
         try:
             return await asyncio.shield(task)
@@ -89,110 +99,125 @@ class Turns:
             await asyncio.wait([task])
             raise
 
-    async def run(self, home: Home, asked: Asked, emit: Emit) -> Done[Any]:
+    async def run(self, placement: Placement, request: TurnRequest, emit: Emit) -> TurnResult[Any]:
         """Run a turn to its end, or put it into the queue. If none can be begun, the gates answer alone."""
-        with self._lines.join(home.db, asked.thread) as place:
+        with self._lines.join(placement.db, request.thread) as place:
             try:
-                await self._reach(home, asked, place)
-                started = await self._begun(home, asked)
+                await self._reach(placement, request, place)
+                start = await self._start_or_queue(placement, request)
             except StoreFailed as failure:
                 place.disperse()  # those behind find the store as it is; one after another they wait too long
-                return await without_store(home.db, asked, home.settings, emit, failure)
-            return await self._went_on(home, asked, started, emit, place)
+                return await run_gates_without_store(placement.db, request, placement.settings, emit, failure)
+            return await self._run_to_end(placement, request, start, emit, place)
 
-    async def _reach(self, home: Home, asked: Asked, place: LinePlace) -> None:
+    async def _reach(self, home: Placement, asked: TurnRequest, place: LinePlace) -> None:
         """Wait in line, if this is a turn of its own and is to wait.
 
         A turn sent again waits for its first sending alone, not for what came in between.
         """
-        if asked.key is not None and await queue.holds(home.db, key_id(asked.thread, asked.key)):
+        if asked.key is not None and await queue.is_queued(home.db, run_id_for_key(asked.thread, asked.key)):
             place.leave()  # the queue stands in line itself
-            self.drain(home, asked.thread)
-            seconds = home.settings.patience.turn
-            await queue.left(home.db, asked.thread, key_id(asked.thread, asked.key), seconds=seconds)
+            self.drain_queue(home, asked.thread)
+            seconds = home.settings.retry_policy.turn_seconds
+            await queue.wait_until_dequeued(
+                home.db, asked.thread, run_id_for_key(asked.thread, asked.key), seconds=seconds
+            )
         if asked.busy != "wait" and not place.is_reached:
             place.leave()
         if not place.is_reached and await earlier_run(home.db, asked) is not None:
             place.leave()
         await place.reach(home.db.thread(asked.thread))
 
-    async def _begun(self, home: Home, asked: Asked) -> Started | Interrupted | Done[Any]:
+    async def _start_or_queue(
+        self, placement: Placement, request: TurnRequest
+    ) -> StartedTurn | InterruptedRun | TurnResult[Any]:
         """Begin a turn, or put it into the queue."""
-        db = home.db
-        self.touch(home, asked.thread)
-        if asked.busy != "queue":
-            return await start(db, asked, home.settings, recent=self._recent)
-        if await queue.first(db, asked.thread) is None:
+        db = placement.db
+        self.touch_thread(placement, request.thread)
+        if request.busy != "queue":
+            return await start_turn(db, request, placement.settings, positions=self._positions)
+        if await queue.oldest_turn(db, request.thread) is None:
             try:
-                return await start(db, asked, home.settings, recent=self._recent)
+                return await start_turn(db, request, placement.settings, positions=self._positions)
             except TurnBusy:
                 pass
-        key = asked.key or home.settings.new_id()
-        later = msgspec.structs.replace(asked, key=key, busy="wait")
-        await queue.enqueue(db, key_id(asked.thread, key), later, home.settings.clock())
-        self.drain(home, asked.thread)
-        return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
+        key = request.key or placement.settings.new_id()
+        queued_request = msgspec.structs.replace(request, key=key, busy="wait")
+        await queue.enqueue_turn(
+            db, run_id_for_key(request.thread, key), queued_request, placement.settings.clock()
+        )
+        self.drain_queue(placement, request.thread)
+        return TurnResult(
+            thread=request.thread, run=run_id_for_key(request.thread, key), version=0, termination=QUEUED
+        )
 
-    async def _went_on(
+    async def _run_to_end(
         self,
-        home: Home,
-        asked: Asked,
-        started: Started | Interrupted | Done[Any],
+        placement: Placement,
+        request: TurnRequest,
+        start: StartedTurn | InterruptedRun | TurnResult[Any],
         emit: Emit,
         place: LinePlace,
-    ) -> Done[Any]:
-        if isinstance(started, Done):
-            return started
-        if isinstance(started, Interrupted):
-            return await self._taken_up(home, asked, started, emit, place)
+    ) -> TurnResult[Any]:
+        if isinstance(start, TurnResult):
+            return start
+        if isinstance(start, InterruptedRun):
+            return await self._resume_interrupted(placement, request, start, emit, place)
         place.start_turn()
-        done = await drive(started, home.settings, emit)
-        place.end_turn(started.journal.version, awaited=started.journal.run.awaited)
-        if done.termination != SUSPENDED and (rest := started.journal.rest) is not None:
-            self._recent.keep(home.db, rest)
-        return done
+        result = await drive_turn(start, placement.settings, emit)
+        place.end_turn(start.journal.version, awaited=start.journal.run.awaited)
+        if result.termination != SUSPENDED and (position := start.journal.position) is not None:
+            self._positions.remember(placement.db, position)
+        return result
 
-    def touch(self, home: Home, thread: str) -> None:
+    def touch_thread(self, placement: Placement, thread: str) -> None:
         """Remember which threads had turns here lately; those idle for longer are ended by the sweep."""
-        if home.settings.memory_mode is MemoryMode.INCOGNITO:
+        if placement.settings.memory_mode is MemoryMode.INCOGNITO:
             return  # it is forgotten at the close, not ended
-        now = home.settings.clock()
-        self.touched.pop(thread, None)
-        self.touched[thread] = (home.db, now)
-        idle = now - int(home.settings.idle_seconds * 1000)
-        while (oldest := next(iter(self.touched.items())))[1][1] < idle:
-            del self.touched[oldest[0]]
+        now = placement.settings.clock()
+        self.recent_threads.pop(thread, None)
+        self.recent_threads[thread] = (placement.db, now)
+        idle = now - int(placement.settings.idle_seconds * 1000)
+        while (oldest := next(iter(self.recent_threads.items())))[1][1] < idle:
+            del self.recent_threads[oldest[0]]
 
-    async def _taken_up(
-        self, home: Home, asked: Asked, broken: Interrupted, emit: Emit, place: LinePlace
-    ) -> Done[Any]:
+    async def _resume_interrupted(
+        self,
+        placement: Placement,
+        request: TurnRequest,
+        interrupted_run: InterruptedRun,
+        emit: Emit,
+        place: LinePlace,
+    ) -> TurnResult[Any]:
         """Go on with a turn that was begun before, unless somebody else does who was sent it too.
 
         If the thread has gone on without it, that is its end.
         """
         try:
-            return await self.resumed(home, asked.thread, {}, emit, run=broken.run)
+            return await self.resume(placement, request.thread, {}, emit, run=interrupted_run.run)
         except TurnBusy:
-            if asked.busy != "wait":
+            if request.busy != "wait":
                 raise
-            started = await start(home.db, asked, home.settings)
-            return await self._went_on(home, asked, started, emit, place)
+            started = await start_turn(placement.db, request, placement.settings)
+            return await self._run_to_end(placement, request, started, emit, place)
         except InvalidArgument:
-            over = await made_before(home.db, asked, home.settings)
-            if isinstance(over, Done):
-                return over
-            return Done(thread=asked.thread, run=broken.run, version=0, termination=INTERRUPTED)
+            result = await find_earlier_turn(placement.db, request, placement.settings)
+            if isinstance(result, TurnResult):
+                return result
+            return TurnResult(
+                thread=request.thread, run=interrupted_run.run, version=0, termination=INTERRUPTED
+            )
 
     async def resume_run(
-        self, home: Home, thread: str, decisions: Mapping[str, Decision], emit: Emit
-    ) -> Done[Any]:
+        self, home: Placement, thread: str, decisions: Mapping[str, Decision], emit: Emit
+    ) -> TurnResult[Any]:
         """Take up the run that stopped on a thread, at once; a turn that comes meanwhile stands behind it."""
         with self._lines.join(home.db, thread) as place:
             if not place.is_reached:
                 place.leave()
-            return await self.resumed(home, thread, decisions, emit)
+            return await self.resume(home, thread, decisions, emit)
 
-    async def record_voice(self, home: Home, asked: Asked) -> Done[Any]:
+    async def record_voice(self, home: Placement, asked: TurnRequest) -> TurnResult[Any]:
         """Commit a turn that was spoken in a call, whole, behind the turns that came before it.
 
         If its key was used before, it gives what became of the turn then.
@@ -203,50 +228,52 @@ class Turns:
         """
         with self._lines.join(home.db, asked.thread) as place:
             await place.reach(home.db.thread(asked.thread))
-            started = await start(home.db, asked, home.settings)
-        if isinstance(started, Done):
+            started = await start_turn(home.db, asked, home.settings)
+        if isinstance(started, TurnResult):
             return started
-        assert isinstance(started, Started)  # what is over when it begins is never interrupted
+        assert isinstance(started, StartedTurn)  # what is over when it begins is never interrupted
         run, reply = started.journal.run, asked.spoken.reply if asked.spoken is not None else ""
-        return Done(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
+        return TurnResult(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
-    async def resumed(
+    async def resume(
         self,
-        home: Home,
+        placement: Placement,
         thread: str,
         decisions: Mapping[str, Decision],
         emit: Emit,
         run: str | None = None,
-    ) -> Done[Any]:
+    ) -> TurnResult[Any]:
         """Take a run up where it stopped, and bring it to its end."""
-        resumed = await resume(home.db, thread, decisions, home.settings, only=run)
-        if isinstance(resumed, Done):
-            return resumed
+        turn = await resume_run(placement.db, thread, decisions, placement.settings, only=run)
+        if isinstance(turn, TurnResult):
+            return turn
         try:
-            return await drive(resumed.started, home.settings, emit, resumed.begun)
+            return await drive_turn(turn.turn, placement.settings, emit, turn.own_calls)
         finally:
-            self.drain(home, thread)
+            self.drain_queue(placement, thread)
 
-    def drain(self, home: Home, thread: str) -> None:
+    def drain_queue(self, placement: Placement, thread: str) -> None:
         """Begin the queued turns of a thread, one after another, in the background."""
-        if thread not in self._queues:
-            task = asyncio.get_running_loop().create_task(self._drained(home, thread))
-            self._queues[thread] = task
-            task.add_done_callback(lambda over: self._queues.pop(thread, None))
+        if thread not in self._queue_tasks:
+            task = asyncio.get_running_loop().create_task(self._run_queue(placement, thread))
+            self._queue_tasks[thread] = task
+            task.add_done_callback(lambda ended_task: self._queue_tasks.pop(thread, None))
 
-    async def _drained(self, home: Home, thread: str) -> None:
-        async def begin(asked: Asked, leave: Drop) -> Done[Any]:
-            with self._lines.join(home.db, asked.thread) as place:
-                await place.reach(home.db.thread(asked.thread))
-                self.touch(home, asked.thread)
-                started = await start(home.db, asked, home.settings, leave, recent=self._recent)
-                return await self._went_on(home, asked, started, nobody, place)
+    async def _run_queue(self, placement: Placement, thread: str) -> None:
+        async def run_turn(request: TurnRequest, queue_entry: Drop) -> TurnResult[Any]:
+            with self._lines.join(placement.db, request.thread) as place:
+                await place.reach(placement.db.thread(request.thread))
+                self.touch_thread(placement, request.thread)
+                start = await start_turn(
+                    placement.db, request, placement.settings, queue_entry, positions=self._positions
+                )
+                return await self._run_to_end(placement, request, start, ignore_event, place)
 
         try:
-            await queue.drained(home.db, thread, begin)
+            await queue.run_queued_turns(placement.db, thread, run_turn)
         except ClewError as error:  # nobody awaits it; the next sweep looks at the queue again
             log.warning("The queued turns of thread %s wait for the next sweep: %s", thread, error)
 
 
-def nobody(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """Nobody listens."""

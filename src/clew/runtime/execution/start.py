@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import JSON, encode, plain
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import (
     KeyReused,
     RecordNotFound,
@@ -27,7 +27,7 @@ from clew.core.values import (
     Committed,
     Drop,
     Exact,
-    Expect,
+    Expectation,
     Head,
     Item,
     LogSize,
@@ -40,7 +40,14 @@ from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.crises import Assessment, CrisisRows
 from clew.runtime.execution.turn_lines import BusyWait
-from clew.runtime.records.episodes import TEXT, VOICE, Episode, active_episode, saved, touched
+from clew.runtime.records.episodes import (
+    TEXT,
+    VOICE,
+    Episode,
+    active_episode,
+    episode_for_turn,
+    episode_write,
+)
 from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
 from clew.runtime.records.runs import (
     DONE,
@@ -59,20 +66,20 @@ from clew.runtime.records.runs import (
     this_process,
 )
 from clew.runtime.settings import Settings
-from clew.runtime.stages import first_name
+from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE
-from clew.runtime.turn.approvals import doubtful, suspended_calls
+from clew.runtime.turn.approvals import doubtful_calls, pending_approvals
 from clew.runtime.turn.draft import Draft, ReadLog, sizes_after
-from clew.runtime.turn.inbound import Inbound, inbound, spent, standing
-from clew.runtime.turn.journal import Recent, Rest, ThreadJournal, ended
-from clew.runtime.turn.result import Done, done_before
+from clew.runtime.turn.inbound import Inbound, build_inbound, run_state_of, with_latest_usage
+from clew.runtime.turn.journal import PositionCache, ThreadJournal, ThreadPosition, run_with_ending
+from clew.runtime.turn.result import TurnResult, stored_result
 
 REWIND = "Rewind"
 """The reason of a changeset that takes back what others added."""
 PAGE = 256
 
 
-async def was_taken_back(thread: Thread, item: Item) -> bool:
+async def was_rewound(thread: Thread, item: Item) -> bool:
     """Whether an item that the thread once had was taken back. What was compacted was not: it was said.
 
     It costs a read, and for an item that is no longer visible one of the log from there on.
@@ -81,27 +88,27 @@ async def was_taken_back(thread: Thread, item: Item) -> bool:
         return False
     version = item.version
     while changes := await thread.changesets(after=version, limit=PAGE):
-        if any(change.reason == REWIND and _ends(change, item) for change in changes):
+        if any(change.reason == REWIND and _has_cut(change, item) for change in changes):
             return True
         version = changes[-1].version
     return False
 
 
-def _ends(change: Changeset, item: Item) -> bool:
+def _has_cut(change: Changeset, item: Item) -> bool:
     return any(cut.log == item.log and cut.first <= item.place <= cut.last for cut in change.cuts)
 
 
-Busy: TypeAlias = Literal["wait", "refuse", "queue"]
+BusyPolicy: TypeAlias = Literal["wait", "refuse", "queue"]
 
 
-class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceReply(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has happened already, in a call: what was replied, and how serious it was."""
 
     reply: str = ""
     assessed: Assessment | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that somebody wants; one that was ``spoken`` is over with its first changeset."""
 
     thread: str
@@ -109,21 +116,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     user: str | None = None
     key: str | None = None
-    busy: Busy = "wait"
+    busy: BusyPolicy = "wait"
     replace: Document | None = None
     origin: str = "user"
     parent: str | None = None
-    spoken: Spoken | None = None
+    spoken: VoiceReply | None = None
 
-    def print(self) -> str:
+    def fingerprint(self) -> str:
         """What two requests with one key must have in common."""
-        said: list[JSON] = [self.thread, self.inputs, self.user, self.replace]
+        parts: list[JSON] = [self.thread, self.inputs, self.user, self.replace]
         if self.spoken is not None:
-            said.append([[item.role, item.kind, item.body] for item in self.items])
-        return hashlib.sha256(encode(said)).hexdigest()
+            parts.append([[item.role, item.kind, item.body] for item in self.items])
+        return hashlib.sha256(encode(parts)).hexdigest()
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class StartedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has the thread, with its first changeset on disk."""
 
     draft: Draft
@@ -131,15 +138,20 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     change: Changeset | None
 
 
-class Interrupted(msgspec.Struct, frozen=True):
+class InterruptedRun(msgspec.Struct, frozen=True):
     """The turn was begun before, and nobody is at it any more: it goes on where it stopped."""
 
     run: str
 
 
-async def start(
-    db: Database, asked: Asked, settings: Settings, leave: Drop | None = None, *, recent: Recent | None = None
-) -> Started | Done | Interrupted:
+async def start_turn(
+    db: Database,
+    request: TurnRequest,
+    settings: Settings,
+    queue_entry: Drop | None = None,
+    *,
+    positions: PositionCache | None = None,
+) -> StartedTurn | TurnResult | InterruptedRun:
     """Take the thread and commit what comes in; or what became of the turn, if it was made before.
 
     ``leave`` takes a queued turn out of the queue in the same commit. What is ``recent`` may be out of date:
@@ -152,16 +164,18 @@ async def start(
         NewerSchema: A newer program wrote the thread's state.
         RevisionConflict: Others changed the records beside the thread again and again.
     """
-    thread, wait = db.thread(asked.thread), BusyWait()
-    attempts = Attempts(settings.patience.turn)
+    thread, wait = db.thread(request.thread), BusyWait()
+    attempts = Attempts(settings.retry_policy.turn_seconds)
     while True:
-        if (before := await made_before(db, asked, settings)) is not None:
-            return before
-        rest = recent.take(db, asked.thread) if recent is not None else None
+        if (earlier := await find_earlier_turn(db, request, settings)) is not None:
+            return earlier
+        position = positions.take(db, request.thread) if positions is not None else None
         try:
-            return await _begun(db, rest or await _looked(db, thread), asked, settings, leave)
+            return await _start_at(
+                db, position or await _read_position(db, thread), request, settings, queue_entry
+            )
         except RevisionConflict as conflict:
-            _check_queued(leave, conflict)
+            _check_queued(queue_entry, conflict)
             attempts.count(conflict)
         except ThreadExists:
             await _check_seen(thread)
@@ -171,7 +185,7 @@ async def start(
             attempts.check_time(busy.error)
             await wait.until_change(thread, busy.version, busy.error.retry_after_ms / 1000)
         except ThreadNotFound:
-            if rest is None:
+            if position is None:
                 raise  # it was deleted since its last turn here
 
 
@@ -181,101 +195,113 @@ def _check_queued(leave: Drop | None, conflict: RevisionConflict) -> None:
         raise conflict
 
 
-async def _looked(db: Database, thread: Thread) -> Rest:
+async def _read_position(db: Database, thread: Thread) -> ThreadPosition:
     """Where a thread stands now."""
-    return Rest(head=await _head(thread), episode=await active_episode(db, thread.id))
+    return ThreadPosition(head=await _head(thread), episode=await active_episode(db, thread.id))
 
 
-async def _begun(db: Database, rest: Rest, asked: Asked, settings: Settings, leave: Drop | None) -> Started:
+async def _start_at(
+    db: Database, position: ThreadPosition, request: TurnRequest, settings: Settings, queue_entry: Drop | None
+) -> StartedTurn:
     """Begin a turn where a thread is known to stand."""
-    thread, head = db.thread(asked.thread), rest.head
-    release = await _released(db, thread, head, asked, settings)
-    run = _run(asked, settings, head)
-    items = await _unknown(thread, head, asked.items)
-    first = inbound(
+    thread, head = db.thread(request.thread), position.head
+    release_writes = await _release_writes(db, thread, head, request, settings)
+    run = _new_run(request, settings, head)
+    items = await _new_items(thread, head, request.items)
+    inbound = build_inbound(
         head,
         run,
         [msgspec.structs.replace(item, run=run.id) for item in items],
-        inputs=kept_inputs(asked),
-        stage=first_name(settings.stages),
-        replace=asked.replace,
+        inputs=inputs_for_resume(request),
+        stage=first_stage_name(settings.stages),
+        replace=request.replace,
         schema=settings.schema,
         upgrades=settings.upgrades,
     )
-    writes = release if leave is None else [*release, leave]
-    return await _taken(db, rest, run, first, writes, asked, settings)
+    writes = release_writes if queue_entry is None else [*release_writes, queue_entry]
+    return await _commit_inbound(db, position, run, inbound, writes, request, settings)
 
 
-async def _taken(
+async def _commit_inbound(
     db: Database,
-    rest: Rest,
+    position: ThreadPosition,
     run: Run,
-    first: Inbound,
-    release: Sequence[Write],
-    asked: Asked,
+    inbound: Inbound,
+    release_writes: Sequence[Write],
+    request: TurnRequest,
     settings: Settings,
-) -> Started:
-    head = rest.head
+) -> StartedTurn:
+    head = position.head
     # Without a user a new thread belongs to the user of the database, and so does its episode.
-    owner = head.owner if head is not None else asked.user or db.user
-    spoken = asked.spoken
+    owner = head.owner if head is not None else request.user or db.user
+    voice = request.spoken
     change = Changeset(
-        items=first.items,
-        patches=first.patches,
-        snapshot=first.snapshot,
-        reason=USER_MESSAGE if spoken is None else VOICE_TURN,
+        items=inbound.items,
+        patches=inbound.patches,
+        snapshot=inbound.snapshot,
+        reason=USER_MESSAGE if voice is None else VOICE_TURN,
         run_id=run.id,
         parent_run_id=run.parent,
-        run_meta=meta_of(run, None if spoken is None else Ending(termination=NATURAL)),
+        run_meta=meta_of(run, None if voice is None else Ending(termination=NATURAL)),
     )
-    expect: Expect = Exact(head.version) if head is not None else Absent(owner)
+    expect: Expectation = Exact(head.version) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
-    episode = _touched(rest.episode, head, asked, owner, settings)
-    rows = _crises(asked, run, episode, owner, settings)
-    writes = [append, Put(record=record_of(run, owner), expect=0), saved(episode, owner), *release, *rows]
-    committed, kept, row, *_ = await db.commit(writes)
-    assert isinstance(committed, Committed)
-    assert isinstance(kept, Record)
-    assert isinstance(row, Record)
-    run = msgspec.structs.replace(run, revision=kept.revision)
+    episode = _turn_episode(position.episode, head, request, owner, settings)
+    crisis_writes = _crisis_writes(request, run, episode, owner, settings)
+    writes = [
+        append,
+        Put(record=record_of(run, owner), expect=0),
+        episode_write(episode, owner),
+        *release_writes,
+        *crisis_writes,
+    ]
+    commit, run_record, episode_record, *_ = await db.commit(writes)
+    assert isinstance(commit, Committed)
+    assert isinstance(run_record, Record)
+    assert isinstance(episode_record, Record)
+    run = msgspec.structs.replace(run, revision=run_record.revision)
     journal = ThreadJournal(
-        db, run, version=committed.version, owner=owner, clock=settings.clock, days=settings.crisis_days
+        db, run, version=commit.version, owner=owner, clock=settings.clock, days=settings.crisis_days
     )
-    journal.episode = msgspec.structs.replace(episode, revision=row.revision)
-    change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
-    return Started(draft=_draft(db, head, first, asked, settings), journal=journal, change=change)
+    journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
+    change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
+    return StartedTurn(draft=_draft(db, head, inbound, request, settings), journal=journal, change=change)
 
 
-def _touched(
-    before: Episode | None, head: Head | None, asked: Asked, owner: str | None, settings: Settings
+def _turn_episode(
+    before: Episode | None, head: Head | None, request: TurnRequest, owner: str | None, settings: Settings
 ) -> Episode:
     """The episode that the turn belongs to, touched."""
     size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
-    modality = TEXT if asked.spoken is None else VOICE
+    modality = TEXT if request.spoken is None else VOICE
     now = settings.clock()
-    episode = touched(before, asked.thread, owner, now, places.at(size.end + 1), modality)
-    assessed = asked.spoken.assessed if asked.spoken is not None else None
-    if assessed is None:
+    episode = episode_for_turn(before, request.thread, owner, now, places.place_of(size.end + 1), modality)
+    assessment = request.spoken.assessed if request.spoken is not None else None
+    if assessment is None:
         return episode
-    return msgspec.structs.replace(episode, crisis=max(episode.crisis, assessed.level))
+    return msgspec.structs.replace(episode, crisis=max(episode.crisis, assessment.level))
 
 
-def _crises(asked: Asked, run: Run, episode: Episode, owner: str | None, settings: Settings) -> list[Write]:
+def _crisis_writes(
+    request: TurnRequest, run: Run, episode: Episode, owner: str | None, settings: Settings
+) -> list[Write]:
     """The row of the crisis log that a spoken turn brings with it."""
-    assessed = asked.spoken.assessed if asked.spoken is not None else None
-    if assessed is None or not assessed.level:
+    assessment = request.spoken.assessed if request.spoken is not None else None
+    if assessment is None or not assessment.level:
         return []
     rows = CrisisRows(settings.clock, settings.crisis_days)
-    rows.add(assessed, run, episode=episode.id, owner=owner)
+    rows.add(assessment, run, episode=episode.id, owner=owner)
     return [Put(record=row) for row in rows.rows]
 
 
-def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:
-    sizes = sizes_after(head.counters.logs if head is not None else {}, Changeset(items=first.items))
-    return Draft(settings.schema, first.state, sizes, asked.inputs, reader(db.thread(asked.thread)))
+def _draft(
+    db: Database, head: Head | None, inbound: Inbound, request: TurnRequest, settings: Settings
+) -> Draft:
+    sizes = sizes_after(head.counters.logs if head is not None else {}, Changeset(items=inbound.items))
+    return Draft(settings.schema, inbound.state, sizes, request.inputs, log_reader(db.thread(request.thread)))
 
 
-def reader(thread: Thread) -> ReadLog:
+def log_reader(thread: Thread) -> ReadLog:
     """Reads the newest items of a thread's logs."""
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
@@ -297,52 +323,56 @@ async def _check_seen(thread: Thread) -> None:
         raise ThreadNotFound(thread=thread.id) from None
 
 
-async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
+async def _new_items(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
     """The items that the thread has never had, however long ago; the last may have been taken back."""
-    named = [item.id for item in items if item.id is not None]
-    before = await thread.named(named) if named and head is not None else []
-    known = {item.id for item in before}
-    if items and items[-1].id in known:
-        same = [item for item in before if item.id == items[-1].id]
-        if all([await was_taken_back(thread, item) for item in same]):
-            known.discard(items[-1].id)
-    first: dict[str, Item] = {}
+    ids = [item.id for item in items if item.id is not None]
+    earlier_items = await thread.items_by_id(ids) if ids and head is not None else []
+    earlier_ids = {item.id for item in earlier_items}
+    if items and items[-1].id in earlier_ids:
+        twins = [item for item in earlier_items if item.id == items[-1].id]
+        if all([await was_rewound(thread, item) for item in twins]):
+            earlier_ids.discard(items[-1].id)
+    first_by_id: dict[str, Item] = {}
     for item in items:
         if item.id is not None:
-            first.setdefault(item.id, item)
-    return [item for item in items if item.id is None or (item.id not in known and first[item.id] is item)]
+            first_by_id.setdefault(item.id, item)
+    return [
+        item
+        for item in items
+        if item.id is None or (item.id not in earlier_ids and first_by_id[item.id] is item)
+    ]
 
 
-def _run(asked: Asked, settings: Settings, head: Head | None) -> Run:
+def _new_run(request: TurnRequest, settings: Settings, head: Head | None) -> Run:
     now = settings.clock()
     version = 1 if head is None else head.version + 1
     run = Run(
-        id=settings.new_id() if asked.key is None else key_id(asked.thread, asked.key),
-        thread=asked.thread,
-        user=asked.user,
-        origin=asked.origin,
-        parent=asked.parent,
+        id=settings.new_id() if request.key is None else run_id_for_key(request.thread, request.key),
+        thread=request.thread,
+        user=request.user,
+        origin=request.origin,
+        parent=request.parent,
         started=now,
         holder=this_process(),
         until=now + int(settings.lease_seconds * 1000),
-        key=asked.key and asked.print(),
+        key=request.key and request.fingerprint(),
         first=version,
     )
-    if asked.spoken is None:
+    if request.spoken is None:
         return run
-    done = Done(thread=run.thread, run=run.id, version=version, text=asked.spoken.reply)
-    over = ended(run, Ending(termination=NATURAL), now)
-    return msgspec.structs.replace(over, output=plain(done) if asked.key is not None else None)
+    result = TurnResult(thread=run.thread, run=run.id, version=version, text=request.spoken.reply)
+    final_run = run_with_ending(run, Ending(termination=NATURAL), now)
+    return msgspec.structs.replace(final_run, output=as_json(result) if request.key is not None else None)
 
 
-def key_id(thread: str, key: str) -> str:
+def run_id_for_key(thread: str, key: str) -> str:
     """The id of the run that a turn with this key has."""
     return f"run-{hashlib.sha256(encode([thread, key])).hexdigest()[:24]}"
 
 
-def kept_inputs(asked: Asked) -> dict[str, JSON]:
+def inputs_for_resume(request: TurnRequest) -> dict[str, JSON]:
     """The inputs that the state must keep for a run to be resumed; the message stands in the history."""
-    return {name: value for name, value in asked.inputs.items() if name != MESSAGE or not asked.items}
+    return {name: value for name, value in request.inputs.items() if name != MESSAGE or not request.items}
 
 
 # Other turns.
@@ -357,19 +387,21 @@ class _Busy(Exception):
         self.version = version
 
 
-async def made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
+async def find_earlier_turn(
+    db: Database, request: TurnRequest, settings: Settings
+) -> TurnResult | InterruptedRun | None:
     """What became of the first turn with this key, if there was one and nobody is at it."""
-    run = await earlier_run(db, asked)
+    run = await earlier_run(db, request)
     if run is None:
         return None
     if run.output is not None:
-        return done_before(run.output, settings.output)
-    if run.status == RUNNING and not is_over(run, settings.clock()):
+        return stored_result(run.output, settings.output)
+    if run.status == RUNNING and not is_orphaned(run, settings.clock()):
         return None  # it shows as busy
-    return Interrupted(run.id)
+    return InterruptedRun(run.id)
 
 
-async def earlier_run(db: Database, asked: Asked) -> Run | None:
+async def earlier_run(db: Database, asked: TurnRequest) -> Run | None:
     """The run of the first turn with this key, if there was one.
 
     Raises:
@@ -378,58 +410,58 @@ async def earlier_run(db: Database, asked: Asked) -> Run | None:
     if asked.key is None:
         return None
     try:
-        run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key)))
+        run = run_of(await db.records.get(KIND, run_id_for_key(asked.thread, asked.key)))
     except RecordNotFound:
         return None
-    if run.key != asked.print():
+    if run.key != asked.fingerprint():
         raise KeyReused(thread=asked.thread, key=asked.key)
     return run
 
 
-async def _released(
-    db: Database, thread: Thread, head: Head | None, asked: Asked, settings: Settings
+async def _release_writes(
+    db: Database, thread: Thread, head: Head | None, request: TurnRequest, settings: Settings
 ) -> Sequence[Write]:
     """What must be written with the first changeset so that an earlier run holds the thread no more."""
-    before = standing(head.state) if head is not None else None
-    if head is None or before is None or before.status == DONE:
+    run_state = run_state_of(head.state) if head is not None else None
+    if head is None or run_state is None or run_state.status == DONE:
         return ()
-    if before.status == WAITING:
-        calls = [waiting.call for waiting in suspended_calls(head.state)]
-        raise TurnSuspended(thread=thread.id, run=before.id, calls=calls)
-    if before.status == INTERRUPTED:
+    if run_state.status == WAITING:
+        calls = [waiting.call for waiting in pending_approvals(head.state)]
+        raise TurnSuspended(thread=thread.id, run=run_state.id, calls=calls)
+    if run_state.status == INTERRUPTED:
         return ()
     try:
-        run = run_of(await db.records.get(KIND, before.id))
+        run = run_of(await db.records.get(KIND, run_state.id))
     except RecordNotFound:
         return ()
     if run.status != RUNNING or run.thread != thread.id:  # that of another thread holds nothing here
         return ()
-    if not is_over(run, settings.clock()):
-        left = run.until - settings.clock()
-        busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
-        if asked.busy != "wait":
+    if not is_orphaned(run, settings.clock()):
+        remaining_ms = run.until - settings.clock()
+        busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(remaining_ms, 0))
+        if request.busy != "wait":
             raise busy
-        await _mark_awaited(db, run, asked, head.owner)
+        await _mark_awaited(db, run, request, head.owner)
         raise _Busy(busy, head.version)
-    lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
-    over = spent(ended(run, lost, settings.clock()), before)
-    over = msgspec.structs.replace(over, in_doubt=doubtful(head.state))
-    return [Put(record=record_of(over, head.owner), expect=run.revision)]
+    ending = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
+    final_run = with_latest_usage(run_with_ending(run, ending, settings.clock()), run_state)
+    final_run = msgspec.structs.replace(final_run, in_doubt=doubtful_calls(head.state))
+    return [Put(record=record_of(final_run, head.owner), expect=run.revision)]
 
 
-async def _mark_awaited(db: Database, run: Run, asked: Asked, owner: str | None) -> None:
+async def _mark_awaited(db: Database, run: Run, asked: TurnRequest, owner: str | None) -> None:
     """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself.
 
     Raises:
         RevisionConflict: It was renewed or has ended; another look finds out which.
     """
-    if run.awaited or (asked.key is not None and run.id == key_id(asked.thread, asked.key)):
+    if run.awaited or (asked.key is not None and run.id == run_id_for_key(asked.thread, asked.key)):
         return
     awaited = msgspec.structs.replace(run, awaited=True)
     await db.records.put(record_of(awaited, owner), expect=run.revision)
 
 
-def is_over(run: Run, now: int) -> bool:
+def is_orphaned(run: Run, now: int) -> bool:
     """Whether nobody holds a run any more: its lease has run out, or its process is gone.
 
     A process that is certainly there renews its lease, so only its end counts, however far off it seems: the

@@ -21,7 +21,7 @@ LineKey: TypeAlias = tuple[str, str | None, str]
 """Tenant, user and thread. Nobody stands in a line with turns that they could not see."""
 
 
-class ThreadLine:
+class TurnLine:
     """The turns of this process that hold a thread or wait for it; the first is at work."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ThreadLine:
 class LinePlace:
     """A place in the line of a thread, taken when a turn is asked for and given up when it has ended."""
 
-    def __init__(self, line: ThreadLine) -> None:
+    def __init__(self, line: TurnLine) -> None:
         self._line = line
         self._loop = asyncio.get_running_loop()
         self._reached = self._loop.create_future()
@@ -53,7 +53,7 @@ class LinePlace:
         await self._reached
         version, self._line.yields_at = self._line.yields_at, None
         if version is not None:
-            await thread.changed(version, timeout=YIELD_SECONDS)
+            await thread.wait_for_change(version, timeout=YIELD_SECONDS)
 
     def leave(self) -> None:
         """Give the place up, once or again; the turn goes on without one, and the next in line moves up."""
@@ -100,13 +100,13 @@ class TurnLines:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, ThreadLine] = {}
+        self._lines: dict[LineKey, TurnLine] = {}
 
     @contextmanager
     def join(self, db: Database, thread: str) -> Iterator[LinePlace]:
         """Take the last place in a thread's line, and give it up at the end."""
         key = (db.tenant, db.user, thread)
-        line = self._lines.setdefault(key, ThreadLine())
+        line = self._lines.setdefault(key, TurnLine())
         place = LinePlace(line)
         try:
             yield place
@@ -129,6 +129,6 @@ class BusyWait:
     async def until_change(self, thread: Thread, version: int, timeout: float = LOOK_AGAIN) -> None:
         """Return when the thread may be past a version or the time is over, but not too soon."""
         clock = asyncio.get_running_loop().time
-        await thread.changed(version, timeout=min(timeout, LOOK_AGAIN))
+        await thread.wait_for_change(version, timeout=min(timeout, LOOK_AGAIN))
         await asyncio.sleep(self._earliest - clock())
         self._earliest = clock() + LOOK_AGAIN

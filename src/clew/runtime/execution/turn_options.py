@@ -6,9 +6,9 @@ from typing import TypedDict, Unpack
 from clew.core.arguments import check_fields
 from clew.core.ops import Document
 from clew.runtime.context import MemoryMode
-from clew.runtime.execution.start import Asked, Busy
+from clew.runtime.execution.start import BusyPolicy, TurnRequest
 from clew.runtime.model.messages import Message, item_of
-from clew.runtime.state.inputs import Given, checked_inputs, user_item
+from clew.runtime.state.inputs import TurnInput, user_items, validate_inputs
 from clew.runtime.state.schema import Schema
 
 
@@ -17,7 +17,7 @@ class TurnOptions(TypedDict, total=False):
 
     user: str | None
     key: str | None
-    busy: Busy
+    busy: BusyPolicy
     message_id: str | None
     messages: Sequence[Message]
     replace_state: Document | None
@@ -26,18 +26,20 @@ class TurnOptions(TypedDict, total=False):
     mode: MemoryMode | None
 
 
-def turn_request(schema: Schema, thread: str, message: Given, **options: Unpack[TurnOptions]) -> Asked:
+def turn_request(
+    schema: Schema, thread: str, message: TurnInput, **options: Unpack[TurnOptions]
+) -> TurnRequest:
     """The request for a turn, its inputs checked against the schema.
 
     Raises:
         StateInvalid: An input is missing, unknown, or of another type.
     """
-    inputs = checked_inputs(schema, message)
+    inputs = validate_inputs(schema, message)
     messages = options.get("messages", ())
     for each in messages:
         check_fields(each)
-    said = user_item(schema, inputs, id=options.get("message_id"))
-    return Asked(
+    said = user_items(schema, inputs, id=options.get("message_id"))
+    return TurnRequest(
         thread=thread,
         inputs=inputs,
         items=(*map(item_of, messages), *said),

@@ -5,74 +5,76 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from clew.core import patch
-from clew.core.errors import NotThere, RevisionConflict, VersionConflict
+from clew.core.errors import NotFound, RevisionConflict, VersionConflict
 from clew.core.values import AppendTo, Changeset, Exact, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
-from clew.runtime.execution.start import is_over
+from clew.runtime.execution.start import is_orphaned
 from clew.runtime.records.refusals import REFUSED
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, Ending, Run, record_of, run_of
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import doubtful
+from clew.runtime.turn.approvals import doubtful_calls
 from clew.runtime.turn.draft import RUN
-from clew.runtime.turn.inbound import spent, standing
-from clew.runtime.turn.journal import ended
+from clew.runtime.turn.inbound import run_state_of, with_latest_usage
+from clew.runtime.turn.journal import run_with_ending
 
 PAGE = 100
-LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
+PROCESS_LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
 
 
-async def recover(db: Database, settings: Settings) -> list[Run]:
+async def recover_runs(db: Database, settings: Settings) -> list[Run]:
     """Close every run that nobody holds any more; those that were closed now.
 
     Its thread is left as it is, but for the mark that the run is interrupted: it can be resumed, and the
     next turn closes what it left open. Each is closed with the rights of its owner, so a record that names
     another's thread closes nothing there.
     """
-    closed: list[Run] = []
-    async for record in _running(db):
+    runs: list[Run] = []
+    async for record in _running_records(db):
         if settings.refusals.covers(record):
             continue
         try:
             run = run_of(record)
-            if is_over(run, settings.clock()):
+            if is_orphaned(run, settings.clock()):
                 own = owner_database(db, record.owner)
-                closed.append(await _closed(own, run, record, settings.clock()))
+                runs.append(await _close_run(own, run, record, settings.clock()))
         except (VersionConflict, RevisionConflict):
             continue  # somebody else is at it, or the run is alive after all
         except REFUSED as error:
             settings.refusals.add(record, error)
-    return closed
+    return runs
 
 
-async def _running(db: Database) -> AsyncIterator[Record]:
+async def _running_records(db: Database) -> AsyncIterator[Record]:
     after: tuple[int, str] | None = None
     while True:
         query = RecordQuery(kind=KIND, tags=(f"status:{RUNNING}",), limit=PAGE, after=after)
-        found = await db.records.find(query)
-        for record in found:
+        records = await db.records.find(query)
+        for record in records:
             yield record
-        if len(found) < PAGE:
+        if len(records) < PAGE:
             return
-        after = (found[-1].sort, found[-1].id)
+        after = (records[-1].sort, records[-1].id)
 
 
-async def _closed(db: Database, run: Run, record: Record, now: int) -> Run:
-    over = ended(run, LOST, now)
+async def _close_run(db: Database, run: Run, record: Record, now: int) -> Run:
+    final_run = run_with_ending(run, PROCESS_LOST, now)
     writes: list[Write] = []
     try:
         head = await db.thread(run.thread).head()
-    except NotThere:
+    except NotFound:
         head = None  # the thread was deleted; only its record is left
-    if head is not None and standing(head.state).id == run.id:
-        over = spent(over, standing(head.state))
-        over = msgspec.structs.replace(over, epoch=run.epoch + 1, in_doubt=doubtful(head.state))
+    if head is not None and run_state_of(head.state).id == run.id:
+        final_run = with_latest_usage(final_run, run_state_of(head.state))
+        final_run = msgspec.structs.replace(
+            final_run, epoch=run.epoch + 1, in_doubt=doubtful_calls(head.state)
+        )
         change = Changeset(
-            patches=(patch.merge([RUN], {"status": INTERRUPTED, "epoch": over.epoch}),),
+            patches=(patch.merge([RUN], {"status": INTERRUPTED, "epoch": final_run.epoch}),),
             reason="RunInterrupted",
             run_id=run.id,
-            run_meta={"status": INTERRUPTED, "termination": INTERRUPTED, "problem": LOST.problem},
+            run_meta={"status": INTERRUPTED, "termination": INTERRUPTED, "problem": PROCESS_LOST.problem},
         )
         writes.append(AppendTo(thread=run.thread, change=change, expect=Exact(head.version)))
-    writes.append(Put(record=record_of(over, record.owner), expect=record.revision))
+    writes.append(Put(record=record_of(final_run, record.owner), expect=record.revision))
     await db.commit(writes)
-    return over
+    return final_run

@@ -12,19 +12,19 @@ from clew.core import ops, patch
 from clew.core.errors import InvalidArgument, RewindRefused, ThreadExists, VersionConflict
 from clew.core.log import places
 from clew.core.log.checks import Expected, expectation
-from clew.core.log.tool_calls import open_before
+from clew.core.log.tool_calls import open_calls_before
 from clew.core.ops import Document, Op
 from clew.core.values import (
-    ABOUT,
+    ABOUT_KEY,
     HISTORY,
     Absent,
-    Anywhere,
+    AnyVersion,
     AppendTo,
     Changeset,
     Committed,
     Cut,
     Exact,
-    Expect,
+    Expectation,
     Head,
     Item,
     LogSize,
@@ -33,30 +33,36 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.execution.start import REWIND
-from clew.runtime.maintenance.idle import Abandoned, Resting, abandoned, at_rest, check_answered
+from clew.runtime.maintenance.idle import (
+    Abandonment,
+    IdleThread,
+    abandonment_of,
+    check_no_open_calls,
+    read_idle_thread,
+)
 from clew.runtime.respond.compaction import COMPACT
 from clew.runtime.respond.view import SUMMARY
 from clew.runtime.settings import Settings
-from clew.runtime.tools.effects import ExternalEffect, effects
+from clew.runtime.tools.effects import ExternalEffect, external_effects
 from clew.runtime.turn.draft import CALLS, RUN
 
 FEW, MANY = 8, 128
 """How many changesets are read at a time when a run is looked for: a turn mostly has a few."""
 REASON = "It was taken back."
-ANYWHERE = Anywhere()
+ANY_VERSION = AnyVersion()
 
 
-class Rewound(msgspec.Struct, frozen=True, kw_only=True):
+class RewindResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a rewind did: how many items it ended and brought back, and which effects it cannot take back."""
 
     thread: str
     version: int
-    ended: int
-    restored: int = 0
+    items_removed: int
+    items_restored: int = 0
     effects: tuple[ExternalEffect, ...] = ()
 
 
-class _Rewrite(msgspec.Struct, frozen=True, kw_only=True):
+class _LogRewrite(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a log: its newest items end, others are appended; and which calls are open between."""
 
     log: str
@@ -67,7 +73,7 @@ class _Rewrite(msgspec.Struct, frozen=True, kw_only=True):
     open: dict[str, str | None] = {}
 
 
-async def rewind(
+async def rewind_thread(
     db: Database,
     id: str,
     settings: Settings,
@@ -75,8 +81,8 @@ async def rewind(
     run: str | None = None,
     to: int | None = None,
     compaction: int | None = None,
-    expect: Expected = ANYWHERE,
-) -> Rewound:
+    expect: Expected = ANY_VERSION,
+) -> RewindResult:
     """Take back a run, everything after a version, or a compaction by its version.
 
     Raises:
@@ -88,17 +94,17 @@ async def rewind(
     """
     if [run, to, compaction].count(None) != 2:
         raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
-    resting = await at_rest(db, id, settings)
-    _check_version(resting.head, expectation(expect))  # what is committed stands on this head alone
+    idle_thread = await read_idle_thread(db, id, settings)
+    _check_version(idle_thread.head, expectation(expect))  # what is committed stands on this head alone
     if run is not None:
-        return await rewind_run(db, resting, run, settings)
+        return await rewind_run(db, idle_thread, run, settings)
     if to is not None:
-        return await rewind_to(db, resting, to, settings)
+        return await rewind_to_version(db, idle_thread, to, settings)
     assert compaction is not None
-    return await undo_compaction(db, resting, compaction)
+    return await undo_compaction(db, idle_thread, compaction)
 
 
-def _check_version(head: Head, expect: Expect) -> None:
+def _check_version(head: Head, expect: Expectation) -> None:
     if isinstance(expect, Absent):
         raise ThreadExists(thread=head.id)
     if isinstance(expect, Exact) and (expect.version != head.version or expect.hash not in (None, head.hash)):
@@ -108,49 +114,51 @@ def _check_version(head: Head, expect: Expect) -> None:
 # One run.
 
 
-async def rewind_run(db: Database, resting: Resting, run: str, settings: Settings) -> Rewound:
+async def rewind_run(db: Database, idle_thread: IdleThread, run: str, settings: Settings) -> RewindResult:
     """End exactly what one run added, if that is the whole end of each log it wrote to. The state stays.
 
     Raises:
         RewindRefused: Something of it is not at the end, or not there any more.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    id, head = resting.head.id, resting.head
+    id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
-    if resting.unfinished not in (None, run):
-        raise RewindRefused(thread=id, problem=f"run {resting.unfinished!r} has stopped behind run {run!r}")
+    if idle_thread.run_id not in (None, run):
+        raise RewindRefused(thread=id, problem=f"run {idle_thread.run_id!r} has stopped behind run {run!r}")
     changes = await _changes_of(thread, run, head.version)
-    lasting = await effects(thread, after=changes[0].version - 1, upto=head.version)
+    effects = await external_effects(thread, after=changes[0].version - 1, upto=head.version)
     if changes[-1].reason == REWIND:
-        return _rewound(id, changes[-1], lasting)  # it was done before, and only the answer was lost
+        return _result_of(id, changes[-1], effects)  # it was done before, and only the answer was lost
     rewrites = [
-        await _own_end(thread, run, head, log, items) for log, items in _by_log(changes).items() if items
+        await _run_suffix(thread, run, head, log, items)
+        for log, items in _items_by_log(changes).items()
+        if items
     ]
     if not rewrites:
         raise RewindRefused(thread=id, problem=f"run {run!r} added nothing")
-    given_up = abandoned(resting, REASON, settings.clock())
-    change = _changeset(rewrites, given_up.patches, head, run=run, given_up=given_up)
-    return await _committed(db, resting, change, given_up, lasting)
+    abandonment = abandonment_of(idle_thread, REASON, settings.clock())
+    change = _changeset(rewrites, abandonment.patches, head, run=run, abandonment=abandonment)
+    return await _commit_rewind(db, idle_thread, change, abandonment, effects)
 
 
 async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
     """What a run committed, from where it is marked as begun. It is looked for from the end."""
-    found: list[Changeset] = []
+    changes: list[Changeset] = []
     size = FEW
     while upto > 0:
         page = await thread.changesets(after=max(upto - size, 0), upto=upto, limit=size)
         own = [change for change in page if change.run_id == run]
-        found = own + found
-        begun = next((at for at, change in enumerate(found) if _begins(change, run)), None)
-        if begun is not None:
-            return found[begun:]
+        changes = own + changes
+        start = next((at for at, change in enumerate(changes) if _starts_run(change, run)), None)
+        if start is not None:
+            return changes[start:]
         if not own and size >= MANY:
             break
         upto, size = page[0].version - 1, min(size * 4, MANY)
     raise RewindRefused(thread=thread.id, problem=f"run {run!r} is not at its end")
 
 
-def _begins(change: Changeset, run: str) -> bool:
+def _starts_run(change: Changeset, run: str) -> bool:
     """Whether a changeset marks a run as begun."""
     return any(
         isinstance(op, ops.Set)
@@ -161,7 +169,7 @@ def _begins(change: Changeset, run: str) -> bool:
     )
 
 
-def _by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
+def _items_by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
     logs: dict[str, list[Item]] = {}
     for change in changes:
         if change.reason in (COMPACT, REWIND):
@@ -171,25 +179,27 @@ def _by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
     return logs
 
 
-async def _own_end(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> _Rewrite:
+async def _run_suffix(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> _LogRewrite:
     """The end of a log, verified to be exactly these items."""
     end = await thread.items(last=len(items), at=head.version, log=log)
     if end.broken or [item.place for item in end] != [item.place for item in items]:
         problem = f"what run {run!r} added to log {log!r} is not the whole end of it"
         raise RewindRefused(thread=thread.id, problem=problem)
-    return _Rewrite(
+    return _LogRewrite(
         log=log,
         first=end[0].place,
         last=end[-1].place,
         count=len(end),
-        open=open_before(head.counters.open, end.items),
+        open=open_calls_before(head.counters.open, end.items),
     )
 
 
 # Everything after a version.
 
 
-async def rewind_to(db: Database, resting: Resting, version: int, settings: Settings) -> Rewound:
+async def rewind_to_version(
+    db: Database, idle_thread: IdleThread, version: int, settings: Settings
+) -> RewindResult:
     """Make history and state what they were at a version, as a new changeset.
 
     A run that stopped in between is given up. What the runtime itself notes of runs does not come back.
@@ -200,61 +210,61 @@ async def rewind_to(db: Database, resting: Resting, version: int, settings: Sett
         RewindRefused: An item that should come back can no longer be read.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    id, head = resting.head.id, resting.head
+    id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
     before = await thread.head(at=version)
     if version == head.version:
         raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
-    rewrites = [await _as_before(thread, log, head, before) for log in sorted(head.counters.logs)]
-    lasting = await effects(thread, after=version, upto=head.version)
+    rewrites = [await _rewrite_to(thread, log, head, before) for log in sorted(head.counters.logs)]
+    effects = await external_effects(thread, after=version, upto=head.version)
     target = {key: value for key, value in before.state.items() if key not in (RUN, CALLS)}
-    given_up = abandoned(resting, REASON, settings.clock())
-    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, given_up=given_up)
-    return await _committed(db, resting, change, given_up, lasting)
+    abandonment = abandonment_of(idle_thread, REASON, settings.clock())
+    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, abandonment=abandonment)
+    return await _commit_rewind(db, idle_thread, change, abandonment, effects)
 
 
-async def _as_before(thread: Thread, log: str, head: Head, before: Head) -> _Rewrite:
+async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _LogRewrite:
     """How a log becomes what it was."""
     now, then = head.counters.logs[log], before.counters.logs.get(log, LogSize())
     if now == then:
-        return _Rewrite(log=log)
+        return _LogRewrite(log=log)
     if now.cuts == then.cuts and now.end - then.end == now.length - then.length:
-        return _Rewrite(  # it was only appended to, so nothing needs to be read
+        return _LogRewrite(  # it was only appended to, so nothing needs to be read
             log=log,
-            first=places.at(then.end + 1),
-            last=places.at(now.end),
+            first=places.place_of(then.end + 1),
+            last=places.place_of(now.end),
             count=now.length - then.length,
             open=before.counters.open,
         )
     items = await thread.items(at=before.version, log=log)
     if items.broken:
         raise RewindRefused(thread=thread.id, problem=f"an item of log {log!r} cannot be read")
-    seen = await thread.items(at=head.version, log=log)
-    return _rewrite(log, now, seen, items.items, before.counters.open)
+    current = await thread.items(at=head.version, log=log)
+    return _rewrite_log(log, now, current, items.items, before.counters.open)
 
 
-def _rewrite(
+def _rewrite_log(
     log: str, size: LogSize, now: Window, target: Sequence[Item], open: dict[str, str | None]
-) -> _Rewrite:
+) -> _LogRewrite:
     """How a log becomes a list of items: what both begin with stays, the rest ends and is appended anew."""
-    shared = 0
-    while shared < min(len(now), len(target)) and now[shared].place == target[shared].place:
-        shared += 1
-    again = target[shared:]
-    return _Rewrite(
+    common = 0
+    while common < min(len(now), len(target)) and now[common].place == target[common].place:
+        common += 1
+    again = target[common:]
+    return _LogRewrite(
         log=log,
-        first=now[shared - 1].place + 1 if shared else 1,
-        last=places.at(size.end + 1) - 1,
-        count=size.length - shared,
+        first=now[common - 1].place + 1 if common else 1,
+        last=places.place_of(size.end + 1) - 1,
+        count=size.length - common,
         items=tuple(msgspec.structs.replace(item, place=0) for item in again),
-        open=open_before(open, again),
+        open=open_calls_before(open, again),
     )
 
 
 # A compaction.
 
 
-async def undo_compaction(db: Database, resting: Resting, version: int) -> Rewound:
+async def undo_compaction(db: Database, idle_thread: IdleThread, version: int) -> RewindResult:
     """Put the messages back that a compaction ended, before all that came after it.
 
     Raises:
@@ -264,9 +274,9 @@ async def undo_compaction(db: Database, resting: Resting, version: int) -> Rewou
         TranscriptBroken: Tool calls were left open.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    id, head = resting.head.id, resting.head
+    id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
-    check_answered(head)
+    check_no_open_calls(head)
     changes = await thread.changesets(after=version - 1, upto=version, limit=1)
     if not changes or changes[0].reason != COMPACT or changes[0].version != version:
         raise InvalidArgument(problem=f"Version {version} of thread {id!r} is no compaction.")
@@ -275,63 +285,67 @@ async def undo_compaction(db: Database, resting: Resting, version: int) -> Rewou
     if now.broken or earlier.broken or [i.place for i in after] != [i.place for i in now[: len(after)]]:
         raise RewindRefused(thread=id, problem=f"what the compaction at {version} left is not whole any more")
     target = [*earlier, *now[len(after) :]]
-    rewrite = _rewrite(HISTORY, head.counters.logs[HISTORY], now, target, {})
-    patches = _unmarked(head.state, await thread.state(at=version - 1))
+    rewrite = _rewrite_log(HISTORY, head.counters.logs[HISTORY], now, target, {})
+    patches = _unmark_ops(head.state, await thread.state(at=version - 1))
     change = _changeset([rewrite], patches, head, run=None)
-    return await _committed(db, resting, change, Abandoned(), ())
+    return await _commit_rewind(db, idle_thread, change, Abandonment(), ())
 
 
-def _unmarked(state: Document, before: Document) -> list[Op]:
+def _unmark_ops(state: Document, before: Document) -> list[Op]:
     """The mark that the history begins with a summary goes, unless it was there before."""
-    had, has = before.get(ABOUT), state.get(ABOUT)
+    had, has = before.get(ABOUT_KEY), state.get(ABOUT_KEY)
     if (isinstance(had, dict) and SUMMARY in had) or not (isinstance(has, dict) and SUMMARY in has):
         return []
-    return [patch.delete([ABOUT, SUMMARY])]
+    return [patch.delete([ABOUT_KEY, SUMMARY])]
 
 
 # The changeset.
 
 
 def _changeset(
-    rewrites: Sequence[_Rewrite],
+    rewrites: Sequence[_LogRewrite],
     patches: Sequence[Op],
     head: Head,
     *,
     run: str | None,
-    given_up: Abandoned | None = None,
+    abandonment: Abandonment | None = None,
 ) -> Changeset:
-    written = [rewrite for rewrite in rewrites if rewrite.count or rewrite.items]
-    open = next((rewrite.open for rewrite in written if rewrite.log == HISTORY), head.counters.open)
+    effective = [rewrite for rewrite in rewrites if rewrite.count or rewrite.items]
+    open = next((rewrite.open for rewrite in effective if rewrite.log == HISTORY), head.counters.open)
     return Changeset(
         cuts=tuple(
             Cut(log=each.log, first=each.first, last=each.last, count=each.count, open=open)
-            for each in written
+            for each in effective
             if each.count
         ),
-        items=tuple(item for each in written for item in each.items),
+        items=tuple(item for each in effective for item in each.items),
         patches=tuple(patches),
         reason=REWIND,
         run_id=run,
-        run_meta=given_up.meta if given_up is not None else None,
+        run_meta=abandonment.meta if abandonment is not None else None,
     )
 
 
-async def _committed(
-    db: Database, resting: Resting, change: Changeset, given_up: Abandoned, lasting: Sequence[ExternalEffect]
-) -> Rewound:
-    head = resting.head
+async def _commit_rewind(
+    db: Database,
+    idle_thread: IdleThread,
+    change: Changeset,
+    abandonment: Abandonment,
+    effects: Sequence[ExternalEffect],
+) -> RewindResult:
+    head = idle_thread.head
     append = AppendTo(thread=head.id, change=change, expect=Exact(head.version))
-    results = await db.commit([append, *given_up.writes])
-    done = results[0]
-    assert isinstance(done, Committed)
-    return _rewound(head.id, msgspec.structs.replace(change, version=done.version), lasting)
+    results = await db.commit([append, *abandonment.writes])
+    commit = results[0]
+    assert isinstance(commit, Committed)
+    return _result_of(head.id, msgspec.structs.replace(change, version=commit.version), effects)
 
 
-def _rewound(id: str, change: Changeset, lasting: Sequence[ExternalEffect]) -> Rewound:
-    return Rewound(
+def _result_of(id: str, change: Changeset, effects: Sequence[ExternalEffect]) -> RewindResult:
+    return RewindResult(
         thread=id,
         version=change.version,
-        ended=sum(cut.count for cut in change.cuts),
-        restored=len(change.items),
-        effects=tuple(lasting),
+        items_removed=sum(cut.count for cut in change.cuts),
+        items_restored=len(change.items),
+        effects=tuple(effects),
     )

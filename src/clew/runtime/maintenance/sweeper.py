@@ -10,15 +10,15 @@ from clew.core.errors import ClewError, StoreDamaged
 from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.execution import queue
-from clew.runtime.maintenance.recovery import recover
-from clew.runtime.memory.vectors.jobs import Embeddings
-from clew.runtime.records.episodes import end_expired
-from clew.runtime.sessions.finish import Ends, end_now
+from clew.runtime.maintenance.recovery import recover_runs
+from clew.runtime.memory.vectors.jobs import EmbeddingWorker
+from clew.runtime.records.episodes import end_expired_episodes
+from clew.runtime.sessions.finish import EpisodeFinisher, end_episode
 from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
 PAGE = 100
-CANCEL_AGAIN = 0.1
+CANCEL_INTERVAL = 0.1
 
 
 class Sweeper:
@@ -32,18 +32,18 @@ class Sweeper:
         db: Database,
         settings: Settings,
         seconds: float,
-        drain: Callable[[Database, str], None],
+        drain_queue: Callable[[Database, str], None],
         *,
         chores: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._db = db
         self._settings = settings
         self._seconds = seconds
-        self._drain = drain
+        self._drain_queue = drain_queue
         self._chores = chores
-        self._ends = Ends(db, settings)
-        self._embeddings = Embeddings(db, settings.embedding_provider)
-        self._ended = False
+        self._finisher = EpisodeFinisher(db, settings)
+        self._embedding_worker = EmbeddingWorker(db, settings.embedding_provider)
+        self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -52,42 +52,46 @@ class Sweeper:
 
     async def stop(self) -> None:
         """Look no more, and begin no more ends. Those at work go on."""
-        self._ended = True
-        self._ends.stop()
+        self._is_stopped = True
+        self._finisher.stop()
         while self._task is not None and not self._task.done():
             self._task.cancel()
             # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
-            await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
+            await asyncio.wait([self._task], timeout=CANCEL_INTERVAL)
 
     async def finish_ends(self) -> None:
         """Wait for the ends that are at work."""
-        await self._ends.idle()
+        await self._finisher.wait_until_idle()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Look no more, and give back what is at work."""
         await self.stop()
-        await self._ends.close()
-        await self._embeddings.close()
+        await self._finisher.close()
+        await self._embedding_worker.close()
 
     async def _run(self) -> None:
-        while not self._ended:  # a driver may swallow the cancellation, so that it shows only here
-            await self.look()
-            self._ends.begin()
-            self._embeddings.begin()
-            if not self._ended:
+        while not self._is_stopped:  # a driver may swallow the cancellation, so that it shows only here
+            await self.sweep()
+            self._finisher.start_worker()
+            self._embedding_worker.start_worker()
+            if not self._is_stopped:
                 await asyncio.sleep(self._seconds)
 
-    async def once(self) -> None:
+    async def sweep_and_wait(self) -> None:
         """Look around once, and wait for what has to be done about it."""
-        await self.look()
-        self._ends.begin()
-        await self._ends.idle()
-        self._embeddings.begin()
-        await self._embeddings.idle()
+        await self.sweep()
+        self._finisher.start_worker()
+        await self._finisher.wait_until_idle()
+        self._embedding_worker.start_worker()
+        await self._embedding_worker.wait_until_idle()
 
-    async def look(self) -> None:
+    async def sweep(self) -> None:
         """Look around once. What one part of it meets keeps no other from being done."""
-        parts: list[Callable[[], Awaitable[None]]] = [self._recover, self._begin_queued, self._end_expired]
+        parts: list[Callable[[], Awaitable[None]]] = [
+            self._recover,
+            self._start_queued_turns,
+            self._end_expired,
+        ]
         for part in (*parts, *self._chores):
             try:
                 await part()
@@ -97,42 +101,44 @@ class Sweeper:
                 log.exception("A part of the sweep failed, and is tried again in %s s.", self._seconds)
 
     async def _recover(self) -> None:
-        for run in await recover(self._db, self._settings):
+        for run in await recover_runs(self._db, self._settings):
             log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
 
-    async def _begin_queued(self) -> None:
+    async def _start_queued_turns(self) -> None:
         refusals, query = self._settings.refusals, RecordQuery(kind=queue.KIND, limit=PAGE)
         while records := await self._db.records.find(query):
             for record in records:
                 if refusals.covers(record):
                     continue
                 try:
-                    thread = queue.queued_of(record).asked.thread
+                    thread = queue.queued_turn_of(record).request.thread
                 except StoreDamaged as error:
                     refusals.add(record, error)
                     continue
-                self._drain(owner_database(self._db, record.owner), thread)
+                self._drain_queue(owner_database(self._db, record.owner), thread)
             query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
 
     async def _end_expired(self) -> None:
         settings = self._settings
         idle_ms = int(settings.idle_seconds * 1000)
-        await end_expired(self._db, idle_ms=idle_ms, now=settings.clock(), refusals=settings.refusals)
+        await end_expired_episodes(
+            self._db, idle_ms=idle_ms, now=settings.clock(), refusals=settings.refusals
+        )
 
 
-async def end_all(
+async def end_episodes(
     threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float, sweeper: Sweeper
 ) -> None:
     """End the episodes of some threads, and let the sweeper's ends finish, as far as it goes in the time.
 
     The queue keeps the rest.
     """
-    room = asyncio.Semaphore(settings.ends_at_once)
+    slots = asyncio.Semaphore(settings.concurrent_ends)
 
     async def end(thread: str, db: Database) -> None:
-        async with room:
+        async with slots:
             try:
-                await end_now(db, thread, settings, by="shutdown")
+                await end_episode(db, thread, settings, by="shutdown")
             except ClewError as error:  # it must not keep the others from ending
                 log.warning("The episode of thread %s is left open until it can be ended: %s", thread, error)
 
@@ -148,7 +154,7 @@ async def end_all(
 HOUR_MS = 60 * 60 * 1000
 
 
-class Retaining:
+class RetentionSweep:
     """Looks after a tenant's retention rules, at once and then every hour. One user's database has none."""
 
     def __init__(self, db: Database, clock: Callable[[], int]) -> None:
@@ -163,6 +169,6 @@ class Retaining:
             return
         self._next = now + HOUR_MS
         await self._db.retention.settle()
-        for applied in await self._db.retention.apply(now=now):
-            if applied.threads:
-                log.info("Retention rule %s let go of %d threads.", applied.rule, len(applied.threads))
+        for result in await self._db.retention.apply(now=now):
+            if result.threads:
+                log.info("Retention rule %s let go of %d threads.", result.rule, len(result.threads))

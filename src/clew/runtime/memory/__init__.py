@@ -1,64 +1,64 @@
 """Memory that a person controls: learned by stated rules, seen, corrected, undone, forgotten."""
 
-from clew.runtime.memory.learn.extraction import Remembered, Said, remember, said_by_user
+from clew.runtime.memory.learn.extraction import RememberResult, UserTurn, remember, user_turns
 from clew.runtime.memory.learn.finalizer import Finalizer
-from clew.runtime.memory.learn.notice import noticing
-from clew.runtime.memory.learn.promotion import Decision
-from clew.runtime.memory.memory import Memory, memory_of, settled
-from clew.runtime.memory.merge import Learned
-from clew.runtime.memory.phrases.statements import stated
-from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, rendered
-from clew.runtime.memory.recall.retrieval import Limits, Recalled, Retriever, WorkingMemory
+from clew.runtime.memory.learn.notice import notice
+from clew.runtime.memory.learn.promotion import PromotionDecision
+from clew.runtime.memory.memory import Memory, answer_pending, memory_of
+from clew.runtime.memory.merge import LearnResult
+from clew.runtime.memory.phrases.statements import statements_in
+from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, render_entry
+from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever, WorkingMemory
 from clew.runtime.memory.values import (
     Arc,
     Candidate,
     Fact,
-    Forgotten,
-    Listed,
-    Pending,
-    Profile,
+    ForgetResult,
+    ForgetTarget,
+    MemoryListing,
+    MemoryProfile,
+    MemorySource,
+    PendingForget,
     Rule,
-    Source,
-    Target,
 )
-from clew.runtime.memory.vectors.embedders import LocalEmbedder, RemoteEmbedder, named_embedder
+from clew.runtime.memory.vectors.embedders import LocalEmbedder, RemoteEmbedder, open_embedder
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
-from clew.runtime.memory.vectors.jobs import embed_due
+from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 
 __all__ = [
     "Arc",
     "Candidate",
-    "Decision",
     "EpisodicEntry",
     "Fact",
     "Finalizer",
-    "Forgotten",
+    "ForgetResult",
+    "ForgetTarget",
     "HashingEmbedder",
-    "Learned",
-    "Limits",
-    "Listed",
+    "LearnResult",
     "LocalEmbedder",
     "Memory",
-    "Pending",
-    "Profile",
-    "Recalled",
-    "Remembered",
+    "MemoryListing",
+    "MemoryProfile",
+    "MemorySource",
+    "PendingForget",
+    "PromotionDecision",
+    "RecallLimits",
+    "RecallResult",
+    "RememberResult",
     "RemoteEmbedder",
     "Retriever",
     "Rule",
-    "Said",
     "SemanticEntry",
-    "Source",
-    "Target",
+    "UserTurn",
     "WorkingMemory",
-    "embed_due",
+    "answer_pending",
     "memory_of",
-    "named_embedder",
-    "noticing",
+    "notice",
+    "open_embedder",
     "prompt_part",
     "remember",
-    "rendered",
-    "said_by_user",
-    "settled",
-    "stated",
+    "render_entry",
+    "run_embedding_jobs",
+    "statements_in",
+    "user_turns",
 ]

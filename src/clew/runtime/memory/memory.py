@@ -13,9 +13,9 @@ import msgspec
 
 from clew.core import patch
 from clew.core.arguments import check_arguments, check_methods
-from clew.core.encoding import JSON, encode, plain
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
-from clew.core.log.owners import memory_thread
+from clew.core.log.owners import memory_thread_id
 from clew.core.ops import Op
 from clew.core.text.words import words
 from clew.core.values import Committed, Drop, Item, Write
@@ -23,67 +23,69 @@ from clew.database.database import Database
 from clew.runtime.memory import merge
 from clew.runtime.memory import thread as shelves
 from clew.runtime.memory import undo as memory_undo
-from clew.runtime.memory.merge import Known, Learned, Merged, merged
-from clew.runtime.memory.thread import PENDING, RECALL, RULES, Change, Shelf
+from clew.runtime.memory.merge import LearnResult, MergeResult, StoredFact, merge_candidates
+from clew.runtime.memory.thread import PENDING, RECALL, RULES, MemoryChange, MemoryThread
 from clew.runtime.memory.values import (
     ARCHIVED,
     ARCS,
     FACTS,
-    THEMES,
+    MOST_THEMES,
     Arc,
     Candidate,
     Fact,
-    Forgotten,
-    Listed,
-    Pending,
-    Profile,
+    ForgetResult,
+    ForgetTarget,
+    MemoryListing,
+    MemoryProfile,
+    MemorySource,
+    PendingForget,
     Rule,
-    Source,
-    Target,
     arc_of,
     fact_of,
     item_of,
     rule_of,
 )
-from clew.runtime.memory.vectors.embedding import VECTOR, vector_id
+from clew.runtime.memory.vectors.embedding import VECTOR_KIND, vector_id
 from clew.runtime.settings import now_ms
 
 
-def learning(found: Merged, known: dict[str, Known], run: str | None, key: str | None) -> Change:
+def change_for_learning(
+    result: MergeResult, stored_facts: dict[str, StoredFact], run: str | None, key: str | None
+) -> MemoryChange:
     """The change that keeps what some candidates came to."""
-    ends = [known[id].item for id in found.facts if id in known]
-    archived = {rule.id for rule in found.archived}
-    return Change(
+    ends = [stored_facts[id].item for id in result.facts if id in stored_facts]
+    archive_ids = {rule.id for rule in result.rules_to_archive}
+    return MemoryChange(
         reason="Learn",
         ends=ends,
         items=[
-            *(item_of(fact) for fact in found.facts.values()),
-            *(item_of(rule) for rule in found.archived),
+            *(item_of(fact) for fact in result.facts.values()),
+            *(item_of(rule) for rule in result.rules_to_archive),
         ],
         patches=[
-            *(patch.set([RULES, id], plain(rule)) for id, rule in found.rules.items()),
-            *(patch.delete([RULES, id]) for id in archived),
+            *(patch.set([RULES, id], as_json(rule)) for id, rule in result.rules.items()),
+            *(patch.delete([RULES, id]) for id in archive_ids),
         ],
-        actions=[{"learn": plain(found.outcomes)}],
+        actions=[{"learn": as_json(result.outcomes)}],
         run=run,
         key=key,
     )
 
 
-def corrected(
-    before: Fact | Arc | Rule, object: str, quote: str, source: Source | None, *, negated: bool, now: int
+def apply_correction(
+    entry: Fact | Arc | Rule, object: str, quote: str, source: MemorySource | None, *, negated: bool, now: int
 ) -> Fact | Rule:
     """What is known, put right by the user.
 
     Raises:
         InvalidArgument: It is an arc.
     """
-    if isinstance(before, Arc):
+    if isinstance(entry, Arc):
         raise InvalidArgument(problem="An arc tells what was; forget it, or leave it as it is.")
-    if isinstance(before, Rule):
-        return msgspec.structs.replace(before, text=object, how="user", last_referenced=now)
+    if isinstance(entry, Rule):
+        return msgspec.structs.replace(entry, text=object, how="user", last_referenced=now)
     return msgspec.structs.replace(
-        before,
+        entry,
         object=object,
         quote=quote,
         source=source,
@@ -94,23 +96,23 @@ def corrected(
     )
 
 
-def seal(rule: Rule) -> int:
+def rule_fingerprint(rule: Rule) -> int:
     """A number that changes with the rule; rules stand in no place of a log."""
-    return int.from_bytes(sha256(encode(plain(rule))).digest()[:6])
+    return int.from_bytes(sha256(encode(as_json(rule))).digest()[:6])
 
 
-def target_of(entry: Fact | Arc | Rule, item: Item | None) -> Target:
+def forget_target(entry: Fact | Arc | Rule, item: Item | None) -> ForgetTarget:
     """What the user is shown before it is forgotten, and by what it is known again."""
     if isinstance(entry, Rule):
-        return Target(kind="rule", id=entry.id, seen=seal(entry), text=entry.text)
+        return ForgetTarget(kind="rule", id=entry.id, seen=rule_fingerprint(entry), text=entry.text)
     assert item is not None
     if isinstance(entry, Arc):
-        return Target(kind="arc", id=entry.id, seen=item.place, text=entry.summary)
-    return Target(kind="fact", id=entry.id, seen=item.place, text=entry.text)
+        return ForgetTarget(kind="arc", id=entry.id, seen=item.place, text=entry.summary)
+    return ForgetTarget(kind="fact", id=entry.id, seen=item.place, text=entry.text)
 
 
-PAGE = 200
-Entries: TypeAlias = dict[str, tuple[Fact | Arc | Rule, Item | None]]
+ITEMS_PER_PAGE = 200
+EntriesById: TypeAlias = dict[str, tuple[Fact | Arc | Rule, Item | None]]
 """What is known by its id, and the item that holds it if it stands in a log."""
 
 
@@ -123,25 +125,25 @@ class Memory:
     ) -> None:
         self.db = db
         self.owner = None if of_thread else owner
-        self.thread = memory_thread(owner, of_thread=of_thread)
+        self.thread = memory_thread_id(owner, of_thread=of_thread)
         self._clock = clock
 
     # Looking.
 
-    async def profile(self) -> Profile:
+    async def profile(self) -> MemoryProfile:
         """Its rules, whether recall is on, and what waits to be confirmed."""
-        return (await self._now()).profile
+        return (await self._read_snapshot()).profile
 
     async def page(
         self, kind: Literal["facts", "arcs"] = "facts", *, limit: int = 20, before: int | None = None
-    ) -> Listed:
+    ) -> MemoryListing:
         """What is known, newest first; ``before`` is where the page before ended."""
         if kind not in (FACTS, ARCS) or limit < 1:
             raise InvalidArgument(problem="List facts or arcs, at least one at a time.")
-        items, more = await shelves.page(self.db, self.thread, kind, limit=limit, before=before)
+        items, more = await shelves.log_page(self.db, self.thread, kind, limit=limit, before=before)
         if kind == FACTS:
-            return Listed(facts=tuple(map(fact_of, items)), next=more)
-        return Listed(arcs=tuple(map(arc_of, items)), next=more)
+            return MemoryListing(facts=tuple(map(fact_of, items)), next=more)
+        return MemoryListing(arcs=tuple(map(arc_of, items)), next=more)
 
     async def get(self, id: str) -> Fact | Arc | Rule:
         """What an id stands for, with its source.
@@ -149,60 +151,68 @@ class Memory:
         Raises:
             RecordNotFound: It is not known, or not any more.
         """
-        return (await self._entries(await self._now(), [id]))[id][0]
+        return (await self._entries(await self._read_snapshot(), [id]))[id][0]
 
     async def history(self, id: str) -> list[Fact]:
         """Every state of a fact, oldest first, also what was superseded or forgotten since."""
-        if (await self._now()).head is None:
+        if (await self._read_snapshot()).head is None:
             return []
-        items = await self.db.thread(self.thread).named([id])
+        items = await self.db.thread(self.thread).items_by_id([id])
         return [fact_of(item) for item in items if item.log == FACTS]
 
     # Learning.
 
     async def learn(
         self, candidates: Iterable[Candidate], *, run: str | None = None, key: str | None = None
-    ) -> Learned:
+    ) -> LearnResult:
         """Keep candidates, in one change: repetitions refresh, contradictions supersede, the rest is new.
 
         With a ``key`` the same call a second time changes nothing.
         """
-        given = list(candidates)
-        done: list[Merged] = []
+        candidate_list = list(candidates)
+        results: list[MergeResult] = []
 
-        async def plan(shelf: Shelf) -> Change | None:
-            change, found = await self._learning(shelf, given, run, key)
-            done[:] = [found]
-            return change if given else None
+        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+            change, result = await self._plan_learning(snapshot, candidate_list, run, key)
+            results[:] = [result]
+            return change if candidate_list else None
 
         try:
-            committed = await self._change(plan)
+            commit = await self._change(plan)
         except KeyReused:
-            return Learned(version=(await self._now()).version, repeated=True)
-        if committed is None:
-            return Learned(version=(await self._now()).version)
-        return Learned(
-            version=committed.version, outcomes=tuple(done[0].outcomes), repeated=committed.repeated
+            return LearnResult(version=(await self._read_snapshot()).version, repeated=True)
+        if commit is None:
+            return LearnResult(version=(await self._read_snapshot()).version)
+        return LearnResult(
+            version=commit.version, outcomes=tuple(results[0].outcomes), repeated=commit.repeated
         )
 
-    async def closing(self, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
+    async def episode_writes(self, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
         """The writes that keep an arc and candidates in one change, to be committed with others.
 
         There are none if the arc is kept already. If the memory moves meanwhile, the commit is refused with
         ``VersionConflict``; then ask again.
         """
-        kept = msgspec.structs.replace(arc, id=f"arc-{arc.episode}", themes=arc.themes[:THEMES])
-        shelf = await self._now()
-        if await shelves.live(self.db, self.thread, shelf, [kept.id], ARCS):
+        new_arc = msgspec.structs.replace(arc, id=f"arc-{arc.episode}", themes=arc.themes[:MOST_THEMES])
+        snapshot = await self._read_snapshot()
+        if await shelves.visible_items(self.db, self.thread, snapshot, [new_arc.id], ARCS):
             return []
-        change, _ = await self._learning(shelf, list(candidates), None, None)
-        change = msgspec.structs.replace(change, reason="CloseEpisode", items=[*change.items, item_of(kept)])
-        return shelves.writes_of(self.thread, self.owner, shelf, change)
+        change, _ = await self._plan_learning(snapshot, list(candidates), None, None)
+        change = msgspec.structs.replace(
+            change, reason="CloseEpisode", items=[*change.items, item_of(new_arc)]
+        )
+        return shelves.writes_of_change(self.thread, self.owner, snapshot, change)
 
     # Correcting.
 
     async def correct(
-        self, id: str, *, object: str, quote: str = "", source: Source | None = None, negated: bool = False
+        self,
+        id: str,
+        *,
+        object: str,
+        quote: str = "",
+        source: MemorySource | None = None,
+        negated: bool = False,
     ) -> Fact | Rule:
         """Put right what a fact says of its subject, or how a rule is worded.
 
@@ -213,17 +223,19 @@ class Memory:
         """
         result: list[Fact | Rule] = []
 
-        async def plan(shelf: Shelf) -> Change:
-            before, item = (await self._entries(shelf, [id]))[id]
-            after = corrected(before, object, quote, source, negated=negated, now=self._clock())
+        async def plan(snapshot: MemoryThread) -> MemoryChange:
+            before, item = (await self._entries(snapshot, [id]))[id]
+            after = apply_correction(before, object, quote, source, negated=negated, now=self._clock())
             if isinstance(after, Rule):
                 result[:] = [after]
-                return Change(reason="Correct", patches=[patch.set([RULES, id], plain(after))])
-            after = msgspec.structs.replace(after, id=merge.fact_id(after, shelf.salt))
-            taken = await shelves.live(self.db, self.thread, shelf, {after.id} - {id}, FACTS)
+                return MemoryChange(reason="Correct", patches=[patch.set([RULES, id], as_json(after))])
+            after = msgspec.structs.replace(after, id=merge.fact_id(after, snapshot.salt))
+            namesakes = await shelves.visible_items(self.db, self.thread, snapshot, {after.id} - {id}, FACTS)
             result[:] = [after]
-            ends = [entry for entry in (item, *taken.values()) if entry is not None]
-            return Change(reason="Correct", ends=ends, items=[item_of(after)], writes=self._vectors(ends))
+            ends = [entry for entry in (item, *namesakes.values()) if entry is not None]
+            return MemoryChange(
+                reason="Correct", ends=ends, items=[item_of(after)], writes=self._vector_drops(ends)
+            )
 
         await self._change(plan)
         return result[0]
@@ -231,80 +243,80 @@ class Memory:
     async def set_recall(self, *, on: bool) -> None:
         """Whether what is recalled may be brought up. Rules apply either way."""
 
-        async def plan(shelf: Shelf) -> Change | None:
-            if shelf.profile.recall is on:
+        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+            if snapshot.profile.recall is on:
                 return None
-            return Change(reason="SetRecall", patches=[patch.set([RECALL], on)])
+            return MemoryChange(reason="SetRecall", patches=[patch.set([RECALL], on)])
 
         await self._change(plan)
 
     # Forgetting, in two steps.
 
-    async def targets(self, ids: Sequence[str]) -> tuple[Target, ...]:
+    async def targets(self, ids: Sequence[str]) -> tuple[ForgetTarget, ...]:
         """What some ids stand for just now: to be shown to somebody, and given to ``forget`` if they agree.
 
         Raises:
             RecordNotFound: One of them is not known, or not any more.
         """
-        return _targets(await self._entries(await self._now(), ids))
+        return _targets_of(await self._entries(await self._read_snapshot(), ids))
 
-    async def forget(self, targets: Sequence[Target]) -> Forgotten:
+    async def forget(self, targets: Sequence[ForgetTarget]) -> ForgetResult:
         """Forget what somebody was shown and agreed to. What has changed since it was shown stays."""
-        done: list[Forgotten] = []
+        results: list[ForgetResult] = []
 
-        async def plan(shelf: Shelf) -> Change | None:
-            change, result = await self._forgetting(shelf, targets)
-            done[:] = [result]
+        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+            change, result = await self._plan_forgetting(snapshot, targets)
+            results[:] = [result]
             return change if result.ids else None
 
-        committed = await self._change(plan)
-        return done[0] if committed is None else msgspec.structs.replace(done[0], version=committed.version)
+        commit = await self._change(plan)
+        return results[0] if commit is None else msgspec.structs.replace(results[0], version=commit.version)
 
-    async def propose(self, ids: Sequence[str]) -> Pending:
+    async def propose_forgetting(self, ids: Sequence[str]) -> PendingForget:
         """Get ready to forget these, and wait for a word. What waited before is given up.
 
         Raises:
             RecordNotFound: One of them is not known, or not any more.
         """
-        found: list[Pending] = []
+        proposals: list[PendingForget] = []
 
-        async def plan(shelf: Shelf) -> Change:
-            targets = _targets(await self._entries(shelf, ids))
-            found[:] = [Pending(action="forget", targets=targets, time=self._clock())]
-            return Change(reason="Propose", patches=[patch.set([PENDING], plain(found[0]))])
+        async def plan(snapshot: MemoryThread) -> MemoryChange:
+            targets = _targets_of(await self._entries(snapshot, ids))
+            proposals[:] = [PendingForget(action="forget", targets=targets, time=self._clock())]
+            return MemoryChange(reason="Propose", patches=[patch.set([PENDING], as_json(proposals[0]))])
 
         await self._change(plan)
-        return found[0]
+        return proposals[0]
 
-    async def confirm(self, only: Sequence[str] | None = None) -> Forgotten:
+    async def confirm_forgetting(self, only_ids: Sequence[str] | None = None) -> ForgetResult:
         """Forget what waits (or ``only`` some of it). What has changed since it was shown stays.
 
         Raises:
             InvalidArgument: Nothing waits.
         """
-        done: list[Forgotten] = []
+        results: list[ForgetResult] = []
 
-        async def plan(shelf: Shelf) -> Change:
-            pending = shelf.profile.pending
+        async def plan(snapshot: MemoryThread) -> MemoryChange:
+            pending = snapshot.profile.pending
             if pending is None:
                 raise InvalidArgument(problem="Nothing waits to be confirmed.")
-            targets = [target for target in pending.targets if only is None or target.id in only]
-            change, result = await self._forgetting(shelf, targets)
-            done[:] = [result]
-            answered = [*change.patches, patch.delete([PENDING])]
-            return msgspec.structs.replace(change, patches=answered)
+            targets = [target for target in pending.targets if only_ids is None or target.id in only_ids]
+            change, result = await self._plan_forgetting(snapshot, targets)
+            results[:] = [result]
+            patches = [*change.patches, patch.delete([PENDING])]
+            return msgspec.structs.replace(change, patches=patches)
 
-        committed = await self._change(plan)
-        assert committed is not None
-        return msgspec.structs.replace(done[0], version=committed.version)
+        commit = await self._change(plan)
+        assert commit is not None
+        return msgspec.structs.replace(results[0], version=commit.version)
 
-    async def cancel(self) -> bool:
+    async def cancel_forgetting(self) -> bool:
         """Forget nothing; whether something had waited."""
 
-        async def plan(shelf: Shelf) -> Change | None:
-            if shelf.profile.pending is None:
+        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+            if snapshot.profile.pending is None:
                 return None
-            return Change(reason="Cancel", patches=[patch.delete([PENDING])])
+            return MemoryChange(reason="Cancel", patches=[patch.delete([PENDING])])
 
         return await self._change(plan) is not None
 
@@ -317,15 +329,15 @@ class Memory:
             InvalidArgument: There is nothing to undo.
             RewindRefused: What it did has been changed again since.
         """
-        undone: list[int] = []
+        versions: list[int] = []
 
-        async def plan(shelf: Shelf) -> Change:
-            change = await memory_undo.reversed_change(self.db, self.thread, shelf, version)
-            undone[:] = [int(change.actions[0]["undo"])]
-            return msgspec.structs.replace(change, writes=self._vectors(change.ends))
+        async def plan(snapshot: MemoryThread) -> MemoryChange:
+            change = await memory_undo.plan_undo(self.db, self.thread, snapshot, version)
+            versions[:] = [int(change.actions[0]["undo"])]
+            return msgspec.structs.replace(change, writes=self._vector_drops(change.ends))
 
         await self._change(plan)
-        return undone[0]
+        return versions[0]
 
     async def export(self) -> dict[str, JSON]:
         """Everything that is known, with the source of each, as JSON; also archived rules."""
@@ -335,83 +347,93 @@ class Memory:
             "thread": self.thread,
             "version": profile.version,
             "recall": profile.recall,
-            "rules": plain(profile.rules),
-            "archived_rules": plain([rule_of(item) for item in await self._all(ARCHIVED)]),
-            "facts": plain([fact_of(item) for item in await self._all(FACTS)]),
-            "arcs": plain([arc_of(item) for item in await self._all(ARCS)]),
+            "rules": as_json(profile.rules),
+            "archived_rules": as_json([rule_of(item) for item in await self._all_items(ARCHIVED)]),
+            "facts": as_json([fact_of(item) for item in await self._all_items(FACTS)]),
+            "arcs": as_json([arc_of(item) for item in await self._all_items(ARCS)]),
         }
 
     # What they have in common.
 
-    async def _now(self) -> Shelf:
-        return await shelves.opened(self.db, self.thread)
+    async def _read_snapshot(self) -> MemoryThread:
+        return await shelves.read_memory_thread(self.db, self.thread)
 
-    async def _change(self, plan: shelves.Plan) -> Committed | None:
-        return await shelves.changed(self.db, self.thread, self.owner, plan)
+    async def _change(self, plan: shelves.PlanMemoryChange) -> Committed | None:
+        return await shelves.change_memory(self.db, self.thread, self.owner, plan)
 
-    async def _all(self, log: str) -> list[Item]:
-        found: list[Item] = []
+    async def _all_items(self, log: str) -> list[Item]:
+        all_items: list[Item] = []
         before: int | None = None
         while True:
-            items, before = await shelves.page(self.db, self.thread, log, limit=PAGE, before=before)
-            found += items
+            items, before = await shelves.log_page(
+                self.db, self.thread, log, limit=ITEMS_PER_PAGE, before=before
+            )
+            all_items += items
             if before is None:
-                return found[::-1]
+                return all_items[::-1]
 
-    async def _learning(
-        self, shelf: Shelf, candidates: Sequence[Candidate], run: str | None, key: str | None
-    ) -> tuple[Change, Merged]:
-        known = await self._known(shelf, candidates)
-        found = merged(candidates, known, shelf.rules, salt=shelf.salt, now=self._clock())
-        return learning(found, known, run, key), found
+    async def _plan_learning(
+        self, snapshot: MemoryThread, candidates: Sequence[Candidate], run: str | None, key: str | None
+    ) -> tuple[MemoryChange, MergeResult]:
+        stored_facts = await self._stored_facts(snapshot, candidates)
+        result = merge_candidates(
+            candidates, stored_facts, snapshot.rules, salt=snapshot.salt, now=self._clock()
+        )
+        return change_for_learning(result, stored_facts, run, key), result
 
-    async def _known(self, shelf: Shelf, candidates: Sequence[Candidate]) -> dict[str, Known]:
-        ids = [merge.fact_id(entry, shelf.salt) for entry in candidates if entry.kind == "fact"]
-        items = await shelves.live(self.db, self.thread, shelf, ids, FACTS)
-        return {id: Known(fact=fact_of(item), item=item) for id, item in items.items()}
+    async def _stored_facts(
+        self, snapshot: MemoryThread, candidates: Sequence[Candidate]
+    ) -> dict[str, StoredFact]:
+        ids = [merge.fact_id(entry, snapshot.salt) for entry in candidates if entry.kind == "fact"]
+        items = await shelves.visible_items(self.db, self.thread, snapshot, ids, FACTS)
+        return {id: StoredFact(fact=fact_of(item), item=item) for id, item in items.items()}
 
-    async def _entries(self, shelf: Shelf, ids: Sequence[str]) -> Entries:
+    async def _entries(self, snapshot: MemoryThread, ids: Sequence[str]) -> EntriesById:
         """What ids stand for, and the items that hold it; rules stand in the state."""
-        facts = await shelves.live(self.db, self.thread, shelf, ids, FACTS)
-        arcs = await shelves.live(self.db, self.thread, shelf, ids, ARCS)
-        found: Entries = {
+        facts = await shelves.visible_items(self.db, self.thread, snapshot, ids, FACTS)
+        arcs = await shelves.visible_items(self.db, self.thread, snapshot, ids, ARCS)
+        entries: EntriesById = {
             **{id: (fact_of(item), item) for id, item in facts.items()},
             **{id: (arc_of(item), item) for id, item in arcs.items()},
-            **{id: (rule, None) for id, rule in shelf.rules.items()},
+            **{id: (rule, None) for id, rule in snapshot.rules.items()},
         }
         for id in ids:
-            if id not in found:
-                raise RecordNotFound(kind=merge.kind_of(id) or "memory", id=id)
-        return {id: found[id] for id in ids}
+            if id not in entries:
+                raise RecordNotFound(kind=merge.entry_kind(id) or "memory", id=id)
+        return {id: entries[id] for id in ids}
 
-    async def _forgetting(self, shelf: Shelf, targets: Sequence[Target]) -> tuple[Change, Forgotten]:
+    async def _plan_forgetting(
+        self, snapshot: MemoryThread, targets: Sequence[ForgetTarget]
+    ) -> tuple[MemoryChange, ForgetResult]:
         ends: list[Item] = []
         patches: list[Op] = []
-        changed: list[str] = []
+        stale_ids: list[str] = []
         for target in targets:
             log = ARCS if target.kind == "arc" else FACTS
-            items = await shelves.live(self.db, self.thread, shelf, [target.id], log)
-            rule = shelf.rules.get(target.id)
-            if rule is not None and seal(rule) == target.seen:
+            items = await shelves.visible_items(self.db, self.thread, snapshot, [target.id], log)
+            rule = snapshot.rules.get(target.id)
+            if rule is not None and rule_fingerprint(rule) == target.seen:
                 patches.append(patch.delete([RULES, target.id]))
             elif target.id in items and items[target.id].place == target.seen:
                 ends.append(items[target.id])
             else:
-                changed.append(target.id)
-        ids = tuple(target.id for target in targets if target.id not in changed)
-        change = Change(reason="Forget", ends=ends, patches=patches, writes=self._vectors(ends))
-        return change, Forgotten(version=0, ids=ids, changed=tuple(changed))
+                stale_ids.append(target.id)
+        ids = tuple(target.id for target in targets if target.id not in stale_ids)
+        change = MemoryChange(reason="Forget", ends=ends, patches=patches, writes=self._vector_drops(ends))
+        return change, ForgetResult(version=0, ids=ids, changed=tuple(stale_ids))
 
-    def _vectors(self, ends: Iterable[Item]) -> list[Drop]:
+    def _vector_drops(self, ends: Iterable[Item]) -> list[Drop]:
         """What was made from the words of an item goes with it."""
-        return [Drop(kind=VECTOR, id=vector_id(self.thread, item.id or "")) for item in _once(ends)]
+        return [
+            Drop(kind=VECTOR_KIND, id=vector_id(self.thread, item.id or "")) for item in _distinct_items(ends)
+        ]
 
 
-def _targets(entries: Entries) -> tuple[Target, ...]:
-    return tuple(target_of(entry, item) for entry, item in entries.values())
+def _targets_of(entries: EntriesById) -> tuple[ForgetTarget, ...]:
+    return tuple(forget_target(entry, item) for entry, item in entries.values())
 
 
-def _once(items: Iterable[Item]) -> list[Item]:
+def _distinct_items(items: Iterable[Item]) -> list[Item]:
     return list({item.id: item for item in items}.values())
 
 
@@ -421,46 +443,46 @@ def memory_of(db: Database, thread: str, user: str | None = None) -> Memory:
     return Memory(db, user) if user is not None else Memory(db, thread, of_thread=True)
 
 
-YES = r"(?:yes|y|yeah|yep|yup|ja|jawohl|oui|si|sim|da|tak|hai|confirm|confirmed)"
-AGREES = re.compile(
-    rf"\b(?:{YES}|sure|ok|okay|absolutely|definitely|certainly|of\s+course|go\s+ahead|do\s+it|please\s+do|klar|"
+YES_WORDS = r"(?:yes|y|yeah|yep|yup|ja|jawohl|oui|si|sim|da|tak|hai|confirm|confirmed)"
+AGREEMENT = re.compile(
+    rf"\b(?:{YES_WORDS}|sure|ok|okay|absolutely|definitely|certainly|of\s+course|go\s+ahead|do\s+it|please\s+do|klar|"
     r"(?:delete|remove)\s+(?:it|them|this|that|these|those|all|both))\b"
 )
-POLITE = re.compile(
+POLITE_WORD = re.compile(
     r"\b(?:please|do|go|ahead|it|them|this|that|these|those|all|both|bitte|thanks|thank|you|delete|remove|forget)\b"
 )
-NEVER_MIND = re.compile(rf"^(?!.*\b{YES}\b).*\bforget\s+(?:it|that|this)\b")
+NEVER_MIND = re.compile(rf"^(?!.*\b{YES_WORDS}\b).*\bforget\s+(?:it|that|this)\b")
 """“Forget it” alone rather means: leave it."""
 
-NUMBERS = re.compile(r"\s*(?:number\s+)?(\d{1,2})(?:\s*(?:,|and|&)\s*(\d{1,2}))*\s*[.!]?\s*")
+NUMBER_LIST = re.compile(r"\s*(?:number\s+)?(\d{1,2})(?:\s*(?:,|and|&)\s*(\d{1,2}))*\s*[.!]?\s*")
 
 
 @check_arguments
-async def settled(memory: Memory, reply: str) -> Forgotten:
+async def answer_pending(memory: Memory, reply: str) -> ForgetResult:
     """Confirm or cancel what waits, by the user's next words alone; no model is asked.
 
     Numbers choose among what was shown. Whatever is not clearly a yes cancels.
     """
     pending = (await memory.profile()).pending
     if pending is None:
-        return Forgotten(version=0)
+        return ForgetResult(version=0)
     if is_yes(reply):
-        return await memory.confirm()
-    numbers = chosen(reply, len(pending.targets))
+        return await memory.confirm_forgetting()
+    numbers = numbers_in_reply(reply, len(pending.targets))
     if numbers:
-        return await memory.confirm([pending.targets[number - 1].id for number in numbers])
-    await memory.cancel()
-    return Forgotten(version=0)
+        return await memory.confirm_forgetting([pending.targets[number - 1].id for number in numbers])
+    await memory.cancel_forgetting()
+    return ForgetResult(version=0)
 
 
 def is_yes(reply: str) -> bool:
     """Whether a reply is a clear yes, and nothing besides."""
-    said = " ".join(words(reply))
-    rest = POLITE.sub("", AGREES.sub("", said))
-    return bool(AGREES.search(said)) and not rest.strip() and not NEVER_MIND.search(said)
+    text = " ".join(words(reply))
+    rest = POLITE_WORD.sub("", AGREEMENT.sub("", text))
+    return bool(AGREEMENT.search(text)) and not rest.strip() and not NEVER_MIND.search(text)
 
 
-def chosen(reply: str, most: int) -> list[int]:
+def numbers_in_reply(reply: str, highest: int) -> list[int]:
     """The numbers that a reply consists of, if each was offered."""
-    numbers = [int(found) for found in re.findall(r"\d+", reply)] if NUMBERS.fullmatch(reply) else []
-    return numbers if numbers and all(0 < number <= most for number in numbers) else []
+    numbers = [int(digits) for digits in re.findall(r"\d+", reply)] if NUMBER_LIST.fullmatch(reply) else []
+    return numbers if numbers and all(0 < number <= highest for number in numbers) else []

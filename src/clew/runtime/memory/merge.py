@@ -8,7 +8,7 @@ import msgspec
 
 from clew.core.text.words import stem, words
 from clew.core.values import Item
-from clew.runtime.memory.values import Candidate, Fact, Kind, Rule, Source
+from clew.runtime.memory.values import Candidate, EntryKind, Fact, MemorySource, Rule
 
 
 def slot(entry: Candidate | Fact) -> tuple[str, ...]:
@@ -30,16 +30,16 @@ def rule_id(about: str, salt: str) -> str:
     return f"rule-{_digest(salt, *words(about))}"
 
 
-def kind_of(id: str) -> Kind | None:
+def entry_kind(id: str) -> EntryKind | None:
     """What an id is the id of."""
-    kinds: dict[str, Kind] = {"fact": "fact", "rule": "rule", "arc": "arc"}
+    kinds: dict[str, EntryKind] = {"fact": "fact", "rule": "rule", "arc": "arc"}
     return kinds.get(id.partition("-")[0])
 
 
-def is_same(known: Fact | Candidate, candidate: Candidate) -> bool:
+def is_same_statement(entry: Fact | Candidate, candidate: Candidate) -> bool:
     """Whether a candidate says what another of its slot says. Of a single thing, each letter counts."""
-    several = not (known.single or candidate.single)
-    return known.negated == candidate.negated and (several or words(known.object) == words(candidate.object))
+    several = not (entry.single or candidate.single)
+    return entry.negated == candidate.negated and (several or words(entry.object) == words(candidate.object))
 
 
 def is_same_rule(rule: Rule, text: str) -> bool:
@@ -52,78 +52,78 @@ def _digest(*parts: str) -> str:
     return sha256(data).hexdigest()[:20]
 
 
-What: TypeAlias = Literal["learned", "merged", "superseded", "archived"]
+OutcomeKind: TypeAlias = Literal["learned", "merged", "superseded", "archived"]
 MOST_RULES = 20
 MOST_EVIDENCE = 3
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a candidate, or of a rule that had to make room."""
 
     id: str
-    what: What
+    what: OutcomeKind
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class LearnResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of some candidates; ``repeated`` if the same key had done it before."""
 
     version: int
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[CandidateOutcome, ...] = ()
     repeated: bool = False
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact and the place of the item that holds it."""
 
     fact: Fact
     item: Item
 
 
-class Merged(msgspec.Struct, kw_only=True):
+class MergeResult(msgspec.Struct, kw_only=True):
     """What a list of candidates comes to: facts to write, rules to write, rules to archive."""
 
     facts: dict[str, Fact]
     rules: dict[str, Rule]
-    archived: list[Rule]
-    outcomes: list[Outcome]
+    rules_to_archive: list[Rule]
+    outcomes: list[CandidateOutcome]
 
 
-def merged(
+def merge_candidates(
     candidates: Iterable[Candidate],
-    known: Mapping[str, Known],
+    stored_facts: Mapping[str, StoredFact],
     rules: Mapping[str, Rule],
     *,
     salt: str,
     now: int,
-) -> Merged:
+) -> MergeResult:
     """Candidates among what is known: a repetition refreshes, a contradiction replaces, the rest is new."""
-    done = Merged(facts={}, rules={}, archived=[], outcomes=[])
-    facts = {id: entry.fact for id, entry in known.items()}
+    result = MergeResult(facts={}, rules={}, rules_to_archive=[], outcomes=[])
+    facts = {id: entry.fact for id, entry in stored_facts.items()}
     for candidate in candidates:
         if candidate.kind == "rule":
             id = rule_id(candidate.subject, salt)
-            rule, what = _rule(id, candidate, {**rules, **done.rules}.get(id), now)
-            done.rules[id] = rule
+            rule, kind = _merge_rule(id, candidate, {**rules, **result.rules}.get(id), now)
+            result.rules[id] = rule
         else:
             id = fact_id(candidate, salt)
-            fact, what = _fact(id, candidate, {**facts, **done.facts}.get(id), now)
-            done.facts[id] = fact
-        done.outcomes.append(Outcome(id=id, what=what))
-    _make_room(done, rules)
-    return done
+            fact, kind = _merge_fact(id, candidate, {**facts, **result.facts}.get(id), now)
+            result.facts[id] = fact
+        result.outcomes.append(CandidateOutcome(id=id, what=kind))
+    _archive_oldest_rules(result, rules)
+    return result
 
 
-def _fact(id: str, candidate: Candidate, known: Fact | None, now: int) -> tuple[Fact, What]:
-    if known is not None and is_same(known, candidate):
-        again = msgspec.structs.replace(
-            known,
-            last_referenced=max(now, known.last_referenced),
-            times=known.times + 1,
-            confidence=max(known.confidence, candidate.confidence),
+def _merge_fact(id: str, candidate: Candidate, current: Fact | None, now: int) -> tuple[Fact, OutcomeKind]:
+    if current is not None and is_same_statement(current, candidate):
+        repetition = msgspec.structs.replace(
+            current,
+            last_referenced=max(now, current.last_referenced),
+            times=current.times + 1,
+            confidence=max(current.confidence, candidate.confidence),
         )
-        return again, "merged"
-    if known is not None and _is_earlier(candidate.source, known.source):
-        return known, "merged"
+        return repetition, "merged"
+    if current is not None and _is_earlier(candidate.source, current.source):
+        return current, "merged"
     fact = Fact(
         id=id,
         category=candidate.category,
@@ -139,19 +139,21 @@ def _fact(id: str, candidate: Candidate, known: Fact | None, now: int) -> tuple[
         learned=now,
         last_referenced=now,
     )
-    return fact, "learned" if known is None else "superseded"
+    return fact, "learned" if current is None else "superseded"
 
 
-def _is_earlier(said: Source | None, known: Source | None) -> bool:
+def _is_earlier(source: MemorySource | None, current: MemorySource | None) -> bool:
     """Whether something was said before what is known: it was put right since, and is not news."""
-    return said is not None and known is not None and said.time < known.time
+    return source is not None and current is not None and source.time < current.time
 
 
-def _rule(id: str, candidate: Candidate, known: Rule | None, now: int) -> tuple[Rule, What]:
-    if known is not None and is_same_rule(known, candidate.object):
-        evidence = tuple(dict.fromkeys([*known.evidence, candidate.quote]))[-MOST_EVIDENCE:]
-        again = msgspec.structs.replace(known, evidence=evidence, last_referenced=now, times=known.times + 1)
-        return again, "merged"
+def _merge_rule(id: str, candidate: Candidate, current: Rule | None, now: int) -> tuple[Rule, OutcomeKind]:
+    if current is not None and is_same_rule(current, candidate.object):
+        evidence = tuple(dict.fromkeys([*current.evidence, candidate.quote]))[-MOST_EVIDENCE:]
+        repetition = msgspec.structs.replace(
+            current, evidence=evidence, last_referenced=now, times=current.times + 1
+        )
+        return repetition, "merged"
     rule = Rule(
         id=id,
         about=candidate.subject,
@@ -162,18 +164,18 @@ def _rule(id: str, candidate: Candidate, known: Rule | None, now: int) -> tuple[
         learned=now,
         last_referenced=now,
     )
-    return rule, "learned" if known is None else "superseded"
+    return rule, "learned" if current is None else "superseded"
 
 
-def _make_room(done: Merged, rules: Mapping[str, Rule]) -> None:
+def _archive_oldest_rules(result: MergeResult, rules: Mapping[str, Rule]) -> None:
     """The rules that were not heard for the longest time are archived."""
-    everything = in_order({**rules, **done.rules}.values())
-    for rule in everything[: max(len(everything) - MOST_RULES, 0)]:
-        done.rules.pop(rule.id, None)
-        done.archived.append(rule)
-        done.outcomes.append(Outcome(id=rule.id, what="archived"))
+    all_rules = rules_by_age({**rules, **result.rules}.values())
+    for rule in all_rules[: max(len(all_rules) - MOST_RULES, 0)]:
+        result.rules.pop(rule.id, None)
+        result.rules_to_archive.append(rule)
+        result.outcomes.append(CandidateOutcome(id=rule.id, what="archived"))
 
 
-def in_order(rules: Iterable[Rule]) -> Sequence[Rule]:
+def rules_by_age(rules: Iterable[Rule]) -> Sequence[Rule]:
     """Rules, the one heard longest ago first."""
     return sorted(rules, key=lambda rule: (rule.last_referenced, rule.learned, rule.id))

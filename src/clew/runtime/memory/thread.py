@@ -21,14 +21,14 @@ from clew.core.values import (
     Write,
 )
 from clew.database.database import Database
-from clew.runtime.memory.merge import in_order
-from clew.runtime.memory.values import Pending, Profile, Rule
+from clew.runtime.memory.merge import rules_by_age
+from clew.runtime.memory.values import MemoryProfile, PendingForget, Rule
 
 SALT, RULES, RECALL, PENDING = "salt", "rules", "recall", "pending"
-ATTEMPTS = 16
+MOST_ATTEMPTS = 16
 
 
-class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryThread(msgspec.Struct, frozen=True, kw_only=True):
     """A memory thread at one version; version 0 if there is none yet."""
 
     head: Head | None
@@ -50,18 +50,18 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
         return {id: msgspec.convert(rule, Rule) for id, rule in self.state[RULES].items()}
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> MemoryProfile:
         """The state in its own words."""
         pending = self.state.get(PENDING)
-        return Profile(
+        return MemoryProfile(
             version=self.version,
-            rules=tuple(in_order(self.rules.values())),
+            rules=tuple(rules_by_age(self.rules.values())),
             recall=bool(self.state[RECALL]),
-            pending=msgspec.convert(pending, Pending) if pending is not None else None,
+            pending=msgspec.convert(pending, PendingForget) if pending is not None else None,
         )
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a memory: items that end, items that come, patches, and writes beside the thread."""
 
     reason: str
@@ -74,49 +74,49 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-Plan: TypeAlias = Callable[[Shelf], Awaitable[Change | None]]
+PlanMemoryChange: TypeAlias = Callable[[MemoryThread], Awaitable[MemoryChange | None]]
 
 
-async def opened(db: Database, id: str) -> Shelf:
+async def read_memory_thread(db: Database, id: str) -> MemoryThread:
     """A memory thread as it is now."""
     try:
         head = await db.thread(id).head()
     except ThreadNotFound:
-        return Shelf(head=None, state={SALT: secrets.token_hex(8), RULES: {}, RECALL: True})
-    return Shelf(head=head, state=head.state)
+        return MemoryThread(head=None, state={SALT: secrets.token_hex(8), RULES: {}, RECALL: True})
+    return MemoryThread(head=head, state=head.state)
 
 
-async def changed(db: Database, id: str, owner: str | None, plan: Plan) -> Committed | None:
+async def change_memory(db: Database, id: str, owner: str | None, plan: PlanMemoryChange) -> Committed | None:
     """Commit what a plan makes of a memory, at the version it was made for; planned anew if that has moved.
 
     Raises:
         VersionConflict: Others were quicker, again and again.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        shelf = await opened(db, id)
-        change = await plan(shelf)
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        snapshot = await read_memory_thread(db, id)
+        change = await plan(snapshot)
         if change is None:
             return None
         try:
-            results = await db.commit(writes_of(id, owner, shelf, change))
+            results = await db.commit(writes_of_change(id, owner, snapshot, change))
         except (VersionConflict, ThreadExists):
-            if attempt == ATTEMPTS:
+            if attempt == MOST_ATTEMPTS:
                 raise
             continue
-        done = results[0]
-        assert isinstance(done, Committed)
-        return done
+        commit = results[0]
+        assert isinstance(commit, Committed)
+        return commit
     raise AssertionError("unreachable")
 
 
-def writes_of(id: str, owner: str | None, shelf: Shelf, change: Change) -> list[Write]:
+def writes_of_change(id: str, owner: str | None, snapshot: MemoryThread, change: MemoryChange) -> list[Write]:
     """The writes that make a change of a memory, at the version it was planned for."""
-    begun: list[Op] = []
-    if shelf.head is None:
-        begun = [patch.set([name], shelf.state[name]) for name in (SALT, RULES, RECALL)]
+    initial_patches: list[Op] = []
+    if snapshot.head is None:
+        initial_patches = [patch.set([name], snapshot.state[name]) for name in (SALT, RULES, RECALL)]
     changeset = Changeset(
         items=tuple(change.items),
-        patches=(*begun, *change.patches),
+        patches=(*initial_patches, *change.patches),
         cuts=tuple(
             Cut(log=item.log, first=item.place, last=item.place, count=1, open={}) for item in change.ends
         ),
@@ -125,28 +125,30 @@ def writes_of(id: str, owner: str | None, shelf: Shelf, change: Change) -> list[
         run_id=change.run,
         key=change.key,
     )
-    expect = Absent(owner=owner) if shelf.head is None else Exact(shelf.version)
+    expect = Absent(owner=owner) if snapshot.head is None else Exact(snapshot.version)
     return [AppendTo(thread=id, change=changeset, expect=expect), *change.writes]
 
 
-async def live(db: Database, id: str, shelf: Shelf, ids: Iterable[str], log: str) -> dict[str, Item]:
+async def visible_items(
+    db: Database, id: str, snapshot: MemoryThread, ids: Iterable[str], log: str
+) -> dict[str, Item]:
     """The visible items among those with some ids. Of each id that is the newest, or none."""
-    wanted = tuple(dict.fromkeys(ids))
-    if shelf.head is None or not wanted:
+    unique_ids = tuple(dict.fromkeys(ids))
+    if snapshot.head is None or not unique_ids:
         return {}
     thread = db.thread(id)
-    newest = {item.id: item for item in await thread.named(wanted) if item.log == log}
-    found: dict[str, Item] = {}
+    newest = {item.id: item for item in await thread.items_by_id(unique_ids) if item.log == log}
+    items: dict[str, Item] = {}
     for name, item in newest.items():
         window = await thread.items(
-            after=item.place - 1, before=item.place + 1, at=shelf.version, log=log, last=1
+            after=item.place - 1, before=item.place + 1, at=snapshot.version, log=log, last=1
         )
         if window and name is not None:
-            found[name] = window[0]
-    return found
+            items[name] = window[0]
+    return items
 
 
-async def page(
+async def log_page(
     db: Database, id: str, log: str, *, limit: int, before: int | None = None
 ) -> tuple[Sequence[Item], int | None]:
     """Items of a log, the newest first, and where the next page begins."""
@@ -155,5 +157,5 @@ async def page(
     except ThreadNotFound:
         return (), None
     items = list(window)[::-1]
-    more = items[limit - 1].place if len(items) > limit else None
-    return items[:limit], more
+    next_page = items[limit - 1].place if len(items) > limit else None
+    return items[:limit], next_page

@@ -4,21 +4,21 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.values import Item
 
 FACTS, ARCS, ARCHIVED = "facts", "arcs", "archived"
 """The logs of a memory thread: one item for each fact, ended episode and archived rule."""
 
-QUOTE = 280
-THEMES = 3
+LONGEST_QUOTE = 280
+MOST_THEMES = 3
 
-Kind: TypeAlias = Literal["fact", "arc", "rule"]
-How: TypeAlias = Literal["stated", "model", "user", "exercise"]
+EntryKind: TypeAlias = Literal["fact", "arc", "rule"]
+LearningMethod: TypeAlias = Literal["stated", "model", "user", "exercise"]
 """How something was learned: said plainly, found by a model, told by a correction, or done."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemorySource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn that something was learned from."""
 
     thread: str
@@ -45,11 +45,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     single: bool = False
     quote: str = ""
     confidence: float = 0.5
-    how: How = "stated"
+    how: LearningMethod = "stated"
     plain: bool = False
     fleeting: bool = False
     turn: int = 0
-    source: Source | None = None
+    source: MemorySource | None = None
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,21 +64,21 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     confidence: float = 0.5
     negated: bool = False
     single: bool = False
-    how: How = "stated"
-    source: Source | None = None
+    how: LearningMethod = "stated"
+    source: MemorySource | None = None
     learned: int = 0
     last_referenced: int = 0
     times: int = 1
 
     @property
-    def worded(self) -> str:
+    def predicate_text(self) -> str:
         """Its predicate in words: ``is called``, ``not likes``."""
         return f"{'not ' if self.negated else ''}{self.predicate.replace('_', ' ').lower()}"
 
     @property
     def text(self) -> str:
         """What a search finds it by."""
-        return f"{self.category}: {self.subject} {self.worded} {self.object}. {self.quote}".strip()
+        return f"{self.category}: {self.subject} {self.predicate_text} {self.object}. {self.quote}".strip()
 
 
 class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,7 +92,7 @@ class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mood_closed: str = ""
     open_loops: tuple[str, ...] = ()
     approach: str = ""
-    source: Source | None = None
+    source: MemorySource | None = None
     began: int = 0
     ended: int = 0
 
@@ -109,40 +109,40 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     about: str
     text: str
     evidence: tuple[str, ...] = ()
-    how: How = "stated"
-    source: Source | None = None
+    how: LearningMethod = "stated"
+    source: MemorySource | None = None
     learned: int = 0
     last_referenced: int = 0
     times: int = 1
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class ForgetTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a pending action is about: an id, and the state of it that the user was shown."""
 
-    kind: Kind
+    kind: EntryKind
     id: str
     seen: int
     text: str = ""
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
+class PendingForget(msgspec.Struct, frozen=True, kw_only=True):
     """A destructive action that waits for the user's next word."""
 
     action: Literal["forget"]
-    targets: tuple[Target, ...]
+    targets: tuple[ForgetTarget, ...]
     time: int = 0
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryProfile(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a memory: the rules, oldest first, the recall toggle, and what waits for a word."""
 
     version: int = 0
     rules: tuple[Rule, ...] = ()
     recall: bool = True
-    pending: Pending | None = None
+    pending: PendingForget | None = None
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryListing(msgspec.Struct, frozen=True, kw_only=True):
     """Some facts or arcs, newest first, and where the next page begins if there is one."""
 
     facts: tuple[Fact, ...] = ()
@@ -150,7 +150,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten, and what was not since it changed after the user was shown it."""
 
     version: int
@@ -161,7 +161,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 def item_of(entry: Fact | Arc | Rule) -> Item:
     """The item that an entry is kept as. ``text`` is what a search reads of it."""
     log = {Fact: FACTS, Arc: ARCS, Rule: ARCHIVED}[type(entry)]
-    body: JSON = {**plain(entry), "text": entry.text}
+    body: JSON = {**as_json(entry), "text": entry.text}
     return Item(body=body, kind=log.rstrip("s"), id=entry.id, log=log)
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from clew.core.errors import ClewError, ModelFailed
-from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 
 T = TypeVar("T")
 log = logging.getLogger("clew")
@@ -79,15 +79,15 @@ class ModelWrapper(ABC):
         self._model = model
 
     @abstractmethod
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
         """The reply as it comes, made of what ``stream_parts`` gives of the inner one."""
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """A typed answer, as the inner one gives it."""
         return await fill_answer(self._model, request, kind)
 
 
-def stream_parts(model: Model, request: Request) -> AsyncGenerator[Part, None]:
+def stream_parts(model: Model, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
     """The parts of a reply as they come, the whole reply last. Close it, if it is left before its end.
 
     Raises:
@@ -96,7 +96,7 @@ def stream_parts(model: Model, request: Request) -> AsyncGenerator[Part, None]:
     return model.stream(request) if isinstance(model, ModelWrapper) else _checked_parts(model, request)
 
 
-async def _checked_parts(model: Model, request: Request) -> AsyncGenerator[Part, None]:
+async def _checked_parts(model: Model, request: ModelRequest) -> AsyncGenerator[ReplyPart, None]:
     with model_boundary(model.name):
         parts = aiter(model.stream(request))
     try:
@@ -114,8 +114,8 @@ async def _checked_parts(model: Model, request: Request) -> AsyncGenerator[Part,
                 await parts.aclose()
 
 
-def _checked_part(model: str, part: Any) -> Part:
-    if isinstance(part, Text) and isinstance(part.text, str):
+def _checked_part(model: str, part: Any) -> ReplyPart:
+    if isinstance(part, TextChunk) and isinstance(part.text, str):
         return part
     if isinstance(part, Reply):
         with answer_check(model):
@@ -125,7 +125,7 @@ def _checked_part(model: str, part: Any) -> Part:
     raise ModelFailed(model=model, problem=problem) from TypeError(problem)
 
 
-async def fill_answer(model: Model, request: Request, kind: type[T]) -> tuple[T, Usage]:
+async def fill_answer(model: Model, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
     """A model's answer of a given type, and what it cost, both of them sound.
 
     Raises:

@@ -12,12 +12,12 @@ from clew.core.arguments import Count, Seconds, check_fields
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.runtime.model.boundary import CUT_OFF, fill_answer, is_unforeseen, log_failure, stream_parts
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, Reply, Request, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 
 T = TypeVar("T")
 
 
-class Named(Protocol):
+class NamedService(Protocol):
     """Whatever can be asked, and told by its name when it fails."""
 
     @property
@@ -26,16 +26,16 @@ class Named(Protocol):
         ...
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait and how often to try again. Seconds throughout.
 
     ``call`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that asks for
     a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call fails.
     """
 
-    call: Seconds = 60.0
-    tool: Seconds = 60.0
-    turn: Seconds = 600.0
+    call_seconds: Seconds = 60.0
+    tool_seconds: Seconds = 60.0
+    turn_seconds: Seconds = 600.0
     attempts: Count = 3
     pause: Seconds = 0.5
     longest_pause: Seconds = 10.0
@@ -44,7 +44,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def before(self, attempt: int, chance: float = 1.0) -> float:
+    def pause_before(self, attempt: int, chance: float = 1.0) -> float:
         """How long to pause before an attempt: by chance, at least half of the full pause."""
         full = min(self.pause * float(2 ** (attempt - 2)), self.longest_pause)
         return full * (1 + chance) / 2
@@ -52,10 +52,10 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 async def ask(
     model: Model,
-    request: Request,
-    patience: Patience,
-    told: Callable[[str, int], None] = lambda text, attempt: None,
-    lost: Callable[[Usage], None] = lambda usage: None,
+    request: ModelRequest,
+    retry_policy: RetryPolicy,
+    on_text: Callable[[str, int], None] = lambda text, attempt: None,
+    on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> Reply:
     """A model's whole reply; ``told`` hears its text as it comes, and which attempt it is.
 
@@ -66,19 +66,19 @@ async def ask(
         DeadlineExceeded: It took too long, every time.
     """
 
-    async def once(attempt: int) -> Reply:
-        return await _whole(model, request, lambda text: told(text, attempt))
+    async def call_once(attempt: int) -> Reply:
+        return await _read_reply(model, request, lambda text: on_text(text, attempt))
 
     with _logged(model):
-        return await tried(model, once, patience, lost)
+        return await call_with_retries(model, call_once, retry_policy, on_wasted_usage)
 
 
 async def fill(
     model: Model,
-    request: Request,
+    request: ModelRequest,
     kind: type[T],
-    patience: Patience,
-    lost: Callable[[Usage], None] = lambda usage: None,
+    retry_policy: RetryPolicy,
+    on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> tuple[T, Usage]:
     """A model's answer of a given type, and its cost; ``lost`` hears what unusable answers have cost.
 
@@ -88,22 +88,24 @@ async def fill(
         ModelFailed: It gave none.
         DeadlineExceeded: It took too long.
     """
-    now = request
+    current_request = request
 
-    async def once(attempt: int) -> tuple[T, Usage]:
-        nonlocal now
+    async def call_once(attempt: int) -> tuple[T, Usage]:
+        nonlocal current_request
         try:
-            return await fill_answer(model, now, kind)
+            return await fill_answer(model, current_request, kind)
         except ModelFailed as failure:
-            now = _corrected(request, failure.problem) if failure.spent else now
+            current_request = (
+                _correction_request(request, failure.problem) if failure.spent else current_request
+            )
             raise
 
     with _logged(model):
-        return await tried(model, once, patience, lost)
+        return await call_with_retries(model, call_once, retry_policy, on_wasted_usage)
 
 
 @contextmanager
-def _logged(model: Named) -> Iterator[None]:
+def _logged(model: NamedService) -> Iterator[None]:
     """Log once, when it is not asked again, that a model failed in a way that nobody foresaw.
 
     Whoever survives it then has to say nothing. A model that fails as the protocol says may mean it.
@@ -116,16 +118,16 @@ def _logged(model: Named) -> Iterator[None]:
         raise
 
 
-def _corrected(request: Request, problem: str) -> Request:
-    again = Message(role="user", content=f"Your last answer could not be used: {problem}. Answer again.")
-    return msgspec.structs.replace(request, messages=[*request.messages, again])
+def _correction_request(request: ModelRequest, problem: str) -> ModelRequest:
+    correction = Message(role="user", content=f"Your last answer could not be used: {problem}. Answer again.")
+    return msgspec.structs.replace(request, messages=[*request.messages, correction])
 
 
-async def tried(
-    model: Named,
-    once: Callable[[int], Awaitable[T]],
-    patience: Patience,
-    lost: Callable[[Usage], None] = lambda usage: None,
+async def call_with_retries(
+    model: NamedService,
+    call_once: Callable[[int], Awaitable[T]],
+    retry_policy: RetryPolicy,
+    on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> T:
     """What an attempt gives, which hears its number; the next one comes after a pause that grows.
 
@@ -136,37 +138,41 @@ async def tried(
     attempt = 1
     while True:
         try:
-            return await _in_time(model, once(attempt), patience)
+            return await _with_deadline(model, call_once(attempt), retry_policy)
         except DeadlineExceeded:
-            if attempt >= patience.attempts:
+            if attempt >= retry_policy.attempts:
                 raise
-            asked_for = 0.0
+            retry_after = 0.0
         except ModelFailed as failure:
             if failure.spent:
-                lost(Usage(**failure.spent))
-            asked_for = (failure.retry_after_ms or 0) / 1000
-            if not failure.retry or attempt >= patience.attempts or asked_for > patience.longest_wait:
+                on_wasted_usage(Usage(**failure.spent))
+            retry_after = (failure.retry_after_ms or 0) / 1000
+            if (
+                not failure.retry
+                or attempt >= retry_policy.attempts
+                or retry_after > retry_policy.longest_wait
+            ):
                 raise
         attempt += 1
-        await asyncio.sleep(max(patience.before(attempt, random.random()), asked_for))
+        await asyncio.sleep(max(retry_policy.pause_before(attempt, random.random()), retry_after))
 
 
-async def _in_time(model: Named, answer: Awaitable[T], patience: Patience) -> T:
+async def _with_deadline(model: NamedService, answer: Awaitable[T], retry_policy: RetryPolicy) -> T:
     """An answer before its deadline. A deadline of somebody around us is theirs to notice."""
-    deadline = asyncio.timeout(patience.call)
+    deadline = asyncio.timeout(retry_policy.call_seconds)
     try:
         async with deadline:
             return await answer
     except TimeoutError as error:
         if deadline.expired():
-            raise DeadlineExceeded(what=f"Model {model.name!r}", seconds=patience.call) from error
+            raise DeadlineExceeded(what=f"Model {model.name!r}", seconds=retry_policy.call_seconds) from error
         raise ModelFailed(model=model.name, problem="its connection timed out", retry=True) from error
 
 
-async def _whole(model: Model, request: Request, told: Callable[[str], None]) -> Reply:
+async def _read_reply(model: Model, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
     async with aclosing(stream_parts(model, request)) as parts:
         async for part in parts:
             if isinstance(part, Reply):
                 return part
-            told(part.text)
+            on_text(part.text)
     raise ModelFailed(model=model.name, problem=CUT_OFF, retry=True)

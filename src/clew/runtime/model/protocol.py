@@ -45,7 +45,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is asked."""
 
     messages: Sequence[Message]
@@ -53,7 +53,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[ToolSpec] = ()
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextChunk(msgspec.Struct, frozen=True):
     """Some more of a reply's text, as it comes."""
 
     text: str
@@ -68,7 +68,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage(calls=1)
 
 
-Part: TypeAlias = Text | Reply
+ReplyPart: TypeAlias = TextChunk | Reply
 
 
 class Model(Protocol):
@@ -81,10 +81,10 @@ class Model(Protocol):
 
     name: str
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The reply as it comes: any number of texts, then the whole, with its tool calls."""
         ...
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """An answer of a given type, and what it cost."""
         ...

@@ -16,16 +16,16 @@ from pydantic_ai.tools import ToolDefinition
 
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
-from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
-from clew.runtime.model.redaction import hidden, is_passing
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
+from clew.runtime.model.redaction import is_transient, redact
 from clew.runtime.model.translation import (
-    as_heard,
     calls_of,
+    event_text,
     own_thoughts,
-    text_of,
+    provider_messages,
+    response_text,
     thoughts_of,
     usage_of,
-    whole_text,
 )
 
 FAILURES = (exceptions.AgentRunError, exceptions.UserError, exceptions.FallbackExceptionGroup)
@@ -39,8 +39,8 @@ def failure_of(model: str, error: BaseException, secrets: Sequence[str] = ()) ->
     after = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
     return ModelFailed(
         model=model,
-        problem=hidden(_problem(error), secrets),
-        retry=_may_pass(error),
+        problem=redact(_problem(error), secrets),
+        retry=_is_transient(error),
         retry_after_ms=None if after is None else round(after * 1000),
     )
 
@@ -56,13 +56,13 @@ def _failure_of_all(model: str, failures: Sequence[ModelFailed]) -> ModelFailed:
     )
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed later."""
     if isinstance(error, exceptions.ModelQuotaExceededError | exceptions.ModelRequestRejectedError):
         return False
     if isinstance(error, exceptions.ModelHTTPError):
-        told = error.provider_retry_hint
-        return told if told is not None else is_passing(error.status_code)
+        hint = error.provider_retry_hint
+        return hint if hint is not None else is_transient(error.status_code)
     if isinstance(error, exceptions.ContentFilterError):
         return False
     return isinstance(error, exceptions.ModelAPIError | exceptions.UnexpectedModelBehavior)
@@ -72,22 +72,22 @@ def _problem(error: BaseException) -> str:
     if isinstance(error, exceptions.ModelHTTPError):
         return _refusal(error)
     if isinstance(error, exceptions.ModelConnectionError):
-        return f"its provider could not be reached or broke off: {_root(error)}"
+        return f"its provider could not be reached or broke off: {_root_cause(error)}"
     return str(error) or type(error).__name__
 
 
 def _refusal(error: exceptions.ModelHTTPError) -> str:
     """The status and what the provider says of it; what it says of credentials may quote them."""
     code = error.provider_error_code
-    said = f"it answered {error.status_code}" + (f" ({code})" if code else "")
+    answer = f"it answered {error.status_code}" + (f" ({code})" if code else "")
     if error.status_code in (401, 403):
-        return f"{said}; check the credentials"
+        return f"{answer}; check the credentials"
     body = error.body
     message = body.get("message") if isinstance(body, dict) else body
-    return f"{said}: {message}" if isinstance(message, str) and message else said
+    return f"{answer}: {message}" if isinstance(message, str) and message else answer
 
 
-def _root(error: BaseException) -> str:
+def _root_cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__} {error}"
@@ -124,11 +124,11 @@ class ProviderModel:
         settings: Mapping[str, Any] | None = None,
         needs_finish_reason: bool = True,
     ) -> None:
-        self._model = _made(model)
+        self._model = _infer_model(model)
         self.name = name or self._model.model_id
         self._needs_finish_reason = needs_finish_reason
-        once = {} if "max_retries" in self._model.unsupported_settings else {"max_retries": 0}
-        self._settings = cast(ModelSettings, {**once, **(settings or {})})
+        retry_settings = {} if "max_retries" in self._model.unsupported_settings else {"max_retries": 0}
+        self._settings = cast(ModelSettings, {**retry_settings, **(settings or {})})
 
     def __repr__(self) -> str:
         return f"ProviderModel({self.name!r})"
@@ -147,7 +147,7 @@ class ProviderModel:
         await self._model.__aenter__()
         await self._model.__aexit__(None, None, None)
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """The reply as it comes: any number of texts, then the whole. Leaving it closes the connection."""
         tools = [
             ToolDefinition(
@@ -155,95 +155,101 @@ class ProviderModel:
             )
             for tool in request.tools
         ]
-        asked = self._asked(request, ModelRequestParameters(function_tools=tools))
+        model_input = self._model_input(request, ModelRequestParameters(function_tools=tools))
         try:
             async with model_request_stream(
-                self._model, asked[0], model_settings=self._settings, model_request_parameters=asked[1]
+                self._model,
+                model_input[0],
+                model_settings=self._settings,
+                model_request_parameters=model_input[1],
             ) as stream:
                 async for event in stream:
-                    if text := text_of(event):
-                        yield Text(text)
+                    if text := event_text(event):
+                        yield TextChunk(text)
                 response = stream.get()
         except FAILURES as error:
-            raise self._failure(error) from None
-        if self._needs_finish_reason and not _said_its_end(stream, response):
-            raise self._failed("the stream ended before the reply did", retry=True)
+            raise self._provider_failure(error) from None
+        if self._needs_finish_reason and not _has_finish_reason(stream, response):
+            raise self._model_failure("the stream ended before the reply did", retry=True)
         yield self._reply(request, response)
 
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+    async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """An answer of a given type: handed over by a tool of that shape, then checked."""
-        shape, wrapped = _shape(kind)
+        shape, is_wrapped = _answer_schema(kind)
         tool = ToolDefinition(
             name=ANSWER, description="Give the answer.", parameters_json_schema=shape, kind="output"
         )
-        wanted = ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
-        asked = self._asked(request, wanted)
+        parameters = ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+        model_input = self._model_input(request, parameters)
         try:
             response = await model_request(
-                self._model, asked[0], model_settings=self._settings, model_request_parameters=asked[1]
+                self._model,
+                model_input[0],
+                model_settings=self._settings,
+                model_request_parameters=model_input[1],
             )
         except FAILURES as error:
-            raise self._failure(error) from None
-        self._check_whole(response)
-        return self._filled(response, kind, wrapped=wrapped), usage_of(response)
+            raise self._provider_failure(error) from None
+        self._check_complete(response)
+        return self._parse_answer(response, kind, is_wrapped=is_wrapped), usage_of(response)
 
-    def _asked(
-        self, request: Request, parameters: ModelRequestParameters
+    def _model_input(
+        self, request: ModelRequest, parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelRequestParameters]:
         if request.instructions:
             parameters.instruction_parts = [InstructionPart(content=request.instructions)]
         models = list(_models(self._model))
-        heard = [
+        messages = [
             own_thoughts(message, models) if isinstance(message, ModelResponse) else message
-            for message in as_heard(request.messages)
+            for message in provider_messages(request.messages)
         ]
-        return self._model.prepare_messages(heard, parameters), parameters
+        return self._model.prepare_messages(messages, parameters), parameters
 
-    def _reply(self, request: Request, response: ModelResponse) -> Reply:
-        self._check_whole(response)
+    def _reply(self, request: ModelRequest, response: ModelResponse) -> Reply:
+        self._check_complete(response)
         try:
             calls = calls_of(response, request.messages)
         except ValueError as error:
             # Out of tokens in the middle of a call, the same request would end there again.
             retry = response.finish_reason != "length"
-            raise self._failed(str(error), retry=retry, usage=usage_of(response)) from None
+            raise self._model_failure(str(error), retry=retry, usage=usage_of(response)) from None
         thoughts = thoughts_of(response).text
-        return Reply(text=whole_text(response), calls=calls, thoughts=thoughts, usage=usage_of(response))
+        return Reply(text=response_text(response), calls=calls, thoughts=thoughts, usage=usage_of(response))
 
-    def _check_whole(self, response: ModelResponse) -> None:
+    def _check_complete(self, response: ModelResponse) -> None:
         if response.state != "complete":
-            raise self._failed("the stream ended before the reply did", retry=True)
+            raise self._model_failure("the stream ended before the reply did", retry=True)
         if response.finish_reason == "content_filter":
-            raise self._failed("its provider's content filter stopped it", usage=usage_of(response))
+            raise self._model_failure("its provider's content filter stopped it", usage=usage_of(response))
 
-    def _filled(self, response: ModelResponse, kind: type[T], *, wrapped: bool) -> T:
-        handed = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
-        said = handed[0] if handed else whole_text(response)
+    def _parse_answer(self, response: ModelResponse, kind: type[T], *, is_wrapped: bool) -> T:
+        arguments = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
+        text = arguments[0] if arguments else response_text(response)
         try:
-            if wrapped:
-                return msgspec.json.decode(said, type=_wrapper(kind)).value  # type: ignore[attr-defined,no-any-return]  # made
-            return msgspec.json.decode(said, type=kind)
+            if is_wrapped:
+                return msgspec.json.decode(text, type=_wrapper(kind)).value  # type: ignore[attr-defined,no-any-return]  # made
+            return msgspec.json.decode(text, type=kind)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             problem = f"its answer is not what was asked for: {error}"
-            raise self._failed(problem, retry=True, usage=usage_of(response)) from None
+            raise self._model_failure(problem, retry=True, usage=usage_of(response)) from None
 
-    def _failed(self, problem: str, *, retry: bool = False, usage: Usage | None = None) -> ModelFailed:
-        spent = {} if usage is None else msgspec.to_builtins(usage)
-        return ModelFailed(model=self.name, problem=problem, retry=retry, spent=spent)
+    def _model_failure(self, problem: str, *, retry: bool = False, usage: Usage | None = None) -> ModelFailed:
+        cost = {} if usage is None else msgspec.to_builtins(usage)
+        return ModelFailed(model=self.name, problem=problem, retry=retry, spent=cost)
 
-    def _failure(self, error: BaseException) -> ModelFailed:
+    def _provider_failure(self, error: BaseException) -> ModelFailed:
         headers = self._settings.get("extra_headers", {})
         return failure_of(self.name, error, [*_keys(self._model), *headers.values()])
 
 
-def _made(model: str | Provided[Any]) -> Provided[Any]:
+def _infer_model(model: str | Provided[Any]) -> Provided[Any]:
     try:
         return infer_model(model)
     except (ImportError, UserError) as error:
-        raise InvalidArgument(problem=_unmade(str(model), str(error))) from None
+        raise InvalidArgument(problem=_inference_problem(str(model), str(error))) from None
 
 
-def _unmade(name: str, problem: str) -> str:
+def _inference_problem(name: str, problem: str) -> str:
     """Why there is no model of a name. What a library advises about a missing key is about its own code."""
     key = re.search(r"`([A-Z][A-Z0-9_]*_KEY)`", problem)
     return problem if key is None else f"{name} needs a key. Set {key[1]}."
@@ -265,7 +271,7 @@ def _models(model: Provided[Any]) -> Iterator[Provided[Any]]:
             yield from _models(inner)
 
 
-def _said_its_end(stream: StreamedResponse, response: ModelResponse) -> bool:
+def _has_finish_reason(stream: StreamedResponse, response: ModelResponse) -> bool:
     """Whether a chat stream gave a reason why it ended; without one, its connection just closed."""
     chat = sys.modules.get("pydantic_ai.models.openai")
     if chat is None or not isinstance(stream, chat.OpenAIStreamedResponse):
@@ -273,17 +279,17 @@ def _said_its_end(stream: StreamedResponse, response: ModelResponse) -> bool:
     return response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
 
 
-def _shape(kind: Any) -> tuple[dict[str, Any], bool]:
+def _answer_schema(kind: Any) -> tuple[dict[str, Any], bool]:
     """The JSON schema of a type, and whether it had to be wrapped because only objects can be asked for."""
     try:
-        (found,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-        name = found.get("$ref", "").rpartition("/")[2]
+        (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+        name = schema.get("$ref", "").rpartition("/")[2]
         if name in parts and "properties" in parts[name]:
             return _with_parts(parts[name], parts), False
-        (found,), parts = msgspec.json.schema_components([_wrapper(kind)], ref_template="#/$defs/{name}")
+        (schema,), parts = msgspec.json.schema_components([_wrapper(kind)], ref_template="#/$defs/{name}")
     except TypeError as error:
         raise InvalidArgument(problem=f"A model cannot be asked for {kind!r}: {error}") from error
-    return _with_parts(parts.pop(found["$ref"].rpartition("/")[2]), parts), True
+    return _with_parts(parts.pop(schema["$ref"].rpartition("/")[2]), parts), True
 
 
 def _with_parts(shape: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:

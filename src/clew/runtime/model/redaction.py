@@ -6,35 +6,37 @@ from collections.abc import Sequence
 from clew.core.errors import ClewError, StoreFailed
 
 _LONGEST = 300
-_PASSING = frozenset((408, 409, 425, 429))
-_HIDDEN = "[hidden]"
-LOGGED = "the server's log says more"
+_TRANSIENT = frozenset((408, 409, 425, 429))
+_PLACEHOLDER = "[hidden]"
+SEE_LOG = "the server's log says more"
 _KEYS = re.compile(
     r"\bbearer\s+\S+|\b(?:sk|pk|rk|gsk|xai|ghp|key|api[-_]?key)[-_=:][\w.*-]{6,}|\bAIza[\w-]{10,}",
     re.IGNORECASE,
 )
 
 
-def hidden(text: str, secrets: Sequence[str]) -> str:
+def redact(text: str, secrets: Sequence[str]) -> str:
     """A text on one line without keys, cut where it is too long to be read."""
     for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    line = " ".join(_KEYS.sub(_HIDDEN, text).split()).rstrip(".")
+        text = text.replace(secret, _PLACEHOLDER)
+    line = " ".join(_KEYS.sub(_PLACEHOLDER, text).split()).rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
-def tellable(error: ClewError) -> ClewError:
+def public_error(error: ClewError) -> ClewError:
     """An error as somebody outside may read it: what a store says about itself is for the log."""
     if not isinstance(error, StoreFailed):
         return error
     facts = error.facts()
-    return type(error)(**{name: LOGGED if _tells(name, fact) else fact for name, fact in facts.items()})
+    return type(error)(
+        **{name: SEE_LOG if _is_internal(name, fact) else fact for name, fact in facts.items()}
+    )
 
 
-def _tells(name: str, fact: object) -> bool:
+def _is_internal(name: str, fact: object) -> bool:
     return isinstance(fact, str) and name != "thread"
 
 
-def is_passing(status: int) -> bool:
+def is_transient(status: int) -> bool:
     """Whether a request that was answered with this status may succeed later."""
-    return status in _PASSING or status >= 500
+    return status in _TRANSIENT or status >= 500

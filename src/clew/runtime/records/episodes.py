@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
-from clew.core.errors import InvalidArgument, NotThere, RecordNotFound, RevisionConflict, StoreDamaged
-from clew.core.log.jobs import claimed
+from clew.core.encoding import JSON, as_json
+from clew.core.errors import InvalidArgument, NotFound, RecordNotFound, RevisionConflict, StoreDamaged
+from clew.core.log.jobs import claim_job
 from clew.core.text.words import is_label
 from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
@@ -20,34 +20,34 @@ from clew.runtime.attempts import Attempts
 from clew.runtime.model.messages import Message, message_of
 from clew.runtime.records.refusals import REFUSED, Refusals
 
-ACTIVE_ROW, ROW = "active episode", "episode"
+ACTIVE_EPISODE, EPISODE = "active episode", "episode"
 ACTIVE, ENDING, ENDED = "active", "ending", "ended"
 TEXT, VOICE = "text", "voice"
 LEASED = "leased"
 """The tag of an active episode whose client has promised to say that it is there."""
 
 
-class Notes(Protocol):
+class EpisodeNotes(Protocol):
     """Where a turn keeps what it notices for the end of its episode."""
 
     episode: "Episode | None"
 
-    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
         """Keep it with the episode, with the next commit."""
         ...
 
 
-class Buffer:
+class EpisodeBuffer:
     """The candidates of the episode that a turn belongs to."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: EpisodeNotes) -> None:
         self._notes = notes
 
-    def hold(self, candidate: JSON) -> None:
+    def add(self, candidate: JSON) -> None:
         """Keep a candidate for the end of the session."""
-        self._notes.notice(candidates=[plain(candidate)])
+        self._notes.update_episode(candidates=[as_json(candidate)])
 
-    def held(self) -> Sequence[JSON]:
+    def candidates(self) -> Sequence[JSON]:
         """The candidates so far."""
         return self._notes.episode.candidates if self._notes.episode is not None else ()
 
@@ -89,18 +89,18 @@ def new_episode_id() -> str:
 async def active_episode(db: Database, thread: str) -> Episode | None:
     """The episode that a thread is in, if it is in one."""
     try:
-        return episode_of(await db.records.get(ACTIVE_ROW, thread))
+        return episode_of(await db.records.get(ACTIVE_EPISODE, thread))
     except RecordNotFound:
         return None
 
 
-async def episode(db: Database, id: str) -> Episode:
+async def read_episode(db: Database, id: str) -> Episode:
     """An episode that is being ended, or was.
 
     Raises:
         RecordNotFound: There is none of that id.
     """
-    return episode_of(await db.records.get(ROW, id))
+    return episode_of(await db.records.get(EPISODE, id))
 
 
 def episode_of(record: Record) -> Episode:
@@ -114,23 +114,23 @@ def episode_of(record: Record) -> Episode:
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"episode {record.id!r}", problem=str(error)) from error
     # Whoever acts on the episode writes to the row that its body leads to, and for the user that it names.
-    own = row_of(episode, record.owner)
+    own = episode_record(episode, record.owner)
     if (own.kind, own.id) != (record.kind, record.id) or episode.user not in (None, record.owner):
         problem = f"its {record.kind} row is not that of episode {episode.id!r} of thread {episode.thread!r}"
         raise StoreDamaged(store=f"episode {record.id!r}", problem=problem)
     return episode
 
 
-def row_of(episode: Episode, owner: str | None) -> Record:
+def episode_record(episode: Episode, owner: str | None) -> Record:
     """The row that an episode is kept as."""
     active = episode.status == ACTIVE
     return Record(
-        kind=ACTIVE_ROW if active else ROW,
+        kind=ACTIVE_EPISODE if active else EPISODE,
         id=episode.thread if active else episode.id,
         owner=owner,
         tags=_active_tags(episode) if active else (f"thread:{episode.thread}", episode.status),
         sort=episode.touched,
-        body=plain(msgspec.structs.replace(episode, revision=0)),
+        body=as_json(msgspec.structs.replace(episode, revision=0)),
     )
 
 
@@ -139,7 +139,7 @@ def _active_tags(episode: Episode) -> tuple[str, ...]:
     return tags if episode.until is None else (*tags, LEASED)
 
 
-def touched(
+def episode_for_turn(
     before: Episode | None, thread: str, user: str | None, now: int, first: int, modality: str = TEXT
 ) -> Episode:
     """The episode that a turn belongs to: the active one, or a new one that starts with it."""
@@ -160,30 +160,32 @@ def touched(
     )
 
 
-async def rehomed(db: Database, kept: Episode) -> Write | None:
+async def late_episode_write(db: Database, episode: Episode) -> Write | None:
     """The write that keeps what a turn noticed if its episode was ended meanwhile; None if it is over."""
-    now = await active_episode(db, kept.thread)
-    if now is None or now.id != kept.id:
+    current = await active_episode(db, episode.thread)
+    if current is None or current.id != episode.id:
         try:
-            now = await episode(db, kept.id)
+            current = await read_episode(db, episode.id)
         except RecordNotFound:
             return None
-    if now.status == ENDED:
+    if current.status == ENDED:
         return None
-    noticed = msgspec.structs.replace(now, candidates=kept.candidates, crisis=max(now.crisis, kept.crisis))
-    return saved(noticed, kept.user)
+    merge = msgspec.structs.replace(
+        current, candidates=episode.candidates, crisis=max(current.crisis, episode.crisis)
+    )
+    return episode_write(merge, episode.user)
 
 
-def saved(episode: Episode, owner: str | None) -> Write:
+def episode_write(episode: Episode, owner: str | None) -> Write:
     """The write that keeps an episode, if nobody changed it meanwhile."""
-    return Put(record=row_of(episode, owner), expect=episode.revision)
+    return Put(record=episode_record(episode, owner), expect=episode.revision)
 
 
-def moved(before: Episode, after: Episode, owner: str | None) -> list[Write]:
+def move_writes(before: Episode, after: Episode, owner: str | None) -> list[Write]:
     """The writes that take an episode from its thread's row to its own."""
     return [
-        Drop(kind=ACTIVE_ROW, id=before.thread, expect=before.revision),
-        Put(record=row_of(after, owner), expect=0),
+        Drop(kind=ACTIVE_EPISODE, id=before.thread, expect=before.revision),
+        Put(record=episode_record(after, owner), expect=0),
     ]
 
 
@@ -192,7 +194,7 @@ FEEDBACK = "feedback"
 PAGE = 256
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an episode leaves behind: the episode with its arc, and what else is to be written with it.
 
     ``replan`` makes it again for the episode as it is by then, from what models have said already. It is
@@ -205,17 +207,17 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     replan: "Replan | None" = None
 
 
-Replan: TypeAlias = Callable[[Episode], Awaitable[Left]]
+Replan: TypeAlias = Callable[[Episode], Awaitable[EpisodeResult]]
 """Makes what an episode leaves behind once more, without asking a model."""
 
-Finalize: TypeAlias = Callable[[Database, Episode, Sequence[Message]], Awaitable[Left]]
+Finalize: TypeAlias = Callable[[Database, Episode, Sequence[Message]], Awaitable[EpisodeResult]]
 """Makes of an episode's transcript what it is to leave behind: a summary, an arc, what was held and is worth
 keeping. If it raises, it is tried again later."""
 
 
-async def nothing_left(db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
+async def finalize_nothing(db: Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
     """An end that leaves nothing but the episode's own row."""
-    return Left(episode=episode)
+    return EpisodeResult(episode=episode)
 
 
 async def request_end(
@@ -246,18 +248,18 @@ async def request_end(
         if before is None or (untouched_since is not None and before.touched > untouched_since):
             return None
         last = await _version(db, thread)
-        after, writes = end_of(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
+        after, writes = plan_end(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
         try:
             await db.commit(writes)
         except RevisionConflict as conflict:
-            if conflict.kind != ACTIVE_ROW:
+            if conflict.kind != ACTIVE_EPISODE:
                 raise
             attempts.count(conflict)
             continue  # a turn has just touched it, or somebody else has just ended it
         return after
 
 
-def end_of(
+def plan_end(
     before: Episode,
     *,
     by: str,
@@ -270,12 +272,18 @@ def end_of(
     after = msgspec.structs.replace(
         before, status=ENDING, ended_by=by, ended=now, feedback=feedback, last=last
     )
-    job = _job(after) if claim is None else claimed_job(after, *claim)
-    return after, [*moved(before, after, before.user), Enqueue(job=job), *_felt(after, by, now)]
+    job = _job(after) if claim is None else job_with_claim(after, *claim)
+    return after, [
+        *move_writes(before, after, before.user),
+        Enqueue(job=job),
+        *_feedback_writes(after, by, now),
+    ]
 
 
-def _job(of: Episode) -> Job:
-    return Job(id=job_id(of.id), kind=JOB, key=of.id, owner=of.user, body={"episode": of.id})
+def _job(episode: Episode) -> Job:
+    return Job(
+        id=job_id(episode.id), kind=JOB, key=episode.id, owner=episode.user, body={"episode": episode.id}
+    )
 
 
 def job_id(episode: str) -> str:
@@ -283,64 +291,70 @@ def job_id(episode: str) -> str:
     return f"end {episode}"
 
 
-def claimed_job(of: Episode, token: str, until: int) -> Job:
+def job_with_claim(episode: Episode, token: str, until: int) -> Job:
     """The job that does the rest, in the hands of whoever has the token."""
-    return claimed(_job(of), token, until)
+    return claim_job(_job(episode), token, until)
 
 
 async def _version(db: Database, thread: str) -> int | None:
     try:
         return (await db.thread(thread).head()).version
-    except NotThere:
+    except NotFound:
         return None
 
 
-def _felt(ended: Episode, source: str, now: int) -> list[Write]:
+def _feedback_writes(episode: Episode, source: str, now: int) -> list[Write]:
     """What a person thought of an episode: a label and numbers, never text."""
-    if ended.feedback is None:
+    if episode.feedback is None:
         return []
     body = {
-        "label": ended.feedback,
+        "label": episode.feedback,
         "source": source,
-        "modality": ended.modality,
-        "turns": ended.turns,
+        "modality": episode.modality,
+        "turns": episode.turns,
         "recorded": now,
-        "thread": ended.thread,
+        "thread": episode.thread,
     }
-    tags = (f"thread:{ended.thread}",)
-    return [Put(record=Record(kind=FEEDBACK, id=ended.id, owner=ended.user, tags=tags, sort=now, body=body))]
+    tags = (f"thread:{episode.thread}",)
+    return [
+        Put(record=Record(kind=FEEDBACK, id=episode.id, owner=episode.user, tags=tags, sort=now, body=body))
+    ]
 
 
-async def end_expired(db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None) -> int:
+async def end_expired_episodes(
+    db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None
+) -> int:
     """End text episodes that nobody touched for so long; how many. Expiry counts when it commits.
 
     Each is ended with the rights of its owner. One that cannot be keeps no other waiting.
     """
-    ended = 0
+    count = 0
     refusals = refusals or Refusals()
-    query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
-    while found := await db.records.find(query):
+    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
+    while records := await db.records.find(query):
         # Each process takes them in an order of its own: several would come upon the same one at once.
-        for record in sorted(found, key=lambda _: secrets.token_bytes(8)):
+        for record in sorted(records, key=lambda _: secrets.token_bytes(8)):
             if refusals.covers(record):
                 continue
             own = owner_database(db, record.owner)
             try:
-                done = await request_end(own, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
+                episode = await request_end(
+                    own, record.id, by="timeout", now=now, untouched_since=now - idle_ms
+                )
             except REFUSED as error:
                 refusals.add(record, error)
                 continue
-            ended += done is not None
-        if len(found) < PAGE:
+            count += episode is not None
+        if len(records) < PAGE:
             break
-        query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
-    return ended
+        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
+    return count
 
 
-async def transcript(db: Database, of: Episode) -> list[Message]:
+async def transcript(db: Database, episode: Episode) -> list[Message]:
     """What was said in an episode, compacted or not."""
     try:
-        items = await db.thread(of.thread).items(after=of.first - 1, at=of.last, whole=True)
-    except NotThere:
+        items = await db.thread(episode.thread).items(after=episode.first - 1, at=episode.last, whole=True)
+    except NotFound:
         return []  # the thread was deleted; its episode ends all the same
     return [message_of(item) for item in items]

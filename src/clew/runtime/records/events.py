@@ -15,7 +15,7 @@ from clew.core.ops import Op
 from clew.core.values import HISTORY, Changeset
 from clew.runtime.model.messages import Message, message_of
 from clew.runtime.model.protocol import Usage
-from clew.runtime.model.redaction import tellable
+from clew.runtime.model.redaction import public_error
 
 Mark: TypeAlias = tuple[int, int]
 """Version and index: where a durable event stands in its thread."""
@@ -80,16 +80,16 @@ class TextDelta(_Event, frozen=True, tag="text"):
     attempt: int = 1
 
 
-class Failed(_Event, frozen=True, tag="error"):
+class ErrorEvent(_Event, frozen=True, tag="error"):
     """Live: the run cannot go on, or its end could not be made durable."""
 
     code: str
     problem: str
 
 
-def failed(error: ClewError) -> Failed:
+def error_event(error: ClewError) -> ErrorEvent:
     """What is told of one of our errors that ends a run."""
-    return Failed(code=error.code, problem=str(tellable(error)))
+    return ErrorEvent(code=error.code, problem=str(public_error(error)))
 
 
 Event: TypeAlias = (
@@ -100,7 +100,7 @@ Event: TypeAlias = (
     | RunFinished
     | StageStarted
     | TextDelta
-    | Failed
+    | ErrorEvent
 )
 
 
@@ -116,16 +116,16 @@ def _events(change: Changeset) -> Iterator[Event]:
     meta = change.run_meta or {}
     if meta.get("status") == "running":
         yield RunStarted(run=change.run_id, origin=_text(meta.get("origin"), "user"))
-    ended = sum(cut.count for cut in change.cuts if cut.log == HISTORY)
-    if ended:
-        yield HistoryRewritten(run=change.run_id, reason=change.reason, ended=ended)
+    count = sum(cut.count for cut in change.cuts if cut.log == HISTORY)
+    if count:
+        yield HistoryRewritten(run=change.run_id, reason=change.reason, ended=count)
     for item in change.items:
         if item.log == HISTORY and item.visibility == "all":
-            told = msgspec.structs.replace(message_of(item), thoughts=())
-            yield MessageAdded(run=change.run_id, message=told)
-    shown = tuple(op for op in change.patches if not str(op.path[0] if op.path else "").startswith("$"))
-    if shown:
-        yield StateChanged(run=change.run_id, patches=shown)
+            message = msgspec.structs.replace(message_of(item), thoughts=())
+            yield MessageAdded(run=change.run_id, message=message)
+    patches = tuple(op for op in change.patches if not str(op.path[0] if op.path else "").startswith("$"))
+    if patches:
+        yield StateChanged(run=change.run_id, patches=patches)
     if "termination" in meta:
         yield RunFinished(
             run=change.run_id,

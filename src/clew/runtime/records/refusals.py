@@ -4,12 +4,12 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
-from clew.core.errors import ClewError, Conflict, InvalidInput, NotThere, StoreDamaged
+from clew.core.errors import ClewError, Conflict, InvalidInput, NotFound, StoreDamaged
 from clew.core.values import Record
 
 log = logging.getLogger("clew")
 REMEMBERED: Final = 10_000
-REFUSED: Final = (StoreDamaged, Conflict, InvalidInput, NotThere)
+REFUSED: Final = (StoreDamaged, Conflict, InvalidInput, NotFound)
 """The errors that are about one row. Any other is about the store, and ends a look around."""
 
 

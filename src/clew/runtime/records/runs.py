@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import StoreDamaged
 from clew.core.values import Record
 from clew.runtime.model.protocol import Usage
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """A process: on which machine (and in which of its process namespaces), which one, since when."""
 
     place: str
@@ -20,23 +20,23 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     started: str
 
 
-def this_process() -> Holder:
+def this_process() -> ProcessIdentity:
     """The process we are in."""
     return _process(os.getpid())
 
 
 @cache
-def _process(pid: int) -> Holder:
+def _process(pid: int) -> ProcessIdentity:
     """A process that is there, looked up once: a fork has another number."""
-    return Holder(place=_place(), pid=pid, started=_started(pid))
+    return ProcessIdentity(place=_machine(), pid=pid, started=_start_time(pid))
 
 
-def is_here(holder: Holder) -> bool:
+def is_here(holder: ProcessIdentity) -> bool:
     """Whether a process is or was on this machine, so that its end can be told."""
-    return bool(holder.place) and holder.place == _place()
+    return bool(holder.place) and holder.place == _machine()
 
 
-def is_gone(holder: Holder) -> bool:
+def is_gone(holder: ProcessIdentity) -> bool:
     """Whether a process has certainly ended. One on another machine may be alive for all we know."""
     if not is_here(holder):
         return False
@@ -46,15 +46,15 @@ def is_gone(holder: Holder) -> bool:
         return True
     except PermissionError:
         pass
-    return _started(holder.pid) != holder.started
+    return _start_time(holder.pid) != holder.started
 
 
-AGE = 19
+START_TIME_FIELD = 19
 """Which of the facts about a process, after its state, says when it began."""
 
 
 @cache
-def _place() -> str:
+def _machine() -> str:
     """What processes must share to know each other by number; empty where that cannot be told."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -63,7 +63,7 @@ def _place() -> str:
         return ""
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """When a process began, in the kernel's own count; numbers are used again, this is not.
 
     Empty if there is none, or if it has ended and only nobody has asked yet how.
@@ -72,7 +72,7 @@ def _started(pid: int) -> str:
         state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
         return ""
-    return "" if state in "ZX" or len(facts) < AGE else facts[AGE - 1]
+    return "" if state in "ZX" or len(facts) < START_TIME_FIELD else facts[START_TIME_FIELD - 1]
 
 
 KIND = "run"
@@ -107,7 +107,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     termination: str | None = None
     problem: str | None = None
     usage: Usage = Usage()
-    holder: Holder | None = None
+    holder: ProcessIdentity | None = None
     until: int = 0
     key: str | None = None
     output: JSON = None
@@ -133,7 +133,7 @@ def record_of(run: Run, owner: str | None) -> Record:
         owner=owner,
         tags=(f"thread:{run.thread}", f"status:{run.status}"),
         sort=run.started,
-        body=plain(msgspec.structs.replace(run, revision=0)),
+        body=as_json(msgspec.structs.replace(run, revision=0)),
     )
 
 
@@ -161,7 +161,7 @@ def meta_of(run: Run, ending: Ending | None) -> dict[str, JSON]:
     """What a changeset says about its run."""
     if ending is None:
         return {"status": RUNNING, "origin": run.origin}
-    said: dict[str, JSON] = {"status": status_after(ending), "termination": ending.termination}
+    meta: dict[str, JSON] = {"status": status_after(ending), "termination": ending.termination}
     if ending.problem is not None:
-        said["problem"] = ending.problem
-    return {**said, "usage": plain(run.usage)}
+        meta["problem"] = ending.problem
+    return {**meta, "usage": as_json(run.usage)}

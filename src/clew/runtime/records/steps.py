@@ -17,7 +17,7 @@ from clew.core.errors import ClewError, InvalidArgument, RecordNotFound
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.runtime.model.protocol import Usage
-from clew.runtime.model.redaction import tellable
+from clew.runtime.model.redaction import public_error
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
 
 StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
@@ -59,7 +59,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def of(self, usage: Usage) -> int:
+    def cost_of(self, usage: Usage) -> int:
         """What some tokens cost, in millionths of a dollar."""
         return round(usage.input_tokens * self.input + usage.output_tokens * self.output)
 
@@ -68,7 +68,7 @@ Prices: TypeAlias = Mapping[str, Price]
 """A price for each model that has one, by its name."""
 
 
-def prices_from(document: bytes) -> dict[str, Price]:
+def parse_prices(document: bytes) -> dict[str, Price]:
     """A price table as a file has it: ``{"openai:gpt-5": {"input": 1.25, "output": 10}}``.
 
     Raises:
@@ -80,7 +80,7 @@ def prices_from(document: bytes) -> dict[str, Price]:
         raise InvalidArgument(problem=f"That is no price table: {error}.") from error
 
 
-def prices_at(file: str | Path | None) -> dict[str, Price]:
+def read_prices(file: str | Path | None) -> dict[str, Price]:
     """The price table of a file; an empty one without.
 
     Raises:
@@ -89,14 +89,14 @@ def prices_at(file: str | Path | None) -> dict[str, Price]:
     if file is None:
         return {}
     try:
-        return prices_from(Path(file).read_bytes())
+        return parse_prices(Path(file).read_bytes())
     except OSError as error:
         raise InvalidArgument(
             problem=f"The price table {str(file)!r} cannot be read: {error.strerror}."
         ) from error
 
 
-class UnderWay:
+class OpenStep:
     """A step that is measured while it is entered; it is kept however it ends, and an error goes on."""
 
     __slots__ = (
@@ -133,53 +133,55 @@ class UnderWay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ms = round((time.perf_counter() - self._began) * 1000, 3)
-        problem = self.error if error is None else _named(error)
+        problem = self.error if error is None else _public_problem(error)
         self._keep(
             Step(
                 kind=self._kind,
-                name=_short(self._name),
+                name=_shorten(self._name),
                 started=self._started,
                 ms=ms,
                 stage=self._stage,
                 input_tokens=self.usage.input_tokens,
                 output_tokens=self.usage.output_tokens,
                 cost=self._cost,
-                error=None if problem is None else _short(problem),
+                error=None if problem is None else _shorten(problem),
             )
         )
 
-    def pay(self, usage: Usage, price: Price | None = None) -> Usage:
+    def add_usage(self, usage: Usage, price: Price | None = None) -> Usage:
         """Take in what a model call has cost; the same with its price, if there is one."""
-        paid = usage if price is None else msgspec.structs.replace(usage, cost=price.of(usage))
-        self.usage += paid
-        if price is not None or paid.cost:
+        usage_with_cost = (
+            usage if price is None else msgspec.structs.replace(usage, cost=price.cost_of(usage))
+        )
+        self.usage += usage_with_cost
+        if price is not None or usage_with_cost.cost:
             self._cost = self.usage.cost
-        return paid
+        return usage_with_cost
 
 
 def problem_of(error: BaseException) -> str:
     """What went wrong, in a line that can be kept."""
-    name = _name(error)
-    return _short(f"{name}: {error}" if str(error) else name)
+    name = _error_name(error)
+    return _shorten(f"{name}: {error}" if str(error) else name)
 
 
-def _named(error: BaseException) -> str:
+def _public_problem(error: BaseException) -> str:
     """The same for whoever reads the thread: the words of an error that is not ours may hold anything."""
-    return problem_of(tellable(error)) if isinstance(error, ClewError) else _name(error)
+    return problem_of(public_error(error)) if isinstance(error, ClewError) else _error_name(error)
 
 
-def _name(error: BaseException) -> str:
+def _error_name(error: BaseException) -> str:
     return error.code if isinstance(error, ClewError) else type(error).__name__
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """A text that fits into a changeset, whatever somebody else's error or name says."""
     if text.isascii() and len(text) <= LONGEST:
         return text
     return text[:LONGEST].encode(errors="replace").decode()
 
 
-def noted(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
+def meta_with_steps(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
     """What a changeset says about its run, with the steps that ended since the one before."""
     if not steps:
         return None if meta is None else dict(meta)
@@ -188,8 +190,8 @@ def noted(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str,
 
 def steps_of(change: Changeset) -> tuple[Step, ...]:
     """The steps that a changeset tells of."""
-    said: Any = (change.run_meta or {}).get(STEPS, ())
-    return msgspec.convert(said, tuple[Step, ...])
+    steps: Any = (change.run_meta or {}).get(STEPS, ())
+    return msgspec.convert(steps, tuple[Step, ...])
 
 
 @check_arguments
@@ -202,24 +204,24 @@ async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
         RecordNotFound: The thread had no such run.
         ThreadNotFound: The thread is gone.
     """
-    found = run_of(await db.records.get(KIND, run))
-    if found.thread != thread:
+    record = run_of(await db.records.get(KIND, run))
+    if record.thread != thread:
         raise RecordNotFound(kind=KIND, id=run)
-    told: list[Step] = []
-    if not found.first:
+    steps: list[Step] = []
+    if not record.first:
         return ()  # it is older than steps are
-    after = found.first - 1
+    after = record.first - 1
     while changes := await db.thread(thread).changesets(after=after, limit=PAGE):
         for change in changes:
             if change.run_id == run:
-                told += steps_of(change)
-            if _is_over(change, run):
-                return tuple(told)
+                steps += steps_of(change)
+            if _is_last_change(change, run):
+                return tuple(steps)
         after = changes[-1].version
-    return tuple(told)
+    return tuple(steps)
 
 
-def _is_over(change: Changeset, run: str) -> bool:
+def _is_last_change(change: Changeset, run: str) -> bool:
     """Whether no later changeset is of this run: it ended for good, or another has begun."""
     meta = change.run_meta or {}
     if change.run_id != run:

@@ -14,14 +14,14 @@ from clew.core import patch
 from clew.core.arguments import check_async, check_fields
 from clew.core.encoding import encode
 from clew.core.errors import InvalidArgument, ModelFailed, RunFailed, VersionConflict
-from clew.core.log.tool_calls import OURS, parted
-from clew.core.values import ABOUT, HISTORY, Changeset, Committed, Exact, Expect, Head, Item, Window
+from clew.core.log.tool_calls import CLEW_FORMAT, split_index
+from clew.core.values import ABOUT_KEY, HISTORY, Changeset, Committed, Exact, Expectation, Head, Item, Window
 from clew.database.log import Log
 from clew.runtime.context import Context
 from clew.runtime.model.boundary import checked_value, model_boundary
 from clew.runtime.model.messages import CALL, RESULT, Message, message_of
-from clew.runtime.model.protocol import Reply, Request
-from clew.runtime.respond.view import SUMMARY, Seen, text_of
+from clew.runtime.model.protocol import ModelRequest, Reply
+from clew.runtime.respond.view import SUMMARY, HistoryTail, message_text
 
 log = logging.getLogger("clew")
 COMPACT = "Compact"
@@ -36,8 +36,8 @@ INSTRUCTIONS = (
 
 Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
 """Makes one text of some messages."""
-Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
-Commit: TypeAlias = Callable[[Changeset], Awaitable[int]]
+AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
+CommitChange: TypeAlias = Callable[[Changeset], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +64,19 @@ class Compaction:
             )
 
 
-class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a compaction did. At ``version - 1`` the history is what it was before."""
 
     thread: str
     version: int
     summary: str
-    ended: int
-    kept: int
+    items_removed: int
+    items_left: int
 
 
 async def compact(
-    id: str, head: Head, items: Window, keep: int, summarize: Summarize, commit: Commit
-) -> Compacted:
+    id: str, head: Head, items: Window, keep: int, summarize: Summarize, commit: CommitChange
+) -> CompactionResult:
     """Put a summary in place of all visible items but the last few.
 
     Raises:
@@ -84,39 +84,41 @@ async def compact(
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
         ModelFailed: There is no summary; nothing was changed.
     """
-    check_ours(id, items)
-    ended = _ended(items, keep)
-    text = await summarize([message_of(item) for item in items[:ended]]) if ended else ""
-    if ended and not text.strip():
+    check_own_format(id, items)
+    count = _removal_count(items, keep)
+    text = await summarize([message_of(item) for item in items[:count]]) if count else ""
+    if count and not text.strip():
         raise InvalidArgument(problem="The summary is empty.")
     summary = Item(role="system", kind=SUMMARY, body={"content": text})
-    standing = _Standing(id, head, items, commit)
-    done = await Log(standing, HISTORY).compact([summary], keep=keep)
-    return Compacted(thread=id, version=done.version, summary=text, ended=ended, kept=len(items) - ended)
+    snapshot = _ThreadSnapshot(id, head, items, commit)
+    result = await Log(snapshot, HISTORY).compact([summary], keep=keep)
+    return CompactionResult(
+        thread=id, version=result.version, summary=text, items_removed=count, items_left=len(items) - count
+    )
 
 
-def check_ours(id: str, items: Window) -> None:
+def check_own_format(id: str, items: Window) -> None:
     """Refuse a history that a guest keeps, or that only mirrors one kept by a server.
 
     Raises:
         InvalidArgument: It holds items of another format, and a summary of ours must not stand among them.
     """
-    guest = next((item.format for item in items if item.format != OURS), None)
+    guest = next((item.format for item in items if item.format != CLEW_FORMAT), None)
     if guest is not None:
         raise InvalidArgument(
             problem=f"Thread {id!r} holds items of format {guest!r}; only what wrote them can compact them."
         )
 
 
-def _ended(items: Window, keep: int) -> int:
+def _removal_count(items: Window, keep: int) -> int:
     """How many items a compaction ends: a call stays with its result."""
-    return parted(items.items, max(len(items) - keep, 0))
+    return split_index(items.items, max(len(items) - keep, 0))
 
 
-class _Standing:
+class _ThreadSnapshot:
     """A thread as it stood when its summary was made; what is appended to it must find it there."""
 
-    def __init__(self, id: str, head: Head, items: Window, commit: Commit) -> None:
+    def __init__(self, id: str, head: Head, items: Window, commit: CommitChange) -> None:
         self.id = id
         self._head = head
         self._items = items
@@ -130,104 +132,108 @@ class _Standing:
         """Its history as it stood."""
         return self._items
 
-    async def append(self, change: Changeset, *, expect: Expect) -> Committed:
+    async def append(self, change: Changeset, *, expect: Expectation) -> Committed:
         """Commit the compaction, with a mark that the history begins with a summary."""
         assert expect == Exact(self._head.version)
-        marked = msgspec.structs.replace(change, patches=(patch.merge([ABOUT], {SUMMARY: True}),))
-        version = await self._commit(marked)
+        change_with_mark = msgspec.structs.replace(
+            change, patches=(patch.merge([ABOUT_KEY], {SUMMARY: True}),)
+        )
+        version = await self._commit(change_with_mark)
         return Committed(thread=self.id, version=version, time=0, hash=b"")
 
 
 # In the middle of a turn.
 
 
-class Gauge:
+class TokenGauge:
     """About how many tokens messages are: by their size, set right by what the provider last counted."""
 
     def __init__(self) -> None:
         self._ratio = 1.0
-        self.failed = False
+        self.has_failed = False
         """Whether a compaction was tried in this turn and did not come about."""
 
     def tokens(self, messages: Sequence[Message], instructions: str = "") -> int:
         """About how many tokens these are."""
-        return round(tokens_of(messages, instructions) * self._ratio)
+        return round(estimate_tokens(messages, instructions) * self._ratio)
 
-    def counted(self, request: Request, reply: Reply) -> None:
+    def calibrate(self, request: ModelRequest, reply: Reply) -> None:
         """Learn from what the provider counted, if it did."""
-        guessed = tokens_of(request.messages, request.instructions)
-        if reply.usage.input_tokens and guessed:
-            self._ratio = reply.usage.input_tokens / guessed
+        estimate = estimate_tokens(request.messages, request.instructions)
+        if reply.usage.input_tokens and estimate:
+            self._ratio = reply.usage.input_tokens / estimate
 
 
-def tokens_of(messages: Sequence[Message], instructions: str = "") -> int:
+def estimate_tokens(messages: Sequence[Message], instructions: str = "") -> int:
     """A guess: a token for every four bytes, and four for each message around them."""
     size = sum(len(encode([message.content, message.name, message.arguments])) for message in messages)
     return (size + len(instructions.encode())) // 4 + 4 * len(messages)
 
 
-async def compact_in_turn(ctx: Context, seen: Seen, compaction: Compaction, gauge: Gauge) -> bool:
+async def compact_in_turn(
+    context: Context, tail: HistoryTail, compaction: Compaction, gauge: TokenGauge
+) -> bool:
     """Compact the history of a running turn, whose own messages all stay; whether it was done.
 
     It is put off while tool calls are open, and left for later if there is no summary or somebody wrote.
     """
-    turn, stored = ctx.turn, ctx.turn.stored
-    if stored is None or any(item.format != OURS for item in await stored.items(first=1)):
+    turn, thread = context.turn, context.turn.store_thread
+    if thread is None or any(item.format != CLEW_FORMAT for item in await thread.items(first=1)):
         return False  # a guest's history is not ours to compact, and not read in vain
-    head = await stored.head()
-    items = await stored.items(at=head.version)
-    keep = max(_fitting(seen.messages, compaction, gauge), seen.heard + len(seen.own))
-    ended = items[: _ended(items, keep)]
-    if head.counters.open or all(item.kind == SUMMARY for item in ended):
+    head = await thread.head()
+    items = await thread.items(at=head.version)
+    keep = max(_keep_count(tail.messages, compaction, gauge), tail.handled_count + len(tail.own))
+    old_items = items[: _removal_count(items, keep)]
+    if head.counters.open or all(item.kind == SUMMARY for item in old_items):
         return False
 
-    async def ask(request: Request) -> Reply:
-        return await turn.ask(ctx.control_llm, request, quiet=True)
+    async def ask(request: ModelRequest) -> Reply:
+        return await turn.ask(context.control_llm, request, quiet=True)
 
     async def commit(change: Changeset) -> int:
-        done = await turn.append(change)
-        after = await stored.head(at=done.version)
-        turn.draft.rebased(after.state, after.counters.logs)
-        return done.version
+        new_change = await turn.append_change(change)
+        after = await thread.head(at=new_change.version)
+        turn.draft.rebase_onto(after.state, after.counters.logs)
+        return new_change.version
 
-    given = compaction.summarize
-    summarize = by_model(ask, compaction.instructions) if given is None else _guarded(given)
+    custom = compaction.summarize
+    summarize = model_summarizer(ask, compaction.instructions) if custom is None else _guard_summarize(custom)
     try:
         await compact(turn.thread, head, items, keep, summarize, commit)
     except (RunFailed, VersionConflict, InvalidArgument) as error:
         log.warning("The history of thread %s was not compacted: %s", turn.thread, error)
-        gauge.failed = True
+        gauge.has_failed = True
         return False
     return True
 
 
-def _guarded(summarize: Summarize) -> Summarize:
+def _guard_summarize(summarize: Summarize) -> Summarize:
     """A summary by somebody else's function: if it fails there is none, and the turn goes on."""
 
-    async def guarded(messages: Sequence[Message]) -> str:
+    async def summarize_or_fail(messages: Sequence[Message]) -> str:
         with model_boundary(SUMMARIZE):
             text = await summarize(messages)
         return checked_value(SUMMARIZE, text, str)
 
-    return guarded
+    return summarize_or_fail
 
 
-def outgrown(
-    seen: Seen,
-    shown: Sequence[Message],
+def is_outgrown(
+    tail: HistoryTail,
+    messages: Sequence[Message],
     instructions: str,
     *,
     window: int,
     compaction: Compaction,
-    gauge: Gauge,
+    gauge: TokenGauge,
 ) -> bool:
     """Whether a history is over its budget, or longer than a model sees."""
-    if compaction.budget is None or gauge.failed:
+    if compaction.budget is None or gauge.has_failed:
         return False
-    return seen.length > window or gauge.tokens(shown, instructions) > compaction.budget
+    return tail.length > window or gauge.tokens(messages, instructions) > compaction.budget
 
 
-def _fitting(messages: Sequence[Message], compaction: Compaction, gauge: Gauge) -> int:
+def _keep_count(messages: Sequence[Message], compaction: Compaction, gauge: TokenGauge) -> int:
     """How many of the newest messages to keep: at least one, at most half of the budget."""
     most = (compaction.budget or 0) // 2
     count = 1
@@ -239,15 +245,15 @@ def _fitting(messages: Sequence[Message], compaction: Compaction, gauge: Gauge) 
 # Summaries by a model.
 
 
-def by_model(ask: Ask, instructions: str, chunk: int = CHUNK) -> Summarize:
+def model_summarizer(ask: AskModel, instructions: str, chunk: int = CHUNK) -> Summarize:
     """Let a model write the summary; a long history goes to it in parts, each with the summary so far."""
 
     async def summarize(messages: Sequence[Message]) -> str:
         text = ""
         for part in _parts(messages, chunk):
             before = f"summary: {text}\n" if text else ""
-            said = Message(role="user", content=before + "\n".join(map(line_of, part)))
-            reply = await ask(Request(messages=[said], instructions=instructions))
+            prompt = Message(role="user", content=before + "\n".join(map(transcript_line, part)))
+            reply = await ask(ModelRequest(messages=[prompt], instructions=instructions))
             text = reply.text.strip()
             if not text:
                 raise ModelFailed(model="the model", problem="its summary is empty")
@@ -259,7 +265,7 @@ def by_model(ask: Ask, instructions: str, chunk: int = CHUNK) -> Summarize:
 def _parts(messages: Sequence[Message], chunk: int) -> Iterator[list[Message]]:
     part: list[Message] = []
     for message in messages:
-        if part and tokens_of([*part, message]) > chunk:
+        if part and estimate_tokens([*part, message]) > chunk:
             yield part
             part = []
         part.append(message)
@@ -267,9 +273,9 @@ def _parts(messages: Sequence[Message], chunk: int) -> Iterator[list[Message]]:
         yield part
 
 
-def line_of(message: Message) -> str:
+def transcript_line(message: Message) -> str:
     """A message as a line of a transcript."""
-    content = text_of(message)
+    content = message_text(message)
     if message.kind == CALL:
         return f"{message.role} called {message.name}: {encode(message.arguments).decode()}"
     if message.kind == RESULT:

@@ -11,14 +11,14 @@ from clew.core.errors import DeadlineExceeded, GuardrailTripped
 from clew.runtime.context import Context
 
 T = TypeVar("T")
-Check: TypeAlias = Callable[[str, Context], Awaitable[str | None]]
+GuardrailCheck: TypeAlias = Callable[[str, Context], Awaitable[str | None]]
 """Looks at a text. None lets it pass; anything else says what is wrong with it."""
 
 
-class _Named(Protocol):
+class _CheckFunction(Protocol):
     __name__: str
 
-    def __call__(self, text: str, ctx: Context, /) -> Awaitable[str | None]:
+    def __call__(self, text: str, context: Context, /) -> Awaitable[str | None]:
         """Look at a text."""
         ...
 
@@ -30,24 +30,24 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    check: Check
+    check: GuardrailCheck
     parallel: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    async def passes(self, text: str, ctx: Context) -> None:
+    async def enforce(self, text: str, context: Context) -> None:
         """Let a text pass, or not. A check that fails or takes too long lets nothing pass.
 
         Raises:
             GuardrailTripped: Something is wrong with it.
             DeadlineExceeded: The check took longer than a model may.
         """
-        seconds = ctx.turn.patience.call
+        seconds = context.turn.retry_policy.call_seconds
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
-                problem = await self.check(text, ctx)
+                problem = await self.check(text, context)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
@@ -57,37 +57,39 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @overload
-def guardrail(check: _Named, /) -> Guardrail: ...
+def guardrail(check: _CheckFunction, /) -> Guardrail: ...
 @overload
-def guardrail(*, parallel: bool = False, name: str | None = None) -> Callable[[_Named], Guardrail]: ...
+def guardrail(
+    *, parallel: bool = False, name: str | None = None
+) -> Callable[[_CheckFunction], Guardrail]: ...
 
 
 @check_arguments
 def guardrail(
-    check: _Named | None = None, /, *, parallel: bool = False, name: str | None = None
-) -> Guardrail | Callable[[_Named], Guardrail]:
+    check: _CheckFunction | None = None, /, *, parallel: bool = False, name: str | None = None
+) -> Guardrail | Callable[[_CheckFunction], Guardrail]:
     """Make a guardrail of an async function: ``@guardrail`` or ``@guardrail(parallel=True)``."""
 
-    def made(check: _Named) -> Guardrail:
+    def made(check: _CheckFunction) -> Guardrail:
         check_async(check, f"Guardrail {check.__name__!r}")
         return Guardrail(name=name or check.__name__, check=check, parallel=parallel)
 
     return made if check is None else made(check)
 
 
-async def passed(guardrails: Sequence[Guardrail], text: str, ctx: Context) -> None:
+async def check_answer(guardrails: Sequence[Guardrail], text: str, context: Context) -> None:
     """Let an answer pass: all sequential guardrails, then the parallel ones.
 
     Raises:
         GuardrailTripped: One of them refuses it.
     """
-    await in_turn(guardrails, text, ctx)
-    beside = [each.passes(text, ctx) for each in guardrails if each.parallel]
-    if beside:
-        await together(beside[0], beside[1:])
+    await check_sequentially(guardrails, text, context)
+    checks = [each.enforce(text, context) for each in guardrails if each.parallel]
+    if checks:
+        await run_with_checks(checks[0], checks[1:])
 
 
-async def in_turn(guardrails: Sequence[Guardrail], text: str, ctx: Context) -> None:
+async def check_sequentially(guardrails: Sequence[Guardrail], text: str, context: Context) -> None:
     """Let a text pass the sequential guardrails, one after another.
 
     Raises:
@@ -95,36 +97,38 @@ async def in_turn(guardrails: Sequence[Guardrail], text: str, ctx: Context) -> N
     """
     for each in guardrails:
         if not each.parallel:
-            await each.passes(text, ctx)
+            await each.enforce(text, context)
 
 
-async def beside(work: Coroutine[Any, Any, T], guardrails: Sequence[Guardrail], text: str, ctx: Context) -> T:
+async def run_with_guardrails(
+    work: Coroutine[Any, Any, T], guardrails: Sequence[Guardrail], text: str, context: Context
+) -> T:
     """What the work gives, once every parallel guardrail has let the text pass. A refusal ends the work.
 
     Raises:
         GuardrailTripped: One of them refuses it; whatever the work gave or would have given is dropped.
     """
-    return await together(work, [each.passes(text, ctx) for each in guardrails if each.parallel])
+    return await run_with_checks(work, [each.enforce(text, context) for each in guardrails if each.parallel])
 
 
-async def together(work: Coroutine[Any, Any, T], checks: Sequence[Coroutine[Any, Any, None]]) -> T:
+async def run_with_checks(work: Coroutine[Any, Any, T], checks: Sequence[Coroutine[Any, Any, None]]) -> T:
     """The result of some work if all checks pass; the first that fails ends the rest."""
     if not checks:
         return await work
-    working = asyncio.ensure_future(work)
-    checking = [asyncio.ensure_future(check) for check in checks]
-    tasks: list[asyncio.Task[Any]] = [working, *checking]
+    work_task = asyncio.ensure_future(work)
+    check_tasks = [asyncio.ensure_future(check) for check in checks]
+    tasks: list[asyncio.Task[Any]] = [work_task, *check_tasks]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for passing in checking:
-            if passing.done():
-                await passing  # a refusal counts more than what became of the work
-        return await working
+        for check_task in check_tasks:
+            if check_task.done():
+                await check_task  # a refusal counts more than what became of the work
+        return await work_task
     finally:
-        await _ended(tasks)
+        await _cancel_tasks(tasks)
 
 
-async def _ended(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+async def _cancel_tasks(tasks: Sequence["asyncio.Task[Any]"]) -> None:
     """End what still runs, and take note of what went wrong in it."""
     for task in tasks:
         task.cancel()

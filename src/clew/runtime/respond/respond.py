@@ -13,30 +13,30 @@ from clew.core.arguments import Count, check_arguments
 from clew.core.errors import InvalidArgument
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Reply, Request, ToolCall
+from clew.runtime.model.protocol import ModelRequest, Reply, ToolCall
 from clew.runtime.records.events import ASSISTANT, TOOL_RESULTS
 from clew.runtime.respond import guardrails
-from clew.runtime.respond.compaction import Compaction, Gauge, compact_in_turn, outgrown
+from clew.runtime.respond.compaction import Compaction, TokenGauge, compact_in_turn, is_outgrown
 from clew.runtime.respond.guardrails import Guardrail
 from clew.runtime.respond.view import (
-    HEARD,
+    HANDLED_KEY,
     WINDOW,
+    HistoryTail,
+    MessageFilter,
     Prepare,
-    Seen,
-    Shows,
     View,
-    kept,
-    look,
-    prepared,
-    unanswered,
+    messages_for_model,
+    messages_of_reply,
+    open_calls,
+    read_history_tail,
 )
-from clew.runtime.tools.tool import Function, Tool
+from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.tools.toolbox import Toolbox
 from clew.runtime.turn.draft import RUN, TURN, Delta
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
 MOST_STEPS = 32
-ENDS = "ends_with_its_answer"
+ENDS_TURN = "ends_with_its_answer"
 """The mark of a stage that does nothing more once its last answer is made: if no other stage follows, the
 answer and the end of the run go to disk together."""
 
@@ -45,9 +45,9 @@ answer and the end of the run go to disk together."""
 def respond(
     *,
     instructions: str | Callable[[Any], str] = "",
-    tools: Sequence[Tool | Function] = (),
+    tools: Sequence[Tool | ToolFunction] = (),
     window: Count = WINDOW,
-    shows: Shows | None = None,
+    shows: MessageFilter | None = None,
     prepare: Prepare | None = None,
     input_guardrails: Sequence[Guardrail] = (),
     output_guardrails: Sequence[Guardrail] = (),
@@ -73,12 +73,12 @@ def respond(
         live=live,
     )
 
-    async def respond(state: Any, ctx: Context) -> Delta:
-        said = instructions(state) if callable(instructions) else instructions
-        return {field: await responder.answer(ctx, said)}
+    async def respond(state: Any, context: Context) -> Delta:
+        text = instructions(state) if callable(instructions) else instructions
+        return {field: await responder.answer(context, text)}
 
     respond.__name__ = name
-    setattr(respond, ENDS, True)
+    setattr(respond, ENDS_TURN, True)
     return respond
 
 
@@ -91,61 +91,69 @@ class _Responder:
     compaction: Compaction | None
     live: bool
 
-    async def answer(self, ctx: Context, instructions: str) -> str:
+    async def answer(self, context: Context, instructions: str) -> str:
         """The text of the last answer, once everything before it is done."""
-        gauge = Gauge()
+        gauge = TokenGauge()
         for _ in range(MOST_STEPS):
-            seen = await look(ctx, self.view.window)
-            open = unanswered(seen.own)
-            if not open:
-                if seen.own and seen.own[-1].role == "assistant":
-                    return _answered(ctx, seen, seen.own[-1].text)
-                reply, open = await self._step(ctx, seen, instructions, gauge)
-                if not open:
-                    return _answered(ctx, seen, reply.text, added=1)
-            await self.toolbox.answer(ctx.turn, open)
-            await ctx.turn.checkpoint(TOOL_RESULTS)
-            self.toolbox.check_suspended(ctx.turn)
+            tail = await read_history_tail(context, self.view.window)
+            calls = open_calls(tail.own)
+            if not calls:
+                if tail.own and tail.own[-1].role == "assistant":
+                    return _mark_handled(context, tail, tail.own[-1].text)
+                reply, calls = await self._ask_once(context, tail, instructions, gauge)
+                if not calls:
+                    return _mark_handled(context, tail, reply.text, extra=1)
+            await self.toolbox.answer_calls(context.turn, calls)
+            await context.turn.checkpoint(TOOL_RESULTS)
+            self.toolbox.check_approvals(context.turn)
         raise InvalidArgument(problem=f"The model called tools {MOST_STEPS} times without an answer.")
 
-    async def _step(
-        self, ctx: Context, seen: Seen, instructions: str, gauge: Gauge
+    async def _ask_once(
+        self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
     ) -> tuple[Reply, list[ToolCall]]:
         """Ask the model once and make its reply durable; the reply, and the calls it leaves open."""
-        shown = await self._shown(ctx, seen, instructions, gauge)
-        request = Request(messages=shown, instructions=instructions, tools=self.toolbox.specs())
-        reply = await self._asked(ctx, seen, request)
+        model_messages = await self._model_messages(context, tail, instructions, gauge)
+        request = ModelRequest(messages=model_messages, instructions=instructions, tools=self.toolbox.specs())
+        reply = await self._ask_with_guardrails(context, tail, request)
         if self.compaction is not None:
-            gauge.counted(request, reply)
-        messages, calls = kept(reply, seen.own)
-        ctx.turn.add(messages)
-        self.toolbox.intend(ctx.turn, calls)
-        await ctx.turn.checkpoint(ASSISTANT, last=not calls)
+            gauge.calibrate(request, reply)
+        messages, calls = messages_of_reply(reply, tail.own)
+        context.turn.add(messages)
+        self.toolbox.record_intents(context.turn, calls)
+        await context.turn.checkpoint(ASSISTANT, last=not calls)
         return reply, calls
 
-    async def _shown(self, ctx: Context, seen: Seen, instructions: str, gauge: Gauge) -> list[Message]:
+    async def _model_messages(
+        self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
+    ) -> list[Message]:
         """What the model is shown, after a compaction if it is time for one."""
-        shown, how, window = await prepared(ctx, seen, self.view), self.compaction, self.view.window
-        if how is None or not outgrown(seen, shown, instructions, window=window, compaction=how, gauge=gauge):
-            return shown
-        if not await compact_in_turn(ctx, seen, how, gauge):
-            return shown
-        return await prepared(ctx, await look(ctx, window), self.view)
+        messages, compaction, window = (
+            await messages_for_model(context, tail, self.view),
+            self.compaction,
+            self.view.window,
+        )
+        if compaction is None or not is_outgrown(
+            tail, messages, instructions, window=window, compaction=compaction, gauge=gauge
+        ):
+            return messages
+        if not await compact_in_turn(context, tail, compaction, gauge):
+            return messages
+        return await messages_for_model(context, await read_history_tail(context, window), self.view)
 
-    async def _asked(self, ctx: Context, seen: Seen, request: Request) -> Reply:
+    async def _ask_with_guardrails(self, context: Context, tail: HistoryTail, request: ModelRequest) -> Reply:
         """A reply that every guardrail lets pass. Those on the input have passed if an answer was kept."""
-        first = not any(message.role == "assistant" for message in seen.own)
-        inputs = self.inputs if first else ()
-        said = "\n".join(seen.asked)
-        await guardrails.in_turn(inputs, said, ctx)
-        asking = ctx.turn.ask(ctx.response_llm, request, quiet=not self.live)
-        reply = await guardrails.beside(asking, inputs, said, ctx)
+        is_first = not any(message.role == "assistant" for message in tail.own)
+        inputs = self.inputs if is_first else ()
+        user_text = "\n".join(tail.user_texts)
+        await guardrails.check_sequentially(inputs, user_text, context)
+        model_call = context.turn.ask(context.response_llm, request, quiet=not self.live)
+        reply = await guardrails.run_with_guardrails(model_call, inputs, user_text, context)
         if reply.text or not reply.calls:
-            await guardrails.passed(self.outputs, reply.text, ctx)
+            await guardrails.check_answer(self.outputs, reply.text, context)
         return reply
 
 
-def _answered(ctx: Context, seen: Seen, text: str, *, added: int = 0) -> str:
+def _mark_handled(context: Context, tail: HistoryTail, text: str, *, extra: int = 0) -> str:
     """Note how far the run has come, so that a stage after this one asks for an answer of its own."""
-    ctx.turn.draft.patch(patch.set([RUN, TURN, HEARD], seen.heard + len(seen.own) + added))
+    context.turn.draft.patch(patch.set([RUN, TURN, HANDLED_KEY], tail.handled_count + len(tail.own) + extra))
     return text

@@ -14,21 +14,21 @@ import msgspec
 
 from clew.core.encoding import encode, encode_checked
 from clew.core.errors import InvalidArgument
-from clew.core.values import ABOUT, HISTORY, Item
+from clew.core.values import ABOUT_KEY, HISTORY, Item
 from clew.runtime.context import Context
 from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message, item_of, message_of
 from clew.runtime.model.protocol import Reply, ToolCall
 from clew.runtime.turn.draft import RUN, TURN
 
 WINDOW = 40
-HEARD = "$heard"
+HANDLED_KEY = "$heard"
 """The key beside a turn's fields under which a stage notes how many messages it has seen to."""
 SUMMARY = "summary"
 """The kind of an item that stands for others, and the mark in the state that there is one."""
 
 Prepare: TypeAlias = Callable[[list[Message], Context], Sequence[Message] | Awaitable[Sequence[Message]]]
 """Makes of the messages what the model shall see: fewer, others, in any order. It may be async."""
-Shows: TypeAlias = Callable[[Message], bool]
+MessageFilter: TypeAlias = Callable[[Message], bool]
 """Whether the model shall see a message."""
 
 
@@ -37,12 +37,12 @@ class View:
     """How much of the history a model sees, which of it, and in which shape."""
 
     window: int = WINDOW
-    shows: Shows | None = None
+    shows: MessageFilter | None = None
     prepare: Prepare | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class HistoryTail:
     """The newest messages of the history, and how many there are in all.
 
     ``own`` are those of this run that no stage before has seen to, after ``heard`` that one has. ``asked``
@@ -51,69 +51,69 @@ class Seen:
 
     messages: Sequence[Message]
     own: Sequence[Message]
-    asked: Sequence[str]
-    heard: int
+    user_texts: Sequence[str]
+    handled_count: int
     length: int
 
 
-async def look(ctx: Context, window: int) -> Seen:
+async def read_history_tail(context: Context, window: int) -> HistoryTail:
     """Read the newest messages: a window of them, and all that this run has added, if that is more."""
-    log, run = ctx.turn.draft.log(HISTORY), ctx.turn.id
+    log, run = context.turn.draft.log(HISTORY), context.turn.id
     count = window
-    found: Sequence[Message] = await log.tail(count)
-    while len(found) == count < len(log) and found[0].run == run:
+    messages: Sequence[Message] = await log.tail(count)
+    while len(messages) == count < len(log) and messages[0].run == run:
         count *= 2
-        found = await log.tail(count)
-    own = [message for message in found if message.run == run]
-    heard = _heard(ctx)
-    return Seen(
-        messages=found[max(len(found) - max(window, len(own)), 0) :],
-        own=own[heard:],
-        asked=[text_of(message) for message in own if message.role == "user"],
-        heard=heard,
+        messages = await log.tail(count)
+    own = [message for message in messages if message.run == run]
+    handled_count = _handled_count(context)
+    return HistoryTail(
+        messages=messages[max(len(messages) - max(window, len(own)), 0) :],
+        own=own[handled_count:],
+        user_texts=[message_text(message) for message in own if message.role == "user"],
+        handled_count=handled_count,
         length=len(log),
     )
 
 
-def text_of(message: Message) -> str:
+def message_text(message: Message) -> str:
     """What a message says, as text, whatever its content is."""
     return message.content if isinstance(message.content, str) else encode(message.content).decode()
 
 
-def _heard(ctx: Context) -> int:
+def _handled_count(context: Context) -> int:
     """How many messages of this run the stages before this one have seen to."""
-    standing = ctx.turn.draft.state.get(RUN)
-    fresh = standing.get(TURN) if isinstance(standing, dict) else None
-    heard = fresh.get(HEARD, 0) if isinstance(fresh, dict) else 0
-    return heard if isinstance(heard, int) else 0
+    run_document = context.turn.draft.state.get(RUN)
+    fresh = run_document.get(TURN) if isinstance(run_document, dict) else None
+    count = fresh.get(HANDLED_KEY, 0) if isinstance(fresh, dict) else 0
+    return count if isinstance(count, int) else 0
 
 
-async def prepared(ctx: Context, seen: Seen, view: View) -> list[Message]:
+async def messages_for_model(context: Context, tail: HistoryTail, view: View) -> list[Message]:
     """What the model is shown: whole calls only, without what is hidden, in the shape that was asked for.
 
     Raises:
         InvalidArgument: The shape holds something that is no message.
         InvalidValue: The shape holds something that is not JSON.
     """
-    messages = [*await _summary(ctx, seen), *seen.messages]
-    shown = [message for message in paired(messages) if view.shows is None or view.shows(message)]
+    messages = [*await _summary(context, tail), *tail.messages]
+    visible = [message for message in pair_calls(messages) if view.shows is None or view.shows(message)]
     if view.prepare is not None:
-        given = view.prepare([_copied(message) for message in shown], ctx)
-        made = await given if inspect.isawaitable(given) else given
-        shown = [_copied(message) for message in made]
-    return paired(shown)
+        result = view.prepare([_copy_message(message) for message in visible], context)
+        new_messages = await result if inspect.isawaitable(result) else result
+        visible = [_copy_message(message) for message in new_messages]
+    return pair_calls(visible)
 
 
-async def _summary(ctx: Context, seen: Seen) -> list[Message]:
+async def _summary(context: Context, tail: HistoryTail) -> list[Message]:
     """The summary that the history begins with, if the window does not reach it."""
-    about, stored = ctx.turn.draft.state.get(ABOUT), ctx.turn.stored
-    marked = isinstance(about, dict) and SUMMARY in about
-    if stored is None or not marked or seen.length <= len(seen.messages):
+    about, thread = context.turn.draft.state.get(ABOUT_KEY), context.turn.store_thread
+    has_summary = isinstance(about, dict) and SUMMARY in about
+    if thread is None or not has_summary or tail.length <= len(tail.messages):
         return []
-    return [message_of(item) for item in await stored.items(first=1) if item.kind == SUMMARY]
+    return [message_of(item) for item in await thread.items(first=1) if item.kind == SUMMARY]
 
 
-def _copied(message: Message) -> Message:
+def _copy_message(message: Message) -> Message:
     """A message with nothing shared, the same as if it came from the store."""
     if not isinstance(message, Message):
         raise InvalidArgument(problem=f"A model is shown messages, not {type(message).__name__}.")
@@ -122,12 +122,12 @@ def _copied(message: Message) -> Message:
     return message_of(msgspec.structs.replace(item, body=body))
 
 
-def kept(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[ToolCall]]:
+def messages_of_reply(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[ToolCall]]:
     """What the history keeps of a reply, and its calls, each with an id that no other call of the run has."""
-    calls = _distinct(reply.calls, {message.call for message in own if message.kind == CALL})
+    calls = _with_distinct_ids(reply.calls, {message.call for message in own if message.kind == CALL})
     text = Message(role="assistant", content=reply.text, thoughts=reply.thoughts)
-    said = [text] if reply.text or not calls else []
-    asked = [
+    texts = [text] if reply.text or not calls else []
+    call_messages = [
         Message(
             role="assistant",
             kind=CALL,
@@ -138,88 +138,88 @@ def kept(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[Tool
         )
         for call in calls
     ]
-    return said + asked, calls
+    return texts + call_messages, calls
 
 
-def _distinct(calls: Sequence[ToolCall], taken: set[str | None]) -> list[ToolCall]:
-    found: list[ToolCall] = []
+def _with_distinct_ids(calls: Sequence[ToolCall], used_ids: set[str | None]) -> list[ToolCall]:
+    result: list[ToolCall] = []
     for call in calls:
         id, number = call.id, 1
-        while id in taken:
+        while id in used_ids:
             number += 1
             id = f"{call.id}-{number}"
-        taken.add(id)
-        found.append(msgspec.structs.replace(call, id=id))
-    return found
+        used_ids.add(id)
+        result.append(msgspec.structs.replace(call, id=id))
+    return result
 
 
 # Calls and their results.
 
 
-def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
+def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
     """The calls among messages, in their order, that nothing after them answers."""
-    open: dict[str, ToolCall] = {}
+    calls: dict[str, ToolCall] = {}
     for message in messages:
         if message.kind == CALL and message.call is not None:
-            open[message.call] = ToolCall(
+            calls[message.call] = ToolCall(
                 id=message.call, name=message.name or "", arguments=message.arguments
             )
         elif message.kind == RESULT:
-            open.pop(message.call or "", None)
+            calls.pop(message.call or "", None)
         elif message.kind == REPAIR:
-            open.clear()
-    return list(open.values())
+            calls.clear()
+    return list(calls.values())
 
 
-def paired(messages: Sequence[Message]) -> list[Message]:
+def pair_calls(messages: Sequence[Message]) -> list[Message]:
     """Messages in which each call is followed by its result; a call or a result alone is left out.
 
     A call that was closed without an answer gets the reason as its result.
     """
     answers = _answers(messages)
-    counted: Counter[tuple[str | None, str | None]] = Counter()
-    found: list[Message] = []
-    waiting: list[Message] = []
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    result: list[Message] = []
+    results: list[Message] = []
     for message in messages:
         if message.kind == CALL:
             key = (message.run, message.call)
-            answer = answers.get((*key, counted[key]))
-            counted[key] += 1
+            answer = answers.get((*key, counts[key]))
+            counts[key] += 1
             if answer is not None:
-                found.append(message)
-                waiting.append(answer)
+                result.append(message)
+                results.append(answer)
             continue
-        found += waiting
-        waiting = []
+        result += results
+        results = []
         if message.kind not in (RESULT, REPAIR):
-            found.append(message)
-    return found + waiting
+            result.append(message)
+    return result + results
 
 
-_Key: TypeAlias = tuple[str | None, str | None, int]
+_CallKey: TypeAlias = tuple[str | None, str | None, int]
 
 
-def _answers(messages: Sequence[Message]) -> dict[_Key, Message]:
+def _answers(messages: Sequence[Message]) -> dict[_CallKey, Message]:
     """The answer to the first, second, … call of each id; results count before repairs."""
-    answers: dict[_Key, Message] = {}
-    counted: Counter[tuple[str | None, str | None]] = Counter()
+    answers: dict[_CallKey, Message] = {}
+    counts: Counter[tuple[str | None, str | None]] = Counter()
     for message in messages:
         if message.kind == RESULT:
             key = (message.run, message.call)
-            answers[*key, counted[key]] = message
-            counted[key] += 1
-    for asked, repair in _repaired(messages):
-        answers.setdefault(asked, repair)
+            answers[*key, counts[key]] = message
+            counts[key] += 1
+    for call_key, repair in _repair_answers(messages):
+        answers.setdefault(call_key, repair)
     return answers
 
 
-def _repaired(messages: Sequence[Message]) -> Iterator[tuple[_Key, Message]]:
+def _repair_answers(messages: Sequence[Message]) -> Iterator[tuple[_CallKey, Message]]:
     """Every call before a repair, with the repair's reason as its result."""
-    asked: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
+    call_counts: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
     for message in messages:
         if message.kind == CALL:
-            asked[message.run, message.call] += 1
+            call_counts[message.run, message.call] += 1
         elif message.kind == REPAIR:
-            for (run, call), count in asked.items():
+            for (run, call), count in call_counts.items():
                 answer = Message(role="tool", kind=RESULT, call=call, content=message.content, run=run)
                 yield from (((run, call, number), answer) for number in range(count))

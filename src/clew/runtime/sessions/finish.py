@@ -13,7 +13,7 @@ from clew.core.errors import (
     ClaimLost,
     ClewError,
     DeadlineExceeded,
-    NotThere,
+    NotFound,
     RevisionConflict,
     StoreFailed,
     ThreadExists,
@@ -25,45 +25,45 @@ from clew.runtime.records.episodes import (
     ENDED,
     JOB,
     Episode,
-    Left,
-    claimed_job,
-    episode,
+    EpisodeResult,
+    episode_record,
+    job_with_claim,
+    read_episode,
     request_end,
-    row_of,
     transcript,
 )
 from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
-CANCEL_AGAIN = 0.1
+CANCEL_INTERVAL = 0.1
 
 
-class Ends:
+class EpisodeFinisher:
     """The ends that this process is at, up to so many at once."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
-        self.finished = 0
+        self.finished_count = 0
         self._db = db
         self._settings = settings
-        self._closed = False
+        self._is_closed = False
         self._workers: set[asyncio.Task[None]] = set()
 
-    def begin(self) -> None:
+    def start_worker(self) -> None:
         """Look for an end that is due, if there is room. Whoever finds one lets another look."""
-        if self._closed or len(self._workers) >= self._settings.ends_at_once:
+        if self._is_closed or len(self._workers) >= self._settings.concurrent_ends:
             return
-        worker = asyncio.get_running_loop().create_task(self._work())
+        worker = asyncio.get_running_loop().create_task(self._finish_due_jobs())
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing is due any more."""
         while self._workers:
             await asyncio.wait(set(self._workers))
 
     def stop(self) -> None:
         """Begin no more."""
-        self._closed = True
+        self._is_closed = True
 
     async def close(self) -> None:
         """Stop where it is; what is not done is given back, for somebody else to do."""
@@ -72,23 +72,23 @@ class Ends:
             for worker in self._workers:
                 worker.cancel()
             # A cancel that comes just as a driver's call is done may be lost, so one may not do.
-            await asyncio.wait(set(self._workers), timeout=CANCEL_AGAIN)
+            await asyncio.wait(set(self._workers), timeout=CANCEL_INTERVAL)
 
-    async def _work(self) -> None:
+    async def _finish_due_jobs(self) -> None:
         try:
-            while not self._closed and (job := await self._claimed()) is not None:
-                self.begin()
-                done = await finished(self._db, job, self._settings)
-                self.finished += done
+            while not self._is_closed and (job := await self._claim_job()) is not None:
+                self.start_worker()
+                is_finished = await finish_job(self._db, job, self._settings)
+                self.finished_count += is_finished
         except ClewError as error:  # it is looked for again at the next sweep
             log.warning("Ended episodes are finished later: %s", error)
 
-    async def _claimed(self) -> Job | None:
+    async def _claim_job(self) -> Job | None:
         lease_ms = int(self._settings.lease_seconds * 1000)
         return next(iter(await self._db.jobs.claim([JOB], limit=1, lease_ms=lease_ms)), None)
 
 
-async def end_now(
+async def end_episode(
     db: Database, thread: str, settings: Settings, *, by: str, feedback: str | None = None
 ) -> Episode | None:
     """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
@@ -97,21 +97,21 @@ async def end_now(
     """
     now, token = settings.clock(), secrets.token_hex(16)
     until = now + int(settings.lease_seconds * 1000)
-    requested = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
-    if requested is None:
+    episode = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
+    if episode is None:
         return None
-    await finished(db, claimed_job(requested, token, until), settings)
-    return await episode(db, requested.id)
+    await finish_job(db, job_with_claim(episode, token, until), settings)
+    return await read_episode(db, episode.id)
 
 
-async def finished(db: Database, job: Job, settings: Settings) -> bool:
+async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
     """Finish one job with the rights of its owner, or give it back with what went wrong."""
     db = owner_database(db, job.owner)
     try:
-        before = await episode(db, job.body["episode"])
+        before = await read_episode(db, job.body["episode"])
         async with _hold(db, job, settings.lease_seconds) as holding:
-            left = await _left(db, settings, before, holding)
-            await _commit_end(db, job, before, left, settings.patience.turn)
+            result = await _finalize_under_claim(db, settings, before, holding)
+            await _commit_end(db, job, before, result, settings.retry_policy.turn_seconds)
     except ClaimLost:
         return False  # somebody else has taken the job
     except asyncio.CancelledError:
@@ -127,7 +127,7 @@ async def finished(db: Database, job: Job, settings: Settings) -> bool:
     return True
 
 
-async def _commit_end(db: Database, job: Job, before: Episode, left: Left, seconds: float) -> None:
+async def _commit_end(db: Database, job: Job, before: Episode, left: EpisodeResult, seconds: float) -> None:
     """Commit what an episode leaves behind with the end of its job; planned anew if others were quicker.
 
     All episodes of a user end in one memory thread. Each refusal means that another commit went through, so
@@ -141,7 +141,7 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: Left, secon
     deadline = clock() + seconds
     while True:
         over = msgspec.structs.replace(left.episode, status=ENDED)
-        row = Put(record=row_of(over, before.user), expect=before.revision)
+        row = Put(record=episode_record(over, before.user), expect=before.revision)
         try:
             await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
         except (VersionConflict, ThreadExists, RevisionConflict):
@@ -149,55 +149,59 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: Left, secon
                 raise
         else:
             return
-        before = await episode(db, before.id)
+        before = await read_episode(db, before.id)
         left = await left.replan(before)
 
 
-async def _left(db: Database, settings: Settings, of: Episode, holding: "asyncio.Task[Never]") -> Left:
+async def _finalize_under_claim(
+    db: Database, settings: Settings, episode: Episode, claim: "asyncio.Task[Never]"
+) -> EpisodeResult:
     """What an episode leaves behind, made while its job is held.
 
     Raises:
         ClaimLost: Somebody else has the job, so what was being made is given up.
         DeadlineExceeded: It took too long.
     """
-    making = asyncio.create_task(_finalized(db, settings, of))
+    work = asyncio.create_task(_finalize_in_time(db, settings, episode))
     try:
-        await asyncio.wait([making, holding], return_when=asyncio.FIRST_COMPLETED)
-        if making.cancelled():  # not by us: if this were cancelled, we would not be here
+        await asyncio.wait([work, claim], return_when=asyncio.FIRST_COMPLETED)
+        if work.cancelled():  # not by us: if this were cancelled, we would not be here
             raise RuntimeError("It cancelled itself.")
-        return making.result() if making.done() else await holding
+        return work.result() if work.done() else await claim
     finally:
-        making.cancel()
-        await asyncio.wait([making])
+        work.cancel()
+        await asyncio.wait([work])
 
 
-async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
-    seconds = settings.patience.turn
+async def _finalize_in_time(db: Database, settings: Settings, episode: Episode) -> EpisodeResult:
+    seconds = settings.retry_policy.turn_seconds
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            if not await _is_whole(db, of):
+            if not await _is_whole(db, episode):
                 log.warning(
-                    "Episode %s of thread %s leaves nothing: the thread is not its user's.", of.id, of.thread
+                    "Episode %s of thread %s leaves nothing: the thread is not its user's.",
+                    episode.id,
+                    episode.thread,
                 )
-                return Left(episode=msgspec.structs.replace(of, candidates=()))
-            return await settings.finalize(db, of, await transcript(db, of))
+                return EpisodeResult(episode=msgspec.structs.replace(episode, candidates=()))
+            return await settings.finalize(db, episode, await transcript(db, episode))
     except TimeoutError as error:
         if not deadline.expired():
             raise
-        raise DeadlineExceeded(what=f"The end of episode {of.id!r}", seconds=seconds) from error
+        raise DeadlineExceeded(what=f"The end of episode {episode.id!r}", seconds=seconds) from error
 
 
 @asynccontextmanager
 async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asyncio.Task[Never]"]:
     """Hold a job until this is left. What it gives is over before that only if somebody else has the job."""
-    holding = asyncio.create_task(_held(db, job, seconds))
+    holding = asyncio.create_task(_keep_claim(db, job, seconds))
     try:
         yield holding
     finally:
         while not holding.done():
             holding.cancel()
-            await asyncio.wait([holding], timeout=CANCEL_AGAIN)
+            await asyncio.wait([holding], timeout=CANCEL_INTERVAL)
         if not holding.cancelled():
             holding.exception()  # it may have lost the job to our own commit; if not, that was refused
 
@@ -206,11 +210,11 @@ async def _is_whole(db: Database, of: Episode) -> bool:
     """Whether an episode and its thread belong to the same user; also if the thread was deleted."""
     try:
         return (await db.thread(of.thread).head()).owner == of.user
-    except NotThere:
+    except NotFound:
         return True
 
 
-async def _held(db: Database, job: Job, seconds: float) -> Never:
+async def _keep_claim(db: Database, job: Job, seconds: float) -> Never:
     """Hold a job for as long as this runs.
 
     Raises:

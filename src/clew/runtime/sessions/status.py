@@ -4,15 +4,15 @@ from typing import Final
 
 import msgspec
 
-from clew.core.errors import NotThere, RecordNotFound
+from clew.core.errors import NotFound, RecordNotFound
 from clew.core.values import Head, RecordQuery
 from clew.database.database import Database
-from clew.runtime.execution.start import is_over
+from clew.runtime.execution.start import is_orphaned
 from clew.runtime.records.episodes import (
     ACTIVE,
     ENDED,
     ENDING,
-    ROW,
+    EPISODE,
     TEXT,
     Episode,
     active_episode,
@@ -21,11 +21,11 @@ from clew.runtime.records.episodes import (
 )
 from clew.runtime.records.runs import DONE, INTERRUPTED, KIND, RUNNING, WAITING, run_of
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import Waiting, suspended_calls
-from clew.runtime.turn.inbound import standing
+from clew.runtime.turn.approvals import Approval, pending_approvals
+from clew.runtime.turn.inbound import run_state_of
 
 NONE, DEAD = "none", "dead"
-UNFINISHED: Final = 10
+MOST_UNFINISHED: Final = 10
 """How many ended episodes are looked at whose end is not finished."""
 ADVICE: Final = {
     NONE: "Send the first message.",
@@ -36,10 +36,10 @@ ADVICE: Final = {
     WAITING: "Resume with a decision about each waiting call, or cancel the run.",
     INTERRUPTED: "Resume the run where it stopped, or send the next message.",
 }
-GIVEN_UP: Final = "Look at the problem of the dead job, cure it, and retry the job."
+DEAD_JOB_ADVICE: Final = "Look at the problem of the dead job, cure it, and retry the job."
 
 
-class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+class UnfinishedEpisode(msgspec.Struct, frozen=True, kw_only=True):
     """An ended episode that is not finished, and how its job stands.
 
     ``job`` is ``waiting``, ``running`` or ``dead``; None if there is none any more. ``next_try`` is when
@@ -64,37 +64,37 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     thread: str
     status: str = NONE
     run: str | None = None
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[Approval, ...] = ()
     episode: Episode | None = None
     idle_since: int | None = None
     expires_at: int | None = None
-    unfinished: tuple[Unfinished, ...] = ()
+    unfinished: tuple[UnfinishedEpisode, ...] = ()
 
     @property
     def advice(self) -> str:
         """What a caller can do, in a sentence."""
-        given_up = self.status == ENDING and any(end.job == DEAD for end in self.unfinished)
-        return GIVEN_UP if given_up else ADVICE[self.status]
+        has_dead_job = self.status == ENDING and any(end.job == DEAD for end in self.unfinished)
+        return DEAD_JOB_ADVICE if has_dead_job else ADVICE[self.status]
 
 
 async def session_status(db: Database, thread: str, settings: Settings) -> SessionStatus:
     """Where a thread stands. One that is not there, or is somebody else's, has the status ``none``."""
     try:
         head = await db.thread(thread).head()
-    except NotThere:
+    except NotFound:
         return SessionStatus(thread=thread)
     run = await _run_status(db, head, settings)
     active = await active_episode(db, thread)
-    newest = active or await _newest(db, thread)
+    newest = active or await _newest_episode(db, thread)
     return SessionStatus(
         thread=thread,
         status=run or (newest.status if newest is not None else NONE),
-        run=standing(head.state).id if run else None,
-        waiting=suspended_calls(head.state) if run == WAITING else (),
+        run=run_state_of(head.state).id if run else None,
+        waiting=pending_approvals(head.state) if run == WAITING else (),
         episode=newest,
         idle_since=active.touched if active is not None else None,
         expires_at=_expiry(active, settings) if active is not None else None,
-        unfinished=await _unfinished(db, thread),
+        unfinished=await _unfinished_episodes(db, thread),
     )
 
 
@@ -105,35 +105,35 @@ def _expiry(active: Episode, settings: Settings) -> int | None:
 
 async def _run_status(db: Database, head: Head, settings: Settings) -> str | None:
     """What a run does to a thread; None if it is over."""
-    now = standing(head.state)
-    if not now.id or now.status == DONE:
+    run_state = run_state_of(head.state)
+    if not run_state.id or run_state.status == DONE:
         return None
-    if now.status != RUNNING:
-        return now.status
+    if run_state.status != RUNNING:
+        return run_state.status
     try:
-        run = run_of(await db.records.get(KIND, now.id))
+        run = run_of(await db.records.get(KIND, run_state.id))
     except RecordNotFound:
         return INTERRUPTED
-    at_work = run.thread == head.id and run.status == RUNNING and not is_over(run, settings.clock())
+    at_work = run.thread == head.id and run.status == RUNNING and not is_orphaned(run, settings.clock())
     return RUNNING if at_work else INTERRUPTED
 
 
-async def _newest(db: Database, thread: str) -> Episode | None:
-    query = RecordQuery(kind=ROW, tags=(f"thread:{thread}",), newest=True, limit=1)
+async def _newest_episode(db: Database, thread: str) -> Episode | None:
+    query = RecordQuery(kind=EPISODE, tags=(f"thread:{thread}",), newest=True, limit=1)
     return next((episode_of(record) for record in await db.records.find(query)), None)
 
 
-async def _unfinished(db: Database, thread: str) -> tuple[Unfinished, ...]:
-    query = RecordQuery(kind=ROW, tags=(f"thread:{thread}", ENDING), limit=UNFINISHED)
-    return tuple([await _end_of(db, record.id) for record in await db.records.find(query)])
+async def _unfinished_episodes(db: Database, thread: str) -> tuple[UnfinishedEpisode, ...]:
+    query = RecordQuery(kind=EPISODE, tags=(f"thread:{thread}", ENDING), limit=MOST_UNFINISHED)
+    return tuple([await _unfinished_episode(db, record.id) for record in await db.records.find(query)])
 
 
-async def _end_of(db: Database, episode: str) -> Unfinished:
+async def _unfinished_episode(db: Database, episode: str) -> UnfinishedEpisode:
     try:
         job = await db.jobs.get(job_id(episode))
     except RecordNotFound:
-        return Unfinished(episode=episode)
-    return Unfinished(
+        return UnfinishedEpisode(episode=episode)
+    return UnfinishedEpisode(
         episode=episode,
         job=job.status,
         attempts=job.attempts,

@@ -14,24 +14,24 @@ from clew.core.errors import InvalidArgument, InvalidId, RevisionConflict
 from clew.core.values import HISTORY, RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import Attempts
-from clew.runtime.crises import Assessment, checked
-from clew.runtime.execution.start import Asked, Spoken
+from clew.runtime.crises import Assessment, check_assessment
+from clew.runtime.execution.start import TurnRequest, VoiceReply
 from clew.runtime.model.messages import CALL, RESULT, Message, item_of
 from clew.runtime.records.episodes import (
-    ACTIVE_ROW,
+    ACTIVE_EPISODE,
     LEASED,
     VOICE,
     Episode,
     active_episode,
     episode_of,
+    episode_write,
     request_end,
-    saved,
 )
 from clew.runtime.records.refusals import REFUSED, Refusals
-from clew.runtime.state.inputs import MESSAGE, free_id
+from clew.runtime.state.inputs import MESSAGE, check_thread_id
 from clew.runtime.state.schema import Fold, Schema
 
-ORIGIN, LOST = "voice", "lost"
+ORIGIN, CLIENT_LOST = "voice", "lost"
 PAGE = 100
 NO_ANSWER = "The call ended before the tool answered."
 MARK: dict[str, JSON] = {"modality": VOICE}
@@ -50,17 +50,17 @@ class VoiceCall(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
-def spoken(
+def voice_request(
     thread: str,
     schema: Schema,
     *,
-    said: str,
-    replied: str,
+    text: str,
+    reply: str,
     tool_calls: Sequence[VoiceCall] = (),
     crisis: Assessment | None = None,
     user: str | None = None,
     key: str | None = None,
-) -> Asked:
+) -> TurnRequest:
     """A turn of a call, as it is to be recorded.
 
     Raises:
@@ -72,46 +72,46 @@ def spoken(
     history = schema.fields.get(HISTORY)
     if history is None or history.fold is not Fold.APPEND:
         raise InvalidArgument(problem=f"{schema.cls.__name__} has no history to keep what was said in.")
-    messages = transcript_of(said, replied, tool_calls)
+    messages = voice_messages(text, reply, tool_calls)
     if not messages:
         raise InvalidArgument(problem="Nothing was said and nothing was called; there is no turn to record.")
-    return Asked(
-        thread=free_id(thread),
-        inputs={MESSAGE: said} if said else {},
+    return TurnRequest(
+        thread=check_thread_id(thread),
+        inputs={MESSAGE: text} if text else {},
         items=tuple(map(item_of, messages)),
         user=user,
         key=key,
         origin=ORIGIN,
-        spoken=Spoken(reply=replied, assessed=None if crisis is None else checked(crisis)),
+        spoken=VoiceReply(reply=reply, assessed=None if crisis is None else check_assessment(crisis)),
     )
 
 
-def transcript_of(said: str, replied: str, tool_calls: Sequence[VoiceCall]) -> list[Message]:
+def voice_messages(text: str, reply: str, tool_calls: Sequence[VoiceCall]) -> list[Message]:
     """The messages of a spoken turn, each call with its result right behind it."""
-    messages = [Message(role="user", content=said, meta=MARK)] if said else []
-    taken: set[str] = set()
+    messages = [Message(role="user", content=text, meta=MARK)] if text else []
+    used_ids: set[str] = set()
     for call in tool_calls:
-        id = _free(call.id or "call", taken)
+        id = _free_call_id(call.id or "call", used_ids)
         messages += [
             Message(
                 role="assistant", kind=CALL, call=id, name=call.name, arguments=call.arguments, meta=MARK
             ),
-            Message(role="tool", kind=RESULT, call=id, content=_outcome(call), meta=MARK),
+            Message(role="tool", kind=RESULT, call=id, content=_output_text(call), meta=MARK),
         ]
-    return [*messages, Message(role="assistant", content=replied, meta=MARK)] if replied else messages
+    return [*messages, Message(role="assistant", content=reply, meta=MARK)] if reply else messages
 
 
-def _free(wanted: str, taken: set[str]) -> str:
+def _free_call_id(base: str, used_ids: set[str]) -> str:
     """An id for a call that no other call of the turn has."""
-    id, number = wanted, 1
-    while id in taken:
+    id, number = base, 1
+    while id in used_ids:
         number += 1
-        id = f"{wanted}-{number}"
-    taken.add(id)
+        id = f"{base}-{number}"
+    used_ids.add(id)
     return id
 
 
-def _outcome(call: VoiceCall) -> JSON:
+def _output_text(call: VoiceCall) -> JSON:
     if call.error is not None:
         return f"Error: {call.error}"
     if call.output is None:
@@ -119,7 +119,7 @@ def _outcome(call: VoiceCall) -> JSON:
     return call.output if isinstance(call.output, str) else encode(call.output).decode()
 
 
-async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> Episode | None:
+async def keep_call_alive(db: Database, thread: str, *, now: int, seconds: float) -> Episode | None:
     """Note that a call goes on, and until when its client may be silent; None if there is no episode.
 
     Raises:
@@ -130,7 +130,7 @@ async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> 
         until = now + int(seconds * 1000)
         alive = msgspec.structs.replace(before, modality=VOICE, touched=now, until=until)
         try:
-            await db.commit([saved(alive, before.user)])
+            await db.commit([episode_write(alive, before.user)])
         except RevisionConflict as conflict:
             attempts.count(conflict)
             continue  # a turn has just touched it, or somebody has just ended it
@@ -138,19 +138,19 @@ async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> 
     return None
 
 
-async def end_lost(db: Database, now: int, refusals: Refusals | None = None) -> None:
+async def end_lost_calls(db: Database, now: int, refusals: Refusals | None = None) -> None:
     """End the calls whose clients have been silent for longer than they promised, as their owners would."""
     refusals = refusals or Refusals()
-    query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{VOICE}", LEASED), limit=PAGE)
-    while found := await db.records.find(query):
-        for record in found:
+    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{VOICE}", LEASED), limit=PAGE)
+    while records := await db.records.find(query):
+        for record in records:
             if refusals.covers(record):
                 continue
             own = owner_database(db, record.owner)
             try:
                 until = episode_of(record).until
                 if until is not None and until <= now:
-                    await request_end(own, record.id, by=LOST, now=now, untouched_since=record.sort)
+                    await request_end(own, record.id, by=CLIENT_LOST, now=now, untouched_since=record.sort)
             except REFUSED as error:
                 refusals.add(record, error)
-        query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))

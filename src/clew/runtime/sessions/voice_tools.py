@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.core.encoding import JSON, encode, plain
-from clew.core.errors import NotThere, RecordNotFound, RevisionConflict, StoreDamaged
+from clew.core.encoding import JSON, as_json, encode
+from clew.core.errors import NotFound, RecordNotFound, RevisionConflict, StoreDamaged
 from clew.core.values import AppendTo, Changeset, Put, Record, Write
 from clew.database.database import Database
-from clew.runtime.execution.start import reader
+from clew.runtime.execution.start import log_reader
 from clew.runtime.records.events import TOOL_RESULTS
 from clew.runtime.state.schema import Schema
-from clew.runtime.tools.parallel import Change, take_in
-from clew.runtime.tools.tool import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished
+from clew.runtime.tools.parallel import ToolChange, fold_changes
+from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolOutcome
 from clew.runtime.turn.draft import Draft
 
 VOICE_CALL = "voice call"
@@ -30,7 +30,7 @@ IN_DOUBT = "It may have been done already, and nobody knows. It was not done aga
 AT_WORK = "It is being done."
 
 
-class Called(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A call that a realtime model asks for."""
 
     thread: str
@@ -40,7 +40,7 @@ class Called(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceCallRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is on record of a call."""
 
     tool: str
@@ -48,117 +48,124 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     output: JSON = None
 
 
-async def call_tool(db: Database, tools: Sequence[Tool], schema: Schema, asked: Called) -> JSON:
+async def call_tool(db: Database, tools: Sequence[Tool], schema: Schema, request: VoiceToolRequest) -> JSON:
     """What a call gives; a call that was answered before is answered alike. Whatever goes wrong is told."""
-    tool = next((each for each in tools if each.name == asked.name), None)
+    tool = next((each for each in tools if each.name == request.name), None)
     if tool is None:
-        known = ", ".join(sorted(each.name for each in tools)) or "none"
-        return {"error": f"There is no tool {asked.name!r}. Known: {known}."}
+        names = ", ".join(sorted(each.name for each in tools)) or "none"
+        return {"error": f"There is no tool {request.name!r}. Known: {names}."}
     try:
-        given = tool.checked({} if asked.arguments is None else asked.arguments)
+        arguments = tool.check_arguments({} if request.arguments is None else request.arguments)
     except msgspec.ValidationError as error:
         return {"error": f"The arguments do not fit: {error}"}
-    if tool.needs_approval(given):
+    if tool.needs_approval(arguments):
         return {"error": NEEDS_A_PERSON}
-    before = await _before(db, asked)
-    if before is not None and before.status == "done":
-        return before.output
-    made = _Call(db, tool, given, asked, await _draft(db, schema, asked))
-    return await (made.first() if before is None else made.again())
+    record = await _earlier_record(db, request)
+    if record is not None and record.status == "done":
+        return record.output
+    call = _VoiceToolCall(db, tool, arguments, request, await _draft(db, schema, request))
+    return await (call.call_first() if record is None else call.call_again())
 
 
-class _Call:
+class _VoiceToolCall:
     """One call, on the state of the thread as it is now."""
 
     def __init__(
-        self, db: Database, tool: Tool, given: Mapping[str, Any], asked: Called, draft: Draft
+        self, db: Database, tool: Tool, arguments: Mapping[str, Any], request: VoiceToolRequest, draft: Draft
     ) -> None:
         self._db = db
         self._tool = tool
-        self._given = given
-        self._asked = asked
+        self._arguments = arguments
+        self._request = request
         self._draft = draft
-        id = _id(asked)
+        id = _record_id(request)
         self._context = ToolContext(
-            thread=asked.thread, run=id, call=asked.id, key=id, user=asked.user, state=draft.view(asked.id)
+            thread=request.thread,
+            run=id,
+            call=request.id,
+            key=id,
+            user=request.user,
+            state=draft.view(request.id),
         )
 
-    async def first(self) -> JSON:
+    async def call_first(self) -> JSON:
         """Make it for the first time, once its intent is on record."""
         try:
-            await self._db.records.put(self._row("intended"), expect=0)
+            await self._db.records.put(self._record("intended"), expect=0)
         except RevisionConflict:
             return {"error": AT_WORK}
-        return await self._made()
+        return await self._call_tool()
 
-    async def again(self) -> JSON:
+    async def call_again(self) -> JSON:
         """Go on with a call that may have had its effect: as its tool allows."""
         if self._tool.effect is Effect.UNKNOWN:
             return {"error": IN_DOUBT}
         if self._tool.effect is Effect.CHECKABLE:
-            found = await self._tool.find(self._context)
-            if not isinstance(found, Unfinished):
-                return await self._answered(Outcome(output=found))
-        return await self._made()
+            output = await self._tool.run_check(self._context)
+            if not isinstance(output, NotHappened):
+                return await self._store_outcome(ToolOutcome(output=output))
+        return await self._call_tool()
 
-    async def _made(self) -> JSON:
+    async def _call_tool(self) -> JSON:
         try:
             async with asyncio.timeout(SECONDS):
-                outcome = await self._tool.call(self._given, self._context)
-        except Suspend as waits:
-            return {"error": f"A person has to answer first: {waits.question}"}
+                outcome = await self._tool.call(self._arguments, self._context)
+        except Suspend as suspension:
+            return {"error": f"A person has to answer first: {suspension.question}"}
         except TimeoutError:
             return {"error": f"It took longer than {SECONDS:.0f} s."}
         except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
             return {"error": f"{type(error).__name__}: {error}"}
-        return await self._answered(outcome)
+        return await self._store_outcome(outcome)
 
-    async def _answered(self, outcome: Outcome) -> JSON:
+    async def _store_outcome(self, outcome: ToolOutcome) -> JSON:
         """Keep what the call gave, and what it changes of the state, in one commit: neither comes twice."""
-        asked = self._asked
-        writes: list[Write] = [Put(record=self._row("done", outcome.output))]
+        request = self._request
+        writes: list[Write] = [Put(record=self._record("done", outcome.output))]
         if outcome.delta:
-            change = Change(tool=asked.name, call=asked.id, run=self._context.run, delta=outcome.delta)
-            take_in(self._draft, [change])
+            change = ToolChange(
+                tool=request.name, call=request.id, run=self._context.run, delta=outcome.delta
+            )
+            fold_changes(self._draft, [change])
             patches = self._draft.take_delta(final=True).patches
-            changed = Changeset(patches=patches, reason=TOOL_RESULTS)
-            writes.append(AppendTo(thread=asked.thread, change=changed))
+            changeset = Changeset(patches=patches, reason=TOOL_RESULTS)
+            writes.append(AppendTo(thread=request.thread, change=changeset))
         await self._db.commit(writes)
         return outcome.output
 
-    def _row(self, status: Literal["intended", "done"], output: JSON = None) -> Record:
-        asked = self._asked
+    def _record(self, status: Literal["intended", "done"], output: JSON = None) -> Record:
+        request = self._request
         return Record(
             kind=VOICE_CALL,
             id=self._context.key,
-            owner=asked.user,
-            tags=(f"thread:{asked.thread}",),
+            owner=request.user,
+            tags=(f"thread:{request.thread}",),
             sort=self._db.store.now(),
-            body=plain(Kept(tool=asked.name, status=status, output=output)),
+            body=as_json(VoiceCallRecord(tool=request.name, status=status, output=output)),
         )
 
 
-async def _before(db: Database, asked: Called) -> Kept | None:
+async def _earlier_record(db: Database, request: VoiceToolRequest) -> VoiceCallRecord | None:
     try:
-        record = await db.records.get(VOICE_CALL, _id(asked))
+        record = await db.records.get(VOICE_CALL, _record_id(request))
     except RecordNotFound:
         return None
     try:
-        return msgspec.convert(record.body, Kept)
+        return msgspec.convert(record.body, VoiceCallRecord)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"voice call {record.id!r}", problem=str(error)) from error
 
 
-async def _draft(db: Database, schema: Schema, asked: Called) -> Draft:
+async def _draft(db: Database, schema: Schema, request: VoiceToolRequest) -> Draft:
     """The state of the thread as it is now; an empty one if the thread has not begun."""
-    thread = db.thread(asked.thread)
+    thread = db.thread(request.thread)
     try:
         head = await thread.head()
-    except NotThere:
-        return Draft(schema, {}, {}, {}, reader(thread))
-    return Draft(schema, dict(head.state), head.counters.logs, {}, reader(thread))
+    except NotFound:
+        return Draft(schema, {}, {}, {}, log_reader(thread))
+    return Draft(schema, dict(head.state), head.counters.logs, {}, log_reader(thread))
 
 
-def _id(asked: Called) -> str:
+def _record_id(request: VoiceToolRequest) -> str:
     """The id of a call's row, which is its key too: the same whenever it is asked for again."""
-    return f"voice-{hashlib.sha256(encode([asked.thread, asked.id])).hexdigest()[:24]}"
+    return f"voice-{hashlib.sha256(encode([request.thread, request.id])).hexdigest()[:24]}"

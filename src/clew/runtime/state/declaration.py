@@ -9,7 +9,7 @@ import msgspec
 
 from clew.core import patch
 from clew.core.errors import SchemaInvalid
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import (
     Field,
     Fold,
@@ -29,23 +29,23 @@ _EMPTY: dict[Any, Callable[[], Any]] = {
     str: str,
     set: set,
     tuple: tuple,
-    Log: Log.empty,
+    StateLog: StateLog.empty,
 }
 _OPS: tuple[MakeOp, ...] = (patch.increment, patch.max, patch.min, patch.union)
 _NO_REDUCERS = (patch.set, patch.delete, patch.insert, patch.remove)
 
 
-class Outer(msgspec.Struct, frozen=True, kw_only=True):
+class OuterField(msgspec.Struct, frozen=True, kw_only=True):
     """The field that a nested state is the type of, and what its parts take over from it."""
 
     path: tuple[str, ...] = ()
     lifecycle: Lifecycle = Lifecycle.TURN
     lifetime: Lifetime = Lifetime.THREAD
-    merged: bool = True
+    is_merged: bool = True
     within: tuple[type, ...] = ()
 
 
-class Marks(msgspec.Struct, frozen=True, kw_only=True):
+class FieldMarks(msgspec.Struct, frozen=True, kw_only=True):
     """What stands beside a type."""
 
     lifecycle: Lifecycle | None = None
@@ -56,17 +56,17 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     whole_of: str | None = None
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a state class."""
 
     state: type[State]
     info: Any
     kind: Any
-    marks: Marks
-    outer: Outer
+    marks: FieldMarks
+    outer: OuterField
 
     @property
-    def nested(self) -> type[State] | None:
+    def nested_state(self) -> type[State] | None:
         """The state class that it is of, if it is."""
         return self.kind if isinstance(self.kind, type) and issubclass(self.kind, State) else None
 
@@ -90,7 +90,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
         """What it belongs to."""
         return self.marks.lifetime or self.outer.lifetime
 
-    def wrong(self, problem: str) -> SchemaInvalid:
+    def error(self, problem: str) -> SchemaInvalid:
         """The error that names it."""
         return SchemaInvalid(schema=self.state.__name__, field=self.info.name, problem=problem)
 
@@ -101,23 +101,23 @@ def schema_of(state: type[State], version: int = 1) -> Schema:
     Raises:
         SchemaInvalid: A declaration makes no sense; the error names class and field.
     """
-    return _schema(state, Outer(), version)
+    return _schema(state, OuterField(), version)
 
 
-def _schema(state: type[State], outer: Outer, version: int = 1) -> Schema:
+def _schema(state: type[State], outer: OuterField, version: int = 1) -> Schema:
     fields = _fields(state, outer)
     leaves = tuple(leaves_of(fields))
     return Schema(cls=state, fields=fields, leaves=leaves, path=outer.path, version=version)
 
 
-def _fields(state: type[State], outer: Outer) -> dict[str, Field]:
+def _fields(state: type[State], outer: OuterField) -> dict[str, Field]:
     try:
         hints = get_type_hints(state, include_extras=True)
     except NameError as error:
         problem = f"its annotations cannot be read: {error}"
         raise SchemaInvalid(schema=state.__name__, field=str(error.name), problem=problem) from error
     infos = dataclasses.fields(state)  # type: ignore[arg-type]  # every State is one
-    fields = {info.name: _field(_declared(state, info, hints[info.name], outer)) for info in infos}
+    fields = {info.name: _field(_declaration(state, info, hints[info.name], outer)) for info in infos}
     for name, field in fields.items():
         if field.whole_of is not None and not _is_log_of(field.entry, fields.get(field.whole_of)):
             problem = f"{field.whole_of!r} is no log of the same entries"
@@ -130,12 +130,12 @@ def _is_log_of(entry: Any, field: Field | None) -> bool:
     return is_log and field is not None and field.entry == entry
 
 
-def _declared(state: type[State], info: Any, hint: Any, outer: Outer) -> Declared:
+def _declaration(state: type[State], info: Any, hint: Any, outer: OuterField) -> FieldDeclaration:
     kind, marks = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
     lifecycles = [mark for mark in marks if isinstance(mark, Lifecycle)]
     lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
     wholes = [mark.log for mark in marks if isinstance(mark, WholeOf)]
-    folds = [found for mark in marks if (found := _fold(mark)) is not None]
+    folds = [entry for mark in marks if (entry := _fold(mark)) is not None]
     if len(lifecycles) > 1 or len(lifetimes) > 1 or len(folds) > 1:
         problem = "it has two lifecycles, two scopes or two reducers"
         raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
@@ -143,7 +143,7 @@ def _declared(state: type[State], info: Any, hint: Any, outer: Outer) -> Declare
         problem = "this op is no reducer; mark it kept, or give a function of (old, new)"
         raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
     fold, op, reducer = folds[0] if folds else (Fold.REPLACE, None, None)
-    said = Marks(
+    field_marks = FieldMarks(
         lifecycle=lifecycles[0] if lifecycles else None,
         lifetime=lifetimes[0] if lifetimes else None,
         fold=fold,
@@ -151,7 +151,7 @@ def _declared(state: type[State], info: Any, hint: Any, outer: Outer) -> Declare
         reducer=reducer,
         whole_of=wholes[0] if wholes else None,
     )
-    return Declared(state=state, info=info, kind=kind, marks=said, outer=outer)
+    return FieldDeclaration(state=state, info=info, kind=kind, marks=field_marks, outer=outer)
 
 
 def _fold(mark: Any) -> tuple[Fold, MakeOp | None, Reducer | None] | None:
@@ -166,85 +166,85 @@ def _fold(mark: Any) -> tuple[Fold, MakeOp | None, Reducer | None] | None:
     return None
 
 
-def _field(declared: Declared) -> Field:
-    _check(declared)
-    _check_nested(declared)
-    nested = _nested(declared)
-    info = declared.info
+def _field(declaration: FieldDeclaration) -> Field:
+    _check_marks(declaration)
+    _check_nested(declaration)
+    nested_schema = _nested_schema(declaration)
+    info = declaration.info
     has_default = info.default is not dataclasses.MISSING or info.default_factory is not dataclasses.MISSING
     return Field(
-        path=(*declared.outer.path, info.name),
-        type=declared.kind,
-        lifecycle=declared.lifecycle,
-        lifetime=declared.lifetime,
-        fold=declared.marks.fold,
-        op=declared.marks.op,
-        reducer=declared.marks.reducer,
-        nested=nested,
-        whole_of=declared.marks.whole_of,
-        default=_default(declared, nested),
-        required=declared.lifecycle is Lifecycle.INPUT and not has_default,
+        path=(*declaration.outer.path, info.name),
+        type=declaration.kind,
+        lifecycle=declaration.lifecycle,
+        lifetime=declaration.lifetime,
+        fold=declaration.marks.fold,
+        op=declaration.marks.op,
+        reducer=declaration.marks.reducer,
+        nested_schema=nested_schema,
+        whole_of=declaration.marks.whole_of,
+        default=_default(declaration, nested_schema),
+        required=declaration.lifecycle is Lifecycle.INPUT and not has_default,
     )
 
 
-def _check(declared: Declared) -> None:
-    marks, lifecycle = declared.marks, declared.lifecycle
+def _check_marks(declaration: FieldDeclaration) -> None:
+    marks, lifecycle = declaration.marks, declaration.lifecycle
     if lifecycle is Lifecycle.INPUT and (marks.fold is not Fold.REPLACE or marks.lifetime):
-        raise declared.wrong("an input is given by the caller, so it has neither reducer nor scope")
+        raise declaration.error("an input is given by the caller, so it has neither reducer nor scope")
     if marks.lifetime and lifecycle is not Lifecycle.REDUCER:
-        raise declared.wrong("what is fresh in each turn has no scope")
-    if marks.fold is Fold.APPEND and declared.plain_type is not Log:
-        raise declared.wrong("append needs a Log, whose entries are read when they are asked for")
+        raise declaration.error("what is fresh in each turn has no scope")
+    if marks.fold is Fold.APPEND and declaration.plain_type is not StateLog:
+        raise declaration.error("append needs a Log, whose entries are read when they are asked for")
     if marks.fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or marks.lifetime):
-        raise declared.wrong("a log belongs to the thread")
-    if declared.plain_type is Log and marks.fold is not Fold.APPEND:
-        raise declared.wrong("a Log needs append")
-    if marks.fold is Fold.MERGE and declared.nested is None and declared.plain_type is not dict:
-        raise declared.wrong("merge needs a dict or a nested State")
+        raise declaration.error("a log belongs to the thread")
+    if declaration.plain_type is StateLog and marks.fold is not Fold.APPEND:
+        raise declaration.error("a Log needs append")
+    if marks.fold is Fold.MERGE and declaration.nested_state is None and declaration.plain_type is not dict:
+        raise declaration.error("merge needs a dict or a nested State")
 
 
-def _check_nested(declared: Declared) -> None:
+def _check_nested(declaration: FieldDeclaration) -> None:
     """Whether a part of a state may say of itself what it says."""
-    marks, outer = declared.marks, declared.outer
+    marks, outer = declaration.marks, declaration.outer
     if not outer.path:
         return
     if marks.fold is Fold.APPEND or marks.lifecycle is Lifecycle.INPUT:
-        raise declared.wrong("logs and inputs stand at the top of a state, not within a field")
-    if not outer.merged and (marks.lifecycle or marks.lifetime or marks.fold is not Fold.REPLACE):
-        raise declared.wrong(f"{'.'.join(outer.path)!r} is written as a whole, so its parts say nothing")
+        raise declaration.error("logs and inputs stand at the top of a state, not within a field")
+    if not outer.is_merged and (marks.lifecycle or marks.lifetime or marks.fold is not Fold.REPLACE):
+        raise declaration.error(f"{'.'.join(outer.path)!r} is written as a whole, so its parts say nothing")
     if outer.lifecycle is not Lifecycle.REDUCER and marks.lifecycle not in (None, outer.lifecycle):
-        raise declared.wrong(f"it cannot outlive {'.'.join(outer.path)!r}, which it is part of")
+        raise declaration.error(f"it cannot outlive {'.'.join(outer.path)!r}, which it is part of")
     if outer.lifetime is not Lifetime.THREAD and marks.lifetime not in (None, outer.lifetime):
-        raise declared.wrong(f"{'.'.join(outer.path)!r}, which it is part of, has another scope")
+        raise declaration.error(f"{'.'.join(outer.path)!r}, which it is part of, has another scope")
 
 
-def _nested(declared: Declared) -> Schema | None:
-    if declared.nested is None:
+def _nested_schema(declaration: FieldDeclaration) -> Schema | None:
+    if declaration.nested_state is None:
         return None
-    if declared.nested in declared.outer.within:
-        raise declared.wrong("a state cannot be part of itself")
-    outer = Outer(
-        path=(*declared.outer.path, declared.info.name),
-        lifecycle=declared.lifecycle,
-        lifetime=declared.lifetime,
-        merged=declared.marks.fold is Fold.MERGE,
-        within=(*declared.outer.within, declared.state, declared.nested),
+    if declaration.nested_state in declaration.outer.within:
+        raise declaration.error("a state cannot be part of itself")
+    outer = OuterField(
+        path=(*declaration.outer.path, declaration.info.name),
+        lifecycle=declaration.lifecycle,
+        lifetime=declaration.lifetime,
+        is_merged=declaration.marks.fold is Fold.MERGE,
+        within=(*declaration.outer.within, declaration.state, declaration.nested_state),
     )
-    return _schema(declared.nested, outer)
+    return _schema(declaration.nested_state, outer)
 
 
-def _default(declared: Declared, nested: Schema | None) -> Callable[[], Any]:
+def _default(declaration: FieldDeclaration, nested_schema: Schema | None) -> Callable[[], Any]:
     """What a field starts as: what is declared, or its type's obvious nothing."""
-    info = declared.info
+    info = declaration.info
     if info.default is not dataclasses.MISSING:
         return lambda: info.default
     if info.default_factory is not dataclasses.MISSING:
         factory: Callable[[], Any] = info.default_factory
         return factory
-    if nested is not None:
-        return lambda: nested.made({})
-    if (empty := _EMPTY.get(declared.plain_type)) is not None:
+    if nested_schema is not None:
+        return lambda: nested_schema.build_state({})
+    if (empty := _EMPTY.get(declaration.plain_type)) is not None:
         return empty
-    if declared.lifecycle is Lifecycle.INPUT or type(None) in get_args(declared.kind):
+    if declaration.lifecycle is Lifecycle.INPUT or type(None) in get_args(declaration.kind):
         return lambda: None
-    raise declared.wrong("it needs a default")
+    raise declaration.error("it needs a default")

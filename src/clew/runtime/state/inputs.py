@@ -10,16 +10,16 @@ from clew.core import items
 from clew.core.encoding import JSON, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StateInvalid
 from clew.core.log.owners import ADK
-from clew.core.values import HISTORY, RESERVED, Item
+from clew.core.values import HISTORY, RESERVED_PREFIXES, Item
 from clew.runtime.state.schema import Fold, Lifecycle, Schema
 
 MESSAGE = "message"
 CALLER = "the caller"
-NOT_FREE = (*RESERVED, ADK)
+NOT_FREE = (*RESERVED_PREFIXES, ADK)
 """How the ids begin that no conversation may have: our own, and those of threads that ADK keeps."""
 
 
-def free_id(thread: object, what: str = "thread id") -> str:
+def check_thread_id(thread: object, what: str = "thread id") -> str:
     """The id of a thread, if a conversation may have it.
 
     Raises:
@@ -34,7 +34,7 @@ def free_id(thread: object, what: str = "thread id") -> str:
     return id
 
 
-FreeId: TypeAlias = Annotated[str, free_id]
+FreeId: TypeAlias = Annotated[str, check_thread_id]
 """The id of a thread that a conversation may have."""
 
 
@@ -56,29 +56,29 @@ def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
     raise InvalidArgument(problem=problem)
 
 
-Given: TypeAlias = Annotated[str | Mapping[str, Any] | msgspec.Struct, inputs_of]
+TurnInput: TypeAlias = Annotated[str | Mapping[str, Any] | msgspec.Struct, inputs_of]
 """What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
 
 
-def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
+def validate_inputs(schema: Schema, turn_input: TurnInput) -> dict[str, JSON]:
     """The inputs of a turn as plain values; text alone is the message.
 
     Raises:
         StateInvalid: One is missing, unknown, no input, or of another type.
     """
     inputs: dict[str, JSON] = {}
-    for name, value in inputs_of(given).items():
+    for name, value in inputs_of(turn_input).items():
         field = schema.field(name, CALLER)
         if field.lifecycle is not Lifecycle.INPUT:
-            raise field.wrong(CALLER, "it is not an input")
-        inputs[name] = field.checked(value, CALLER)
+            raise field.error(CALLER, "it is not an input")
+        inputs[name] = field.validate(value, CALLER)
     for name in schema.names(Lifecycle.INPUT):
         if schema.fields[name].required and name not in inputs:
             raise StateInvalid(stage=CALLER, field=name, problem="the turn needs it")
     return inputs
 
 
-def user_item(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:
+def user_items(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:
     """The user's message as it goes into the history, if the schema has one."""
     history = schema.fields.get(HISTORY)
     if MESSAGE not in inputs or history is None or history.fold is not Fold.APPEND:

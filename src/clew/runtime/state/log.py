@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Log(Generic[T]):
+class StateLog(Generic[T]):
     """The entries of a field that only grows."""
 
     __slots__ = ("_length", "_read")
@@ -16,7 +16,7 @@ class Log(Generic[T]):
         self._read = read
 
     @classmethod
-    def empty(cls) -> "Log[T]":
+    def empty(cls) -> "StateLog[T]":
         """A log without entries."""
         return cls(0, _nothing)
 

@@ -20,11 +20,11 @@ def as_item(entry: Any, field: Field, by: str, run: str | None) -> Item:
     if isinstance(entry, Item):
         return msgspec.structs.replace(entry, log=field.log, run=entry.run or run)
     if field.entry is not Message:
-        return Item(log=field.log, kind="entry", body={"value": field.checked_entry(entry, by)}, run=run)
+        return Item(log=field.log, kind="entry", body={"value": field.validate_entry(entry, by)}, run=run)
     if isinstance(entry, Message | Mapping):
-        message = msgspec.convert(field.checked_entry(entry, by), Message)
+        message = msgspec.convert(field.validate_entry(entry, by), Message)
         return item_of(msgspec.structs.replace(message, run=message.run or run), field.log)
-    raise field.wrong(by, "its entries are messages")
+    raise field.error(by, "its entries are messages")
 
 
 def as_entries(items: Sequence[Item], field: Field) -> list[Any]:
@@ -36,7 +36,7 @@ def as_entries(items: Sequence[Item], field: Field) -> list[Any]:
     return [msgspec.convert(body, kind, str_keys=True) for body in bodies]
 
 
-def said(item: Item) -> bytes:
+def entry_key(item: Item) -> bytes:
     """What two items must have in common to be one entry written twice: all but ids and stamps."""
     body = item.body
     if isinstance(body, dict):
@@ -52,18 +52,18 @@ class ReadLog(Protocol):
         ...
 
 
-class Tail(msgspec.Struct, frozen=True):
+class LogTail(msgspec.Struct, frozen=True):
     """The newest items of a log, how many were asked for (None: all), and their bodies as they were read."""
 
-    asked: int | None
+    limit: int | None
     items: Sequence[Item]
     bodies: bytes
 
-    def holds(self, count: int | None) -> bool:
+    def has_newest(self, count: int | None) -> bool:
         """Whether so many can be had from it: they are there, or there are no more in the log."""
-        if self.asked is None or len(self.items) < self.asked:
+        if self.limit is None or len(self.items) < self.limit:
             return True
-        return count is not None and count <= self.asked
+        return count is not None and count <= self.limit
 
     def newest(self, count: int | None) -> list[Item]:
         """The newest items, in copies: whoever was given them before may have changed them."""
@@ -72,27 +72,27 @@ class Tail(msgspec.Struct, frozen=True):
         return [item if body is None else msgspec.structs.replace(item, body=body) for item, body in pairs]
 
 
-class Tails:
+class LogCache:
     """Reads logs for the stages of a turn, which mostly look at the same newest items."""
 
     def __init__(self, read: ReadLog) -> None:
         self.read = read
-        self._tails: dict[tuple[str, bool], Tail] = {}
+        self._tails: dict[tuple[str, bool], LogTail] = {}
 
     async def newest(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         """The newest items of a log, oldest first. Whoever changes them changes nothing for others."""
         tails = self._tails
         tail = tails.get((log, whole))
-        if tail is not None and tail.holds(count):
+        if tail is not None and tail.has_newest(count):
             return tail.newest(count)
         items = tuple(await self.read(log, count, whole=whole))
-        tails[log, whole] = Tail(count, items, encode([_changeable(item.body) for item in items]))
+        tails[log, whole] = LogTail(count, items, encode([_mutable_body(item.body) for item in items]))
         return items
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Something was committed: read again, also what is being read just now."""
         self._tails = {}
 
 
-def _changeable(body: JSON) -> JSON:
+def _mutable_body(body: JSON) -> JSON:
     return body if isinstance(body, dict | list) else None

@@ -6,74 +6,76 @@ from typing import Any
 import msgspec
 
 from clew.core import ops, patch
-from clew.core.encoding import JSON, plain, same
+from clew.core.encoding import JSON, as_json, is_same
 from clew.core.errors import OpFailed
 from clew.core.ops import MISSING, Document, Op
 from clew.runtime.state.schema import Field, Fold
 
 
-def found_at(node: Any, path: Sequence[str]) -> Any:
+def value_at(node: Any, path: Sequence[str]) -> Any:
     """What stands at a path; MISSING if nothing does."""
     for key in path:
         node = node.get(key, MISSING) if isinstance(node, dict) else MISSING
     return node
 
 
-def folded(document: Document, path: tuple[str, ...], field: Field, given: JSON, by: str) -> list[Op]:
+def fold_ops(document: Document, path: tuple[str, ...], field: Field, change: JSON, by: str) -> list[Op]:
     """The ops that fold a change in; none if it changes nothing.
 
     Raises:
         StateInvalid: What comes out does not fit the field.
     """
-    old = found_at(document, path)
+    old = value_at(document, path)
     if field.fold is Fold.MERGE:
-        return _merged(path, old, field, given)
+        return _merge_ops(path, old, field, change)
     if field.fold is Fold.OP and field.op is not None:
-        return _by_op(document, path, old, field, given, by)
-    new = _reduced(field, old, given, by) if field.fold is Fold.CUSTOM else given
-    return difference(path, old, new) if field.fold is Fold.CUSTOM else _replaced(path, old, new)
+        return _op_of_field(document, path, old, field, change, by)
+    new = _reduce(field, old, change, by) if field.fold is Fold.CUSTOM else change
+    return difference(path, old, new) if field.fold is Fold.CUSTOM else _replace_ops(path, old, new)
 
 
-def _replaced(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
-    return [] if old is not MISSING and same(old, new) else [patch.set(path, new)]
+def _replace_ops(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
+    return [] if old is not MISSING and is_same(old, new) else [patch.set(path, new)]
 
 
-def _merged(path: tuple[str, ...], old: Any, field: Field, given: dict[str, JSON]) -> list[Op]:
+def _merge_ops(path: tuple[str, ...], old: Any, field: Field, change: dict[str, JSON]) -> list[Op]:
     """Only the keys that change; the first time also what the field begins with."""
     if old is MISSING:
-        start = plain(field.default())
-        return [patch.set(path, {**start, **given})] if start else [patch.merge(path, given)]
-    changed = {key: value for key, value in given.items() if key not in old or not same(old[key], value)}
-    return [patch.merge(path, changed)] if changed else []
+        start = as_json(field.default())
+        return [patch.set(path, {**start, **change})] if start else [patch.merge(path, change)]
+    new_values = {
+        key: value for key, value in change.items() if key not in old or not is_same(old[key], value)
+    }
+    return [patch.merge(path, new_values)] if new_values else []
 
 
-def _by_op(
-    document: Document, path: tuple[str, ...], old: Any, field: Field, given: JSON, by: str
+def _op_of_field(
+    document: Document, path: tuple[str, ...], old: Any, field: Field, change: JSON, by: str
 ) -> list[Op]:
     assert field.op is not None
-    start = plain(field.default()) if old is MISSING else None
+    start = as_json(field.default()) if old is MISSING else None
     changes: list[Op] = [patch.set(path, start)] if start else []
-    changes.append(field.op(path, given))
+    changes.append(field.op(path, change))
     try:
-        new = found_at(ops.apply(document, changes), path)
+        new = value_at(ops.apply_ops(document, changes), path)
     except OpFailed as error:
-        raise field.wrong(by, error.problem) from error
-    return [] if old is not MISSING and same(old, field.checked(new, by)) else changes
+        raise field.error(by, error.problem) from error
+    return [] if old is not MISSING and is_same(old, field.validate(new, by)) else changes
 
 
-def _reduced(field: Field, old: Any, given: JSON, by: str) -> JSON:
+def _reduce(field: Field, old: Any, change: JSON, by: str) -> JSON:
     """What the field's own function makes of it; both sides come as the field declares them, if they fit."""
     assert field.reducer is not None
     try:
-        new = msgspec.convert(given, field.type, str_keys=True)
+        new = msgspec.convert(change, field.type, str_keys=True)
     except msgspec.ValidationError:
-        new = given
-    before = field.default() if old is MISSING else field.read(plain(old))
+        new = change
+    before = field.default() if old is MISSING else field.read(as_json(old))
     try:
-        reduced = field.reducer(before, new)
+        value = field.reducer(before, new)
     except Exception as error:
-        raise field.wrong(by, f"its reducer raised {type(error).__name__}: {error}") from error
-    return field.checked(reduced, by)
+        raise field.error(by, f"its reducer raised {type(error).__name__}: {error}") from error
+    return field.validate(value, by)
 
 
 def difference(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:

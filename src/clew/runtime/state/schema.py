@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, dataclass_transform
 
 import msgspec
 
-from clew.core.encoding import JSON, check_finite, encode_checked, plain
+from clew.core.encoding import JSON, as_json, check_finite, encode_checked
 from clew.core.errors import InvalidValue, StateInvalid
 from clew.core.ops import Op
 from clew.core.patch import append
 from clew.runtime.model.messages import Message
-from clew.runtime.state.log import Log
+from clew.runtime.state.log import StateLog
 
 Reducer: TypeAlias = Callable[[Any, Any], Any]
 MakeOp: TypeAlias = Callable[[Sequence[str | int], Any], Op]
@@ -70,7 +70,7 @@ class WholeOf(msgspec.Struct, frozen=True):
 
 
 input = Lifecycle.INPUT
-kept = Lifecycle.REDUCER
+persistent = Lifecycle.REDUCER
 loaded = Lifecycle.LOADED
 per_turn = Lifecycle.TURN
 per_run = Lifetime.RUN
@@ -101,7 +101,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     default: Callable[[], Any]
     op: MakeOp | None = None
     reducer: Reducer | None = None
-    nested: "Schema | None" = None
+    nested_schema: "Schema | None" = None
     whole_of: str | None = None
     required: bool = False
 
@@ -128,65 +128,65 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def parts(self) -> "Schema | None":
         """The parts that are changed one by one, if it has such."""
-        return self.nested if self.fold is Fold.MERGE else None
+        return self.nested_schema if self.fold is Fold.MERGE else None
 
-    def partial(self, value: Any, by: str) -> JSON:
+    def validate_change(self, value: Any, by: str) -> JSON:
         """A change as JSON: of a merged field the keys that change, of a folded one whatever it takes."""
         if self.fold is Fold.CUSTOM:
-            return self._plain(value, by)
+            return self._to_plain(value, by)
         if self.fold is Fold.MERGE and not isinstance(value, Mapping):
-            raise self.wrong(by, "it takes a dict of the keys that change")
-        return self.checked(value, by)
+            raise self.error(by, "it takes a dict of the keys that change")
+        return self.validate(value, by)
 
-    def checked(self, value: Any, by: str) -> JSON:
+    def validate(self, value: Any, by: str) -> JSON:
         """A value as JSON, if it fits the field.
 
         Raises:
             StateInvalid: It does not; the error names who wrote it and the field.
         """
-        if self.nested is not None and isinstance(value, State | Mapping):
-            return self.nested.checked(value, by)
-        given = self._plain(value, by)
+        if self.nested_schema is not None and isinstance(value, State | Mapping):
+            return self.nested_schema.validate(value, by)
+        plain_value = self._to_plain(value, by)
         try:
-            msgspec.convert(given, self.type, str_keys=True)
+            msgspec.convert(plain_value, self.type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self.wrong(by, str(error)) from error
-        return given
+            raise self.error(by, str(error)) from error
+        return plain_value
 
-    def checked_entry(self, entry: Any, by: str) -> JSON:
+    def validate_entry(self, entry: Any, by: str) -> JSON:
         """One entry of a log as JSON, if it fits."""
-        given = self._plain(entry, by)
+        plain_value = self._to_plain(entry, by)
         try:
-            msgspec.convert(given, self.entry, str_keys=True)
+            msgspec.convert(plain_value, self.entry, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self.wrong(by, str(error)) from error
-        return given
+            raise self.error(by, str(error)) from error
+        return plain_value
 
-    def wrong(self, by: str, problem: str) -> StateInvalid:
+    def error(self, by: str, problem: str) -> StateInvalid:
         """The error that says what somebody did wrong with this field."""
         return StateInvalid(stage=by, field=self.name, problem=problem)
 
-    def _plain(self, value: Any, by: str) -> JSON:
+    def _to_plain(self, value: Any, by: str) -> JSON:
         """A value as JSON that nobody else holds."""
         if value is None or type(value) is bool or (type(value) is str and value.isascii()):
             return value
         try:
-            given = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
-            check_finite(given, self.name)
-            return encode_checked(plain(given), self.name)[1]
+            plain_value = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
+            check_finite(plain_value, self.name)
+            return encode_checked(as_json(plain_value), self.name)[1]
         except (InvalidValue, TypeError, ValueError, RecursionError) as error:
-            raise self.wrong(by, str(error)) from error
+            raise self.error(by, str(error)) from error
 
     def read(self, value: Any) -> Any:
         """A stored value as the field declares it. Logs are handed through; they are read when asked."""
-        if isinstance(value, Log):
+        if isinstance(value, StateLog):
             return value
-        if self.nested is not None and isinstance(value, dict):
-            return self.nested.made(value)
+        if self.nested_schema is not None and isinstance(value, dict):
+            return self.nested_schema.build_state(value)
         try:
             return msgspec.convert(value, self.type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self.wrong("the stored state", str(error)) from error
+            raise self.error("the stored state", str(error)) from error
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,15 +205,15 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
             StateInvalid: There is none of that name.
         """
         if name not in self.fields:
-            whole = ".".join((*self.path, str(name)))
-            raise StateInvalid(stage=by, field=whole, problem=f"{self.cls.__name__} has no such field")
+            full_name = ".".join((*self.path, str(name)))
+            raise StateInvalid(stage=by, field=full_name, problem=f"{self.cls.__name__} has no such field")
         return self.fields[name]
 
     def names(self, lifecycle: Lifecycle) -> list[str]:
         """The fields that live so long."""
         return [name for name, field in self.fields.items() if field.lifecycle is lifecycle]
 
-    def made(self, values: Mapping[str, Any]) -> State:
+    def build_state(self, values: Mapping[str, Any]) -> State:
         """The state as the class declares it, from plain values; what is missing takes its default."""
         return self.cls(
             **{
@@ -222,9 +222,9 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
             }
         )
 
-    def checked(self, value: State | Mapping[str, Any], by: str) -> dict[str, JSON]:
+    def validate(self, value: State | Mapping[str, Any], by: str) -> dict[str, JSON]:
         """The given fields as JSON, if there are such and each fits."""
-        return {name: self.field(name, by).checked(part, by) for name, part in parts_of(value).items()}
+        return {name: self.field(name, by).validate(part, by) for name, part in parts_of(value).items()}
 
     def changes(self, delta: Mapping[str, Any], by: str) -> Iterator[tuple[Field, Any]]:
         """What a delta changes, down to the parts that are folded one by one.
@@ -239,7 +239,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
             elif isinstance(value, State | Mapping):
                 yield from field.parts.changes(parts_of(value), by)
             else:
-                raise field.wrong(by, "it takes a dict of the parts that change")
+                raise field.error(by, "it takes a dict of the parts that change")
 
 
 def parts_of(value: State | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -264,7 +264,7 @@ class Conversation(State):
     """The least a chat needs: a message comes in, the history grows, a reply goes out."""
 
     message: Annotated[str, input]
-    history: Annotated[Log[Message], append]
+    history: Annotated[StateLog[Message], append]
     reply: str = ""
 
 

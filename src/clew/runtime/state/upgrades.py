@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from clew.core import ops, patch
-from clew.core.encoding import JSON, encode_checked, plain
+from clew.core.encoding import JSON, as_json, encode_checked
 from clew.core.errors import InvalidValue, NewerSchema, SchemaInvalid, StateInvalid
 from clew.core.ops import Document, Op
-from clew.core.values import ABOUT
+from clew.core.values import ABOUT_KEY
 from clew.runtime.state.schema import Fold, Lifecycle, Lifetime, Schema
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
@@ -30,62 +30,62 @@ def check_upgrades(schema: Schema, upgrades: Upgrades) -> None:
         raise SchemaInvalid(schema=schema.cls.__name__, field="upgrades", problem=problem)
 
 
-def version_of(state: Document) -> int | None:
+def schema_version_of(state: Document) -> int | None:
     """The schema version that a state was written by; None if no runtime has written it yet."""
-    about = state.get(ABOUT)
-    found = about.get(SCHEMA) if isinstance(about, dict) else None
-    if found is None:
-        return FIRST if own_of(state) else None
-    return int(found)
+    about = state.get(ABOUT_KEY)
+    version = about.get(SCHEMA) if isinstance(about, dict) else None
+    if version is None:
+        return FIRST if application_state(state) else None
+    return int(version)
 
 
-def own_of(state: Document) -> Document:
+def application_state(state: Document) -> Document:
     """A state without what the runtime and the thread keep in it."""
     return {key: value for key, value in state.items() if not key.startswith("$")}
 
 
-def check_known(thread: str, state: Document, schema: Schema) -> None:
+def check_not_newer(thread: str, state: Document, schema: Schema) -> None:
     """Refuse a state that a newer program wrote.
 
     Raises:
         NewerSchema: It did; the state is left as it is.
     """
-    found = version_of(state)
-    if found is not None and found > schema.version:
-        raise NewerSchema(thread=thread, found=found, known=schema.version)
+    version = schema_version_of(state)
+    if version is not None and version > schema.version:
+        raise NewerSchema(thread=thread, found=version, known=schema.version)
 
 
-def upgraded(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> list[Op]:
+def upgrade_ops(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> list[Op]:
     """The ops that bring an older state up to this program's schema.
 
     Raises:
         NewerSchema: A newer program wrote it.
         StateInvalid: A step failed, or gave back what is no state.
     """
-    check_known(thread, state, schema)
-    about = state.get(ABOUT)
+    check_not_newer(thread, state, schema)
+    about = state.get(ABOUT_KEY)
     if isinstance(about, dict) and about.get(SCHEMA) == schema.version:
         return []
-    before = own_of(state)
-    after: Document = plain(before)
-    for number in range(version_of(state) or schema.version, schema.version):
-        after = _stepped(number, upgrades[number], after)
-    return [*ops.diff(before, after), patch.set([ABOUT, SCHEMA], schema.version)]
+    before = application_state(state)
+    after: Document = as_json(before)
+    for number in range(schema_version_of(state) or schema.version, schema.version):
+        after = _run_step(number, upgrades[number], after)
+    return [*ops.diff(before, after), patch.set([ABOUT_KEY, SCHEMA], schema.version)]
 
 
-def current(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> Document:
+def current_state(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> Document:
     """A stored state as this program understands it; nothing is written.
 
     Raises:
         NewerSchema: A newer program wrote it.
     """
-    return ops.apply(state, upgraded(thread, state, schema, upgrades))
+    return ops.apply_ops(state, upgrade_ops(thread, state, schema, upgrades))
 
 
-def _stepped(number: int, step: Upgrade, state: Document) -> Document:
+def _run_step(number: int, step: Upgrade, state: Document) -> Document:
     name = f"the upgrade from version {number}"
     try:
-        return own_of(encode_checked(step(state), name)[1])
+        return application_state(encode_checked(step(state), name)[1])
     except InvalidValue as error:
         raise StateInvalid(stage=name, field="", problem=str(error)) from error
     except Exception as error:  # a step is not ours; its state is left as it was, and it is named
@@ -93,7 +93,7 @@ def _stepped(number: int, step: Upgrade, state: Document) -> Document:
         raise StateInvalid(stage=name, field="", problem=problem) from error
 
 
-def replaced(given: Mapping[str, JSON], before: Document, schema: Schema) -> Document:
+def replacement_state(values: Mapping[str, JSON], before: Document, schema: Schema) -> Document:
     """A state that takes the place of another; what the thread keeps about itself stays.
 
     Raises:
@@ -101,12 +101,12 @@ def replaced(given: Mapping[str, JSON], before: Document, schema: Schema) -> Doc
     """
     by = "the caller"
     new: Document = {}
-    for name, value in given.items():
+    for name, value in values.items():
         field = schema.field(name, by)
         is_stored = field.lifecycle is Lifecycle.REDUCER and field.lifetime is Lifetime.THREAD
         if not is_stored or field.fold is Fold.APPEND:
-            raise field.wrong(by, "it is not kept in the state, so it cannot be replaced")
-        new[name] = field.checked(value, by)
-    found = before.get(ABOUT)
-    about: Document = found if isinstance(found, dict) else {}
-    return {**new, ABOUT: {**about, SCHEMA: schema.version}}
+            raise field.error(by, "it is not kept in the state, so it cannot be replaced")
+        new[name] = field.validate(value, by)
+    old_about = before.get(ABOUT_KEY)
+    about: Document = old_about if isinstance(old_about, dict) else {}
+    return {**new, ABOUT_KEY: {**about, SCHEMA: schema.version}}

@@ -11,7 +11,7 @@ from clew.core.ops import Document
 from clew.core.values import Changeset
 from clew.database.thread import Thread
 from clew.runtime.model.messages import REPAIR, RESULT
-from clew.runtime.turn.approvals import SUSPENDED, Entry, UseResult, entries
+from clew.runtime.turn.approvals import SUSPENDED, CallState, UseResult, call_states_of
 from clew.runtime.turn.draft import CALLS
 
 PAGE = 256
@@ -34,19 +34,21 @@ class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @check_arguments
-async def effects(thread: Thread, *, after: int = 0, upto: int | None = None) -> list[ExternalEffect]:
+async def external_effects(
+    thread: Thread, *, after: int = 0, upto: int | None = None
+) -> list[ExternalEffect]:
     """What calls did that were answered, given up or left open after a version, oldest first.
 
     It reads the changesets between the two versions.
     """
     calls: Document = {CALLS: (await thread.state(at=after)).get(CALLS, {})} if after else {}
-    found: list[ExternalEffect] = []
+    effects: list[ExternalEffect] = []
     run: str | None = None
     async for change in _changes(thread, after, upto):
-        found += _ended(change, entries(calls))
-        calls, run = _moved(calls, change), change.run_id or run
-    left = {call: entry for call, entry in entries(calls).items() if entry.in_doubt}
-    return [*found, *(_doubtful(call, entry, run, 0) for call, entry in left.items())]
+        effects += _effects_in(change, call_states_of(calls))
+        calls, run = _calls_after(calls, change), change.run_id or run
+    doubtful = {call: entry for call, entry in call_states_of(calls).items() if entry.in_doubt}
+    return [*effects, *(_doubtful_effect(call, entry, run, 0) for call, entry in doubtful.items())]
 
 
 async def _changes(thread: Thread, after: int, upto: int | None) -> AsyncIterator[Changeset]:
@@ -56,11 +58,11 @@ async def _changes(thread: Thread, after: int, upto: int | None) -> AsyncIterato
         after = changes[-1].version
 
 
-def _ended(change: Changeset, known: Mapping[str, Entry]) -> Iterator[ExternalEffect]:
+def _effects_in(change: Changeset, call_states: Mapping[str, CallState]) -> Iterator[ExternalEffect]:
     """The effects of calls that end in a changeset, as the state before it knows them."""
     for item in change.items:
-        if item.kind == RESULT and item.call is not None and item.call in known:
-            entry = known[item.call]
+        if item.kind == RESULT and item.call is not None and item.call in call_states:
+            entry = call_states[item.call]
             if entry.key is not None and _was_called(entry):
                 yield ExternalEffect(
                     tool=entry.tool,
@@ -72,22 +74,22 @@ def _ended(change: Changeset, known: Mapping[str, Entry]) -> Iterator[ExternalEf
                 )
         elif item.kind == REPAIR:
             runs = item.body.get("calls", {}) if isinstance(item.body, dict) else {}
-            for call, entry in known.items():
+            for call, entry in call_states.items():
                 if entry.in_doubt:
-                    yield _doubtful(call, entry, runs.get(call), change.version)
+                    yield _doubtful_effect(call, entry, runs.get(call), change.version)
 
 
-def _was_called(entry: Entry) -> bool:
+def _was_called(entry: CallState) -> bool:
     return entry.status != SUSPENDED and not isinstance(entry.decision, UseResult)
 
 
-def _doubtful(call: str, entry: Entry, run: str | None, version: int) -> ExternalEffect:
+def _doubtful_effect(call: str, entry: CallState, run: str | None, version: int) -> ExternalEffect:
     key = entry.key or ""
     return ExternalEffect(tool=entry.tool, call=call, key=key, run=run, version=version, in_doubt=True)
 
 
-def _moved(calls: Document, change: Changeset) -> Document:
+def _calls_after(calls: Document, change: Changeset) -> Document:
     """What the state knows of calls after a changeset."""
     if change.snapshot is not None:
         calls = {CALLS: change.snapshot.get(CALLS, {})}
-    return ops.apply(calls, [op for op in change.patches if op.path[:1] == (CALLS,)])
+    return ops.apply_ops(calls, [op for op in change.patches if op.path[:1] == (CALLS,)])

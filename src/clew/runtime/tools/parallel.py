@@ -6,16 +6,16 @@ from itertools import combinations
 import msgspec
 
 from clew.core import patch
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import ToolConflict
 from clew.core.ops import MISSING, Merge, Op
-from clew.runtime.state.reducers import found_at
+from clew.runtime.state.reducers import value_at
 from clew.runtime.state.schema import Fold
-from clew.runtime.turn.draft import HISTORY, Delta, Draft, RunDelta, path_of
-from clew.runtime.turn.rebase import first_clash
+from clew.runtime.turn.draft import HISTORY, Delta, Draft, RunDelta, state_path
+from clew.runtime.turn.rebase import first_conflict
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ToolChange(msgspec.Struct, frozen=True, kw_only=True):
     """What one tool wants changed."""
 
     tool: str
@@ -24,66 +24,71 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     delta: Delta
 
 
-def take_in(draft: Draft, changes: Sequence[Change]) -> None:
+def fold_changes(draft: Draft, changes: Sequence[ToolChange]) -> None:
     """Fold all of them into a draft, or none.
 
     Raises:
         ToolConflict: Two of them changed the same place, and the order matters.
         StateInvalid: One does not fit the schema.
     """
-    base = draft.apart()
+    base = draft.branch()
     for change in changes:
-        _begin(base, change)
-    made = [_made(base, change) for change in changes]
-    _check([(change.tool, _said(base, change, delta)) for change, delta in zip(changes, made, strict=True)])
-    for delta in (base.take_delta(), *made):
+        _store_defaults(base, change)
+    deltas = [_delta_of(base, change) for change in changes]
+    _check_conflicts(
+        [
+            (change.tool, _delta_with_all_writes(base, change, delta))
+            for change, delta in zip(changes, deltas, strict=True)
+        ]
+    )
+    for delta in (base.take_delta(), *deltas):
         draft.patch(*delta.patches)
         draft.add(delta.items)
         for action in delta.actions:
             draft.patch(action=action)
 
 
-def _begin(base: Draft, change: Change) -> None:
+def _store_defaults(base: Draft, change: ToolChange) -> None:
     """Store what fields start as: changes that commute on a stored value do so on the first one too."""
     for field, _ in base.schema.changes(change.delta, change.tool):
-        path = path_of(field, change.call)
-        if field.fold in (Fold.MERGE, Fold.OP) and found_at(base.state, path) is MISSING:
-            start = plain(field.default())
+        path = state_path(field, change.call)
+        if field.fold in (Fold.MERGE, Fold.OP) and value_at(base.state, path) is MISSING:
+            start = as_json(field.default())
             if start:
                 base.patch(patch.set(path, start))
 
 
-def _made(base: Draft, change: Change) -> RunDelta:
+def _delta_of(base: Draft, change: ToolChange) -> RunDelta:
     for field, _ in base.schema.changes(change.delta, change.tool):
         if field.fold is Fold.APPEND and field.log == HISTORY:
-            raise field.wrong(change.tool, "a tool's output goes there by itself, and nothing before it")
-    apart = base.apart()
-    apart.write(change.tool, change.delta, run=change.run, call=change.call)
-    return apart.take_delta()
+            raise field.error(change.tool, "a tool's output goes there by itself, and nothing before it")
+    branch = base.branch()
+    branch.write(change.tool, change.delta, run=change.run, call=change.call)
+    return branch.take_delta()
 
 
-def _said(base: Draft, change: Change, delta: RunDelta) -> RunDelta:
+def _delta_with_all_writes(base: Draft, change: ToolChange, delta: RunDelta) -> RunDelta:
     """A delta with all that the tool said, also where it says what is so already: others may change that."""
-    said: list[Op] = []
+    writes: list[Op] = []
     for field, value in base.schema.changes(change.delta, change.tool):
-        path = path_of(field, change.call)
+        path = state_path(field, change.call)
         if field.fold is Fold.REPLACE:
-            said.append(patch.set(path, field.partial(value, change.tool)))
+            writes.append(patch.set(path, field.validate_change(value, change.tool)))
         elif field.fold is Fold.MERGE:
-            said.append(patch.merge(path, field.partial(value, change.tool)))
-    return msgspec.structs.replace(delta, patches=(*said, *delta.patches))
+            writes.append(patch.merge(path, field.validate_change(value, change.tool)))
+    return msgspec.structs.replace(delta, patches=(*writes, *delta.patches))
 
 
-def _check(made: Sequence[tuple[str, RunDelta]]) -> None:
-    for (first, left), (second, right) in combinations(made, 2):
+def _check_conflicts(deltas: Sequence[tuple[str, RunDelta]]) -> None:
+    for (first, left), (second, right) in combinations(deltas, 2):
         logs = {item.log for item in left.items} & {item.log for item in right.items}
-        clash = first_clash(left.patches, right.patches)
-        if logs or clash:
-            path: list[str | int] = _place(*clash) if clash else [min(logs)]
+        conflict = first_conflict(left.patches, right.patches)
+        if logs or conflict:
+            path: list[str | int] = _conflict_path(*conflict) if conflict else [min(logs)]
             raise ToolConflict(first=first, second=second, path=path)
 
 
-def _place(left: Op, right: Op) -> list[str | int]:
+def _conflict_path(left: Op, right: Op) -> list[str | int]:
     """Where two ops meet, as exactly as both say."""
     path = max(left.path, right.path, key=len)
     if isinstance(left, Merge) and isinstance(right, Merge) and left.path == right.path:

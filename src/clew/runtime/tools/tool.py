@@ -50,7 +50,7 @@ class ToolContext:
     decision: JSON = None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool gives back when it also changes the state, by a delta as a stage's."""
 
     output: JSON
@@ -70,20 +70,20 @@ class Suspend(Exception):
         self.delta: Delta = delta or {}
 
 
-class Unfinished:
+class NotHappened:
     """What a check answers when the effect did not happen; the tool is then called."""
 
 
-UNFINISHED = Unfinished()
-Approval: TypeAlias = bool | Callable[[JSON], bool]
+NOT_HAPPENED = NotHappened()
+ApprovalRule: TypeAlias = bool | Callable[[JSON], bool]
 """Whether a person must agree: always, never, or by the arguments."""
 ToolKind: TypeAlias = Literal["tool", "code", "retrieval"]
 """What a call of it is among the steps of a run."""
-Check: TypeAlias = Callable[[ToolContext], Any]
+EffectCheck: TypeAlias = Callable[[ToolContext], Any]
 """What became of a key: the call's output, or ``UNFINISHED``. It may be async."""
 
 
-class Function(Protocol):
+class ToolFunction(Protocol):
     """What a tool is made from."""
 
     __name__: str
@@ -102,8 +102,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: type[msgspec.Struct]
     context: str | None = None
     effect: Effect = Effect.UNKNOWN
-    check: Check | None = None
-    approval: Approval = False
+    check: EffectCheck | None = None
+    approval: ApprovalRule = False
     kind: ToolKind = "tool"
 
     def __post_init__(self) -> None:
@@ -113,45 +113,47 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """What a model is told of it."""
         return ToolSpec(name=self.name, description=self.description, parameters=_schema(self.arguments))
 
-    def checked(self, arguments: JSON) -> dict[str, Any]:
+    def check_arguments(self, arguments: JSON) -> dict[str, Any]:
         """What the function is called with.
 
         Raises:
             ValidationError: The arguments are not what it takes.
         """
-        given = msgspec.convert(arguments, self.arguments)
-        return {name: getattr(given, name) for name in given.__struct_fields__}
+        values = msgspec.convert(arguments, self.arguments)
+        return {name: getattr(values, name) for name in values.__struct_fields__}
 
-    def needs_approval(self, given: Mapping[str, Any]) -> bool:
+    def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a person must agree before it is called so. If it cannot be told, one must."""
         if not callable(self.approval):
             return self.approval
         try:
-            return self.approval(msgspec.to_builtins(given))
+            return self.approval(msgspec.to_builtins(arguments))
         except Exception:
             log.exception("Whether tool %s needs approval cannot be told; a person is asked.", self.name)
             return True
 
-    async def call(self, given: Mapping[str, Any], context: ToolContext) -> Outcome:
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutcome:
         """Call it with arguments that were checked.
 
         Raises:
             Suspend: A person has to answer first.
             InvalidValue: What it gave back is not JSON.
         """
-        values = dict(given) if self.context is None else {**given, self.context: context}
+        values = dict(arguments) if self.context is None else {**arguments, self.context: context}
         try:
-            found = await _awaited(self.function, values)
-        except Suspend as asked:
-            raise Suspend(self._plain(asked.question, "question"), delta=asked.delta) from asked
-        outcome = found if isinstance(found, Outcome) else Outcome(output=found)
+            value = await _call_function(self.function, values)
+        except Suspend as suspension:
+            raise Suspend(
+                self._plain(suspension.question, "question"), delta=suspension.delta
+            ) from suspension
+        outcome = value if isinstance(value, ToolOutcome) else ToolOutcome(output=value)
         return msgspec.structs.replace(outcome, output=self._plain(outcome.output, "output"))
 
-    async def find(self, context: ToolContext) -> JSON | Unfinished:
+    async def run_check(self, context: ToolContext) -> JSON | NotHappened:
         """What its check says of a call that may have had its effect."""
         assert self.check is not None
-        found = await _awaited(self.check, {}, context)
-        return found if isinstance(found, Unfinished) else self._plain(found, "check")
+        value = await _call_function(self.check, {}, context)
+        return value if isinstance(value, NotHappened) else self._plain(value, "check")
 
     def _plain(self, value: Any, what: str) -> JSON:
         try:
@@ -161,22 +163,22 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return encode_checked(plain, f"{what} of tool {self.name}")[1]
 
 
-async def _awaited(function: Callable[..., Any], values: Mapping[str, Any], *first: Any) -> Any:
+async def _call_function(function: Callable[..., Any], values: Mapping[str, Any], *first: Any) -> Any:
     """What a function gives; one that is not async has a thread of its own, so that nothing waits for it."""
     if inspect.iscoroutinefunction(function):
         return await function(*first, **values)
-    found = await asyncio.to_thread(_plainly, function, values, first)
-    return await found if inspect.isawaitable(found) else found
+    result = await asyncio.to_thread(_call_in_thread, function, values, first)
+    return await result if inspect.isawaitable(result) else result
 
 
-def _plainly(function: Callable[..., Any], values: Mapping[str, Any], first: Sequence[Any]) -> Any:
+def _call_in_thread(function: Callable[..., Any], values: Mapping[str, Any], first: Sequence[Any]) -> Any:
     try:
         return function(*first, **values)
     except StopIteration as error:  # a future cannot carry it
         raise RuntimeError("the function raised StopIteration") from error
 
 
-def tool_of(given: Tool | Function) -> Tool:
+def tool_of(given: Tool | ToolFunction) -> Tool:
     """A tool as it is, or one made of a function, of which nothing else is known.
 
     Raises:
@@ -186,29 +188,29 @@ def tool_of(given: Tool | Function) -> Tool:
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: ToolFunction, /) -> Tool: ...
 @overload
 def tool(
     *,
     name: str | None = None,
     effect: Effect = Effect.UNKNOWN,
-    check: Check | None = None,
-    approval: Approval = False,
+    check: EffectCheck | None = None,
+    approval: ApprovalRule = False,
     kind: ToolKind = "tool",
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[ToolFunction], Tool]: ...
 
 
 @check_arguments
 def tool(
-    function: Function | None = None,
+    function: ToolFunction | None = None,
     /,
     *,
     name: str | None = None,
     effect: Effect = Effect.UNKNOWN,
-    check: Check | None = None,
-    approval: Approval = False,
+    check: EffectCheck | None = None,
+    approval: ApprovalRule = False,
     kind: ToolKind = "tool",
-) -> Tool | Callable[[Function], Tool]:
+) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of a function: ``@tool`` or ``@tool(effect=Effect.NONE)``.
 
     Its arguments are what its signature says; one annotated with ``ToolContext`` is filled in. Its
@@ -216,18 +218,18 @@ def tool(
     the middle of a call a person is asked. ``kind`` says what it is among the steps of a run.
     """
 
-    def made(function: Function) -> Tool:
-        return msgspec.structs.replace(_tool(function, name, effect, check, approval), kind=kind)
+    def made(function: ToolFunction) -> Tool:
+        return msgspec.structs.replace(_make_tool(function, name, effect, check, approval), kind=kind)
 
     return made if function is None else made(function)
 
 
-def _tool(
-    function: Function,
+def _make_tool(
+    function: ToolFunction,
     name: str | None,
     effect: Effect,
-    check: Check | None,
-    approval: Approval,
+    check: EffectCheck | None,
+    approval: ApprovalRule,
 ) -> Tool:
     if name is None and function.__name__ == "<lambda>":
         problem = "a lambda has no name for the model to call it by; write a function, or give a name"
@@ -235,7 +237,7 @@ def _tool(
     if (effect is Effect.CHECKABLE) != (check is not None):
         problem = "a checkable tool has a check, and only such a one"
         raise SchemaInvalid(schema=function.__name__, field="check", problem=problem)
-    context, arguments = _arguments(function)
+    context, arguments = _read_signature(function)
     return Tool(
         name=name or function.__name__,
         description=inspect.getdoc(function) or "",
@@ -248,33 +250,33 @@ def _tool(
     )
 
 
-def _arguments(function: Function) -> tuple[str | None, type[msgspec.Struct]]:
-    def wrong(field: str, problem: str) -> SchemaInvalid:
+def _read_signature(function: ToolFunction) -> tuple[str | None, type[msgspec.Struct]]:
+    def invalid(field: str, problem: str) -> SchemaInvalid:
         return SchemaInvalid(schema=function.__name__, field=field, problem=problem)
 
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise wrong("", str(error)) from error
+        raise invalid("", str(error)) from error
     context: str | None = None
     fields: list[Any] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise wrong(name, "every argument of a tool is given by name")
+            raise invalid(name, "every argument of a tool is given by name")
         if name not in hints:
-            raise wrong(name, "every argument of a tool has a type")
+            raise invalid(name, "every argument of a tool has a type")
         if hints[name] is ToolContext:
             context = name
         else:
             fields.append((name, hints[name], *_default(parameter)))
-    made = msgspec.defstruct(
+    arguments = msgspec.defstruct(
         f"{function.__name__}_arguments", fields, kw_only=True, forbid_unknown_fields=True
     )
     try:
-        _schema(made)
+        _schema(arguments)
     except TypeError as error:
-        raise wrong("", f"a model cannot be told its arguments: {error}") from error
-    return context, made
+        raise invalid("", f"a model cannot be told its arguments: {error}") from error
+    return context, arguments
 
 
 def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
@@ -288,20 +290,20 @@ def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
 def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """What a model is told of the arguments, as JSON Schema."""
     _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    found = parts.pop(arguments.__name__)
-    found.pop("title", None)
-    return {**found, "$defs": parts} if parts else found
+    schema = parts.pop(arguments.__name__)
+    schema.pop("title", None)
+    return {**schema, "$defs": parts} if parts else schema
 
 
 __all__ = [
-    "UNFINISHED",
+    "NOT_HAPPENED",
     "Delta",
     "Effect",
-    "Outcome",
+    "NotHappened",
     "Suspend",
     "Tool",
     "ToolContext",
-    "Unfinished",
+    "ToolOutcome",
     "tool",
     "tool_of",
 ]

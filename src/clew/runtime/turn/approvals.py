@@ -21,7 +21,7 @@ INTENDED, SUSPENDED, DECIDED = "intended", "suspended", "decided"
 APPROVAL, INPUT, IN_DOUBT = "approval", "input", "in doubt"
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waits, and what a person is asked.
 
     ``why`` is ``approval`` (may it be called?), ``input`` (the tool asks something) or ``in doubt`` (did it
@@ -85,15 +85,15 @@ Decisions: TypeAlias = Annotated[Mapping[str, Decision], check_decisions]
 """What a person decides of each call, by its id."""
 
 
-class Suspended(Exception):
+class Suspension(Exception):
     """Ends a run's work until calls are decided. It is no error."""
 
-    def __init__(self, waiting: tuple[Waiting, ...]) -> None:
-        super().__init__(", ".join(entry.call for entry in waiting))
-        self.waiting = waiting
+    def __init__(self, approvals: tuple[Approval, ...]) -> None:
+        super().__init__(", ".join(entry.call for entry in approvals))
+        self.approvals = approvals
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CallState(msgspec.Struct, frozen=True, kw_only=True):
     """What the state keeps of an unresolved call. No status means that nothing was noted.
 
     Only a call that may touch the world has a key.
@@ -118,30 +118,30 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return not isinstance(self.decision, UseResult)
 
 
-def entries(state: Document) -> dict[str, Entry]:
+def call_states_of(state: Document) -> dict[str, CallState]:
     """What the state keeps of unresolved calls, by their ids."""
     calls = state.get(CALLS)
-    return msgspec.convert(calls, dict[str, Entry]) if isinstance(calls, dict) else {}
+    return msgspec.convert(calls, dict[str, CallState]) if isinstance(calls, dict) else {}
 
 
-def doubtful(state: Document) -> tuple[str, ...]:
+def doubtful_calls(state: Document) -> tuple[str, ...]:
     """The calls that may or may not have had their effect, if the run that made them is gone."""
-    return tuple(call for call, entry in entries(state).items() if entry.in_doubt)
+    return tuple(call for call, entry in call_states_of(state).items() if entry.in_doubt)
 
 
-def closing(open: dict[str, str | None], state: Document, reason: str) -> Item:
+def closing_item(open_calls: dict[str, str | None], state: Document, reason: str) -> Item:
     """Closes calls that will never be answered, and names those that may have had their effect anyway."""
-    known = entries(state)
-    in_doubt = [f"{known[call].tool} ({call})" for call in doubtful(state)]
+    call_states = call_states_of(state)
+    in_doubt = [f"{call_states[call].tool} ({call})" for call in doubtful_calls(state)]
     if in_doubt:
         reason = f"{reason} Whether these had their effect is not known: {', '.join(in_doubt)}."
-    return repair(open, reason)
+    return repair(open_calls, reason)
 
 
-def suspended_calls(state: Document) -> tuple[Waiting, ...]:
+def pending_approvals(state: Document) -> tuple[Approval, ...]:
     """The calls that wait, as the state says."""
     return tuple(
-        Waiting(
+        Approval(
             call=call,
             tool=entry.tool,
             arguments=entry.arguments,
@@ -149,7 +149,7 @@ def suspended_calls(state: Document) -> tuple[Waiting, ...]:
             why=entry.why,
             asked=entry.asked,
         )
-        for call, entry in entries(state).items()
+        for call, entry in call_states_of(state).items()
         if entry.status == SUSPENDED
     )
 
@@ -157,24 +157,26 @@ def suspended_calls(state: Document) -> tuple[Waiting, ...]:
 PAGE = 64
 
 
-async def decide(thread: Thread, head: Head, run: Run, decisions: Mapping[str, Decision]) -> dict[str, Op]:
+async def ops_of_decisions(
+    thread: Thread, head: Head, run: Run, decisions: Mapping[str, Decision]
+) -> dict[str, Op]:
     """What changes by the decisions, by call. One that was taken before in the same way changes nothing.
 
     Raises:
         DecisionRefused: One is about no call of this run that waits or waited, or says otherwise than before.
     """
-    known = entries(head.state)
+    call_states = call_states_of(head.state)
     changes: dict[str, Op] = {}
     for call, decision in decisions.items():
-        _check(thread.id, call, decision)
-        entry = known.get(call)
+        _check_decision(thread.id, call, decision)
+        entry = call_states.get(call)
         if entry is None:
-            entry = await _decided_before(thread, head, run, call)
+            entry = await _find_earlier_decision(thread, head, run, call)
         if entry.status == SUSPENDED:
             _check_question(thread.id, call, decision, entry)
-            numbered = msgspec.structs.replace(decision, asked=entry.asked)
-            said = {"status": DECIDED, "decision": msgspec.to_builtins(numbered)}
-            changes[call] = patch.merge([CALLS, call], said)
+            numbered_decision = msgspec.structs.replace(decision, asked=entry.asked)
+            change = {"status": DECIDED, "decision": msgspec.to_builtins(numbered_decision)}
+            changes[call] = patch.merge([CALLS, call], change)
         elif entry.decision is None:
             raise DecisionRefused(thread=thread.id, call=call, problem="it does not wait for a decision")
         elif not _is_same(decision, entry):
@@ -182,7 +184,7 @@ async def decide(thread: Thread, head: Head, run: Run, decisions: Mapping[str, D
     return changes
 
 
-def _check(thread: str, call: str, decision: Any) -> None:
+def _check_decision(thread: str, call: str, decision: Any) -> None:
     if not isinstance(decision, get_args(Decision)):
         raise DecisionRefused(thread=thread, call=call, problem=f"{decision!r} is no decision")
     try:
@@ -191,7 +193,7 @@ def _check(thread: str, call: str, decision: Any) -> None:
         raise DecisionRefused(thread=thread, call=call, problem=f"it is not JSON: {error}") from error
 
 
-def _check_question(thread: str, call: str, decision: Decision, entry: Entry) -> None:
+def _check_question(thread: str, call: str, decision: Decision, entry: CallState) -> None:
     """Refuse what may be the answer to an earlier question, sent again."""
     if decision.asked not in (None, entry.asked):
         problem = f"it answers question {decision.asked}, and question {entry.asked} waits"
@@ -201,30 +203,30 @@ def _check_question(thread: str, call: str, decision: Decision, entry: Entry) ->
         raise DecisionRefused(thread=thread, call=call, problem=problem)
 
 
-def _is_same(decision: Decision, entry: Entry) -> bool:
+def _is_same(decision: Decision, entry: CallState) -> bool:
     before = entry.decision
     if before is None or decision.asked not in (None, before.asked):
         return False
     return before == msgspec.structs.replace(decision, asked=before.asked)
 
 
-async def _decided_before(thread: Thread, head: Head, run: Run, call: str) -> Entry:
+async def _find_earlier_decision(thread: Thread, head: Head, run: Run, call: str) -> CallState:
     """How a call was decided that waits no more, as the log of its run says."""
     upto = head.version
     while upto > 0:
         changes = await thread.changesets(after=max(upto - PAGE, 0), upto=upto)
         for change in reversed(changes):
-            said = _said(change, call)
-            if said is not None:
-                return msgspec.convert(said, Entry)
-            if _begins(change, run.id):
+            document = _decision_in(change, call)
+            if document is not None:
+                return msgspec.convert(document, CallState)
+            if _starts_run(change, run.id):
                 upto = 0
                 break
         upto = max(upto - PAGE, 0)
     raise DecisionRefused(thread=thread.id, call=call, problem="no such call waits")
 
 
-def _said(change: Changeset, call: str) -> Mapping[str, Any] | None:
+def _decision_in(change: Changeset, call: str) -> Mapping[str, Any] | None:
     """The decision on a call in a changeset."""
     for op in change.patches:
         if isinstance(op, Merge) and op.path == (CALLS, call) and op.value.get("status") == DECIDED:
@@ -232,7 +234,7 @@ def _said(change: Changeset, call: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _begins(change: Changeset, run: str) -> bool:
+def _starts_run(change: Changeset, run: str) -> bool:
     """Whether a run begins here; what came before is not about it."""
     return any(
         isinstance(op, Set) and op.path == (RUN,) and isinstance(op.value, dict) and op.value.get("id") == run

@@ -7,15 +7,15 @@ import msgspec
 
 from clew.core import ops
 from clew.core import patch as core_patch
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import StateInvalid
 from clew.core.ops import MISSING, Document, Op
 from clew.core.values import HISTORY, Changeset, Item, LogSize
 from clew.runtime.records.runs import DONE
 from clew.runtime.records.steps import Step
-from clew.runtime.state.log import Log
-from clew.runtime.state.log_entries import ReadLog, Tails, as_entries, as_item, said
-from clew.runtime.state.reducers import folded, found_at
+from clew.runtime.state.log import StateLog
+from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
+from clew.runtime.state.reducers import fold_ops, value_at
 from clew.runtime.state.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
 
 Delta: TypeAlias = Mapping[str, Any]
@@ -35,7 +35,7 @@ SAFE = "safe"
 """Below a run: the reply that goes out whatever becomes of it, if a stage has declared one."""
 STAGE = "stage"
 """Below a run: the name of the stage that it is at."""
-RECENT = 64
+RECENT_ITEMS = 64
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,19 +47,19 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...] = ()
     patches: tuple[Op, ...] = ()
     actions: tuple[JSON, ...] = ()
-    saves: int = 0
+    resume_patch_count: int = 0
     steps: tuple[Step, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.items or self.patches or self.actions)
 
-    def after(self, held: "RunDelta") -> "RunDelta":
+    def after(self, earlier: "RunDelta") -> "RunDelta":
         """What this has beyond another, which it begins with."""
         return RunDelta(
-            items=self.items[len(held.items) :],
-            patches=self.patches[len(held.patches) :],
-            actions=self.actions[len(held.actions) :],
-            steps=self.steps[len(held.steps) :],
+            items=self.items[len(earlier.items) :],
+            patches=self.patches[len(earlier.patches) :],
+            actions=self.actions[len(earlier.actions) :],
+            steps=self.steps[len(earlier.steps) :],
         )
 
 
@@ -76,75 +76,75 @@ class Draft:
     ) -> None:
         self.schema = schema
         self.state = state
-        self.held: tuple[str, RunDelta] | None = None
+        self.deferred_checkpoint: tuple[str, RunDelta] | None = None
         self.steps: list[Step] = []
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
-        self._tails = Tails(read_log)
-        self._homes = _by_home(schema)
-        self.stores_fresh = found_at(state, FRESH) is not MISSING
-        self._over = found_at(state, (RUN, "status")) == DONE
+        self._log_cache = LogCache(read_log)
+        self._paths_by_prefix = _paths_by_prefix(schema)
+        self.stores_fresh = value_at(state, FRESH) is not MISSING
+        self._is_over = value_at(state, (RUN, "status")) == DONE
         self._items: list[Item] = []
         self._patches: list[Op] = []
-        self._saves: list[Op] = []
+        self._resume_patches: list[Op] = []
         self._actions: list[JSON] = []
-        self._recalled: dict[str, list[bytes]] = {}
-        self._repeated: dict[str, list[bytes]] = {}
+        self._stored_keys: dict[str, list[bytes]] = {}
+        self._written_keys: dict[str, list[bytes]] = {}
 
     # What a stage reads.
 
     def view(self, call: str | None = None) -> State:
         """The state as the schema declares it, in a copy; for a tool call with what belongs to it."""
-        logs = {n: self._log(f) for n, f in self.schema.fields.items() if f.fold is Fold.APPEND}
-        return self.schema.made({**self.values(call), **logs})
+        logs = {n: self._log_of(f) for n, f in self.schema.fields.items() if f.fold is Fold.APPEND}
+        return self.schema.build_state({**self.values(call), **logs})
 
     def values(self, call: str | None = None) -> dict[str, Any]:
         """The plain values of every field but the logs, as far as they were ever set."""
         values: Document = dict(self._inputs)
-        homes = self._homes if call is None else _by_home(self.schema, call)
-        for home, paths in homes.items():
-            stored = MISSING if self._over and home == FRESH else found_at(self.state, home)
-            for path in paths if stored is not MISSING else ():
-                value = found_at(stored, path)
+        paths_by_prefix = self._paths_by_prefix if call is None else _paths_by_prefix(self.schema, call)
+        for prefix, paths in paths_by_prefix.items():
+            subtree = MISSING if self._is_over and prefix == FRESH else value_at(self.state, prefix)
+            for path in paths if subtree is not MISSING else ():
+                value = value_at(subtree, path)
                 if value is not MISSING:
                     _put(values, path, value)
-        copied: dict[str, Any] = plain(values)
-        return copied
+        result: dict[str, Any] = as_json(values)
+        return result
 
-    def log(self, name: str) -> Log[Any]:
+    def log(self, name: str) -> StateLog[Any]:
         """A log of the schema, with what was added to it."""
-        return self._log(self.schema.field(name, "the runtime"))
+        return self._log_of(self.schema.field(name, "the runtime"))
 
-    def apart(self) -> "Draft":
+    def branch(self) -> "Draft":
         """Another draft on the same state, to see what a delta would change."""
-        return Draft(self.schema, self.state, self._sizes, self._inputs, self._tails.read)
+        return Draft(self.schema, self.state, self._sizes, self._inputs, self._log_cache.read)
 
-    def _log(self, field: Field) -> Log[Any]:
-        added = self._pending(field.log)
+    def _log_of(self, field: Field) -> StateLog[Any]:
+        pending = self._pending(field.log)
         size = self._sizes.get(field.log, LogSize())
         whole = field.whole_of is not None
 
         async def read(count: int | None) -> Sequence[Any]:
-            wanted = None if count is None else max(count - len(added), 0)
-            before = [] if wanted == 0 else await self._tails.newest(field.log, wanted, whole=whole)
-            items = [*before, *added]
-            shown = items if count is None else items[max(len(items) - count, 0) :]
-            return as_entries(shown, field)
+            missing = None if count is None else max(count - len(pending), 0)
+            before = [] if missing == 0 else await self._log_cache.newest(field.log, missing, whole=whole)
+            items = [*before, *pending]
+            newest = items if count is None else items[max(len(items) - count, 0) :]
+            return as_entries(newest, field)
 
-        return Log((size.end if whole else size.length) + len(added), read)
+        return StateLog((size.end if whole else size.length) + len(pending), read)
 
     def _pending(self, log: str) -> list[Item]:
         return [item for item in self._items if item.log == log]
 
     # What a stage writes.
 
-    async def recall(self, delta: Delta | None, run: str) -> None:
+    async def load_entry_keys(self, delta: Delta | None, run: str) -> None:
         """Learn what this run has already stored in a log that a delta writes to by its other name."""
         for name in delta if isinstance(delta, Mapping) else ():
             field = self.schema.fields.get(name)
-            if field is not None and field.whole_of is not None and field.log not in self._recalled:
-                items = await self._tails.newest(field.log, RECENT)
-                self._recalled[field.log] = [said(item) for item in items if item.run == run]
+            if field is not None and field.whole_of is not None and field.log not in self._stored_keys:
+                items = await self._log_cache.newest(field.log, RECENT_ITEMS)
+                self._stored_keys[field.log] = [entry_key(item) for item in items if item.run == run]
 
     def write(self, by: str, delta: Delta | None, *, run: str | None, call: str | None = None) -> None:
         """Fold a delta in, all of it or nothing.
@@ -156,50 +156,50 @@ class Draft:
             return
         if not isinstance(delta, Mapping):
             raise StateInvalid(stage=by, field="", problem=f"it returned {type(delta).__name__}, not a dict")
-        before = (self.state, self._marks(), {log: list(told) for log, told in self._repeated.items()})
+        before = (self.state, self._lengths(), {log: list(keys) for log, keys in self._written_keys.items()})
         try:
             changes = sorted(self.schema.changes(delta, by), key=lambda change: bool(change[0].whole_of))
             for field, value in changes:
-                self._write(field, value, by, run, call)
+                self._write_field(field, value, by, run, call)
         except BaseException:
-            self.state, marks, self._repeated = before
-            for kept, mark in zip(self._lists(), marks, strict=True):
-                del kept[mark:]
+            self.state, marks, self._written_keys = before
+            for entries, mark in zip(self._pending_lists(), marks, strict=True):
+                del entries[mark:]
             raise
 
-    def _lists(self) -> tuple[list[Any], ...]:
-        return (self._items, self._patches, self._saves, self._actions)
+    def _pending_lists(self) -> tuple[list[Any], ...]:
+        return (self._items, self._patches, self._resume_patches, self._actions)
 
-    def _marks(self) -> list[int]:
-        return [len(kept) for kept in self._lists()]
+    def _lengths(self) -> list[int]:
+        return [len(entries) for entries in self._pending_lists()]
 
-    def _write(self, field: Field, value: Any, by: str, run: str | None, call: str | None) -> None:
+    def _write_field(self, field: Field, value: Any, by: str, run: str | None, call: str | None) -> None:
         if field.lifecycle is Lifecycle.INPUT:
-            raise field.wrong(by, "it is an input, which only the caller sets")
+            raise field.error(by, "it is an input, which only the caller sets")
         if field.fold is Fold.APPEND:
             return self._append(field, value, by, run)
         if field.lifetime is Lifetime.CALL and call is None:
-            raise field.wrong(by, "it belongs to a tool call, so only a tool can write it")
-        given = field.partial(value, by)
-        changes = folded(self.state, path_of(field, call), field, given, by)
+            raise field.error(by, "it belongs to a tool call, so only a tool can write it")
+        plain_value = field.validate_change(value, by)
+        changes = fold_ops(self.state, state_path(field, call), field, plain_value, by)
         if field.is_fresh or not changes:
             return self.patch(*changes)
-        return self.patch(*changes, action=_action(by, field, given))
+        return self.patch(*changes, action=_action(by, field, plain_value))
 
     def _append(self, field: Field, value: Any, by: str, run: str | None) -> None:
         if not isinstance(value, list | tuple):
-            raise field.wrong(by, "a log takes a list of entries to add")
+            raise field.error(by, "a log takes a list of entries to add")
         for entry in value:
             item = as_item(entry, field, by, run)
-            if field.whole_of is None or not self._is_there(item):
+            if field.whole_of is None or not self._is_present(item):
                 self.add([item])
 
-    def _is_there(self, item: Item) -> bool:
+    def _is_present(self, item: Item) -> bool:
         """Whether this run has put an entry into the log already, which is now written by its other name."""
-        key, repeated = said(item), self._repeated.setdefault(item.log, [])
-        there = [*self._recalled.get(item.log, ()), *map(said, self._pending(item.log))].count(key)
-        repeated.append(key)
-        return there >= repeated.count(key)
+        key, written_keys = entry_key(item), self._written_keys.setdefault(item.log, [])
+        count = [*self._stored_keys.get(item.log, ()), *map(entry_key, self._pending(item.log))].count(key)
+        written_keys.append(key)
+        return count >= written_keys.count(key)
 
     def add(self, items: Sequence[Item]) -> None:
         """Add items to their logs."""
@@ -207,17 +207,17 @@ class Draft:
 
     def patch(self, *patches: Op, action: JSON = None) -> None:
         """Change the stored state by ops."""
-        self.state = ops.apply(self.state, patches)
+        self.state = ops.apply_ops(self.state, patches)
         for op in patches:
-            (self._saves if op.path[:2] == FRESH else self._patches).append(op)
+            (self._resume_patches if op.path[:2] == FRESH else self._patches).append(op)
         if action is not None:
             self._actions.append(action)
 
-    def passed(self, following: str) -> None:
+    def enter_stage(self, stage: str) -> None:
         """Note which stage comes next: what those before it changed is not changed again after a crash."""
-        mark = core_patch.set([RUN, STAGE], following)
-        self.state = ops.apply(self.state, [mark])
-        self._saves = [*(op for op in self._saves if op.path != mark.path), mark]
+        mark = core_patch.set([RUN, STAGE], stage)
+        self.state = ops.apply_ops(self.state, [mark])
+        self._resume_patches = [*(op for op in self._resume_patches if op.path != mark.path), mark]
 
     # What goes to the store.
 
@@ -227,45 +227,45 @@ class Draft:
         What is fresh each turn, and which stage comes next, goes along while the run goes on, so that it
         can be resumed.
         """
-        saves = () if final else tuple(self._saves)
+        resume_patches = () if final else tuple(self._resume_patches)
         return RunDelta(
             items=tuple(self._items),
-            patches=(*self._patches, *saves),
+            patches=(*self._patches, *resume_patches),
             actions=tuple(self._actions),
-            saves=len(saves),
+            resume_patch_count=len(resume_patches),
             steps=tuple(self.steps),
         )
 
-    def hold(self, reason: str) -> None:
+    def defer_checkpoint(self, reason: str) -> None:
         """Let what changed so far be a checkpoint of its own, which is committed together with the end."""
-        self.held = (reason, self.take_delta(final=True))
+        self.deferred_checkpoint = (reason, self.take_delta(final=True))
 
-    def committed(self, delta: RunDelta) -> None:
+    def confirm_delta(self, delta: RunDelta) -> None:
         """Forget a delta that the store has."""
-        self.held = None
-        self._tails.forget()
+        self.deferred_checkpoint = None
+        self._log_cache.clear()
         self._sizes = sizes_after(self._sizes, Changeset(items=delta.items))
         for item in delta.items:
-            if item.log in self._recalled:
-                self._recalled[item.log].append(said(item))
+            if item.log in self._stored_keys:
+                self._stored_keys[item.log].append(entry_key(item))
         del self._items[: len(delta.items)]
-        saves = delta.patches[len(delta.patches) - delta.saves :]
-        self.stores_fresh |= any(op.path[:2] == FRESH for op in saves)
-        del self._patches[: len(delta.patches) - delta.saves]
-        del self._saves[: delta.saves]
+        resume_patches = delta.patches[len(delta.patches) - delta.resume_patch_count :]
+        self.stores_fresh |= any(op.path[:2] == FRESH for op in resume_patches)
+        del self._patches[: len(delta.patches) - delta.resume_patch_count]
+        del self._resume_patches[: delta.resume_patch_count]
         del self._actions[: len(delta.actions)]
         del self.steps[: len(delta.steps)]
 
     def drop_delta(self) -> None:
         """Give up what was not committed; the stored state is not looked at again."""
-        self.held = None
-        for kept in self._lists():
-            kept.clear()
+        self.deferred_checkpoint = None
+        for entries in self._pending_lists():
+            entries.clear()
 
-    def rebased(self, state: Document, sizes: Mapping[str, LogSize]) -> None:
+    def rebase_onto(self, state: Document, sizes: Mapping[str, LogSize]) -> None:
         """Stand on another state, with the same changes on top."""
-        self._tails.forget()
-        self.state = ops.apply(state, [*self._patches, *self._saves])
+        self._log_cache.clear()
+        self.state = ops.apply_ops(state, [*self._patches, *self._resume_patches])
         self._sizes = dict(sizes)
 
 
@@ -281,12 +281,12 @@ def sizes_after(sizes: Mapping[str, LogSize], change: Changeset) -> dict[str, Lo
     return after
 
 
-def path_of(field: Field, call: str | None = None) -> tuple[str, ...]:
+def state_path(field: Field, call: str | None = None) -> tuple[str, ...]:
     """Where a field's value stands in the stored state."""
-    return (*home_of(field, call), *field.path)
+    return (*state_prefix(field, call), *field.path)
 
 
-def home_of(field: Field, call: str | None = None) -> tuple[str, ...]:
+def state_prefix(field: Field, call: str | None = None) -> tuple[str, ...]:
     """Below what a field's value stands in the stored state."""
     if field.is_fresh:
         return FRESH
@@ -297,13 +297,13 @@ def home_of(field: Field, call: str | None = None) -> tuple[str, ...]:
     return ()
 
 
-def _by_home(schema: Schema, call: str | None = None) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+def _paths_by_prefix(schema: Schema, call: str | None = None) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
     """The paths of all fields but the logs, by what they stand below."""
-    found: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    paths: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for leaf in schema.leaves:
         if leaf.fold is not Fold.APPEND:
-            found.setdefault(home_of(leaf, call), []).append(leaf.path)
-    return found
+            paths.setdefault(state_prefix(leaf, call), []).append(leaf.path)
+    return paths
 
 
 def _put(values: Document, path: tuple[str, ...], value: JSON) -> None:
@@ -313,9 +313,9 @@ def _put(values: Document, path: tuple[str, ...], value: JSON) -> None:
     values[path[-1]] = value
 
 
-def _action(by: str, field: Field, given: JSON) -> JSON:
+def _action(by: str, field: Field, value: JSON) -> JSON:
     action = {"by": by, "field": field.name, "action": field.fold.value}
-    return {**action, "with": given} if field.fold is Fold.CUSTOM else action
+    return {**action, "with": value} if field.fold is Fold.CUSTOM else action
 
 
 __all__ = [
@@ -330,6 +330,6 @@ __all__ = [
     "Draft",
     "ReadLog",
     "RunDelta",
-    "path_of",
     "sizes_after",
+    "state_path",
 ]

@@ -11,12 +11,12 @@ from clew.core.values import Head, Item
 from clew.runtime.model.protocol import Usage
 from clew.runtime.records.runs import DONE, Run
 from clew.runtime.state.schema import Schema
-from clew.runtime.state.upgrades import Upgrades, check_known, replaced, upgraded
-from clew.runtime.turn.approvals import closing
+from clew.runtime.state.upgrades import Upgrades, check_not_newer, replacement_state, upgrade_ops
+from clew.runtime.turn.approvals import closing_item
 from clew.runtime.turn.draft import CALLS, RUN
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """The run that a thread's state names, and how far it came."""
 
     id: str = ""
@@ -36,20 +36,20 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     state: Document
 
 
-def standing(state: Document) -> Standing:
+def run_state_of(state: Document) -> RunState:
     """Which run the state names."""
-    found = state.get(RUN)
-    return msgspec.convert(found, Standing) if isinstance(found, dict) else Standing()
+    document = state.get(RUN)
+    return msgspec.convert(document, RunState) if isinstance(document, dict) else RunState()
 
 
-def spent(run: Run, now: Standing) -> Run:
+def with_latest_usage(run: Run, run_state: RunState) -> Run:
     """A run with all that it has cost: its record may be older than its last checkpoint."""
-    if now.id != run.id or now.usage.calls <= run.usage.calls:
+    if run_state.id != run.id or run_state.usage.calls <= run.usage.calls:
         return run
-    return msgspec.structs.replace(run, usage=now.usage)
+    return msgspec.structs.replace(run, usage=run_state.usage)
 
 
-def inbound(
+def build_inbound(
     head: Head | None,
     run: Run,
     items: Sequence[Item],
@@ -66,28 +66,32 @@ def inbound(
         NewerSchema: A newer program wrote the state; it is left as it is.
     """
     before = head.state if head is not None else {}
-    check_known(run.thread, before, schema)
-    snapshot = None if replace is None else replaced(replace, before, schema)
+    check_not_newer(run.thread, before, schema)
+    snapshot = None if replace is None else replacement_state(replace, before, schema)
     base = before if snapshot is None else snapshot
-    patches = [*upgraded(run.thread, base, schema, upgrades), *_cleaned(base)]
-    patches.append(patch.set([RUN], _marked(run, inputs, stage)))
-    open = head.counters.open if head is not None else {}
-    broken = [closing(open, before, "The run was interrupted before the tool answered.")] if open else []
+    patches = [*upgrade_ops(run.thread, base, schema, upgrades), *_cleanup_ops(base)]
+    patches.append(patch.set([RUN], _run_document(run, inputs, stage)))
+    open_calls = head.counters.open if head is not None else {}
+    repairs = (
+        [closing_item(open_calls, before, "The run was interrupted before the tool answered.")]
+        if open_calls
+        else []
+    )
     return Inbound(
-        items=(*broken, *items),
+        items=(*repairs, *items),
         patches=tuple(patches),
         snapshot=snapshot,
-        state=ops.apply(base, patches),
+        state=ops.apply_ops(base, patches),
     )
 
 
-def _marked(run: Run, inputs: Mapping[str, JSON], stage: str | None) -> Document:
+def _run_document(run: Run, inputs: Mapping[str, JSON], stage: str | None) -> Document:
     """What the state says of a run that begins: enough to go on with it in another process."""
-    marked: Document = {"id": run.id, "epoch": run.epoch, "status": run.status}
+    document: Document = {"id": run.id, "epoch": run.epoch, "status": run.status}
     if stage is not None:
-        marked["stage"] = stage
-    return {**marked, "inputs": dict(inputs)} if inputs else marked
+        document["stage"] = stage
+    return {**document, "inputs": dict(inputs)} if inputs else document
 
 
-def _cleaned(state: Document) -> list[Op]:
+def _cleanup_ops(state: Document) -> list[Op]:
     return [patch.delete([key]) for key in (RUN, CALLS) if key in state]

@@ -6,17 +6,28 @@ from typing import Protocol
 import msgspec
 
 from clew.core.clock import now_ms
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
 from clew.core.ops import Op
 from clew.core.patch import delete
 from clew.core.patch import set as put
-from clew.core.values import AppendTo, Changeset, Committed, Exact, Head, Item, Put, Record, Result, Write
+from clew.core.values import (
+    AppendTo,
+    Changeset,
+    Committed,
+    Exact,
+    Head,
+    Item,
+    Put,
+    Record,
+    Write,
+    WriteResult,
+)
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, HeldCrises
-from clew.runtime.records.episodes import Episode, episode_of, rehomed, saved
+from clew.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, PendingCrises
+from clew.runtime.records.episodes import Episode, episode_of, episode_write, late_episode_write
 from clew.runtime.records.events import RUN_FINISHED
 from clew.runtime.records.runs import (
     DONE,
@@ -29,39 +40,39 @@ from clew.runtime.records.runs import (
     run_of,
     status_after,
 )
-from clew.runtime.records.steps import noted
+from clew.runtime.records.steps import meta_with_steps
 from clew.runtime.turn import rebase
 from clew.runtime.turn.draft import RUN, TURN, Draft, RunDelta
 
-MOST = 512
+MOST_POSITIONS = 512
 MOST_BYTES = 32 * 1024
 
 
-class Rest(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A thread between two turns: its head, if it exists, and the episode that it is in, if any."""
 
     head: Head | None
     episode: Episode | None
 
 
-class Recent:
+class PositionCache:
     """The threads whose turns ended last; small ones, and not many."""
 
     def __init__(self) -> None:
-        self._rests: dict[tuple[str, str | None, str], Rest] = {}
+        self._positions: dict[tuple[str, str | None, str], ThreadPosition] = {}
 
-    def keep(self, db: Database, rest: Rest) -> None:
+    def remember(self, db: Database, position: ThreadPosition) -> None:
         """Remember where a thread stands."""
-        head = rest.head
+        head = position.head
         if head is None or head.counters.size + head.counters.weight > MOST_BYTES:
             return
-        self._rests[db.tenant, db.user, head.id] = rest
-        if len(self._rests) > MOST:
-            del self._rests[next(iter(self._rests))]
+        self._positions[db.tenant, db.user, head.id] = position
+        if len(self._positions) > MOST_POSITIONS:
+            del self._positions[next(iter(self._positions))]
 
-    def take(self, db: Database, thread: str) -> Rest | None:
+    def take(self, db: Database, thread: str) -> ThreadPosition | None:
         """What is remembered of a thread; only once, so that a second look is a fresh one."""
-        return self._rests.pop((db.tenant, db.user, thread), None)
+        return self._positions.pop((db.tenant, db.user, thread), None)
 
 
 class Journal(Protocol):
@@ -72,15 +83,15 @@ class Journal(Protocol):
     thread: Thread | None
     episode: Episode | None
 
-    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
         ...
 
-    def record_crisis(self, assessed: Assessment) -> None:
+    def record_crisis(self, assessment: Assessment) -> None:
         """Log an assessment with the next commit."""
         ...
 
-    def unwritten(self) -> Sequence[Record]:
+    def pending_rows(self) -> Sequence[Record]:
         """The rows of the crisis log that no commit has taken yet."""
         ...
 
@@ -93,7 +104,7 @@ class Journal(Protocol):
         ...
 
 
-class Nowhere:
+class TransientJournal:
     """The journal of a turn that keeps nothing beyond its end."""
 
     def __init__(
@@ -111,16 +122,16 @@ class Nowhere:
         self._logs = logs
         self._version = 0
         self._crises = CrisisRows(clock, days)
-        self.logged: list[Record] = []
+        self.crisis_rows: list[Record] = []
 
-    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
         """Nothing is kept."""
 
-    def record_crisis(self, assessed: Assessment) -> None:
+    def record_crisis(self, assessment: Assessment) -> None:
         """Have a row ready for whoever keeps the log."""
-        self._crises.add(assessed, self.run)
+        self._crises.add(assessment, self.run)
 
-    def unwritten(self) -> Sequence[Record]:
+    def pending_rows(self) -> Sequence[Record]:
         """The rows of the crisis log that no commit has taken yet."""
         return tuple(self._crises.rows)
 
@@ -129,14 +140,14 @@ class Nowhere:
         delta = draft.take_delta(final=ending is not None)
         if not delta and ending is None:
             return ()
-        held = draft.held
-        draft.committed(delta)
+        deferred = draft.deferred_checkpoint
+        draft.confirm_delta(delta)
         for item in delta.items:
             self._logs.setdefault(item.log, []).append(item)
-        self.logged += self._crises.rows
+        self.crisis_rows += self._crises.rows
         self._crises.rows.clear()
         changes = []
-        for why, part, end in _checkpoints(held, delta, reason, ending):
+        for why, part, end in _checkpoints(deferred, delta, reason, ending):
             self._version += 1
             change = _changeset(self.run, part, why, end, ())
             changes.append(msgspec.structs.replace(change, version=self._version))
@@ -171,9 +182,9 @@ class ThreadJournal:
         self.output: dict[str, JSON] | None = None
         self.episode: Episode | None = None
         self.head: Head | None = None
-        self._noticed: Write | None = None
+        self._episode_write: Write | None = None
         self._crises = CrisisRows(clock, days)
-        self._told = run.usage
+        self._stored_usage = run.usage
         self._clock = clock
         self._db = db
         self._thread = db.thread(run.thread)
@@ -196,30 +207,32 @@ class ThreadJournal:
             if not delta and ending is None:
                 return ()
             changes = [
-                _changeset(self.run, part, why, end, self._marks(end, draft))
-                for why, part, end in _checkpoints(draft.held, delta, reason, ending)
+                _changeset(self.run, part, why, end, self._run_patches(end, draft))
+                for why, part, end in _checkpoints(draft.deferred_checkpoint, delta, reason, ending)
             ]
             try:
-                done = await self._committed(changes, ending, self._noticed)
+                result = await self._commit_changes(changes, ending, self._episode_write)
             except VersionConflict:
-                self.version = await rebase.rebase(self._thread, self.run, draft, delta, self.version)
+                self.version = await rebase.rebase_draft(self._thread, self.run, draft, delta, self.version)
                 continue
             except RevisionConflict as conflict:
                 attempts.count(conflict)
                 if conflict.kind == KIND:
-                    await self._check_held()
+                    await self._check_lease()
                 else:
-                    self._noticed = await rehomed(self._db, self.episode) if self.episode else None
+                    self._episode_write = (
+                        await late_episode_write(self._db, self.episode) if self.episode else None
+                    )
                 continue
-            draft.committed(delta)
-            self._told = self.run.usage
-            return done
+            draft.confirm_delta(delta)
+            self._stored_usage = self.run.usage
+            return result
 
-    def _marks(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
+    def _run_patches(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
         """What the state says of the run: how it ended, or what it has cost so far."""
         if ending is not None:
-            return _closing(ending, draft)
-        return () if self.run.usage == self._told else (put([RUN, "usage"], plain(self.run.usage)),)
+            return _ending_patches(ending, draft)
+        return () if self.run.usage == self._stored_usage else (put([RUN, "usage"], as_json(self.run.usage)),)
 
     async def append(self, change: Changeset) -> Changeset:
         """Commit a changeset of this run that has nothing of the draft, such as a compaction.
@@ -228,43 +241,43 @@ class ThreadJournal:
             VersionConflict: Somebody wrote meanwhile; nothing was changed.
         """
         own = msgspec.structs.replace(change, run_id=self.run.id, parent_run_id=self.run.parent)
-        return (await self._committed([own], None, None))[0]
+        return (await self._commit_changes([own], None, None))[0]
 
-    async def _committed(
-        self, changes: Sequence[Changeset], ending: Ending | None, noticed: Write | None
+    async def _commit_changes(
+        self, changes: Sequence[Changeset], ending: Ending | None, episode_change: Write | None
     ) -> list[Changeset]:
-        rows = [Put(record=row) for row in self._crises.rows]
+        crisis_writes = [Put(record=row) for row in self._crises.rows]
         writes: list[Write] = [
             AppendTo(thread=self.run.thread, change=change, expect=Exact(version))
             for version, change in enumerate(changes, start=self.version)
         ]
         self.head = None
         try:
-            end = self._ended(ending, self.version + len(changes))
-            seen = [] if noticed is None else [noticed]
-            done = await self._db.committed([*writes, *end, *rows, *seen])
+            end_writes = self._end_writes(ending, self.version + len(changes))
+            episode_writes = [] if episode_change is None else [episode_change]
+            result = await self._db.commit_with_heads([*writes, *end_writes, *crisis_writes, *episode_writes])
         except OutcomeUnknown:
-            landed = await self._thread.changesets(after=self.version, limit=len(changes))
-            if not landed or landed[0].run_id != self.run.id:
+            own_changes = await self._thread.changesets(after=self.version, limit=len(changes))
+            if not own_changes or own_changes[0].run_id != self.run.id:
                 raise
-            self.version = landed[-1].version
-            del self._crises.rows[: len(rows)]
-            return landed
-        if noticed is not None:
-            self._keep(done.results[-1])
-        self.head = done.heads.get(self.run.thread)
+            self.version = own_changes[-1].version
+            del self._crises.rows[: len(crisis_writes)]
+            return own_changes
+        if episode_change is not None:
+            self._take_episode(result.results[-1])
+        self.head = result.heads.get(self.run.thread)
         self.version += len(changes)
-        del self._crises.rows[: len(rows)]
-        return [_placed(*one) for one in zip(changes, done.results, strict=False)]
+        del self._crises.rows[: len(crisis_writes)]
+        return [_with_version(*one) for one in zip(changes, result.results, strict=False)]
 
     @property
-    def rest(self) -> Rest | None:
+    def position(self) -> ThreadPosition | None:
         """Where the thread stands after the last commit, if that is known."""
-        if self.head is None or self.episode is None or self._noticed is not None:
+        if self.head is None or self.episode is None or self._episode_write is not None:
             return None
-        return Rest(head=self.head, episode=self.episode)
+        return ThreadPosition(head=self.head, episode=self.episode)
 
-    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
         if self.episode is None:
             return
@@ -273,70 +286,72 @@ class ThreadJournal:
             candidates=(*self.episode.candidates, *candidates),
             crisis=max(self.episode.crisis, crisis),
         )
-        self._noticed = saved(self.episode, self._owner)
+        self._episode_write = episode_write(self.episode, self._owner)
 
-    def _keep(self, row: Result) -> None:
+    def _take_episode(self, row: WriteResult) -> None:
         """Go on from the episode as it is on disk now."""
         assert isinstance(row, Record)
-        self.episode, self._noticed = episode_of(row), None
+        self.episode, self._episode_write = episode_of(row), None
 
-    def record_crisis(self, assessed: Assessment) -> None:
+    def record_crisis(self, assessment: Assessment) -> None:
         """Log an assessment with the next commit, and its level with the episode."""
         episode = self.episode.id if self.episode is not None else None
-        self._crises.add(assessed, self.run, episode=episode, owner=self._owner)
-        self.notice(crisis=assessed.level)
+        self._crises.add(assessment, self.run, episode=episode, owner=self._owner)
+        self.update_episode(crisis=assessment.level)
 
-    def unwritten(self) -> Sequence[Record]:
+    def pending_rows(self) -> Sequence[Record]:
         """The rows of the crisis log that no commit has taken yet."""
         return tuple(self._crises.rows)
 
-    def leave_to(self, held: HeldCrises) -> None:
+    def hand_over_rows(self, pending_crises: PendingCrises) -> None:
         """Hand over the rows that no commit has taken."""
-        held.hold(self._db, self.unwritten())
+        pending_crises.add(self._db, self.pending_rows())
 
-    async def _check_held(self) -> None:
+    async def _check_lease(self) -> None:
         """Take in what was written on the run's record, if it is still ours.
 
         Raises:
             LeaseLost: Somebody else has closed the run or gone on with it.
         """
         epoch = self.run.epoch
-        run = await self.reread()
+        run = await self.reload_run()
         if run.status != RUNNING or run.epoch != epoch:
             raise LeaseLost(thread=run.thread, run=run.id)
 
-    def _ended(self, ending: Ending | None, version: int) -> Sequence[Write]:
+    def _end_writes(self, ending: Ending | None, version: int) -> Sequence[Write]:
         if ending is None:
             return ()
         output = None if self.output is None else {**self.output, "version": version}
-        run = msgspec.structs.replace(ended(self.run, ending, self._clock()), output=output)
+        run = msgspec.structs.replace(run_with_ending(self.run, ending, self._clock()), output=output)
         return [Put(record=record_of(run, self._owner), expect=self.run.revision)]
 
-    async def renew(self, until: int) -> Run:
+    async def renew_lease(self, until: int) -> Run:
         """Hold the thread for longer.
 
         Raises:
             RevisionConflict: Somebody else has ended this run.
         """
-        longer = msgspec.structs.replace(self.run, until=until)
-        saved: Record = await self._db.records.put(record_of(longer, self._owner), expect=self.run.revision)
+        run_with_lease = msgspec.structs.replace(self.run, until=until)
+        record: Record = await self._db.records.put(
+            record_of(run_with_lease, self._owner), expect=self.run.revision
+        )
         # What the run has cost may have grown while this was written.
-        self.run = msgspec.structs.replace(self.run, until=until, revision=saved.revision)
+        self.run = msgspec.structs.replace(self.run, until=until, revision=record.revision)
         return self.run
 
-    async def reread(self) -> Run:
+    async def reload_run(self) -> Run:
         """The run as it is recorded now; what it has cost so far is only known here."""
-        found = run_of(await self._db.records.get(KIND, self.run.id))
-        self.run = msgspec.structs.replace(found, usage=self.run.usage)
+        run = run_of(await self._db.records.get(KIND, self.run.id))
+        self.run = msgspec.structs.replace(run, usage=self.run.usage)
         return self.run
 
 
-def _placed(change: Changeset, done: Result) -> Changeset:
-    assert isinstance(done, Committed)
-    return msgspec.structs.replace(change, version=done.version, time=done.time, hash=done.hash)
+def _with_version(change: Changeset, commit: WriteResult) -> Changeset:
+    assert isinstance(commit, Committed)
+    return msgspec.structs.replace(change, version=commit.version, time=commit.time, hash=commit.hash)
 
 
-def ended(run: Run, ending: Ending, now: int) -> Run:
+def run_with_ending(run: Run, ending: Ending, now: int) -> Run:
     """A run with its end."""
     return msgspec.structs.replace(
         run,
@@ -348,33 +363,33 @@ def ended(run: Run, ending: Ending, now: int) -> Run:
     )
 
 
-def _closing(ending: Ending, draft: Draft) -> tuple[Op, ...]:
+def _ending_patches(ending: Ending, draft: Draft) -> tuple[Op, ...]:
     """What the state says of a run that ends. What was fresh in the turn serves nobody once it is over."""
-    over = put([RUN, "status"], status_after(ending))
+    status_patch = put([RUN, "status"], status_after(ending))
     if status_after(ending) != DONE or not draft.stores_fresh:
-        return (over,)
-    return (over, delete([RUN, TURN]))
+        return (status_patch,)
+    return (status_patch, delete([RUN, TURN]))
 
 
 def _checkpoints(
-    held: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
+    deferred: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
 ) -> list[tuple[str, RunDelta, Ending | None]]:
     """A delta as the checkpoint that was held back, if one was, and the one that it waited for."""
-    if held is None:
+    if deferred is None:
         return [(reason, delta, ending)]
-    why, before = held
+    why, before = deferred
     return [(why, before, None), (reason, delta.after(before), ending)]
 
 
 def _changeset(
-    run: Run, delta: RunDelta, reason: str, ending: Ending | None, more: Sequence[Op]
+    run: Run, delta: RunDelta, reason: str, ending: Ending | None, run_patches: Sequence[Op]
 ) -> Changeset:
     return Changeset(
         items=delta.items,
-        patches=(*delta.patches, *more),
+        patches=(*delta.patches, *run_patches),
         state_actions=delta.actions,
         reason=reason,
         run_id=run.id,
         parent_run_id=run.parent,
-        run_meta=noted(meta_of(run, ending) if reason == RUN_FINISHED else None, delta.steps),
+        run_meta=meta_with_steps(meta_of(run, ending) if reason == RUN_FINISHED else None, delta.steps),
     )

@@ -35,38 +35,38 @@ class Lease:
             await asyncio.wait([self._task])
 
     def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._renew())
+        self._task = asyncio.get_running_loop().create_task(self._renew_until_lost())
 
-    async def _renew(self) -> None:
+    async def _renew_until_lost(self) -> None:
         while True:
             try:
-                if not await self._renewed():
+                if not await self._renew_once():
                     self._stop()
                     return
             except StoreFailed:
                 pass  # the lease may end meanwhile; the version guards every commit all the same
             await asyncio.sleep(self._seconds / 3)
 
-    async def _renewed(self) -> bool:
+    async def _renew_once(self) -> bool:
         """Hold the thread for longer; whether the run is still ours, as far as can be told."""
         for _ in range(ATTEMPTS):
             until = self._clock() + int(self._seconds * 1000)
-            renewing = asyncio.ensure_future(self._journal.renew(until))
+            renewal = asyncio.ensure_future(self._journal.renew_lease(until))
             try:
-                await asyncio.shield(renewing)
+                await asyncio.shield(renewal)
                 return True
             except RevisionConflict:
-                if not await self._still_ours():
+                if not await self._is_still_ours():
                     return False
             except asyncio.CancelledError:
-                await asyncio.wait([renewing])
+                await asyncio.wait([renewal])
                 raise
         return False
 
-    async def _still_ours(self) -> bool:
+    async def _is_still_ours(self) -> bool:
         """Whether the record was only told something that leaves the run ours."""
         try:
-            run = await self._journal.reread()
+            run = await self._journal.reload_run()
         except RecordNotFound:
             return False
         return run.status == RUNNING and not run.cancel

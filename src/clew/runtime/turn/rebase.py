@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from clew.core.errors import LeaseLost, StateConflict
-from clew.core.ops import Op, commute, name_of
+from clew.core.ops import Op, commute, op_name
 from clew.core.values import Changeset
 from clew.database.thread import Thread
 from clew.runtime.records.runs import Run
 from clew.runtime.turn.draft import Draft, RunDelta
-from clew.runtime.turn.inbound import standing
+from clew.runtime.turn.inbound import run_state_of
 
 PAGE = 256
 
 
-async def rebase(thread: Thread, run: Run, draft: Draft, delta: RunDelta, version: int) -> int:
+async def rebase_draft(thread: Thread, run: Run, draft: Draft, delta: RunDelta, version: int) -> int:
     """Move what a run has not committed yet behind what others committed; the version it stands on then.
 
     Raises:
@@ -21,23 +21,23 @@ async def rebase(thread: Thread, run: Run, draft: Draft, delta: RunDelta, versio
         StateConflict: Both changed the same place, or both wrote to one log, and the order matters.
     """
     head = await thread.head()
-    now = standing(head.state)
-    if (now.id, now.epoch) != (run.id, run.epoch):
+    run_state = run_state_of(head.state)
+    if (run_state.id, run_state.epoch) != (run.id, run.epoch):
         raise LeaseLost(thread=run.thread, run=run.id)
     while version < head.version:
         changes = await thread.changesets(after=version, upto=head.version, limit=PAGE)
         for change in changes:
-            check(run, delta, change)
+            check_compatible(run, delta, change)
             version = change.version
-    draft.rebased(head.state, head.counters.logs)
+    draft.rebase_onto(head.state, head.counters.logs)
     return head.version
 
 
-def check(run: Run, delta: RunDelta, change: Changeset) -> None:
+def check_compatible(run: Run, delta: RunDelta, change: Changeset) -> None:
     """Refuse a changeset that cannot have come before this delta without changing what it means."""
-    logs = {item.log for item in delta.items}
-    touched = {item.log for item in change.items} | {cut.log for cut in change.cuts}
-    for log in sorted(logs & touched):
+    our_logs = {item.log for item in delta.items}
+    their_logs = {item.log for item in change.items} | {cut.log for cut in change.cuts}
+    for log in sorted(our_logs & their_logs):
         raise StateConflict(
             thread=run.thread, path=[log], ours="append", theirs=change.reason, version=change.version
         )
@@ -45,18 +45,18 @@ def check(run: Run, delta: RunDelta, change: Changeset) -> None:
         raise StateConflict(
             thread=run.thread, path=[], ours="patches", theirs="snapshot", version=change.version
         )
-    clash = first_clash(delta.patches, change.patches)
-    if clash is not None:
-        ours, theirs = clash
+    conflict = first_conflict(delta.patches, change.patches)
+    if conflict is not None:
+        ours, theirs = conflict
         raise StateConflict(
             thread=run.thread,
             path=list(theirs.path),
-            ours=name_of(ours),
-            theirs=name_of(theirs),
+            ours=op_name(ours),
+            theirs=op_name(theirs),
             version=change.version,
         )
 
 
-def first_clash(left: Sequence[Op], right: Sequence[Op]) -> tuple[Op, Op] | None:
+def first_conflict(left: Sequence[Op], right: Sequence[Op]) -> tuple[Op, Op] | None:
     """The first two ops whose order matters."""
     return next(((a, b) for a in left for b in right if not commute(a, b)), None)

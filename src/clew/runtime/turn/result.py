@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import SchemaInvalid, StateInvalid
 from clew.runtime.model.protocol import Usage
 from clew.runtime.records.runs import NATURAL
 from clew.runtime.state.schema import Fold, Lifecycle, Schema
-from clew.runtime.turn.approvals import Waiting
+from clew.runtime.turn.approvals import Approval
 from clew.runtime.turn.turn import Turn
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ else:
 
 
 _NOTHING: Any = None
-REPLIES = ("reply", "response_text")
+REPLY_FIELDS = ("reply", "response_text")
 """The fields whose text is the text of a turn; the first one that there is."""
 
 
-class Done(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
+class TurnResult(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
     """A turn that is over: its text, the fields it shows, how it ended, and where the thread stands now."""
 
     thread: str
@@ -37,54 +37,56 @@ class Done(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
     text: str = ""
     output: Output = _NOTHING
     termination: str = NATURAL
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[Approval, ...] = ()
     usage: Usage = Usage()
     trace: tuple[str, ...] = ()
 
 
-def done(
+def result_of_turn(
     turn: Turn,
     *,
     version: int,
     kind: type[Any] | None = None,
     termination: str = NATURAL,
-    waiting: tuple[Waiting, ...] = (),
-) -> Done[Any]:
+    approvals: tuple[Approval, ...] = (),
+) -> TurnResult[Any]:
     """The result of a turn, as the output view shows it: the fields that it names, and no others."""
     values = turn.draft.values()
-    text = next((values[name] for name in REPLIES if name in values), "")
-    return Done(
+    text = next((values[name] for name in REPLY_FIELDS if name in values), "")
+    return TurnResult(
         thread=turn.thread,
         run=turn.id,
         version=version,
         text=text if isinstance(text, str) else "",
-        output=_shown(turn.draft.schema, values, kind),
+        output=_output_view(turn.draft.schema, values, kind),
         termination=termination,
-        waiting=waiting,
+        waiting=approvals,
         usage=turn.usage,
         trace=tuple(turn.trace),
     )
 
 
-def done_before(stored: JSON, kind: type[Any] | None = None) -> Done[Any]:
+def stored_result(document: JSON, kind: type[Any] | None = None) -> TurnResult[Any]:
     """A result as it was given the first time, from how it was kept."""
-    is_typed = kind is not None and isinstance(stored, dict) and stored.get("output") is not None
-    found: Done[Any] = msgspec.convert(stored, Done[kind] if is_typed else Done)  # type: ignore[valid-type]  # made
-    return found
+    is_typed = kind is not None and isinstance(document, dict) and document.get("output") is not None
+    result: TurnResult[Any] = msgspec.convert(document, TurnResult[kind] if is_typed else TurnResult)  # type: ignore[valid-type]  # made
+    return result
 
 
-def shown(turn: Turn, kind: type[Any] | None) -> Any:
+def output_of_turn(turn: Turn, kind: type[Any] | None) -> Any:
     """The output view of the state: of the given type, or else the fields that are fresh in each turn.
 
     Raises:
         StateInvalid: A value does not fit the output type.
     """
-    return _shown(turn.draft.schema, turn.draft.values(), kind)
+    return _output_view(turn.draft.schema, turn.draft.values(), kind)
 
 
-def _shown(schema: Schema, values: dict[str, Any], kind: type[Any] | None) -> Any:
-    names = schema.names(Lifecycle.TURN) if kind is None else fields_of(kind)
-    view = {name: values[name] if name in values else plain(schema.fields[name].default()) for name in names}
+def _output_view(schema: Schema, values: dict[str, Any], kind: type[Any] | None) -> Any:
+    names = schema.names(Lifecycle.TURN) if kind is None else output_fields(kind)
+    view = {
+        name: values[name] if name in values else as_json(schema.fields[name].default()) for name in names
+    }
     if kind is None:
         return view
     try:
@@ -93,7 +95,7 @@ def _shown(schema: Schema, values: dict[str, Any], kind: type[Any] | None) -> An
         raise StateInvalid(stage="the output", field=kind.__name__, problem=str(error)) from error
 
 
-def fields_of(kind: type[Any]) -> tuple[str, ...]:
+def output_fields(kind: type[Any]) -> tuple[str, ...]:
     """The names of an output type's fields."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
@@ -108,7 +110,7 @@ def check_output(schema: Schema, kind: type[Any] | None) -> None:
     Raises:
         SchemaInvalid: It does; the error names the field.
     """
-    for name in () if kind is None else fields_of(kind):
+    for name in () if kind is None else output_fields(kind):
         field = schema.fields.get(name)
         if field is None or field.fold is Fold.APPEND:
             problem = f"{schema.cls.__name__} has no such field that is not a log"

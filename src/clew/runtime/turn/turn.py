@@ -11,16 +11,16 @@ from clew.core.patch import set as put
 from clew.core.values import Changeset, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.crises import Assessment, checked
+from clew.runtime.crises import Assessment, check_assessment
 from clew.runtime.model import call
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message, item_of
-from clew.runtime.model.protocol import Model, Reply, Request, Usage
+from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
 from clew.runtime.records.runs import Ending
-from clew.runtime.records.steps import Prices, StepKind, UnderWay
-from clew.runtime.state.reducers import found_at
+from clew.runtime.records.steps import OpenStep, Prices, StepKind
+from clew.runtime.state.reducers import value_at
 from clew.runtime.turn.draft import RUN, SAFE, Delta, Draft
 from clew.runtime.turn.journal import Journal
 
@@ -34,7 +34,7 @@ class Turn:
         self,
         draft: Draft,
         journal: Journal,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         emit: Callable[[Event], None],
         *,
         clock: Callable[[], int] = now_ms,
@@ -42,16 +42,16 @@ class Turn:
     ) -> None:
         self.draft = draft
         self.trace: list[str] = []
-        self.times: dict[str, float] = {}
-        self.begun: set[str] = set()
+        self.stage_ms: dict[str, float] = {}
+        self.own_calls: set[str] = set()
         self.ends_now = False
         self._journal = journal
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._emit = emit
         self._clock = clock
         self._prices = prices or {}
         self._step = 0
-        self._asked = 0
+        self._model_calls = 0
 
     @property
     def id(self) -> str:
@@ -73,9 +73,9 @@ class Turn:
         """The episode that it belongs to, if the thread keeps any."""
         return self._journal.episode
 
-    def saw_crisis(self, level: int) -> None:
+    def note_crisis_level(self, level: int) -> None:
         """Note a crisis level; the episode keeps the highest."""
-        self._journal.notice(crisis=level)
+        self._journal.update_episode(crisis=level)
 
     def record_crisis(
         self,
@@ -93,13 +93,13 @@ class Turn:
         Raises:
             InvalidArgument: A number is out of range, or a name is more than one word.
         """
-        assessed = Assessment(
+        assessment = Assessment(
             level=level, confidence=confidence, path=path, override=override, llm_failed=llm_failed
         )
-        if checked(assessed).level:
-            self._journal.record_crisis(assessed)
+        if check_assessment(assessment).level:
+            self._journal.record_crisis(assessment)
 
-    def safe_reply(self, text: str) -> None:
+    def set_safe_reply(self, text: str) -> None:
         """Declare the fixed reply that goes out whatever becomes of the turn from here on.
 
         It is kept with the run, so whoever takes the run up after a crash knows it too.
@@ -107,10 +107,10 @@ class Turn:
         self.draft.patch(put([RUN, SAFE], text))
 
     @property
-    def safe(self) -> str | None:
+    def safe_reply_text(self) -> str | None:
         """The reply that goes out whatever happens, if a stage has declared one."""
-        declared = found_at(self.draft.state, (RUN, SAFE))
-        return declared if isinstance(declared, str) else None
+        text = value_at(self.draft.state, (RUN, SAFE))
+        return text if isinstance(text, str) else None
 
     @property
     def db(self) -> Database | None:
@@ -123,12 +123,12 @@ class Turn:
         return self._journal.run.usage
 
     @property
-    def patience(self) -> Patience:
+    def retry_policy(self) -> RetryPolicy:
         """How long it waits for models and tools."""
-        return self._patience
+        return self._retry_policy
 
     @property
-    def position(self) -> str:
+    def step_id(self) -> str:
         """Where it stands: the same for all calls of one answer, and never again for others of this run."""
         return f"{self._journal.run.epoch}.{self._step}"
 
@@ -138,20 +138,20 @@ class Turn:
         return self._journal
 
     @property
-    def stored(self) -> Thread | None:
+    def store_thread(self) -> Thread | None:
         """The thread as the store has it; None for a turn that keeps nothing."""
         return self._journal.thread
 
     @property
-    def asked(self) -> int:
+    def model_calls(self) -> int:
         """How many model calls were finished."""
-        return self._asked
+        return self._model_calls
 
-    def tell(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Tell whoever listens."""
         self._emit(msgspec.structs.replace(event, run=self.id))
 
-    async def ask(self, model: Model | None, request: Request, *, quiet: bool = False) -> Reply:
+    async def ask(self, model: Model | None, request: ModelRequest, *, quiet: bool = False) -> Reply:
         """A model's reply; unless it is quiet, its text goes to whoever listens as it comes.
 
         Raises:
@@ -161,45 +161,45 @@ class Turn:
         self._step += 1
         number = self._step
 
-        def told(text: str, attempt: int) -> None:
+        def on_text(text: str, attempt: int) -> None:
             if not quiet:
-                self.tell(TextDelta(text=text, step=number, attempt=attempt))
+                self.notify(TextDelta(text=text, step=number, attempt=attempt))
 
-        given = _given(model)
-        with self.step("model", given.name) as step:
-            paid = self._payer(given, step)
-            reply = await call.ask(given, request, self._patience, told, paid)
-            paid(reply.usage)
-        self._asked += 1
+        llm = _require_model(model)
+        with self.step("model", llm.name) as step:
+            record_usage = self._usage_recorder(llm, step)
+            reply = await call.ask(llm, request, self._retry_policy, on_text, record_usage)
+            record_usage(reply.usage)
+        self._model_calls += 1
         return reply
 
-    async def fill(self, model: Model | None, request: Request, kind: type[T]) -> T:
+    async def fill(self, model: Model | None, request: ModelRequest, kind: type[T]) -> T:
         """A model's answer of a given type."""
-        given = _given(model)
-        with self.step("model", given.name) as step:
-            paid = self._payer(given, step)
-            answer, usage = await call.fill(given, request, kind, self._patience, paid)
-            paid(usage)
-        self._asked += 1
+        llm = _require_model(model)
+        with self.step("model", llm.name) as step:
+            record_usage = self._usage_recorder(llm, step)
+            answer, usage = await call.fill(llm, request, kind, self._retry_policy, record_usage)
+            record_usage(usage)
+        self._model_calls += 1
         return answer
 
-    def _payer(self, model: Model, step: UnderWay) -> Callable[[Usage], None]:
+    def _usage_recorder(self, model: Model, step: OpenStep) -> Callable[[Usage], None]:
         """Who hears what calls of a model cost: the run, and the step that they are."""
 
-        def paid(usage: Usage) -> None:
-            priced = step.pay(usage, self._prices.get(model.name))
+        def record_usage(usage: Usage) -> None:
+            usage_with_cost = step.add_usage(usage, self._prices.get(model.name))
             run = self._journal.run
-            self._journal.run = msgspec.structs.replace(run, usage=run.usage + priced)
+            self._journal.run = msgspec.structs.replace(run, usage=run.usage + usage_with_cost)
 
-        return paid
+        return record_usage
 
-    def step(self, kind: StepKind, name: str) -> UnderWay:
+    def step(self, kind: StepKind, name: str) -> OpenStep:
         """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
 
         It is kept with the next checkpoint, however it ends. Model calls and tools need no such thing.
         """
         stage = self.trace[-1] if self.trace else ""
-        return UnderWay(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
+        return OpenStep(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
 
     def write(self, by: str, delta: Delta | None) -> None:
         """Fold a delta into the state."""
@@ -207,9 +207,9 @@ class Turn:
 
     def add(self, messages: Sequence[Message | Item]) -> None:
         """Add messages of this run to the history."""
-        self.draft.add([self._own(entry) for entry in messages])
+        self.draft.add([self._own_item(entry) for entry in messages])
 
-    def _own(self, entry: Message | Item) -> Item:
+    def _own_item(self, entry: Message | Item) -> Item:
         item = entry if isinstance(entry, Item) else item_of(entry)
         return msgspec.structs.replace(item, run=self.id, step=item.step or self._step or None)
 
@@ -220,7 +220,7 @@ class Turn:
         ``last`` one of a stage that ends the turn goes to disk together with the end, which follows at once.
         """
         if last and self.ends_now:
-            self.draft.hold(reason)
+            self.draft.defer_checkpoint(reason)
         else:
             await self._commit(reason, None)
 
@@ -233,22 +233,22 @@ class Turn:
             for event in events_of(change):
                 self._emit(event)
 
-    async def append(self, change: Changeset) -> Changeset:
+    async def append_change(self, change: Changeset) -> Changeset:
         """Make a change durable that has nothing of the draft, then tell of it.
 
         Raises:
             VersionConflict: Somebody wrote meanwhile; nothing was changed.
         """
-        done = await self._journal.append(change)
-        for event in events_of(done):
+        new_change = await self._journal.append(change)
+        for event in events_of(new_change):
             self._emit(event)
-        return done
+        return new_change
 
     def __repr__(self) -> str:
         return f"Turn({self.id!r} of {self.thread!r})"
 
 
-def _given(model: Model | None) -> Model:
+def _require_model(model: Model | None) -> Model:
     if model is None:
         raise InvalidArgument(problem="This stage asks a model, but the runtime was given none.")
     return model

@@ -6,19 +6,19 @@ import msgspec
 
 from clew.api.operators import AuditView
 from clew.core.encoding import JSON
-from clew.core.erasure.receipts import mark
+from clew.core.erasure.receipts import salted_hash
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Item
 from clew.database import audit
-from clew.database.audit import AUDIT, LOG, Deed
+from clew.database.audit import AUDIT_LOG, AUDIT_THREAD, AuditEntry
 from clew.database.database import Database
 from clew.server.identity.identity import Identity
 
-LOOKED_AT_ONCE, LOOKED_THROUGH = 200, 5_000
+BATCH_SIZE, MOST_ENTRIES = 200, 5_000
 """How many entries are read at a time, and for one page, while something is looked for."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which entries are looked for; ``about`` is ``owner`` or ``thread``, and a name."""
 
     action: str | None = None
@@ -26,7 +26,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[str, str] | None = None
 
 
-async def note(
+async def record_action(
     db: Database,
     identity: Identity,
     action: str,
@@ -36,45 +36,45 @@ async def note(
     facts: Mapping[str, JSON] | None = None,
 ) -> None:
     """Write down that somebody is about to do something."""
-    await audit.note(
+    await audit.add_audit_entry(
         db, action, user=identity.user, workspace=identity.workspace, owner=owner, thread=thread, facts=facts
     )
 
 
 async def entries(
-    db: Database, wanted: Wanted, *, limit: int, before: int | None
+    db: Database, query: AuditQuery, *, limit: int, before: int | None
 ) -> tuple[list[AuditView], int | None]:
     """Some entries, the newest first, and where the next page begins; None if there is none."""
-    found: list[AuditView] = []
-    looked = 0
-    while len(found) < limit and looked < LOOKED_THROUGH:
+    views: list[AuditView] = []
+    entry_count = 0
+    while len(views) < limit and entry_count < MOST_ENTRIES:
         try:
-            window = await db.thread(AUDIT).items(last=LOOKED_AT_ONCE, before=before, log=LOG)
+            window = await db.thread(AUDIT_THREAD).items(last=BATCH_SIZE, before=before, log=AUDIT_LOG)
         except ThreadNotFound:
             return [], None
         for item in reversed(window.items):
-            before, looked = item.place, looked + 1
-            if (view := _view(item, wanted)) is not None:
-                found.append(view)
-            if len(found) == limit:
+            before, entry_count = item.place, entry_count + 1
+            if (view := _view_if_match(item, query)) is not None:
+                views.append(view)
+            if len(views) == limit:
                 break
-        if len(window) < LOOKED_AT_ONCE and len(found) < limit:
-            return found, None
-    return found, before
+        if len(window) < BATCH_SIZE and len(views) < limit:
+            return views, None
+    return views, before
 
 
-def _view(item: Item, wanted: Wanted) -> AuditView | None:
-    deed = msgspec.convert(item.body, Deed)
-    if wanted.action not in (None, deed.action) or wanted.user not in (None, deed.user):
+def _view_if_match(item: Item, query: AuditQuery) -> AuditView | None:
+    entry = msgspec.convert(item.body, AuditEntry)
+    if query.action not in (None, entry.action) or query.user not in (None, entry.user):
         return None
-    if wanted.about is not None and deed.about != mark(deed.salt or "", *wanted.about):
+    if query.about is not None and entry.about != salted_hash(entry.salt or "", *query.about):
         return None
     return AuditView(
         number=item.version,
         time=item.time,
-        action=deed.action,
-        user=deed.user,
-        workspace=deed.workspace,
-        about=deed.about,
-        facts=deed.facts,
+        action=entry.action,
+        user=entry.user,
+        workspace=entry.workspace,
+        about=entry.about,
+        facts=entry.facts,
     )

@@ -27,56 +27,56 @@ from clew.core.values import Scope as CallerScope
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
-from clew.runtime.model.redaction import LOGGED
+from clew.runtime.model.redaction import SEE_LOG
 from clew.runtime.runtime import Runtime
 from clew.server.http.client_address import FORWARDED_FOR, Networks, client_address, site_of
 from clew.server.http.cursors import Cursors
-from clew.server.http.limits import Failures, Gate, Pace
-from clew.server.http.views import DENIAL, denial
+from clew.server.http.limits import ConcurrencyLimit, FailureLimit, RateLimit
+from clew.server.http.views import DENIAL_EXTENSION, denial_messages
 from clew.server.identity.dev import is_loopback
 from clew.server.identity.entries import DEFAULT_WORKSPACE
 from clew.server.identity.identity import Authenticate, Identity
 from clew.server.metrics import Metrics
 from clew.server.settings import ServerSettings
-from clew.server.tenants.agent import Agent
-from clew.server.tenants.incognito import Guest
+from clew.server.tenants.agent import ServedAgent
+from clew.server.tenants.incognito import UserKey
 from clew.server.tenants.realtime import RealtimeProvider
-from clew.server.tenants.runtimes import Runtimes
-from clew.server.tenants.thread_feed import Lists
+from clew.server.tenants.runtimes import TenantRuntimes
+from clew.server.tenants.thread_feed import ThreadFeeds
 
 T = TypeVar("T")
-OPEN = "open to all"
+OPEN_TO_ALL = "open to all"
 """The mark of a route that anybody may ask, like health."""
 NEEDS = "needs the scope"
 """The mark of a route that needs a scope of its own, in place of the one for reading or writing."""
 ADMIN = "admin"
 """The role, and the scope, that decides for a tenant."""
 AUDITOR = "auditor"
-READING = ("GET", "HEAD")
+READ_METHODS = ("GET", "HEAD")
 
 
-class Serving(msgspec.Struct, frozen=True, kw_only=True):
+class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
     """What all requests of a process share."""
 
     settings: ServerSettings
     db: Database
-    agent: Agent
+    agent: ServedAgent
     realtime: RealtimeProvider | None
-    runtimes: Runtimes
-    lists: Lists
+    runtimes: TenantRuntimes
+    thread_feeds: ThreadFeeds
     cursors: Cursors
     metrics: Metrics
-    streams: Gate
-    user_streams: Gate
-    turns: Gate
-    pace: Pace
-    failures: Failures
+    streams: ConcurrencyLimit
+    user_streams: ConcurrencyLimit
+    user_turns: ConcurrencyLimit
+    user_requests: RateLimit
+    failures: FailureLimit
     trusted_proxies: Networks
     local_only: bool
     closing: asyncio.Event
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Where a thread is at home for a caller: its runtime, and the user and mode that it is asked with."""
 
     runtime: Runtime[Any, Any]
@@ -90,7 +90,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         return self.mode is MemoryMode.INCOGNITO
 
 
-Again: TypeAlias = Callable[[], Awaitable[None]]
+RecheckAccess: TypeAlias = Callable[[], Awaitable[None]]
 """Looks at the credentials of a connection anew, and refuses who is not let in any more, or not as before."""
 
 
@@ -98,9 +98,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """One identity, and the database as it sees it. What lasts beyond one answer asks ``again``."""
 
     identity: Identity
-    serving: Serving
+    resources: ServerResources
     db: Database
-    again: Again
+    recheck_access: RecheckAccess
 
     @property
     def name(self) -> str:
@@ -112,21 +112,21 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """On whose behalf the store is asked."""
         return CallerScope(tenant=self.identity.tenant, user=self.identity.user)
 
-    def acting_for(self, user: str | None) -> str:
+    def require_user(self, user: str | None) -> str:
         """The user that a turn is for. It is never made up.
 
         Raises:
             InvalidArgument: Neither the credentials nor the request name one.
             Forbidden: They name two.
         """
-        speaking = self.speaking_for(user)
-        if speaking is None:
+        effective = self.effective_user(user)
+        if effective is None:
             raise InvalidArgument(
                 problem="Say whose turn it is: neither the credentials nor the body name a user."
             )
-        return speaking
+        return effective
 
-    def speaking_for(self, user: str | None) -> str | None:
+    def effective_user(self, user: str | None) -> str | None:
         """The user that the credentials or the request name, if either does.
 
         Raises:
@@ -137,11 +137,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             raise Forbidden(problem="These credentials speak for another user.")
         return own if own is not None else user
 
-    def scoped(self, user: str) -> Database:
+    def database_for(self, user: str) -> Database:
         """The database as a user sees it."""
-        return self.serving.db.scope(tenant=self.identity.tenant, user=user)
+        return self.resources.db.scope(tenant=self.identity.tenant, user=user)
 
-    def need(self, role: str) -> None:
+    def require_role(self, role: str) -> None:
         """Refuse whoever does not have a role.
 
         Raises:
@@ -150,12 +150,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if role not in self.identity.roles:
             raise Forbidden(problem=f"This needs the role {role!r}.")
 
-    def inside(self, problem: str | None) -> str | None:
+    def visible_problem(self, problem: str | None) -> str | None:
         """What went wrong inside, for who decides for the tenant; to anybody else only that the log says."""
-        decides = ADMIN in self.identity.roles and self.identity.workspace == DEFAULT_WORKSPACE
-        return problem if problem is None or decides else LOGGED
+        is_admin = ADMIN in self.identity.roles and self.identity.workspace == DEFAULT_WORKSPACE
+        return problem if problem is None or is_admin else SEE_LOG
 
-    def operating(self, *roles: str) -> Database:
+    def tenant_database(self, *roles: str) -> Database:
         """The database of the whole tenant, for one who has such a role in its first workspace.
 
         Threads belong to no workspace, so who decides in another one decides for nobody beyond it.
@@ -163,86 +163,86 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             Forbidden: They have not.
         """
-        allowed = roles or (ADMIN,)
-        if self.identity.workspace != DEFAULT_WORKSPACE or not self.identity.roles & set(allowed):
-            said = " or ".join(repr(role) for role in allowed)
-            raise Forbidden(problem=f"This needs the role {said} in the workspace {DEFAULT_WORKSPACE!r}.")
-        return self.serving.db.scope(tenant=self.identity.tenant)
+        choices = roles or (ADMIN,)
+        if self.identity.workspace != DEFAULT_WORKSPACE or not self.identity.roles & set(choices):
+            names = " or ".join(repr(role) for role in choices)
+            raise Forbidden(problem=f"This needs the role {names} in the workspace {DEFAULT_WORKSPACE!r}.")
+        return self.resources.db.scope(tenant=self.identity.tenant)
 
-    def cursor(self, position: JSON, of: str) -> str:
+    def cursor(self, position: JSON, list_name: str) -> str:
         """A cursor of one of this caller's lists."""
-        return self.serving.cursors.made(position, of=f"{self.name}\0{of}")
+        return self.resources.cursors.cursor_at(position, list_name=f"{self.name}\0{list_name}")
 
-    def position(self, cursor: str | None, kind: type[T], of: str) -> T | None:
+    def position(self, cursor: str | None, kind: type[T], list_name: str) -> T | None:
         """Where a cursor of this caller stands; None without one."""
         if cursor is None:
             return None
-        return self.serving.cursors.read(cursor, kind, of=f"{self.name}\0{of}")
+        return self.resources.cursors.read(cursor, kind, list_name=f"{self.name}\0{list_name}")
 
     @asynccontextmanager
     async def runtime(self) -> AsyncIterator[Runtime[Any, Any]]:
         """The runtime of the caller's tenant."""
-        async with self.serving.runtimes.of(self.identity.tenant) as runtime:
+        async with self.resources.runtimes.runtime_for(self.identity.tenant) as runtime:
             yield runtime
 
     @contextmanager
-    def streaming(self) -> Iterator[None]:
+    def stream_slot(self) -> Iterator[None]:
         """Have a stream open. Credentials that speak for all users are bounded with the process alone.
 
         Raises:
             RateLimited: The user has as many as one user may.
             ServerFull: The process has as many as it may.
         """
-        with ExitStack() as held:
+        with ExitStack() as stack:
             if self.identity.user is not None:
-                held.enter_context(self.serving.user_streams.enter(self.name))
-            held.enter_context(self.serving.streams.enter())
+                stack.enter_context(self.resources.user_streams.enter(self.name))
+            stack.enter_context(self.resources.streams.enter())
             yield
 
-    def guest(self, user: str | None = None) -> Guest:
+    def user_key(self, user: str | None = None) -> UserKey:
         """Who this is while incognito."""
-        return self.identity.tenant, self.speaking_for(user)
+        return self.identity.tenant, self.effective_user(user)
 
-    async def reading(self, thread: str) -> Thread:
+    async def readable_thread(self, thread: str) -> Thread:
         """A thread to be read: the caller's own incognito one, if it is here, or the one that is kept."""
-        found = await self.serving.runtimes.guests.reading(self.guest(), thread)
-        return found if found is not None else self.db.thread(thread)
+        incognito_thread = await self.resources.runtimes.incognito.readable_thread(self.user_key(), thread)
+        return incognito_thread if incognito_thread is not None else self.db.thread(thread)
 
     @asynccontextmanager
-    async def home(
+    async def thread_access(
         self,
         thread: str,
         *,
         mode: MemoryMode | None = None,
         user: str | None = None,
-        someone: bool = False,
-    ) -> AsyncIterator[Home]:
+        needs_user: bool = False,
+    ) -> AsyncIterator[ThreadAccess]:
         """Where a thread is at home. An incognito one stays so until it is ended, whatever a request says.
 
         Raises:
             InvalidArgument: The request is for ``someone``, and nobody says for whom.
         """
-        guest = self.guest(user)
-        guests = self.serving.runtimes.guests
-        if mode is MemoryMode.INCOGNITO or await guests.holds(guest, thread):
-            async with guests.of(guest, thread) as (runtime, db):
-                yield Home(runtime=runtime, db=db, user=None, mode=mode or MemoryMode.INCOGNITO)
+        user_key = self.user_key(user)
+        incognito = self.resources.runtimes.incognito
+        if mode is MemoryMode.INCOGNITO or await incognito.has_thread(user_key, thread):
+            async with incognito.runtime_for(user_key, thread) as (runtime, db):
+                yield ThreadAccess(runtime=runtime, db=db, user=None, mode=mode or MemoryMode.INCOGNITO)
             return
-        who = self.acting_for(user) if someone else guest[1]
+        effective = self.require_user(user) if needs_user else user_key[1]
         async with self.runtime() as runtime:
-            db = self.scoped(who) if who is not None else self.db
-            yield Home(runtime=runtime, db=db, user=who, mode=mode)
+            db = self.database_for(effective) if effective is not None else self.db
+            yield ThreadAccess(runtime=runtime, db=db, user=effective, mode=mode)
 
 
-Calling: TypeAlias = NamedDependency[SkipValidation[Caller]]
+CurrentCaller: TypeAlias = NamedDependency[SkipValidation[Caller]]
 ThreadId: TypeAlias = NamedDependency[SkipValidation[str]]
 
 
-class Authentication(ASGIMiddleware):
+class AuthenticationMiddleware(ASGIMiddleware):
     """Finds out whose request it is before anything else looks at it."""
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
-    exclude_opt_key = OPEN
+    exclude_opt_key = OPEN_TO_ALL
 
     def __init__(self, authenticate: Authenticate) -> None:
         self._authenticate = authenticate
@@ -250,43 +250,45 @@ class Authentication(ASGIMiddleware):
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Go on as somebody, or not at all."""
         connection: ASGIConnection[Any, Any, Any, Any] = ASGIConnection(scope)
-        serving: Serving = connection.app.state.serving
+        resources: ServerResources = connection.app.state.resources
         try:
-            identity = await self._admitted(connection, serving)
+            identity = await self._identify(connection, resources)
             _check_scope(identity, _needed_scope(scope))
-            serving.pace.take(f"{identity.tenant}\0{identity.user or ''}")
+            resources.user_requests.take(f"{identity.tenant}\0{identity.user or ''}")
         except ClewError as error:
-            if DENIAL not in (scope.get("extensions") or {}):
+            if DENIAL_EXTENSION not in (scope.get("extensions") or {}):
                 raise
-            for message in denial(error):  # a line that is not opened; else it would be told nothing
+            for message in denial_messages(error):  # a line that is not opened; else it would be told nothing
                 await send(message)
             await asyncio.sleep(0)  # uvicorn logs an error if one returns before the connection is closed
             return
         scope["user"] = identity
 
-        async def again() -> None:
-            if await self._admitted(connection, serving) != identity:
+        async def recheck_access() -> None:
+            if await self._identify(connection, resources) != identity:
                 raise Forbidden(problem="What these credentials may do has changed. Connect again.")
 
-        scope["auth"] = again
+        scope["auth"] = recheck_access
         await next_app(scope, receive, send)
 
-    async def _admitted(self, connection: ASGIConnection[Any, Any, Any, Any], serving: Serving) -> Identity:
+    async def _identify(
+        self, connection: ASGIConnection[Any, Any, Any, Any], resources: ServerResources
+    ) -> Identity:
         """Whose request it is.
 
         Raises:
             RateLimited: The credentials do not hold, like too many from this client of late.
         """
-        headers, peer = headers_of(connection), connection.client.host if connection.client else ""
+        headers, peer = lowercase_headers(connection), connection.client.host if connection.client else ""
         try:
             # The peer itself must be here, whatever it says of whom it passes on.
-            if serving.local_only and not is_loopback(peer):
+            if resources.local_only and not is_loopback(peer):
                 raise Unauthenticated(problem="In dev mode the server serves this machine alone.")
             return await self._authenticate(headers)
         except Unauthenticated:
             hops = connection.headers.getall(FORWARDED_FOR, [])
-            address = client_address(peer, hops, serving.trusted_proxies)
-            serving.failures.count(site_of(address), credentials_digest(headers))
+            address = client_address(peer, hops, resources.trusted_proxies)
+            resources.failures.count(site_of(address), credentials_digest(headers))
             raise
 
 
@@ -301,57 +303,57 @@ def credentials_digest(headers: Mapping[str, str]) -> str | None:
 def _needed_scope(scope: Scope) -> str:
     """The scope that credentials need for a request: the one of its route, or else by what it may change."""
     own: str | None = scope["route_handler"].opt.get(NEEDS)
-    return own or ("read" if scope.get("method") in READING else "write")
+    return own or ("read" if scope.get("method") in READ_METHODS else "write")
 
 
-def _check_scope(identity: Identity, needed: str) -> None:
-    if needed not in identity.scopes:
-        raise Forbidden(problem=f"This needs the scope {needed!r}.")
+def _check_scope(identity: Identity, scope: str) -> None:
+    if scope not in identity.scopes:
+        raise Forbidden(problem=f"This needs the scope {scope!r}.")
 
 
-def headers_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Mapping[str, str]:
+def lowercase_headers(connection: ASGIConnection[Any, Any, Any, Any]) -> Mapping[str, str]:
     """The headers by their names in lower case."""
     return {name.lower(): value for name, value in connection.headers.items()}
 
 
-async def the_caller(scope: Scope, state: State) -> Caller:
+async def provide_caller(scope: Scope, state: State) -> Caller:
     """The caller of a request."""
     identity: Identity = scope["user"]
-    serving: Serving = state.serving
+    resources: ServerResources = state.resources
     return Caller(
         identity=identity,
-        serving=serving,
-        db=serving.db.scope(tenant=identity.tenant, user=identity.user),
-        again=scope["auth"],
+        resources=resources,
+        db=resources.db.scope(tenant=identity.tenant, user=identity.user),
+        recheck_access=scope["auth"],
     )
 
 
-SLASH = "\x1f"
+SLASH_STAND_IN = "\x1f"
 """Stands for a slash inside an id while a path is taken apart; no id can hold it."""
 
 
-def named(part: str) -> str:
+def decode_path_part(part: str) -> str:
     """What a part of a path names."""
-    return part.replace(SLASH, "/")
+    return part.replace(SLASH_STAND_IN, "/")
 
 
-OWN = "clew/"
+OWN_THREADS_PREFIX = "clew/"
 """How the threads begin that have routes of their own: receipts, and the audit."""
 
 
-async def the_thread(id: FromPath[str], caller: Calling) -> str:
+async def provide_thread_id(id: FromPath[str], caller: CurrentCaller) -> str:
     """The thread that a path names."""
     # It needs no caller, but the framework makes two that stand alone in a group of tasks, at a tenth of the
     # cost of a request, and one after another without.
-    return reachable(named(id))
+    return check_reachable(decode_path_part(id))
 
 
-def reachable(thread: str) -> str:
+def check_reachable(thread: str) -> str:
     """A thread that is not one of those with routes of their own.
 
     Raises:
         ThreadNotFound: It is one of them.
     """
-    if thread.startswith(OWN):
+    if thread.startswith(OWN_THREADS_PREFIX):
         raise ThreadNotFound(thread=thread)
     return thread

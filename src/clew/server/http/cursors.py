@@ -12,7 +12,7 @@ from clew.core.encoding import JSON, encode
 from clew.core.errors import InvalidArgument
 
 T = TypeVar("T")
-SEAL = 16
+SEAL_BYTES = 16
 
 
 class Cursors:
@@ -21,12 +21,12 @@ class Cursors:
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(b"cursor\0" + secret.encode()).digest()
 
-    def made(self, position: JSON, *, of: str) -> str:
+    def cursor_at(self, position: JSON, *, list_name: str) -> str:
         """A cursor that stands for a position in a list."""
-        said = encode(position)
-        return base64.urlsafe_b64encode(self._seal(said, of) + said).rstrip(b"=").decode()
+        payload = encode(position)
+        return base64.urlsafe_b64encode(self._seal(payload, list_name) + payload).rstrip(b"=").decode()
 
-    def read(self, cursor: str, kind: type[T], *, of: str) -> T:
+    def read(self, cursor: str, kind: type[T], *, list_name: str) -> T:
         """The position that a cursor stands for.
 
         Raises:
@@ -34,13 +34,13 @@ class Cursors:
         """
         try:
             raw = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-            seal, said = raw[:SEAL], raw[SEAL:]
-            exact = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == cursor
-            if exact and hmac.compare_digest(seal, self._seal(said, of)):
-                return msgspec.json.decode(said, type=kind)
+            seal, payload = raw[:SEAL_BYTES], raw[SEAL_BYTES:]
+            is_exact = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == cursor
+            if is_exact and hmac.compare_digest(seal, self._seal(payload, list_name)):
+                return msgspec.json.decode(payload, type=kind)
         except (UnicodeEncodeError, binascii.Error, msgspec.MsgspecError):
             pass
         raise InvalidArgument(problem="The cursor is not one that this list gave. Start from the first page.")
 
-    def _seal(self, said: bytes, of: str) -> bytes:
-        return hmac.digest(self._key, of.encode() + b"\0" + said, "sha256")[:SEAL]
+    def _seal(self, payload: bytes, list_name: str) -> bytes:
+        return hmac.digest(self._key, list_name.encode() + b"\0" + payload, "sha256")[:SEAL_BYTES]

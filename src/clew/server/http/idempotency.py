@@ -17,7 +17,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from clew.core.encoding import TAG_BYTES, check_id, encode, plain
+from clew.core.encoding import TAG_BYTES, as_json, check_id, encode
 from clew.core.errors import (
     ClewError,
     InvalidId,
@@ -31,24 +31,24 @@ from clew.core.ports import Store
 from clew.core.values import Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.person_export import REQUEST
-from clew.server.http.callers import Serving, named
+from clew.server.http.callers import ServerResources, decode_path_part
 from clew.server.identity.identity import Identity
 
 KIND = REQUEST
-KEY = "idempotency-key"
-OWN = "keeps its own key"
+KEY_HEADER = "idempotency-key"
+COMMITS_KEY = "keeps its own key"
 """The mark of a route whose key commits with what it does."""
-KEPT = "clew.kept"
+RECORD = "clew.kept"
 """Where a request carries the record of its key, if it has one."""
 PENDING_MS = 60_000
 """How long nothing may be heard of the first request before a repetition takes its place."""
 RENEWALS = 3
 """How often a request says so in that time."""
-LARGEST = 1024 * 1024
+LARGEST_BODY = 1024 * 1024
 PAGE = 200
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request, and its answer once there is one."""
 
     asked: str
@@ -58,42 +58,44 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str = ""
 
 
-class Repeating(ASGIMiddleware):
+class IdempotencyMiddleware(ASGIMiddleware):
     """Gives the first answer again to a POST with a key that was used before."""
 
     scopes = (ScopeType.HTTP,)
-    exclude_opt_key = OWN
+    exclude_opt_key = COMMITS_KEY
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Answer from what is kept, or do it and keep the answer."""
         request: Request[Any, Any, Any] = Request(scope, receive, send)
-        key = request.headers.get(KEY)
+        key = request.headers.get(KEY_HEADER)
         if request.method != "POST" or key is None or "user" not in scope:
             await next_app(scope, receive, send)
             return
         check_id(key, "idempotency key")
-        serving: Serving = request.app.state.serving
+        resources: ServerResources = request.app.state.resources
         identity: Identity = scope["user"]
-        thread = named(str(scope["path_params"].get("id", "")))
+        thread = decode_path_part(str(scope["path_params"].get("id", "")))
         # What is incognito leaves no key on disk.
-        aside = await serving.runtimes.guests.store_of((identity.tenant, identity.user), thread)
-        kept = Kept(
-            aside or serving.db,
+        incognito_db = await resources.runtimes.incognito.database_of(
+            (identity.tenant, identity.user), thread
+        )
+        record = IdempotencyRecord(
+            incognito_db or resources.db,
             identity,
             key,
             request.url.path,
-            await _asked(request),
-            about=Named(thread=thread, user=identity.user or request.query_params.get("user")),
+            await _request_fingerprint(request),
+            mentions=Mentions(thread=thread, user=identity.user or request.query_params.get("user")),
         )
-        before = await kept.begin()
-        if before is not None:
-            await _replay(before, send)
+        answer = await record.claim_key()
+        if answer is not None:
+            await _replay_answer(answer, send)
             return
-        scope["state"][KEPT] = kept
-        await _kept(kept, scope, receive, send, next_app)
+        scope["state"][RECORD] = record
+        await _run_and_store(record, scope, receive, send, next_app)
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
+class Mentions(msgspec.Struct, frozen=True, kw_only=True):
     """Whom and which threads a request or an answer names: what is kept of it goes when they are erased."""
 
     user: str | None = None
@@ -102,7 +104,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class Kept:
+class IdempotencyRecord:
     """The record of one key."""
 
     def __init__(
@@ -111,22 +113,22 @@ class Kept:
         identity: Identity,
         key: str,
         path: str,
-        asked: str,
-        about: Named | None = None,
+        fingerprint: str,
+        mentions: Mentions | None = None,
     ) -> None:
         self._db = db.scope(tenant=identity.tenant, user=identity.user)
-        self._owner = about.user if about is not None else identity.user
-        self._thread = about.thread if about is not None else None
+        self._owner = mentions.user if mentions is not None else identity.user
+        self._thread = mentions.thread if mentions is not None else None
         self._key = key
         self._path = path
         self._id = hashlib.sha256(encode([identity.user, key])).hexdigest()
-        self._asked = asked
+        self._fingerprint = fingerprint
         self._revision = 0
-        self._over = asyncio.Event()
-        self._is_kept = False
-        self._renewing: asyncio.Task[None] | None = None
+        self._end_event = asyncio.Event()
+        self._is_committed = False
+        self._renewal_task: asyncio.Task[None] | None = None
 
-    async def begin(self) -> Answered | None:
+    async def claim_key(self) -> StoredAnswer | None:
         """Take the key; or the answer that it had before.
 
         Raises:
@@ -139,12 +141,12 @@ class Kept:
         except RecordNotFound:
             record = None
         if record is not None:
-            before = msgspec.convert(record.body, Answered)
-            if before.asked != self._asked:
+            answer = msgspec.convert(record.body, StoredAnswer)
+            if answer.asked != self._fingerprint:
                 raise KeyReused(thread=self._path, key=self._key)
-            if before.status is not None:
-                return before
-            if not leases.is_over(before.until, now):
+            if answer.status is not None:
+                return answer
+            if not leases.is_over(answer.until, now):
                 raise RequestPending(key=self._key, retry_after_ms=1_000)
         self._revision = record.revision if record else 0
         await self.renew()
@@ -156,101 +158,103 @@ class Kept:
         Raises:
             RequestPending: Another one is, with the same key.
         """
-        at_work = Answered(asked=self._asked, until=self._db.store.now() + PENDING_MS)
-        await self._write(Put(record=self._record(at_work), expect=self._revision))
+        pending = StoredAnswer(asked=self._fingerprint, until=self._db.store.now() + PENDING_MS)
+        await self._put_record(Put(record=self._record(pending), expect=self._revision))
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[None]:
+    async def renewal(self) -> AsyncIterator[None]:
         """Say again and again that the request is at work, until its end is kept."""
-        self._renewing = asyncio.create_task(self._renewed())
+        self._renewal_task = asyncio.create_task(self._renew_until_end())
         try:
             yield
         finally:
-            await self._rest()
+            await self._stop_renewal()
 
-    async def _renewed(self) -> None:
-        while not self._over.is_set():
+    async def _renew_until_end(self) -> None:
+        while not self._end_event.is_set():
             try:
-                await asyncio.wait_for(self._over.wait(), PENDING_MS / 1000 / RENEWALS)
+                await asyncio.wait_for(self._end_event.wait(), PENDING_MS / 1000 / RENEWALS)
             except TimeoutError:
                 with suppress(ClewError):  # the answer is kept, or not, all the same
                     await self.renew()
 
-    async def _rest(self) -> None:
-        self._over.set()
-        if self._renewing is not None:
-            await self._renewing
+    async def _stop_renewal(self) -> None:
+        self._end_event.set()
+        if self._renewal_task is not None:
+            await self._renewal_task
 
-    def is_in(self, store: Store) -> bool:
+    def is_stored_in(self, store: Store) -> bool:
         """Whether it is kept in this store, and can commit with what is written there."""
         return self._db.store is store
 
     @asynccontextmanager
-    async def keeping(self) -> AsyncIterator[None]:
+    async def answer_commit(self) -> AsyncIterator[None]:
         """Commit the answer inside, with what it is about; ``end`` then has nothing left to do.
 
         Raises:
             RequestPending: Another request with the same key is at work.
         """
-        await self._rest()
+        await self._stop_renewal()
         try:
             yield
         except RevisionConflict as error:
             if (error.kind, error.id) != (KIND, self._id):
                 raise
             raise RequestPending(key=self._key, retry_after_ms=1_000) from None
-        self._is_kept = True
+        self._is_committed = True
 
-    def answer(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> Put:
+    def answer_write(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> Put:
         """The write that keeps an answer."""
-        told = base64.b64encode(body).decode()
-        answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
-        return Put(record=self._record(answered, _tags(self._thread, body)), expect=self._revision)
+        body_text = base64.b64encode(body).decode()
+        answer = StoredAnswer(
+            asked=self._fingerprint, until=0, status=status, headers=list(headers), body=body_text
+        )
+        return Put(record=self._record(answer, _thread_tags(self._thread, body)), expect=self._revision)
 
-    async def end(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+    async def store_answer(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         """Keep the answer; one that says to try again, or that is too long to keep, frees the key.
 
         So does one that a header decides (401, 415), since two requests with one key may differ in it.
         """
-        await self._rest()
-        if self._is_kept:
+        await self._stop_renewal()
+        if self._is_committed:
             return
-        if status >= 500 or status in (401, 403, 409, 415, 429) or len(body) > LARGEST:
+        if status >= 500 or status in (401, 403, 409, 415, 429) or len(body) > LARGEST_BODY:
             with suppress(RevisionConflict):  # it was kept after all, or another has taken it up
                 await self._db.records.drop(KIND, self._id, expect=self._revision)
             return
-        await self._write(self.answer(status, headers, body))
+        await self._put_record(self.answer_write(status, headers, body))
 
-    async def _write(self, put: Put) -> None:
+    async def _put_record(self, put: Put) -> None:
         try:
             self._revision = (await self._db.records.put(put.record, expect=put.expect)).revision
         except RevisionConflict:
             raise RequestPending(key=self._key, retry_after_ms=1_000) from None
 
-    def _record(self, answered: Answered, tags: Sequence[str] = ()) -> Record:
+    def _record(self, answer: StoredAnswer, tags: Sequence[str] = ()) -> Record:
         return Record(
             kind=KIND,
             id=self._id,
             owner=self._owner,
             tags=tuple(tags),
-            body=plain(answered),
+            body=as_json(answer),
             sort=self._db.store.now(),
         )
 
 
-def _tags(asked: str | None, body: bytes) -> list[str]:
+def _thread_tags(thread: str | None, body: bytes) -> list[str]:
     """The threads that a request or its answer names, by whatever name it has for one, as tags of a record.
 
     A name that cannot be a tag is of no thread that could have a turn.
     """
-    told = Named()
+    mentions = Mentions()
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        told = msgspec.json.decode(body, type=Named)
-    names = {each for each in (asked, told.thread, told.session, told.id) if each}
-    return [tag for name in sorted(names) if _is_id(tag := f"thread:{name}")]
+        mentions = msgspec.json.decode(body, type=Mentions)
+    names = {each for each in (thread, mentions.thread, mentions.session, mentions.id) if each}
+    return [tag for name in sorted(names) if _is_valid_tag(tag := f"thread:{name}")]
 
 
-def _is_id(name: str) -> bool:
+def _is_valid_tag(name: str) -> bool:
     try:
         check_id(name, "tag", most=TAG_BYTES)
     except InvalidId:
@@ -258,65 +262,69 @@ def _is_id(name: str) -> bool:
     return True
 
 
-async def _asked(request: Request[Any, Any, Any]) -> str:
+async def _request_fingerprint(request: Request[Any, Any, Any]) -> str:
     """What two requests with one key must have in common."""
-    said = [
+    parts = [
         request.method,
         request.url.path,
         request.url.query or "",
         hashlib.sha256(await request.body()).hexdigest(),
     ]
-    return hashlib.sha256(encode(said)).hexdigest()
+    return hashlib.sha256(encode(parts)).hexdigest()
 
 
-async def _kept(kept: Kept, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+async def _run_and_store(
+    record: IdempotencyRecord, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp
+) -> None:
     """Do the request, pass its answer on, and keep it before its end is told."""
-    started: dict[str, Any] = {}
+    response_start: dict[str, Any] = {}
     body = bytearray()
 
-    async def sending(message: Message) -> None:
+    async def send_and_store(message: Message) -> None:
         if message["type"] == "http.response.start":
-            started.update(message)
+            response_start.update(message)
         elif message["type"] == "http.response.body":
-            if len(body) <= LARGEST:
+            if len(body) <= LARGEST_BODY:
                 body.extend(message.get("body", b""))
             if not message.get("more_body", False):
-                await kept.end(started["status"], _headers(started), bytes(body))
-                started["ended"] = True
+                await record.store_answer(
+                    response_start["status"], _headers_to_store(response_start), bytes(body)
+                )
+                response_start["ended"] = True
         await send(message)
 
-    async with kept.at_work():
+    async with record.renewal():
         try:
-            await next_app(scope, receive, sending)
+            await next_app(scope, receive, send_and_store)
         except BaseException:
-            if not started.get("ended"):
-                await kept.end(500, (), b"")
+            if not response_start.get("ended"):
+                await record.store_answer(500, (), b"")
             raise
 
 
-def _headers(started: dict[str, Any]) -> list[tuple[str, str]]:
-    told = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in started["headers"])
-    return [(name, value) for name, value in told if name.lower() in ("content-type", "etag", "location")]
+def _headers_to_store(response_start: dict[str, Any]) -> list[tuple[str, str]]:
+    headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in response_start["headers"])
+    return [(name, value) for name, value in headers if name.lower() in ("content-type", "etag", "location")]
 
 
-async def _replay(before: Answered, send: Send) -> None:
-    body = base64.b64decode(before.body)
+async def _replay_answer(answer: StoredAnswer, send: Send) -> None:
+    body = base64.b64decode(answer.body)
     headers = [
-        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in before.headers),
+        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers),
         (b"content-length", str(len(body)).encode()),
         (b"idempotent-replayed", b"true"),
     ]
-    await send({"type": "http.response.start", "status": before.status or 200, "headers": headers})
+    await send({"type": "http.response.start", "status": answer.status or 200, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def forget(db: Database, *, before: int) -> int:
+async def drop_old_answers(db: Database, *, before: int) -> int:
     """Drop what was kept before a time; how many."""
-    dropped = 0
+    count = 0
     while records := await db.records.find(RecordQuery(kind=KIND, until=before, limit=PAGE)):
         for record in records:
             await db.records.drop(KIND, record.id)
-        dropped += len(records)
+        count += len(records)
         if len(records) < PAGE:
             break
-    return dropped
+    return count

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from clew.core.errors import RateLimited
 
 MINUTE = 60.0
-REMEMBERED = 10_000
+MOST_NAMES = 10_000
 """How many users' requests are counted at once; of more, the longest quiet are forgotten."""
 FAILURES = "failed authentications in a minute"
 
 
-class Gate:
+class ConcurrencyLimit:
     """Lets so many in at once, for each name by itself."""
 
     def __init__(
@@ -26,14 +26,14 @@ class Gate:
     ) -> None:
         self._what = what
         self._limit = limit
-        self._retry = retry_after_ms
+        self._retry_after_ms = retry_after_ms
         self._error = error
-        self._inside: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     @property
-    def inside(self) -> int:
+    def in_use(self) -> int:
         """How many are in, of all names together."""
-        return self._inside.total()
+        return self._counts.total()
 
     def check(self, name: str = "") -> None:
         """See whether there is room.
@@ -41,8 +41,8 @@ class Gate:
         Raises:
             RateLimited: There is none.
         """
-        if self._inside[name] >= self._limit:
-            raise self._error(what=self._what, limit=self._limit, retry_after_ms=self._retry)
+        if self._counts[name] >= self._limit:
+            raise self._error(what=self._what, limit=self._limit, retry_after_ms=self._retry_after_ms)
 
     @contextmanager
     def enter(self, name: str = "") -> Iterator[None]:
@@ -52,16 +52,16 @@ class Gate:
             RateLimited: There is no room.
         """
         self.check(name)
-        self._inside[name] += 1
+        self._counts[name] += 1
         try:
             yield
         finally:
-            self._inside[name] -= 1
-            if not self._inside[name]:
-                del self._inside[name]
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
 
 
-class Pace:
+class RateLimit:
     """Lets each name have so many requests in a minute, evenly refilled."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Pace:
         self._what = what
         self._limit = per_minute
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> None:
         """Have one request.
@@ -82,12 +82,12 @@ class Pace:
         Raises:
             RateLimited: There were too many of late.
         """
-        left, now = self._refilled(name)
-        self._left.pop(name, None)
-        self._left[name] = (left - 1 if left >= 1 else left, now)
-        if len(self._left) > REMEMBERED:
-            self._left.popitem(last=False)
-        self._refuse_below_one(left)
+        tokens, now = self._tokens_now(name)
+        self._tokens.pop(name, None)
+        self._tokens[name] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if len(self._tokens) > MOST_NAMES:
+            self._tokens.popitem(last=False)
+        self._check_tokens(tokens)
 
     def check(self, name: str) -> None:
         """See whether there is a request to be had, and take none.
@@ -95,20 +95,20 @@ class Pace:
         Raises:
             RateLimited: There were too many of late.
         """
-        self._refuse_below_one(self._refilled(name)[0])
+        self._check_tokens(self._tokens_now(name)[0])
 
-    def _refilled(self, name: str) -> tuple[float, float]:
+    def _tokens_now(self, name: str) -> tuple[float, float]:
         now = self._clock()
-        left, before = self._left.get(name, (float(self._limit), now))
-        return min(self._limit, left + (now - before) * self._limit / MINUTE), now
+        tokens, before = self._tokens.get(name, (float(self._limit), now))
+        return min(self._limit, tokens + (now - before) * self._limit / MINUTE), now
 
-    def _refuse_below_one(self, left: float) -> None:
-        if left < 1:
-            wait = int((1 - left) * MINUTE / self._limit * 1000) + 1
+    def _check_tokens(self, tokens: float) -> None:
+        if tokens < 1:
+            wait = int((1 - tokens) * MINUTE / self._limit * 1000) + 1
             raise RateLimited(what=self._what, limit=self._limit, retry_after_ms=wait)
 
 
-class Failures:
+class FailureLimit:
     """Counts failed authentications, by the address of the client and by the credentials that it showed.
 
     It is asked once credentials were looked at and did not hold, so whatever others send, it never stands in
@@ -116,8 +116,8 @@ class Failures:
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._addresses = Pace(per_minute, what=FAILURES, clock=clock)
-        self._credentials = Pace(per_minute, what=FAILURES, clock=clock)
+        self._addresses = RateLimit(per_minute, what=FAILURES, clock=clock)
+        self._credentials = RateLimit(per_minute, what=FAILURES, clock=clock)
 
     def count(self, address: str, credentials: str | None) -> None:
         """Count one failure; a request without credentials is counted by its address alone.

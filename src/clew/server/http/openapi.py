@@ -28,26 +28,26 @@ from litestar.plugins import ReceiveRoutePlugin
 from litestar.routes import BaseRoute, HTTPRoute
 
 from clew.api.threads import Problem
-from clew.server.http.callers import OPEN
-from clew.server.http.views import PROBLEM
+from clew.server.http.callers import OPEN_TO_ALL
+from clew.server.http.views import PROBLEM_MEDIA_TYPE
 
-ANY = (400, 401, 403, 404, 422, 429, 500, 503)
+COMMON_STATUSES = (400, 401, 403, 404, 422, 429, 500, 503)
 """What any request may come to."""
-CHANGING = (409, 413, 507)
+WRITE_STATUSES = (409, 413, 507)
 """What one that changes something may come to besides."""
 READING_JSON = (415,)
 """What one that takes JSON may come to besides."""
-RUNNING = (502, 504)
+RUN_STATUSES = (502, 504)
 """What one that lets a model or a tool work may come to besides."""
 
-WORKS = "lets a model or a tool work"
-ALSO = "answers in these media types too"
-TAKES = "takes a body of this media type"
-VERSIONED = "says the version of a thread"
+RUNS_MODEL = "lets a model or a tool work"
+OTHER_MEDIA_TYPES = "answers in these media types too"
+BODY_MEDIA_TYPE = "takes a body of this media type"
+HAS_ETAG = "says the version of a thread"
 """Marks of routes: the second and third have a value."""
 
-TEXT = Schema(type=OpenAPIType.STRING)
-CREDENTIALS = {
+TEXT_SCHEMA = Schema(type=OpenAPIType.STRING)
+SECURITY_SCHEMES = {
     "bearer": SecurityScheme(
         type="http",
         scheme="bearer",
@@ -57,49 +57,51 @@ CREDENTIALS = {
         type="apiKey", name="X-API-Key", security_scheme_in="header", description="An API key."
     ),
 }
-KEY = Parameter(
+KEY_PARAMETER = Parameter(
     name="Idempotency-Key",
     param_in="header",
     schema=Schema(type=OpenAPIType.STRING, min_length=1, max_length=512),
     description="Makes it safe to repeat: the first answer comes again, and nothing is done twice.",
 )
-ETAG = OpenAPIHeader(schema=TEXT, description="The version of the thread, in quotes.")
+ETAG_HEADER = OpenAPIHeader(schema=TEXT_SCHEMA, description="The version of the thread, in quotes.")
 
 
-def description(path: str) -> OpenAPIConfig:
+def openapi_config(path: str) -> OpenAPIConfig:
     """The document, as JSON and nothing else: no page that would load scripts of other sites."""
     return OpenAPIConfig(
         title="Clew",
         version="1",
         description="Durable threads for AI agents. A server in dev mode needs no credentials.",
-        components=Components(security_schemes=dict(CREDENTIALS)),
-        security=[{name: []} for name in CREDENTIALS],
-        openapi_router=Router(path, route_handlers=[], include_in_schema=False, after_request=_as_problem),
+        components=Components(security_schemes=dict(SECURITY_SCHEMES)),
+        security=[{name: []} for name in SECURITY_SCHEMES],
+        openapi_router=Router(
+            path, route_handlers=[], include_in_schema=False, after_request=_raise_not_found
+        ),
         render_plugins=[JsonRenderPlugin()],
         use_handler_docstrings=True,
     )
 
 
-async def _as_problem(response: Response[Any]) -> Response[Any]:
+async def _raise_not_found(response: Response[Any]) -> Response[Any]:
     """The framework answers with a page of its own where it knows no file."""
     if response.status_code == HTTPStatus.NOT_FOUND:
         raise NotFoundException
     return response
 
 
-def statuses(handler: HTTPRouteHandler) -> tuple[int, ...]:
+def problem_statuses(handler: HTTPRouteHandler) -> tuple[int, ...]:
     """The statuses of the problems that a route may answer with."""
-    if handler.opt.get(OPEN):
+    if handler.opt.get(OPEN_TO_ALL):
         return (500, 503)
     more = [
-        CHANGING if handler.http_methods - {"GET"} else (),
+        WRITE_STATUSES if handler.http_methods - {"GET"} else (),
         READING_JSON if "data" in handler.parsed_fn_signature.parameters else (),
-        RUNNING if handler.opt.get(WORKS) else (),
+        RUN_STATUSES if handler.opt.get(RUNS_MODEL) else (),
     ]
-    return (*ANY, *chain.from_iterable(more))
+    return (*COMMON_STATUSES, *chain.from_iterable(more))
 
 
-class Describing(ReceiveRoutePlugin):
+class OpenApiPlugin(ReceiveRoutePlugin):
     """Adds to each route what its types do not say."""
 
     def receive_route(self, route: BaseRoute) -> None:
@@ -107,49 +109,49 @@ class Describing(ReceiveRoutePlugin):
         if not isinstance(route, HTTPRoute):
             return
         for handler in route.route_handlers:
-            told = {status: _spec(status) for status in sorted(statuses(handler))}
-            handler.responses = {**told, **(handler.responses or {})}
-            handler.operation_class = _operation(handler)
+            problems = {status: _problem_spec(status) for status in sorted(problem_statuses(handler))}
+            handler.responses = {**problems, **(handler.responses or {})}
+            handler.operation_class = _operation_class(handler)
 
 
-def _spec(status: int) -> ResponseSpec:
+def _problem_spec(status: int) -> ResponseSpec:
     return ResponseSpec(
-        Problem, generate_examples=False, description=HTTPStatus(status).phrase, media_type=PROBLEM
+        Problem, generate_examples=False, description=HTTPStatus(status).phrase, media_type=PROBLEM_MEDIA_TYPE
     )
 
 
-def _operation(handler: HTTPRouteHandler) -> type[Operation]:
+def _operation_class(handler: HTTPRouteHandler) -> type[Operation]:
     marks, is_post = handler.opt, "POST" in handler.http_methods
 
     @dataclass
-    class Described(Operation):
+    class RouteOperation(Operation):
         """One route in the document."""
 
         def __post_init__(self) -> None:
             if is_post:
-                self.parameters = [*(self.parameters or ()), KEY]
-            if TAKES in marks:
-                content = {marks[TAKES]: OpenAPIMediaType(schema=TEXT)}
+                self.parameters = [*(self.parameters or ()), KEY_PARAMETER]
+            if BODY_MEDIA_TYPE in marks:
+                content = {marks[BODY_MEDIA_TYPE]: OpenAPIMediaType(schema=TEXT_SCHEMA)}
                 self.request_body = RequestBody(content=content, required=True)
-            if OPEN in marks:
+            if OPEN_TO_ALL in marks:
                 self.security = [{}]
-            for answer in _successes(self):
-                _describe(answer, marks)
+            for answer in _success_responses(self):
+                _describe_answer(answer, marks)
 
-    return Described
+    return RouteOperation
 
 
-def _successes(operation: Operation) -> list[OpenAPIResponse]:
-    found = operation.responses or {}
+def _success_responses(operation: Operation) -> list[OpenAPIResponse]:
+    responses = operation.responses or {}
     return [
         answer
-        for status, answer in found.items()
+        for status, answer in responses.items()
         if status.startswith("2") and isinstance(answer, OpenAPIResponse)
     ]
 
 
-def _describe(answer: OpenAPIResponse, marks: Mapping[str, Any]) -> None:
-    for kind in marks.get(ALSO, ()):
+def _describe_answer(answer: OpenAPIResponse, marks: Mapping[str, Any]) -> None:
+    for kind in marks.get(OTHER_MEDIA_TYPES, ()):
         answer.content = {**(answer.content or {}), kind: OpenAPIMediaType(schema=Schema())}
-    if marks.get(VERSIONED):
-        answer.headers = {**(answer.headers or {}), "ETag": ETAG}
+    if marks.get(HAS_ETAG):
+        answer.headers = {**(answer.headers or {}), "ETag": ETAG_HEADER}

@@ -20,7 +20,7 @@ class NestedTooDeeply(ClientException):
     detail = "it is nested too deeply"
 
 
-class Asked(Request[Any, Any, Any]):
+class SafeBodyRequest(Request[Any, Any, Any]):
     """A request whose body is read, or refused."""
 
     async def json(self) -> Any:

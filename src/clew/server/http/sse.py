@@ -11,27 +11,27 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
 
-from clew.api.threads import Told
-from clew.core.encoding import encode, plain
-from clew.core.errors import ClewError, InvalidArgument, NotThere, StoreFailed, ThreadNotFound
+from clew.api.threads import StreamEvent
+from clew.core.encoding import as_json, encode
+from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreFailed, ThreadNotFound
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.execution.start import key_id
-from clew.runtime.records.events import Event, Failed, Mark, RunFinished, events_of
+from clew.runtime.execution.start import run_id_for_key
+from clew.runtime.records.events import ErrorEvent, Event, Mark, RunFinished, events_of
 from clew.runtime.records.runs import KIND, run_of
-from clew.runtime.runtime import LAST, Runtime
-from clew.server.http.views import failure, problem_of
+from clew.runtime.runtime import AFTER_LAST_EVENT, Runtime
+from clew.server.http.views import failure_problem, problem_of
 
 log = logging.getLogger("clew.server")
 PAGE = 256
-CLOCKS_APART = 60_000
-END = "end"
-FINISHED = "run_finished"
-ERROR = "problem"
+CLOCK_SKEW_MS = 60_000
+END_EVENT = "end"
+RUN_FINISHED_EVENT = "run_finished"
+PROBLEM_EVENT = "problem"
 PING = b": still here\n\n"
 
 
-def mark_of(id: str | None) -> Mark | None:
+def parse_event_id(id: str | None) -> Mark | None:
     """Where the id of an event stands; None without one.
 
     Raises:
@@ -47,131 +47,133 @@ def mark_of(id: str | None) -> Mark | None:
     return int(version), int(index)
 
 
-def told(event: Event) -> Told:
+def stream_event(event: Event) -> StreamEvent:
     """An event as the wire has it."""
-    data = plain(event)
+    data = as_json(event)
     kind, mark = data.pop("type"), data.pop("mark", None)
-    return Told(type=kind, data=data, id=None if mark is None else f"{mark[0]}.{mark[1]}")
+    return StreamEvent(type=kind, data=data, id=None if mark is None else f"{mark[0]}.{mark[1]}")
 
 
-def problem_event(error: ClewError) -> Told:
+def problem_event(error: ClewError) -> StreamEvent:
     """An error as the last event of a stream."""
     if isinstance(error, StoreFailed):
         log.warning("A stream ends: %s", error)  # whoever hears of it is told that the log says more
-    return Told(type=ERROR, data=plain(problem_of(error)))
+    return StreamEvent(type=PROBLEM_EVENT, data=as_json(problem_of(error)))
 
 
-def as_bytes(event: Told) -> bytes:
+def encode_event(event: StreamEvent) -> bytes:
     """An event in the format of server-sent events."""
     id = f"id: {event.id}\n" if event.id is not None else ""
     return f"{id}event: {event.type}\ndata: ".encode() + encode(event.data) + b"\n\n"
 
 
-async def following(
+async def thread_events(
     runtime: Runtime[Any, Any], thread: str, user: str | None, after: Mark | None, run: str | None
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[StreamEvent]:
     """The durable events of a thread as they commit; with a run, until that run has ended."""
     async with aclosing(runtime.events(thread, after=after, user=user)) as events:  # type: ignore[type-var]  # a generator
         async for event in events:
-            yield told(event)
+            yield stream_event(event)
             if run is not None and isinstance(event, RunFinished) and event.run == run:
                 return
 
 
-async def turning(
+async def resumable_turn_events(
     events: AsyncIterator[Event],
     runtime: Runtime[Any, Any],
     thread: Thread,
     user: str | None,
     after: Mark | None,
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[StreamEvent]:
     """A turn as it goes, with every durable event of its thread behind a mark, each once and in order.
 
     Until the turn speaks, the log is followed too: the turn may be at work in another process.
     """
-    journey = _Journey(thread, after if after is not None else (await _version(thread), LAST))
+    position = _StreamPosition(
+        thread, after if after is not None else (await _version_or_zero(thread), AFTER_LAST_EVENT)
+    )
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
-    log = asyncio.create_task(_logged(runtime, thread.id, user, journey.mark, queue))
-    turn = asyncio.create_task(_pumped(events, queue, log))
-    failure: BaseException | None = None
+    log_task = asyncio.create_task(_queue_log_events(runtime, thread.id, user, position.mark, queue))
+    turn_task = asyncio.create_task(_queue_turn_events(events, queue, log_task))
+    turn_error: BaseException | None = None
     try:
         while (event := await queue.get()) is not None:
             if isinstance(event, BaseException):
-                failure = event
+                turn_error = event
                 break
             if event.mark is None:
-                if not isinstance(event, Failed):
-                    yield told(event)
+                if not isinstance(event, ErrorEvent):
+                    yield stream_event(event)
                 continue
-            async for each in journey.upto(event):
+            async for each in position.events_upto(event):
                 yield each
-        async for each in journey.rest():
+        async for each in position.remaining_events():
             yield each
-        if failure is not None:
-            raise failure
+        if turn_error is not None:
+            raise turn_error
     finally:
-        for task in (log, turn):
+        for task in (log_task, turn_task):
             task.cancel()
-        await asyncio.gather(log, turn, return_exceptions=True)
+        await asyncio.gather(log_task, turn_task, return_exceptions=True)
 
 
-class _Journey:
+class _StreamPosition:
     """How far along its thread a stream has come."""
 
     def __init__(self, thread: Thread, mark: Mark) -> None:
         self._thread = thread
         self.mark = mark
 
-    async def upto(self, event: Event) -> AsyncIterator[Told]:
+    async def events_upto(self, event: Event) -> AsyncIterator[StreamEvent]:
         """What has not been told, up to an event and with it."""
         mark = event.mark
         if mark is None or mark <= self.mark:
             return
         if not self._is_next(mark):
             with suppress(ThreadNotFound):  # then it is kept in this process alone, and told by the turn
-                async for each in self._between(mark[0] - 1 if mark[1] == 0 else mark[0]):
+                async for each in self._events_from_log(mark[0] - 1 if mark[1] == 0 else mark[0]):
                     yield each
         if mark > self.mark:
             self.mark = mark
-            yield told(event)
+            yield stream_event(event)
 
-    async def rest(self) -> AsyncIterator[Told]:
+    async def remaining_events(self) -> AsyncIterator[StreamEvent]:
         """What has not been told, up to now."""
         with suppress(ThreadNotFound):
-            async for each in self._between(None):
+            async for each in self._events_from_log(None):
                 yield each
 
     def _is_next(self, mark: Mark) -> bool:
         version, index = self.mark
         return mark == (version, index + 1) or (mark[0] == version + 1 and mark[1] == 0)
 
-    async def _between(self, upto: int | None) -> AsyncIterator[Told]:
+    async def _events_from_log(self, upto: int | None) -> AsyncIterator[StreamEvent]:
         after = max(self.mark[0] - 1, 0)
         while changes := await self._thread.changesets(after=after, upto=upto, limit=PAGE):
             for change in changes:
                 for event in events_of(change):
                     if event.mark is not None and event.mark > self.mark:
                         self.mark = event.mark
-                        yield told(event)
+                        yield stream_event(event)
             after = changes[-1].version
 
 
-async def _pumped(
+async def _queue_turn_events(
     events: AsyncIterator[Event],
     queue: "asyncio.Queue[Event | BaseException | None]",
-    log: "asyncio.Task[None]",
+    log_task: "asyncio.Task[None]",
 ) -> None:
     """Put a turn's events into a queue; from the first of them on, nobody has to look into the log."""
     try:
         async for event in events:
-            log.cancel()
+            log_task.cancel()
             queue.put_nowait(event)
     except Exception as error:  # noqa: BLE001  # whoever reads the queue raises it, or tells of it
         queue.put_nowait(error)
     queue.put_nowait(None)
 
 
-async def _logged(
+async def _queue_log_events(
     runtime: Runtime[Any, Any],
     thread: str,
     user: str | None,
@@ -184,38 +186,38 @@ async def _logged(
             queue.put_nowait(event)
 
 
-async def begun(db: Database, thread: str, key: str | None) -> Mark | None:
+async def mark_before_turn(db: Database, thread: str, key: str | None) -> Mark | None:
     """The mark before the turn with a key began, if it has; its events are told from there on."""
     if key is None:
         return None
     try:
-        run = run_of(await db.records.get(KIND, key_id(thread, key)))
+        run = run_of(await db.records.get(KIND, run_id_for_key(thread, key)))
         upto = (await db.thread(thread).head()).version
-    except NotThere:
+    except NotFound:
         return None
     first = upto + 1
     while upto > 0:
         page = await db.thread(thread).changesets(after=max(upto - PAGE, 0), upto=upto, limit=PAGE)
         first = next((change.version for change in page if change.run_id == run.id), first)
-        if page[0].time < run.started - CLOCKS_APART:
+        if page[0].time < run.started - CLOCK_SKEW_MS:
             break
         upto -= PAGE
-    return first - 1, LAST
+    return first - 1, AFTER_LAST_EVENT
 
 
-async def _version(thread: Thread) -> int:
+async def _version_or_zero(thread: Thread) -> int:
     try:
         return (await thread.head()).version
     except ThreadNotFound:
         return 0
 
 
-class Opened:
+class EventStream:
     """A stream whose first event may have come already, so that an error at once is no stream at all."""
 
-    def __init__(self, events: AsyncIterator[Told]) -> None:
+    def __init__(self, events: AsyncIterator[StreamEvent]) -> None:
         self._events = events
-        self._next: asyncio.Task[Told | None] | None = None
+        self._next_task: asyncio.Task[StreamEvent | None] | None = None
 
     async def peek(self, seconds: float) -> None:
         """Wait a little for the first event.
@@ -223,63 +225,67 @@ class Opened:
         Raises:
             ClewError: There is an error instead.
         """
-        self._next = asyncio.create_task(self._one())
-        done, _ = await asyncio.wait([self._next], timeout=seconds)
-        if done:
-            self._next.result()
+        self._next_task = asyncio.create_task(self._next_event())
+        ready, _ = await asyncio.wait([self._next_task], timeout=seconds)
+        if ready:
+            self._next_task.result()
 
-    async def told(self) -> AsyncIterator[Told]:
+    async def events(self) -> AsyncIterator[StreamEvent]:
         """The events; an error is the last of them."""
         try:
-            while (event := await (self._next or self._one())) is not None:
-                self._next = None
+            while (event := await (self._next_task or self._next_event())) is not None:
+                self._next_task = None
                 yield event
         except ClewError as error:
             yield problem_event(error)
         finally:
             await self.close()
 
-    async def as_bytes(self, ping_seconds: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
+    async def chunks(self, ping_seconds: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
         """The events as they are sent, with a sign of life while there are none.
 
         Once the server is closing it stops without an end, so that a client goes on elsewhere.
         """
-        stop, last = asyncio.create_task(closing.wait()), ""
+        stop, last_type = asyncio.create_task(closing.wait()), ""
         try:
             while True:
-                self._next = self._next or asyncio.create_task(self._one())
-                done, _ = await asyncio.wait(
-                    [self._next, stop], timeout=ping_seconds, return_when=asyncio.FIRST_COMPLETED
+                self._next_task = self._next_task or asyncio.create_task(self._next_event())
+                ready, _ = await asyncio.wait(
+                    [self._next_task, stop], timeout=ping_seconds, return_when=asyncio.FIRST_COMPLETED
                 )
-                if stop in done:
+                if stop in ready:
                     return
-                if not done:
+                if not ready:
                     yield PING
                     continue
-                event = self._next.result()
+                event = self._next_task.result()
                 if event is None:
                     break
-                self._next, last = None, event.type
-                yield as_bytes(event)
-            yield as_bytes(Told(type=END, data={}))
+                self._next_task, last_type = None, event.type
+                yield encode_event(event)
+            yield encode_event(StreamEvent(type=END_EVENT, data={}))
         except ClewError as error:
-            yield as_bytes(problem_event(error))
+            yield encode_event(problem_event(error))
         except Exception:  # who is cut off takes it for a lost connection, and asks again and again
             log.exception("A stream failed")
-            said = last == FINISHED  # the end of the run has told what went wrong
-            yield as_bytes(Told(type=END, data={}) if said else Told(type=ERROR, data=plain(failure())))
+            is_reported = last_type == RUN_FINISHED_EVENT  # the end of the run has told what went wrong
+            yield encode_event(
+                StreamEvent(type=END_EVENT, data={})
+                if is_reported
+                else StreamEvent(type=PROBLEM_EVENT, data=as_json(failure_problem()))
+            )
         finally:
             stop.cancel()
             await self.close()
 
     async def close(self) -> None:
         """Listen no more."""
-        if self._next is not None:
-            self._next.cancel()
-            await asyncio.gather(self._next, return_exceptions=True)
-            self._next = None
+        if self._next_task is not None:
+            self._next_task.cancel()
+            await asyncio.gather(self._next_task, return_exceptions=True)
+            self._next_task = None
         if isinstance(self._events, AsyncGenerator):
             await self._events.aclose()
 
-    async def _one(self) -> Told | None:
+    async def _next_event(self) -> StreamEvent | None:
         return await anext(self._events, None)

@@ -14,9 +14,9 @@ from litestar.exceptions import HTTPException, ValidationException
 from clew.api.messages import EpisodeView, MessageView
 from clew.api.operators import JobView
 from clew.api.threads import (
-    BrokenView,
+    ApprovalView,
     ChangesetView,
-    CommittedView,
+    CommitView,
     ItemPage,
     ItemView,
     ParentView,
@@ -25,49 +25,49 @@ from clew.api.threads import (
     ThreadDetail,
     ThreadView,
     TurnView,
+    UnreadableItemView,
     UsageView,
-    WaitingView,
 )
-from clew.core.encoding import JSON, encode, plain
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import (
     AccessRefused,
     ClewError,
     Conflict,
     InvalidInput,
-    NotThere,
+    NotFound,
     RateLimited,
     RunFailed,
     StoreFailed,
 )
-from clew.core.messages.plain import named_results
-from clew.core.messages.projection import project
+from clew.core.messages.plain import with_tool_names
+from clew.core.messages.projection import project_item
 from clew.core.values import (
-    Broken,
     Changeset,
     Committed,
     Head,
     Item,
     Job,
     Parent,
-    Summary,
+    ThreadSummary,
+    UnreadableItem,
     Window,
 )
-from clew.runtime.model.redaction import tellable
+from clew.runtime.model.redaction import public_error
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.runs import Run
-from clew.runtime.turn.approvals import Waiting
-from clew.runtime.turn.result import Done
+from clew.runtime.turn.approvals import Approval
+from clew.runtime.turn.result import TurnResult
 from clew.server.http.request import NestedTooDeeply
 
 log = logging.getLogger("clew.server")
-PROBLEM = "application/problem+json"
-DENIAL = "websocket.http.response"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+DENIAL_EXTENSION = "websocket.http.response"
 """How a server lets a WebSocket be refused with an answer."""
 BODY, DATA = "body", "data"
 
-GROUPS: dict[type[ClewError], int] = {
+STATUS_BY_GROUP: dict[type[ClewError], int] = {
     InvalidInput: 422,
-    NotThere: 404,
+    NotFound: 404,
     Conflict: 409,
     StoreFailed: 503,
     RunFailed: 502,
@@ -76,7 +76,7 @@ GROUPS: dict[type[ClewError], int] = {
 }
 """The status of each group of errors. Those that differ from their group stand in ``STATUS``."""
 
-STATUS: dict[str, int] = {
+STATUS_BY_CODE: dict[str, int] = {
     "too_large": 413,
     "document_too_large": 413,
     "unsupported_media_type": 415,
@@ -98,21 +98,21 @@ STATUS: dict[str, int] = {
     "error": 500,
 }
 
-CODES: dict[int, str] = {404: "not_found", 409: "conflict", 413: "too_large", 429: "rate_limited"}
+CODE_BY_STATUS: dict[int, str] = {404: "not_found", 409: "conflict", 413: "too_large", 429: "rate_limited"}
 """What an error of the framework is called; any other is an ``invalid_input``, or an ``error`` of ours."""
 
 
 def status_of(kind: type[ClewError]) -> int:
     """The HTTP status of an error."""
-    if kind.code in STATUS:
-        return STATUS[kind.code]
-    return next((status for group, status in GROUPS.items() if issubclass(kind, group)), 500)
+    if kind.code in STATUS_BY_CODE:
+        return STATUS_BY_CODE[kind.code]
+    return next((status for group, status in STATUS_BY_GROUP.items() if issubclass(kind, group)), 500)
 
 
 def problem_of(error: ClewError) -> Problem:
     """An error as the wire has it. What a store says about itself stays here, in the log."""
-    error = tellable(error)
-    return _problem(error.code, status_of(type(error)), str(error), plain(error.facts()))
+    error = public_error(error)
+    return _problem(error.code, status_of(type(error)), str(error), as_json(error.facts()))
 
 
 def _problem(code: str, status: int, detail: str, facts: dict[str, JSON] | None = None) -> Problem:
@@ -126,41 +126,49 @@ def _problem(code: str, status: int, detail: str, facts: dict[str, JSON] | None 
     )
 
 
-def refused(request: Request[Any, Any, Any], error: ClewError) -> Response[Problem]:
+def error_response(request: Request[Any, Any, Any], error: ClewError) -> Response[Problem]:
     """The answer to a request that one of our errors ended."""
     problem = problem_of(error)
     if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, RateLimited):
         log.warning("%s %s: %s", request.method, request.url.path, error)
-    return _answer(problem, _retry_headers(error))
+    return _problem_response(problem, _error_headers(error))
 
 
-def denial(error: ClewError) -> list[Any]:
+def denial_messages(error: ClewError) -> list[Any]:
     """The answer to a request for a WebSocket that one of our errors ended, before there was one."""
     problem = problem_of(error)
     body = encode(problem)
-    told = {"content-type": PROBLEM, "content-length": str(len(body)), **_retry_headers(error)}
-    headers = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    header_texts = {
+        "content-type": PROBLEM_MEDIA_TYPE,
+        "content-length": str(len(body)),
+        **_error_headers(error),
+    }
+    headers = [(name.lower().encode(), value.encode()) for name, value in header_texts.items()]
     return [
-        {"type": f"{DENIAL}.start", "status": problem.status, "headers": headers},
-        {"type": f"{DENIAL}.body", "body": body, "more_body": False},
+        {"type": f"{DENIAL_EXTENSION}.start", "status": problem.status, "headers": headers},
+        {"type": f"{DENIAL_EXTENSION}.body", "body": body, "more_body": False},
     ]
 
 
-def misused(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def http_exception_response(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     """The answer to a request that the framework refused: no such route, a body that does not fit."""
     status = 422 if isinstance(error, ValidationException) else error.status_code
-    server_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    code = CODES.get(status, "error" if server_fault else "invalid_input")
+    is_server_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    code = CODE_BY_STATUS.get(status, "error" if is_server_fault else "invalid_input")
     detail = _detail(error, status)
-    return _answer(_problem(code, status, detail, _facts(request, error, status)), _allowed(error))
+    return _problem_response(
+        _problem(code, status, detail, _http_exception_facts(request, error, status)), _allow_header(error)
+    )
 
 
-def _allowed(error: HTTPException) -> dict[str, str]:
-    told = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return {name: value for name, value in told.items() if name == "allow"}
+def _allow_header(error: HTTPException) -> dict[str, str]:
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    return {name: value for name, value in headers.items() if name == "allow"}
 
 
-def _facts(request: Request[Any, Any, Any], error: HTTPException, status: int) -> dict[str, JSON]:
+def _http_exception_facts(
+    request: Request[Any, Any, Any], error: HTTPException, status: int
+) -> dict[str, JSON]:
     if isinstance(error, ValidationException):
         return {"problems": _reasons(error)}
     if status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
@@ -170,28 +178,28 @@ def _facts(request: Request[Any, Any, Any], error: HTTPException, status: int) -
     return {"what": "request", "size": int(size) if size.isdecimal() else 0, "limit": limit or 0}
 
 
-def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def failure_response(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """The answer when the server itself is wrong: nothing of it is told, all of it is logged."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(failure(), {})
+    return _problem_response(failure_problem(), {})
 
 
-def failure() -> Problem:
+def failure_problem() -> Problem:
     """What is told when the server itself is wrong."""
     return _problem("error", 500, "The server failed. Its log says why.")
 
 
 def _detail(error: HTTPException, status: int) -> str:
     if isinstance(error, ValidationException):
-        said = "; ".join(_reasons(error))
-        return f"The request cannot be used: {said}." if said else "The request cannot be used."
+        reasons = "; ".join(_reasons(error))
+        return f"The request cannot be used: {reasons}." if reasons else "The request cannot be used."
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return "The body is larger than this server takes. Send less at once."
     if status == HTTPStatus.NOT_FOUND:
         return "There is nothing here."
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        ways = ", ".join(sorted(_allowed(error).get("allow", "").split(", ")))
-        return f"This cannot be asked here in that way. Ask with one of: {ways}."
+        methods = ", ".join(sorted(_allow_header(error).get("allow", "").split(", ")))
+        return f"This cannot be asked here in that way. Ask with one of: {methods}."
     if status == HTTPStatus.BAD_REQUEST:
         advice = "" if isinstance(error, NestedTooDeeply) else " Send valid JSON."
         return f"The body cannot be read: {error.detail}.{advice}"
@@ -200,27 +208,27 @@ def _detail(error: HTTPException, status: int) -> str:
 
 def _reasons(error: ValidationException) -> list[str]:
     extra: Iterable[Any] = error.extra if isinstance(error.extra, list) else ()
-    found = [
+    reasons = [
         _reason(each.get("key", BODY), each.get("message", "")) for each in extra if isinstance(each, dict)
     ]
-    return found or [error.detail]
+    return reasons or [error.detail]
 
 
 def _reason(key: str, message: str) -> str:
     """What is wrong with a part of a request. The framework calls the body data, and one that lacks too."""
-    said = "it is missing" if message == repr(key) else message
-    return f"{BODY if key == DATA else key}: {said}"
+    text = "it is missing" if message == repr(key) else message
+    return f"{BODY if key == DATA else key}: {text}"
 
 
-def _retry_headers(error: ClewError) -> dict[str, str]:
-    wait = error.facts().get("retry_after_ms")
+def _error_headers(error: ClewError) -> dict[str, str]:
+    wait_ms = error.facts().get("retry_after_ms")
     if error.code == "unauthenticated":
         return {"WWW-Authenticate": "Bearer"}
-    return {"Retry-After": str(max(1, math.ceil(wait / 1000)))} if isinstance(wait, int) else {}
+    return {"Retry-After": str(max(1, math.ceil(wait_ms / 1000)))} if isinstance(wait_ms, int) else {}
 
 
-def _answer(problem: Problem, headers: dict[str, str]) -> Response[Problem]:
-    return Response(problem, status_code=problem.status, media_type=PROBLEM, headers=headers)
+def _problem_response(problem: Problem, headers: dict[str, str]) -> Response[Problem]:
+    return Response(problem, status_code=problem.status, media_type=PROBLEM_MEDIA_TYPE, headers=headers)
 
 
 # Values.
@@ -231,7 +239,7 @@ def parent_view(parent: Parent | None) -> ParentView | None:
     return ParentView(thread=parent.thread, version=parent.version) if parent is not None else None
 
 
-def thread_view(summary: Summary, last: str | None = None) -> ThreadView:
+def thread_view(summary: ThreadSummary, last: str | None = None) -> ThreadView:
     """A thread in a list, with what was said last if that was asked for."""
     return ThreadView(
         id=summary.id,
@@ -273,9 +281,9 @@ def item_view(item: Item) -> ItemView:
     return ItemView(**{**fields, "body": body})
 
 
-def broken_view(broken: Broken) -> BrokenView:
+def unreadable_item_view(item: UnreadableItem) -> UnreadableItemView:
     """An entry that cannot be read."""
-    return BrokenView(log=broken.log, place=broken.place, version=broken.version, problem=broken.problem)
+    return UnreadableItemView(log=item.log, place=item.place, version=item.version, problem=item.problem)
 
 
 def item_page(thread: str, window: Window, next: str | None) -> ItemPage:
@@ -285,29 +293,29 @@ def item_page(thread: str, window: Window, next: str | None) -> ItemPage:
         version=window.version,
         items=[item_view(item) for item in window],
         next=next,
-        broken=[broken_view(entry) for entry in window.broken],
+        broken=[unreadable_item_view(entry) for entry in window.broken],
     )
 
 
 def message_views(items: Sequence[Item]) -> list[MessageView]:
     """What items say, whatever their formats."""
-    told = [(item, message) for item in items for message in project(item)]
-    named = named_results(message for _, message in told)
+    pairs = [(item, message) for item in items for message in project_item(item)]
+    messages = with_tool_names(message for _, message in pairs)
     return [
         msgspec.convert(
-            plain(message)
+            as_json(message)
             | {
                 name: getattr(item, name)
                 for name in ("place", "version", "time", "id", "format", "run", "visibility")
             }
-            | {"meta": _stamped(item)},
+            | {"meta": _application_meta(item)},
             MessageView,
         )
-        for (item, _), message in zip(told, named, strict=True)
+        for (item, _), message in zip(pairs, messages, strict=True)
     ]
 
 
-def _stamped(item: Item) -> JSON:
+def _application_meta(item: Item) -> JSON:
     """What an application stamped on an item of our own format."""
     meta = item.body.get("meta") if item.format == "clew" and isinstance(item.body, dict) else None
     return meta if isinstance(meta, dict) else {}
@@ -321,8 +329,8 @@ def changeset_view(change: Changeset) -> ChangesetView:
         hash=change.hash.hex(),
         reason=change.reason,
         items=[item_view(item) for item in change.items],
-        patches=plain(change.patches),
-        cuts=plain(change.cuts),
+        patches=as_json(change.patches),
+        cuts=as_json(change.cuts),
         snapshot=change.snapshot,
         state_actions=list(change.state_actions),
         run_id=change.run_id,
@@ -333,37 +341,37 @@ def changeset_view(change: Changeset) -> ChangesetView:
     )
 
 
-def committed_view(done: Committed) -> CommittedView:
+def commit_view(commit: Committed) -> CommitView:
     """Where a thread stands."""
-    return CommittedView(
-        thread=done.thread,
-        version=done.version,
-        time=done.time,
-        hash=done.hash.hex(),
-        repeated=done.repeated,
+    return CommitView(
+        thread=commit.thread,
+        version=commit.version,
+        time=commit.time,
+        hash=commit.hash.hex(),
+        repeated=commit.repeated,
     )
 
 
-def waiting_view(waiting: Waiting) -> WaitingView:
+def approval_view(approval: Approval) -> ApprovalView:
     """A call that waits."""
-    return msgspec.convert(plain(waiting), WaitingView)
+    return msgspec.convert(as_json(approval), ApprovalView)
 
 
-def turn_view(done: Done[Any]) -> TurnView:
+def turn_view(result: TurnResult[Any]) -> TurnView:
     """A turn that is over."""
     return TurnView(
-        thread=done.thread,
-        run=done.run,
-        version=done.version,
-        text=done.text,
-        output=plain(done.output),
-        termination=done.termination,
-        waiting=[waiting_view(each) for each in done.waiting],
-        usage=msgspec.convert(plain(done.usage), UsageView),
+        thread=result.thread,
+        run=result.run,
+        version=result.version,
+        text=result.text,
+        output=as_json(result.output),
+        termination=result.termination,
+        waiting=[approval_view(each) for each in result.waiting],
+        usage=msgspec.convert(as_json(result.usage), UsageView),
     )
 
 
-def run_view(run: Run, waiting: Iterable[Waiting] = ()) -> RunView:
+def run_view(run: Run, approvals: Iterable[Approval] = ()) -> RunView:
     """A run; what its state waits for is known to its thread."""
     return RunView(
         id=run.id,
@@ -376,8 +384,8 @@ def run_view(run: Run, waiting: Iterable[Waiting] = ()) -> RunView:
         ended=run.ended,
         termination=run.termination,
         problem=run.problem,
-        usage=msgspec.convert(plain(run.usage), UsageView),
-        waiting=[waiting_view(each) for each in waiting],
+        usage=msgspec.convert(as_json(run.usage), UsageView),
+        waiting=[approval_view(each) for each in approvals],
         in_doubt=list(run.in_doubt),
     )
 

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Final
 
 from clew.core.errors import InvalidArgument, RecordNotFound, Unauthenticated
-from clew.server.identity.directory import Directory, Whereabouts, admitted, places
-from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, Key, check_among
+from clew.server.identity.directory import Directory, EntryKeyCache, identity_from, required_entries
+from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ApiKey, check_among
 from clew.server.identity.identity import Identity
 
-MARK: Final = "clew_"
+KEY_PREFIX: Final = "clew_"
 """How every key begins, so that one that leaked is recognised for what it is."""
 
 PUBLIC_BYTES = 8
@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 HOUR_MS = 3_600_000
 
 
-async def new_key(
+async def create_key(
     directory: Directory,
     *,
     tenant: str,
@@ -29,9 +29,9 @@ async def new_key(
     workspace: str = DEFAULT_WORKSPACE,
     label: str = "",
     scopes: tuple[str, ...] = ("read", "write"),
-    lasts_ms: int | None = None,
+    lifetime_ms: int | None = None,
     random: Callable[[int], bytes] = secrets.token_bytes,
-) -> tuple[Key, str]:
+) -> tuple[ApiKey, str]:
     """A new key, and the text that its holder sends. The text is kept nowhere and cannot be shown again.
 
     Without a user the key speaks for the tenant as a whole.
@@ -40,26 +40,26 @@ async def new_key(
         InvalidArgument: A scope is not known, or the key would have expired already.
         RecordNotFound: The tenant, the workspace or the membership is not there.
     """
-    if lasts_ms is not None and lasts_ms <= 0:
+    if lifetime_ms is not None and lifetime_ms <= 0:
         raise InvalidArgument(problem="A key must last for some time, or for ever.")
     public = random(PUBLIC_BYTES).hex()
     secret = base64.urlsafe_b64encode(random(SECRET_BYTES)).rstrip(b"=").decode()
-    key = Key(
+    key = ApiKey(
         id=public,
         tenant=tenant,
         user=user,
         workspace=workspace,
         label=label,
         scopes=check_among(scopes, KEY_SCOPES, "scope"),
-        hash=_hashed(secret),
-        expires=None if lasts_ms is None else directory.now() + lasts_ms,
+        hash=_secret_hash(secret),
+        expires=None if lifetime_ms is None else directory.now() + lifetime_ms,
     )
-    return await directory.add(key), f"{MARK}{public}_{secret}"
+    return await directory.add(key), f"{KEY_PREFIX}{public}_{secret}"
 
 
-async def revoke(directory: Directory, public: str) -> Key:
+async def revoke_key(directory: Directory, public: str) -> ApiKey:
     """End a key at once. Ending it again changes nothing."""
-    key = await directory.get(Key, public)
+    key = await directory.get(ApiKey, public)
     return key if key.revoked is not None else await directory.change(key, revoked=directory.now())
 
 
@@ -68,7 +68,7 @@ class KeyAuthentication:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._whereabouts = Whereabouts()
+        self._key_cache = EntryKeyCache()
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose key it is.
@@ -77,21 +77,21 @@ class KeyAuthentication:
             Unauthenticated: There is no key, or it does not hold.
             Forbidden: It holds, but its tenant or user is disabled.
         """
-        text = presented(headers)
+        text = api_key_in(headers)
         if text is None:
             raise Unauthenticated(problem="Send an API key as a bearer token or in X-API-Key.")
-        public, _, secret = text.removeprefix(MARK).partition("_")
+        public, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
         if not _is_public_part(public):
             raise Unauthenticated(problem="The API key is not known.")
-        names = self._whereabouts.of(public)
-        looked = await self._directory.look((Key.kind, public), *names)
-        key = self._held(looked.get(Key, public), secret)
-        if not names:
-            names = places(key.tenant, key.user, key.workspace)
-            looked = await self._directory.look(*names)
-            self._whereabouts.note(public, names)
-        identity = admitted(
-            looked,
+        entry_keys = self._key_cache.get(public)
+        entries = await self._directory.read_entries((ApiKey.kind, public), *entry_keys)
+        key = self._check_key(entries.get(ApiKey, public), secret)
+        if not entry_keys:
+            entry_keys = required_entries(key.tenant, key.user, key.workspace)
+            entries = await self._directory.read_entries(*entry_keys)
+            self._key_cache.put(public, entry_keys)
+        identity = identity_from(
+            entries,
             tenant=key.tenant,
             user=key.user,
             workspace=key.workspace,
@@ -100,10 +100,10 @@ class KeyAuthentication:
         await self._mark_used(key)
         return identity
 
-    def _held(self, key: Key | None, secret: str) -> Key:
+    def _check_key(self, key: ApiKey | None, secret: str) -> ApiKey:
         # The same work is done for a key that is not there.
-        holds = hmac.compare_digest(_hashed(secret), key.hash if key else _hashed(""))
-        if key is None or not holds:
+        is_match = hmac.compare_digest(_secret_hash(secret), key.hash if key else _secret_hash(""))
+        if key is None or not is_match:
             raise Unauthenticated(problem="The API key is not known.")
         if key.revoked is not None:
             raise Unauthenticated(problem="The API key was revoked.")
@@ -111,7 +111,7 @@ class KeyAuthentication:
             raise Unauthenticated(problem="The API key has expired.")
         return key
 
-    async def _mark_used(self, key: Key) -> None:
+    async def _mark_used(self, key: ApiKey) -> None:
         """Note the hour, once an hour: a write for each request would cost more than the answer."""
         hour = self._directory.now() // HOUR_MS * HOUR_MS
         if key.used is None or key.used < hour:
@@ -119,13 +119,13 @@ class KeyAuthentication:
                 await self._directory.change(key, used=hour)
 
 
-def presented(headers: Mapping[str, str]) -> str | None:
+def api_key_in(headers: Mapping[str, str]) -> str | None:
     """The API key that a request carries, if it carries one."""
-    text = headers.get("x-api-key") or bearer(headers)
-    return text if text is not None and text.startswith(MARK) else None
+    text = headers.get("x-api-key") or bearer_token(headers)
+    return text if text is not None and text.startswith(KEY_PREFIX) else None
 
 
-def bearer(headers: Mapping[str, str]) -> str | None:
+def bearer_token(headers: Mapping[str, str]) -> str | None:
     """The bearer token that a request carries, if it carries one."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() or None if kind.lower() == "bearer" else None
@@ -135,5 +135,5 @@ def _is_public_part(text: str) -> bool:
     return len(text) == 2 * PUBLIC_BYTES and all(letter in "0123456789abcdef" for letter in text)
 
 
-def _hashed(secret: str) -> str:
+def _secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 
 from clew.core.errors import MissingExtra
-from clew.server.identity.api_keys import KeyAuthentication, presented
+from clew.server.identity.api_keys import KeyAuthentication, api_key_in
 from clew.server.identity.dev import DevAuthentication
 from clew.server.identity.directory import Directory
 from clew.server.identity.identity import Authenticate, AuthSettings, Identity
 
 
-class Authentication:
+class CombinedAuthentication:
     """Requests with an API key, and requests that another way in lets through."""
 
     def __init__(self, keys: Authenticate, other: Authenticate) -> None:
@@ -18,17 +18,17 @@ class Authentication:
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose request it is; see `Authenticate`."""
-        way = self._keys if presented(headers) is not None else self._other
-        return await way(headers)
+        authenticate = self._keys if api_key_in(headers) is not None else self._other
+        return await authenticate(headers)
 
 
-def authentication(
+def authentication_for(
     settings: AuthSettings, directory: Directory, origins: Collection[str] = ()
 ) -> Authenticate:
     """The way in that the settings ask for; ``origins`` are those whose pages may send requests."""
     keys = KeyAuthentication(directory)
     if settings.mode == "dev":
-        return Authentication(keys, DevAuthentication(origins))
+        return CombinedAuthentication(keys, DevAuthentication(origins))
     if settings.issuer is None:
         return keys
     try:
@@ -36,4 +36,4 @@ def authentication(
     except ImportError as error:
         raise MissingExtra(extra="server", package=error.name or "pyjwt") from error
 
-    return Authentication(keys, TokenAuthentication(directory, settings.issuer))
+    return CombinedAuthentication(keys, TokenAuthentication(directory, settings.issuer))

@@ -13,10 +13,10 @@ from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ROLES
 from clew.server.identity.identity import Identity
 
 LOCAL_USER = "local"
-EVERYBODY = "*"
+ALL_USERS = "*"
 """Names no user: the request sees the threads of all of them, and those that are nobody's."""
-CREDENTIALS = ("authorization", "x-api-key")
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+CREDENTIAL_HEADERS = ("authorization", "x-api-key")
+PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -46,9 +46,9 @@ class DevAuthentication:
         Raises:
             Unauthenticated: The request may come from elsewhere, or carries credentials that do not hold.
         """
-        if any(name in headers for name in CREDENTIALS):
+        if any(name in headers for name in CREDENTIAL_HEADERS):
             raise Unauthenticated(problem="These credentials do not hold. In dev mode send none.")
-        if any(name in headers for name in FORWARDED):
+        if any(name in headers for name in PROXY_HEADERS):
             raise Unauthenticated(
                 problem="The request was passed on, and dev mode serves this machine alone."
             )
@@ -62,7 +62,7 @@ class DevAuthentication:
             )
         return Identity(
             tenant=check_id(headers.get("x-clew-tenant", DEFAULT_TENANT), "tenant"),
-            user=_user(headers.get("x-clew-user", LOCAL_USER)),
+            user=_user_or_none(headers.get("x-clew-user", LOCAL_USER)),
             workspace=DEFAULT_WORKSPACE,
             roles=ROLES,
             scopes=KEY_SCOPES,
@@ -76,8 +76,8 @@ class DevAuthentication:
         return origin == own or (text in self._origins and is_loopback(origin.host))
 
 
-def _user(named: str) -> str | None:
-    return None if named == EVERYBODY else check_id(named, "user")
+def _user_or_none(name: str) -> str | None:
+    return None if name == ALL_USERS else check_id(name, "user")
 
 
 def is_loopback(host: str | None) -> bool:

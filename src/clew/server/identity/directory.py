@@ -7,15 +7,15 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clew.core.errors import Forbidden, InvalidArgument, RecordNotFound, RevisionConflict
-from clew.core.log.rows import AskRecordsNamed, ask
+from clew.core.log.rows import AskRecordsById, ask
 from clew.core.values import Drop, Put, Record, RecordQuery, Scope
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
 from clew.server.identity.entries import (
     DEFAULT_WORKSPACE,
+    ApiKey,
+    DirectoryEntry,
     E,
-    Entry,
-    Key,
     Login,
     Membership,
     Tenant,
@@ -27,21 +27,21 @@ from clew.server.identity.entries import (
 )
 from clew.server.identity.identity import Identity
 
-SERVER: Final = "$server"
+SERVER_TENANT: Final = "$server"
 """The tenant of the server's own records."""
 
 ADMIN: Final = frozenset({"admin"})
 """The role, and the scope, of administrators."""
 
-Named: TypeAlias = tuple[str, str]
+EntryKey: TypeAlias = tuple[str, str]
 """The kind of an entry, and the id of its record."""
 
 PAGE = 200
-REMEMBERED = 10_000
+CACHE_SIZE = 10_000
 """For how many credentials it is remembered where they lead to."""
 
 
-class Looked:
+class EntrySet:
     """Entries that one question has found."""
 
     def __init__(self, records: Mapping[tuple[str, str], Record]) -> None:
@@ -53,32 +53,32 @@ class Looked:
         return None if record is None else entry_of(kind, record)
 
 
-class Whereabouts:
+class EntryKeyCache:
     """Where credentials lead to, which never changes: so all that is to be looked at is known beforehand.
 
     Whether they hold is looked up each time all the same.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[Named, ...]] = OrderedDict()
+        self._entry_keys: OrderedDict[str, tuple[EntryKey, ...]] = OrderedDict()
 
-    def of(self, id: str) -> tuple[Named, ...]:
+    def get(self, id: str) -> tuple[EntryKey, ...]:
         """What to look at for some credentials; none if they were not seen yet."""
-        return self._known.get(id, ())
+        return self._entry_keys.get(id, ())
 
-    def note(self, id: str, names: tuple[Named, ...]) -> None:
+    def put(self, id: str, entry_keys: tuple[EntryKey, ...]) -> None:
         """Keep them for the next time."""
-        self._known[id] = names
-        self._known.move_to_end(id)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._entry_keys[id] = entry_keys
+        self._entry_keys.move_to_end(id)
+        if len(self._entry_keys) > CACHE_SIZE:
+            self._entry_keys.popitem(last=False)
 
 
 class Directory:
     """Tenants, workspaces, users, memberships, logins and keys."""
 
     def __init__(self, db: Database, now: Callable[[], int] | None = None) -> None:
-        self.db = Database(db.store, Scope(tenant=SERVER))
+        self.db = Database(db.store, Scope(tenant=SERVER_TENANT))
         self.now = now or db.store.now
 
     async def add(self, entry: E) -> E:
@@ -89,16 +89,16 @@ class Directory:
             RecordNotFound: Whom it belongs to is not there.
         """
         await self._check_parents(entry)
-        entries: list[Entry] = [entry]
+        entries: list[DirectoryEntry] = [entry]
         if isinstance(entry, Tenant):
             await self._check_external(entry)
             entries.append(Workspace(tenant=entry.id, id=DEFAULT_WORKSPACE))
-        created = [msgspec.structs.replace(each, created=self.now()) for each in entries]
+        new_entries = [msgspec.structs.replace(each, created=self.now()) for each in entries]
         try:
-            await self.db.commit([Put(record=record_of(each), expect=0) for each in created])
+            await self.db.commit([Put(record=record_of(each), expect=0) for each in new_entries])
         except RevisionConflict:
-            return await self._same(entry)
-        return entry_of(type(entry), record_of(created[0]))
+            return await self._same_entry(entry)
+        return entry_of(type(entry), record_of(new_entries[0]))
 
     async def get(self, kind: type[E], *names: str) -> E:
         """An entry by its names.
@@ -108,9 +108,9 @@ class Directory:
         """
         return entry_of(kind, await self.db.records.get(kind.kind, "/".join(names)))
 
-    async def every(self, kind: type[E], **found_by: str) -> AsyncIterator[E]:
+    async def entries(self, kind: type[E], **fields: str) -> AsyncIterator[E]:
         """All entries of a kind, the oldest first."""
-        tags = tuple(tag_of(field, value) for field, value in found_by.items())
+        tags = tuple(tag_of(field, value) for field, value in fields.items())
         after: tuple[int, str] | None = None
         while True:
             page = await self.db.records.find(RecordQuery(kind=kind.kind, tags=tags, limit=PAGE, after=after))
@@ -125,14 +125,14 @@ class Directory:
         id = record_of(entry).id
         attempts = Attempts()
         while True:
-            kept = await self.db.records.get(entry.kind, id)
-            changed = msgspec.structs.replace(entry_of(type(entry), kept), **fields)
+            record = await self.db.records.get(entry.kind, id)
+            new_entry = msgspec.structs.replace(entry_of(type(entry), record), **fields)
             try:
-                await self.db.records.put(record_of(changed), expect=kept.revision)
+                await self.db.records.put(record_of(new_entry), expect=record.revision)
             except RevisionConflict as conflict:
                 attempts.count(conflict)
                 continue
-            return changed
+            return new_entry
 
     async def put(self, entry: E) -> E:
         """Enter somebody in place of what was said before.
@@ -141,11 +141,11 @@ class Directory:
             RecordNotFound: Whom it belongs to is not there.
         """
         await self._check_parents(entry)
-        written = msgspec.structs.replace(entry, created=self.now())
-        await self.db.records.put(record_of(written))
-        return written
+        new_entry = msgspec.structs.replace(entry, created=self.now())
+        await self.db.records.put(record_of(new_entry))
+        return new_entry
 
-    async def drop(self, entry: Entry) -> None:
+    async def drop(self, entry: DirectoryEntry) -> None:
         """Take an entry out. Whatever belongs to the tenant or the user elsewhere stays where it is."""
         await self.db.records.drop(entry.kind, record_of(entry).id)
 
@@ -153,51 +153,51 @@ class Directory:
         self, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
     ) -> Identity:
         """The identity of somebody whose credentials hold; see ``admitted``."""
-        looked = await self.look(*places(tenant, user, workspace))
-        return admitted(looked, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
+        entries = await self.read_entries(*required_entries(tenant, user, workspace))
+        return identity_from(entries, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
 
-    async def look(self, *names: Named) -> Looked:
+    async def read_entries(self, *entry_keys: EntryKey) -> EntrySet:
         """Those entries that are there of some kinds and names, in one question."""
-        found = await self.db.store.read(Scope(tenant=SERVER), ask(AskRecordsNamed(names)))
-        return Looked({(record.kind, record.id): record for record in found})
+        records = await self.db.store.read(Scope(tenant=SERVER_TENANT), ask(AskRecordsById(entry_keys)))
+        return EntrySet({(record.kind, record.id): record for record in records})
 
-    async def about(self, user: User) -> list[Entry]:
+    async def entries_of_user(self, user: User) -> list[DirectoryEntry]:
         """A user, with the memberships, logins and keys that go with them."""
-        found: list[Entry] = [user]
-        for kind in (Membership, Login, Key):
-            found += [entry async for entry in self.every(kind, tenant=user.tenant, user=user.id)]
-        return found
+        entries: list[DirectoryEntry] = [user]
+        for kind in (Membership, Login, ApiKey):
+            entries += [entry async for entry in self.entries(kind, tenant=user.tenant, user=user.id)]
+        return entries
 
-    async def remove(self, user: User) -> list[Entry]:
+    async def remove_user(self, user: User) -> list[DirectoryEntry]:
         """Take a user out, with all that goes with them; what is gone."""
-        gone = await self.about(user)
-        await self.db.commit([Drop(kind=entry.kind, id=record_of(entry).id) for entry in gone])
-        return gone
+        entries = await self.entries_of_user(user)
+        await self.db.commit([Drop(kind=entry.kind, id=record_of(entry).id) for entry in entries])
+        return entries
 
-    async def _same(self, entry: E) -> E:
+    async def _same_entry(self, entry: E) -> E:
         """What is there already, if it says the same."""
-        there = entry_of(type(entry), await self.db.records.get(entry.kind, record_of(entry).id))
-        if msgspec.structs.replace(entry, created=there.created) != there:
+        current = entry_of(type(entry), await self.db.records.get(entry.kind, record_of(entry).id))
+        if msgspec.structs.replace(entry, created=current.created) != current:
             raise InvalidArgument(
                 problem=f"The {entry.kind} {record_of(entry).id!r} is there already and says otherwise."
             )
-        return there
+        return current
 
-    async def _check_parents(self, entry: Entry) -> None:
-        for kind, id in _parents(entry):
+    async def _check_parents(self, entry: DirectoryEntry) -> None:
+        for kind, id in _parent_keys(entry):
             await self.db.records.get(kind, id)
 
     async def _check_external(self, tenant: Tenant) -> None:
         if tenant.external is None:
             return
-        async for other in self.every(Tenant, external=tenant.external):
+        async for other in self.entries(Tenant, external=tenant.external):
             if other.id != tenant.id:
                 raise InvalidArgument(
                     problem=f"Tenant {other.id!r} is {tenant.external!r} at the issuer already."
                 )
 
 
-def _parents(entry: Entry) -> list[tuple[str, str]]:
+def _parent_keys(entry: DirectoryEntry) -> list[tuple[str, str]]:
     """What must be there before an entry can be."""
     match entry:
         case Tenant():
@@ -211,22 +211,22 @@ def _parents(entry: Entry) -> list[tuple[str, str]]:
             ]
         case Login():
             return [("user", f"{entry.tenant}/{entry.user}")]
-        case Key(user=None):
+        case ApiKey(user=None):
             return [("workspace", f"{entry.tenant}/{entry.workspace}")]
-        case Key():
+        case ApiKey():
             return [("membership", f"{entry.tenant}/{entry.workspace}/{entry.user}")]
 
 
-def places(tenant: str, user: str | None, workspace: str) -> tuple[Named, ...]:
+def required_entries(tenant: str, user: str | None, workspace: str) -> tuple[EntryKey, ...]:
     """What must be there for somebody to be let in."""
-    of_tenant = ((Tenant.kind, tenant), (Workspace.kind, f"{tenant}/{workspace}"))
+    tenant_keys = ((Tenant.kind, tenant), (Workspace.kind, f"{tenant}/{workspace}"))
     if user is None:
-        return of_tenant
-    return (*of_tenant, (User.kind, f"{tenant}/{user}"), (Membership.kind, f"{tenant}/{workspace}/{user}"))
+        return tenant_keys
+    return (*tenant_keys, (User.kind, f"{tenant}/{user}"), (Membership.kind, f"{tenant}/{workspace}/{user}"))
 
 
-def admitted(
-    looked: Looked, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
+def identity_from(
+    entries: EntrySet, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
 ) -> Identity:
     """The identity of somebody whose credentials hold, if they are still welcome.
 
@@ -236,36 +236,36 @@ def admitted(
     Raises:
         Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
     """
-    found = _roles(looked, tenant, user, workspace)
-    roles = scopes & ADMIN if user is None else found
-    lacking = ADMIN - (scopes & roles)
+    member_roles = _roles(entries, tenant, user, workspace)
+    roles = scopes & ADMIN if user is None else member_roles
+    missing = ADMIN - (scopes & roles)
     return Identity(
-        tenant=tenant, user=user, workspace=workspace, roles=roles - lacking, scopes=scopes - lacking
+        tenant=tenant, user=user, workspace=workspace, roles=roles - missing, scopes=scopes - missing
     )
 
 
-def _roles(looked: Looked, tenant: str, user: str | None, workspace: str) -> frozenset[str]:
+def _roles(entries: EntrySet, tenant: str, user: str | None, workspace: str) -> frozenset[str]:
     """What somebody is in a workspace, once everything above it is found enabled."""
-    _check_enabled(looked, Tenant, tenant)
-    _check_enabled(looked, Workspace, f"{tenant}/{workspace}")
+    _check_enabled(entries, Tenant, tenant)
+    _check_enabled(entries, Workspace, f"{tenant}/{workspace}")
     if user is None:
         return frozenset()
-    _check_enabled(looked, User, f"{tenant}/{user}")
-    membership = looked.get(Membership, tenant, workspace, user)
+    _check_enabled(entries, User, f"{tenant}/{user}")
+    membership = entries.get(Membership, tenant, workspace, user)
     if membership is None:
         raise Forbidden(problem=f"User {user!r} is no member of the workspace {workspace!r}.")
     return frozenset(membership.roles)
 
 
-def _check_enabled(looked: Looked, kind: type[Tenant | Workspace | User], id: str) -> None:
-    found = looked.get(kind, id)
-    if found is None:
+def _check_enabled(entries: EntrySet, kind: type[Tenant | Workspace | User], id: str) -> None:
+    entry = entries.get(kind, id)
+    if entry is None:
         raise Forbidden(problem=f"There is no {kind.kind} {id!r} here.")
-    if not found.enabled:
+    if not entry.enabled:
         raise Forbidden(problem=f"The {kind.kind} {id!r} is disabled.")
 
 
-async def known(directory: Directory, kind: type[E], *names: str) -> E | None:
+async def find_entry(directory: Directory, kind: type[E], *names: str) -> E | None:
     """An entry by its names, if there is one."""
     try:
         return await directory.get(kind, *names)

@@ -4,7 +4,7 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-from clew.core.encoding import RESERVED, check_id, plain
+from clew.core.encoding import RESERVED_PREFIX, as_json, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StoreDamaged
 from clew.core.values import Record
 
@@ -26,8 +26,8 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     """One customer of the server. ``external`` is its name at the issuer of tokens."""
 
     kind: ClassVar[str] = "tenant"
-    named_by: ClassVar[tuple[str, ...]] = ("id",)
-    found_by: ClassVar[tuple[str, ...]] = ("external",)
+    id_fields: ClassVar[tuple[str, ...]] = ("id",)
+    tag_fields: ClassVar[tuple[str, ...]] = ("external",)
     id: str
     name: str = ""
     external: str | None = None
@@ -39,8 +39,8 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a tenant that some of its users share."""
 
     kind: ClassVar[str] = "workspace"
-    named_by: ClassVar[tuple[str, ...]] = ("tenant", "id")
-    found_by: ClassVar[tuple[str, ...]] = ("tenant",)
+    id_fields: ClassVar[tuple[str, ...]] = ("tenant", "id")
+    tag_fields: ClassVar[tuple[str, ...]] = ("tenant",)
     tenant: str
     id: str
     name: str = ""
@@ -52,8 +52,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """A person, or a program, of a tenant."""
 
     kind: ClassVar[str] = "user"
-    named_by: ClassVar[tuple[str, ...]] = ("tenant", "id")
-    found_by: ClassVar[tuple[str, ...]] = ("tenant",)
+    id_fields: ClassVar[tuple[str, ...]] = ("tenant", "id")
+    tag_fields: ClassVar[tuple[str, ...]] = ("tenant",)
     tenant: str
     id: str
     name: str = ""
@@ -65,8 +65,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     """What a user is in a workspace."""
 
     kind: ClassVar[str] = "membership"
-    named_by: ClassVar[tuple[str, ...]] = ("tenant", "workspace", "user")
-    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    id_fields: ClassVar[tuple[str, ...]] = ("tenant", "workspace", "user")
+    tag_fields: ClassVar[tuple[str, ...]] = ("tenant", "user")
     tenant: str
     workspace: str
     user: str
@@ -78,8 +78,8 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     """Which user of ours a subject of an issuer is. ``id`` is made of both."""
 
     kind: ClassVar[str] = "login"
-    named_by: ClassVar[tuple[str, ...]] = ("id",)
-    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    id_fields: ClassVar[tuple[str, ...]] = ("id",)
+    tag_fields: ClassVar[tuple[str, ...]] = ("tenant", "user")
     id: str
     issuer: str
     subject: str
@@ -88,15 +88,15 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     created: int = 0
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """An API key: its public part, and the hash of the part that only its holder has.
 
     ``used`` is when it was last used, to the hour.
     """
 
     kind: ClassVar[str] = "key"
-    named_by: ClassVar[tuple[str, ...]] = ("id",)
-    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    id_fields: ClassVar[tuple[str, ...]] = ("id",)
+    tag_fields: ClassVar[tuple[str, ...]] = ("tenant", "user")
     id: str
     tenant: str
     user: str | None
@@ -110,15 +110,17 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     used: int | None = None
 
 
-Entry: TypeAlias = Tenant | Workspace | User | Membership | Login | Key
-E = TypeVar("E", bound=Entry)
+DirectoryEntry: TypeAlias = Tenant | Workspace | User | Membership | Login | ApiKey
+E = TypeVar("E", bound=DirectoryEntry)
 
 
-def record_of(entry: Entry) -> Record:
+def record_of(entry: DirectoryEntry) -> Record:
     """An entry as it is kept, with its names checked."""
-    names = [check_name(getattr(entry, field), entry.kind) for field in entry.named_by]
-    tags = (tag_of(field, value) for field in entry.found_by if (value := getattr(entry, field)) is not None)
-    body = plain(entry)
+    names = [check_name(getattr(entry, field), entry.kind) for field in entry.id_fields]
+    tags = (
+        tag_of(field, value) for field in entry.tag_fields if (value := getattr(entry, field)) is not None
+    )
+    body = as_json(entry)
     return Record(kind=entry.kind, id="/".join(names), body=body, tags=tuple(tags), sort=entry.created)
 
 
@@ -146,19 +148,21 @@ def check_name(name: str, what: str) -> str:
         raise InvalidId(what=what, problem=f"it is longer than {NAME_BYTES} bytes")
     if "/" in name:
         raise InvalidId(what=what, problem="it holds a slash")
-    if name.startswith(RESERVED):
-        raise InvalidId(what=what, problem=f"names that begin with {RESERVED} are the server's own")
+    if name.startswith(RESERVED_PREFIX):
+        raise InvalidId(what=what, problem=f"names that begin with {RESERVED_PREFIX} are the server's own")
     return name
 
 
-def check_among(given: tuple[str, ...], known: frozenset[str], what: str) -> tuple[str, ...]:
+def check_among(words: tuple[str, ...], vocabulary: frozenset[str], what: str) -> tuple[str, ...]:
     """Some of the known words, each once and in order.
 
     Raises:
         InvalidArgument: One is not known, or there is none.
     """
-    if unknown := sorted(set(given) - known):
-        raise InvalidArgument(problem=f"{unknown[0]!r} is no {what}; there are {', '.join(sorted(known))}.")
-    if not given:
-        raise InvalidArgument(problem=f"At least one {what} is needed: {', '.join(sorted(known))}.")
-    return tuple(sorted(set(given)))
+    if unknown := sorted(set(words) - vocabulary):
+        raise InvalidArgument(
+            problem=f"{unknown[0]!r} is no {what}; there are {', '.join(sorted(vocabulary))}."
+        )
+    if not words:
+        raise InvalidArgument(problem=f"At least one {what} is needed: {', '.join(sorted(vocabulary))}.")
+    return tuple(sorted(set(words)))

@@ -5,7 +5,7 @@ from typing import Final, Literal, Protocol, get_args
 
 import msgspec
 
-from clew.core.encoding import RESERVED, check_id
+from clew.core.encoding import RESERVED_PREFIX, check_id
 from clew.core.errors import Forbidden, InvalidArgument
 
 
@@ -26,7 +26,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             check_id(value, what)
         if self.user is not None:
             check_id(self.user, "user")
-        if self.tenant.startswith(RESERVED):
+        if self.tenant.startswith(RESERVED_PREFIX):
             raise Forbidden(problem=f"Tenant {self.tenant!r} is the server's own.")
 
 
@@ -44,7 +44,7 @@ class Authenticate(Protocol):
         ...
 
 
-Mode = Literal["dev", "keys", "entra", "oidc"]
+AuthMode = Literal["dev", "keys", "entra", "oidc"]
 ENTRA_ISSUER: Final = "https://login.microsoftonline.com/{tenantid}/v2.0"
 DISCOVERY: Final = "/.well-known/openid-configuration"
 """Where an issuer describes itself, below its own URL."""
@@ -72,7 +72,7 @@ class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The way in. API keys hold in every mode."""
 
-    mode: Mode = "dev"
+    mode: AuthMode = "dev"
     issuer: IssuerSettings | None = None
 
 
@@ -83,58 +83,60 @@ def auth_settings(environment: Mapping[str, str]) -> AuthSettings:
         InvalidArgument: One is missing, or makes no sense.
     """
     mode = environment.get("AUTH_MODE", "dev").strip().lower()
-    for known in get_args(Mode):
-        if mode == known:
-            issuer = _issuer(environment, mode) if mode in ("entra", "oidc") else None
-            return AuthSettings(mode=known, issuer=issuer)
-    raise InvalidArgument(problem=f"AUTH_MODE={mode!r} is not known; say {', '.join(get_args(Mode))}.")
+    for choice in get_args(AuthMode):
+        if mode == choice:
+            issuer = _issuer_settings(environment, mode) if mode in ("entra", "oidc") else None
+            return AuthSettings(mode=choice, issuer=issuer)
+    raise InvalidArgument(problem=f"AUTH_MODE={mode!r} is not known; say {', '.join(get_args(AuthMode))}.")
 
 
-def _issuer(environment: Mapping[str, str], mode: str) -> IssuerSettings:
-    entra = mode == "entra"
-    issuer = _needed(environment, "CLEW_OIDC_ISSUER", ENTRA_ISSUER if entra else None)
+def _issuer_settings(environment: Mapping[str, str], mode: str) -> IssuerSettings:
+    is_entra = mode == "entra"
+    issuer = _required_setting(environment, "CLEW_OIDC_ISSUER", ENTRA_ISSUER if is_entra else None)
     return IssuerSettings(
         issuer=issuer,
-        keys_url=_needed(environment, "CLEW_OIDC_KEYS_URL", ENTRA_KEYS if entra else _described(issuer)),
-        audience=_listed(_needed(environment, "CLEW_OIDC_AUDIENCE")),
-        tenants=frozenset(_listed(_needed(environment, "CLEW_OIDC_TENANTS"))),
+        keys_url=_required_setting(
+            environment, "CLEW_OIDC_KEYS_URL", ENTRA_KEYS if is_entra else _discovery_url(issuer)
+        ),
+        audience=_split_list(_required_setting(environment, "CLEW_OIDC_AUDIENCE")),
+        tenants=frozenset(_split_list(_required_setting(environment, "CLEW_OIDC_TENANTS"))),
         tenant_claim=environment.get("CLEW_OIDC_TENANT_CLAIM", "tid"),
-        user_claim=environment.get("CLEW_OIDC_USER_CLAIM", "oid" if entra else "sub"),
-        leeway_s=_number(environment, "CLEW_OIDC_LEEWAY", 60),
-        first_sight=truth(environment, "CLEW_OIDC_FIRST_SIGHT", default=True),
+        user_claim=environment.get("CLEW_OIDC_USER_CLAIM", "oid" if is_entra else "sub"),
+        leeway_s=_seconds(environment, "CLEW_OIDC_LEEWAY", 60),
+        first_sight=is_setting_on(environment, "CLEW_OIDC_FIRST_SIGHT", default=True),
     )
 
 
-def _described(issuer: str) -> str | None:
+def _discovery_url(issuer: str) -> str | None:
     """Where an issuer says where its keys are; nowhere for a template, which stands for many issuers."""
     return None if "{" in issuer else f"{issuer.rstrip('/')}{DISCOVERY}"
 
 
-def truth(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+def is_setting_on(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
     """A setting that is on or off.
 
     Raises:
         InvalidArgument: It is neither.
     """
-    said = environment.get(name, "").strip().lower()
-    if said in ("", "true", "1", "yes", "on", "false", "0", "no", "off"):
-        return said in ("true", "1", "yes", "on") if said else default
-    raise InvalidArgument(problem=f"{name}={said!r} is neither true nor false.")
+    text = environment.get(name, "").strip().lower()
+    if text in ("", "true", "1", "yes", "on", "false", "0", "no", "off"):
+        return text in ("true", "1", "yes", "on") if text else default
+    raise InvalidArgument(problem=f"{name}={text!r} is neither true nor false.")
 
 
-def _needed(environment: Mapping[str, str], name: str, default: str | None = None) -> str:
-    found = environment.get(name, "").strip() or default
-    if not found:
+def _required_setting(environment: Mapping[str, str], name: str, default: str | None = None) -> str:
+    value = environment.get(name, "").strip() or default
+    if not value:
         raise InvalidArgument(problem=f"{name} is not set, and AUTH_MODE needs it.")
-    return found
+    return value
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _number(environment: Mapping[str, str], name: str, default: int) -> int:
-    said = environment.get(name, "").strip()
-    if said and not (said.isdecimal() and int(said) <= 300):
-        raise InvalidArgument(problem=f"{name}={said!r} must be a number of seconds up to 300.")
-    return int(said) if said else default
+def _seconds(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name, "").strip()
+    if text and not (text.isdecimal() and int(text) <= 300):
+        raise InvalidArgument(problem=f"{name}={text!r} must be a number of seconds up to 300.")
+    return int(text) if text else default

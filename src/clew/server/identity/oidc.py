@@ -16,9 +16,15 @@ from jwt.algorithms import RSAAlgorithm
 
 from clew.core.encoding import check_id, encode
 from clew.core.errors import Forbidden, InvalidId, InvalidInput, IssuerUnavailable, Unauthenticated
-from clew.server.identity.api_keys import bearer
+from clew.server.identity.api_keys import bearer_token
 from clew.server.identity.dev import is_loopback
-from clew.server.identity.directory import Directory, Whereabouts, admitted, known, places
+from clew.server.identity.directory import (
+    Directory,
+    EntryKeyCache,
+    find_entry,
+    identity_from,
+    required_entries,
+)
 from clew.server.identity.entries import DEFAULT_WORKSPACE, SCOPES, Login, Membership, Tenant, User
 from clew.server.identity.identity import DISCOVERY, Identity, IssuerSettings
 
@@ -50,8 +56,8 @@ class IssuerKeys:
         self._url = url
         self._clock = clock
         self._keys: dict[str, RSAPublicKey] = {}
-        self._fetched: float | None = None
-        self._tried: float | None = None
+        self._fetch_time: float | None = None
+        self._attempt_time: float | None = None
         self._problem = "nobody has asked yet"
         self._lock = asyncio.Lock()
 
@@ -62,61 +68,61 @@ class IssuerKeys:
             IssuerUnavailable: The issuer's keys are not known and cannot be had.
         """
         is_usable = id in self._keys and self._age() <= USABLE_S
-        if self._wanted(id) and not (is_usable and self._lock.locked()):
+        if self._should_fetch(id) and not (is_usable and self._lock.locked()):
             async with self._lock:
-                if self._wanted(id):
+                if self._should_fetch(id):
                     await self._fetch()
         if self._age() > USABLE_S:
             raise IssuerUnavailable(issuer=self._url, problem=self._problem)
         return self._keys.get(id)
 
-    def _wanted(self, id: str) -> bool:
+    def _should_fetch(self, id: str) -> bool:
         """Whether to ask the issuer: its keys are old, or one is not known; but not again and again."""
         pause = RETRY_S if self._age() > USABLE_S else PAUSE_S
-        if self._tried is not None and self._clock() - self._tried < pause:
+        if self._attempt_time is not None and self._clock() - self._attempt_time < pause:
             return False
         return id not in self._keys or self._age() > FRESH_S
 
     def _age(self) -> float:
-        return float("inf") if self._fetched is None else self._clock() - self._fetched
+        return float("inf") if self._fetch_time is None else self._clock() - self._fetch_time
 
     async def _fetch(self) -> None:
         """Ask the issuer. Others wait meanwhile, so the time of asking is noted at the end."""
         try:
-            self._keys = keys_of(await _download(await self._place()))
-            self._fetched = self._clock()
+            self._keys = keys_of(await _download(await self._keys_url()))
+            self._fetch_time = self._clock()
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             self._problem = str(error) or type(error).__name__
         except ValueError as error:
             self._problem = f"what it sent cannot be used ({error})"
-        self._tried = self._clock()
+        self._attempt_time = self._clock()
 
-    async def _place(self) -> str:
+    async def _keys_url(self) -> str:
         """Where the keys are: at the URL, or where the issuer's description at the URL says."""
         if not self._url.endswith(DISCOVERY):
             return self._url
-        return place_of(await _download(self._url), self._url.removesuffix(DISCOVERY))
+        return keys_url_of(await _download(self._url), self._url.removesuffix(DISCOVERY))
 
 
-def place_of(data: bytes, issuer: str) -> str:
+def keys_url_of(data: bytes, issuer: str) -> str:
     """Where an issuer publishes its keys, as its description says.
 
     Raises:
         ValueError: It is another issuer's, or the keys would come over a connection that others can change.
     """
     try:
-        told = msgspec.json.decode(data, type=_Description)
+        description = msgspec.json.decode(data, type=_IssuerDescription)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("not the description of an issuer") from error
-    if told.issuer.rstrip("/") != issuer:
+    if description.issuer.rstrip("/") != issuer:
         raise ValueError("the description of another issuer")
-    url = urlsplit(told.jwks_uri)
+    url = urlsplit(description.jwks_uri)
     if url.scheme != "https" and not is_loopback(url.hostname):
         raise ValueError("keys that come without TLS")
-    return told.jwks_uri
+    return description.jwks_uri
 
 
-class _Description(msgspec.Struct):
+class _IssuerDescription(msgspec.Struct):
     """What an issuer says about itself; much more than this."""
 
     issuer: str
@@ -131,12 +137,12 @@ async def _download(url: str) -> bytes:
         client.stream("GET", url, headers={"accept": "application/json"}) as answer,
     ):
         answer.raise_for_status()
-        received = b""
+        content = b""
         async for piece in answer.aiter_bytes():
-            received += piece
-            if len(received) > MOST_BYTES:
+            content += piece
+            if len(content) > MOST_BYTES:
                 raise ValueError(f"more than {MOST_BYTES:,} bytes")
-        return received
+        return content
 
 
 def keys_of(data: bytes) -> dict[str, RSAPublicKey]:
@@ -146,10 +152,10 @@ def keys_of(data: bytes) -> dict[str, RSAPublicKey]:
         ValueError: It is not such a set, or holds no such key.
     """
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any]).get("keys")
+        value = msgspec.json.decode(data, type=dict[str, Any]).get("keys")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("not a JSON object") from error
-    entries = found if isinstance(found, list) else []
+    entries = value if isinstance(value, list) else []
     keys = {entry["kid"]: key for entry in entries if (key := _key_of(entry)) is not None}
     if not keys:
         raise ValueError("no key that can check RS256")
@@ -200,7 +206,7 @@ class TokenAuthentication:
         self._settings = settings
         self._keys = keys or IssuerKeys(settings.keys_url)
         self._clock = clock
-        self._whereabouts = Whereabouts()
+        self._key_cache = EntryKeyCache()
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose token it is, in our own words.
@@ -210,23 +216,25 @@ class TokenAuthentication:
             Forbidden: It holds, but its tenant or user is not let in.
             IssuerUnavailable: It cannot be checked now.
         """
-        token = bearer(headers)
+        token = bearer_token(headers)
         if token is None:
             raise Unauthenticated(problem="Send a token as Authorization: Bearer.")
-        claims = await self._verified(token)
+        claims = await self._verify_token(token)
         person = person_of(claims, self._settings, self._clock())
         workspace = headers.get(WORKSPACE_HEADER, DEFAULT_WORKSPACE)
-        seen = f"{person.login}/{workspace}"
-        names = self._whereabouts.of(seen)
-        looked = await self._directory.look((Login.kind, person.login), *names)
-        login = looked.get(Login, person.login) or await self._entered(person)
-        wanted = places(login.tenant, login.user, workspace)
-        if names != wanted:
-            looked = await self._directory.look(*wanted)
-            self._whereabouts.note(seen, wanted)
-        return admitted(looked, tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES)
+        cache_key = f"{person.login}/{workspace}"
+        entry_keys = self._key_cache.get(cache_key)
+        entries = await self._directory.read_entries((Login.kind, person.login), *entry_keys)
+        login = entries.get(Login, person.login) or await self._register_if_allowed(person)
+        current_keys = required_entries(login.tenant, login.user, workspace)
+        if entry_keys != current_keys:
+            entries = await self._directory.read_entries(*current_keys)
+            self._key_cache.put(cache_key, current_keys)
+        return identity_from(
+            entries, tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES
+        )
 
-    async def _verified(self, token: str) -> dict[str, Any]:
+    async def _verify_token(self, token: str) -> dict[str, Any]:
         """The claims of a token that the issuer has signed."""
         key = await self._keys.key(_key_id(token))
         if key is None:
@@ -241,14 +249,14 @@ class TokenAuthentication:
             raise Unauthenticated(problem="The token's signature does not hold.") from error
         return claims
 
-    async def _entered(self, person: Person) -> Login:
+    async def _register_if_allowed(self, person: Person) -> Login:
         """Which user of ours a person is who is new here, if that is allowed."""
         if not self._settings.first_sight:
             raise Forbidden(problem="This account is not known here. Ask an administrator to enter it.")
-        return await enter(self._directory, person)
+        return await register_person(self._directory, person)
 
 
-async def enter(directory: Directory, person: Person) -> Login:
+async def register_person(directory: Directory, person: Person) -> Login:
     """A new login, with its user and, if need be, its tenant. Whoever comes second finds it made.
 
     Raises:
@@ -257,9 +265,9 @@ async def enter(directory: Directory, person: Person) -> Login:
     try:
         tenant = await _tenant_of(directory, person.tenant)
         user = f"u-{person.login[:24]}"
-        if await known(directory, User, tenant, user) is None:
+        if await find_entry(directory, User, tenant, user) is None:
             await directory.add(User(tenant=tenant, id=user))
-        if await known(directory, Membership, tenant, DEFAULT_WORKSPACE, user) is None:
+        if await find_entry(directory, Membership, tenant, DEFAULT_WORKSPACE, user) is None:
             await directory.add(Membership(tenant=tenant, workspace=DEFAULT_WORKSPACE, user=user))
         login = Login(id=person.login, issuer=person.issuer, subject=person.subject, tenant=tenant, user=user)
         return await directory.add(login)
@@ -269,7 +277,7 @@ async def enter(directory: Directory, person: Person) -> Login:
 
 async def _tenant_of(directory: Directory, external: str) -> str:
     """Our tenant for one of the issuer's."""
-    async for tenant in directory.every(Tenant, external=external):
+    async for tenant in directory.entries(Tenant, external=external):
         return tenant.id
     return (await directory.add(Tenant(id=external, external=external))).id
 
@@ -336,6 +344,6 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _audiences(claims: Mapping[str, Any]) -> set[str]:
-    found = claims.get("aud")
-    given = found if isinstance(found, list) else [found]
-    return {each for each in given if isinstance(each, str)}
+    claim = claims.get("aud")
+    values = claim if isinstance(claim, list) else [claim]
+    return {each for each in values if isinstance(each, str)}

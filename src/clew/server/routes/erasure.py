@@ -7,76 +7,78 @@ from litestar import delete, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from clew.api.operators import (
-    AppliedRules,
-    AppliedView,
     ErasureView,
-    Holds,
+    HoldPage,
     ReceiptPage,
-    Rules,
+    RetentionRulePage,
+    RuleResults,
+    RuleResultView,
 )
-from clew.api.requests import NewApplying, NewErasure, NewHold, NewRule
-from clew.core.erasure.receipts import RULE, Receipt
-from clew.core.erasure.retention import Rule, rule_of
+from clew.api.requests import NewErasure, NewHold, NewRetentionRule, NewRuleApplication
+from clew.core.erasure.receipts import RULE_KIND, Receipt
+from clew.core.erasure.retention import RetentionRule, rule_of
 from clew.core.errors import InvalidArgument, RecordNotFound
-from clew.core.log.holds import HOLD, Hold, hold_of
+from clew.core.log.holds import HOLD_KIND, Hold, hold_of
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.server.http import audit
-from clew.server.http.callers import Caller, Calling, named, reachable
-from clew.server.identity.directory import Directory, known
+from clew.server.http.callers import Caller, CurrentCaller, check_reachable, decode_path_part
+from clew.server.identity.directory import Directory, find_entry
 from clew.server.identity.entries import User
 from clew.server.routes.threads import Cursor, Limit
 
 
 @post("/erasures", operation_id="erase", status_code=200)
-async def erase(data: JSONBody[NewErasure], caller: Calling) -> ErasureView:
+async def erase(data: JSONBody[NewErasure], caller: CurrentCaller) -> ErasureView:
     """Erase a person or a thread everywhere, with a receipt. Role admin.
 
     Asked again for the same subject, it goes on where it was. What is held is refused, and nothing is gone.
     """
-    db = caller.operating()
+    db = caller.tenant_database()
     _check_erasure(data)
-    preview = await _erased(db, data, dry_run=True)
+    preview = await _erase_subject(db, data, dry_run=True)
     if data.dry_run:
-        return ErasureView(receipt=preview, identities=await _identities(caller, data, remove=False))
+        return ErasureView(receipt=preview, identities=await _count_identities(caller, data, remove=False))
     facts = {"with_crisis_log": data.with_crisis_log, "identities": data.identities}
-    await audit.note(db, caller.identity, "erase", owner=data.owner, thread=data.thread, facts=facts)
-    gone = await _identities(caller, data, remove=True)  # first, so that nobody goes on writing as them
-    receipt = await _erased(db, data, dry_run=False)
+    await audit.record_action(db, caller.identity, "erase", owner=data.owner, thread=data.thread, facts=facts)
+    identities = await _count_identities(
+        caller, data, remove=True
+    )  # first, so that nobody goes on writing as them
+    receipt = await _erase_subject(db, data, dry_run=False)
     if data.owner is not None:
-        await caller.serving.runtimes.guests.forget((caller.identity.tenant, data.owner))
-    return ErasureView(receipt=receipt, identities=gone)
+        await caller.resources.runtimes.incognito.forget_user((caller.identity.tenant, data.owner))
+    return ErasureView(receipt=receipt, identities=identities)
 
 
 def _check_erasure(data: NewErasure) -> None:
     if data.thread is not None:
-        reachable(data.thread)
+        check_reachable(data.thread)
     if data.identities and data.owner is None:
         raise InvalidArgument(problem="A thread has no identities; name an owner.")
 
 
-async def _erased(db: Database, data: NewErasure, *, dry_run: bool) -> Receipt:
+async def _erase_subject(db: Database, data: NewErasure, *, dry_run: bool) -> Receipt:
     return await db.erase(
         owner=data.owner, thread=data.thread, with_crisis_log=data.with_crisis_log, dry_run=dry_run
     )
 
 
-async def _identities(caller: Caller, data: NewErasure, *, remove: bool) -> dict[str, int]:
+async def _count_identities(caller: Caller, data: NewErasure, *, remove: bool) -> dict[str, int]:
     """How many entries of each kind go with a person, or would."""
     if not data.identities or data.owner is None:
         return {}
-    directory = Directory(caller.serving.db)
-    user = await known(directory, User, caller.identity.tenant, data.owner)
+    directory = Directory(caller.resources.db)
+    user = await find_entry(directory, User, caller.identity.tenant, data.owner)
     if user is None:
         return {}
-    entries = await (directory.remove(user) if remove else directory.about(user))
+    entries = await (directory.remove_user(user) if remove else directory.entries_of_user(user))
     return dict(Counter(entry.kind for entry in entries))
 
 
 @get("/receipts", operation_id="list_receipts")
-async def list_receipts(caller: Calling, limit: Limit = 50, cursor: Cursor = None) -> ReceiptPage:
+async def list_receipts(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> ReceiptPage:
     """The receipts of what was erased, the newest first. Role admin."""
-    db = caller.operating()
+    db = caller.tenant_database()
     receipts = await db.retention.receipts()
     upto = caller.position(cursor, int, "receipts")
     end = len(receipts) if upto is None else upto
@@ -87,92 +89,98 @@ async def list_receipts(caller: Calling, limit: Limit = 50, cursor: Cursor = Non
 
 
 @post("/receipts/settle", operation_id="settle_receipts", status_code=200)
-async def settle_receipts(caller: Calling) -> ReceiptPage:
+async def settle_receipts(caller: CurrentCaller) -> ReceiptPage:
     """Try again what made receipts wait; those that are complete now. Role admin."""
-    db = caller.operating()
-    await audit.note(db, caller.identity, "settle receipts")
+    db = caller.tenant_database()
+    await audit.record_action(db, caller.identity, "settle receipts")
     return ReceiptPage(receipts=await db.retention.settle())
 
 
 @get("/holds", operation_id="list_holds")
-async def list_holds(caller: Calling, limit: Limit = 50, cursor: Cursor = None) -> Holds:
+async def list_holds(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> HoldPage:
     """What is held, the oldest hold first. Role admin."""
-    records, next = await _page(caller, HOLD, limit, cursor)
-    return Holds(holds=[hold_of(record) for record in records], next=next)
+    records, next = await _operator_page(caller, HOLD_KIND, limit, cursor)
+    return HoldPage(holds=[hold_of(record) for record in records], next=next)
 
 
-async def _page(
+async def _operator_page(
     caller: Caller, kind: str, limit: int, cursor: str | None
 ) -> tuple[Sequence[Record], str | None]:
     """Some records of a kind that operators alone see, in order, and the cursor of those behind them."""
     after = caller.position(cursor, tuple[int, str], kind)
-    records = await caller.operating().records.find(RecordQuery(kind=kind, limit=limit + 1, after=after))
-    shown = records[:limit]
-    next = caller.cursor([shown[-1].sort, shown[-1].id], kind) if len(records) > limit else None
-    return shown, next
+    records = await caller.tenant_database().records.find(
+        RecordQuery(kind=kind, limit=limit + 1, after=after)
+    )
+    page = records[:limit]
+    next = caller.cursor([page[-1].sort, page[-1].id], kind) if len(records) > limit else None
+    return page, next
 
 
 @post("/holds", operation_id="hold")
-async def hold(data: JSONBody[NewHold], caller: Calling) -> Hold:
+async def hold(data: JSONBody[NewHold], caller: CurrentCaller) -> Hold:
     """Keep an owner or a thread from being erased, deleted or let go. Role admin."""
-    db = caller.operating()
-    await audit.note(db, caller.identity, "hold", owner=data.owner, thread=data.thread)
+    db = caller.tenant_database()
+    await audit.record_action(db, caller.identity, "hold", owner=data.owner, thread=data.thread)
     return await db.retention.hold(owner=data.owner, thread=data.thread, reason=data.reason)
 
 
 @delete("/holds", operation_id="release", status_code=204)
 async def release(
-    caller: Calling, owner: FromQuery[str | None] = None, thread: FromQuery[str | None] = None
+    caller: CurrentCaller, owner: FromQuery[str | None] = None, thread: FromQuery[str | None] = None
 ) -> None:
     """Let go of a hold. Role admin."""
-    db = caller.operating()
-    await audit.note(db, caller.identity, "release", owner=owner, thread=thread)
+    db = caller.tenant_database()
+    await audit.record_action(db, caller.identity, "release", owner=owner, thread=thread)
     await db.retention.release(owner=owner, thread=thread)
 
 
 @get("/retention", operation_id="list_rules")
-async def list_rules(caller: Calling, limit: Limit = 50, cursor: Cursor = None) -> Rules:
+async def list_rules(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> RetentionRulePage:
     """The rules of retention that are in force, by name. Role admin."""
-    records, next = await _page(caller, RULE, limit, cursor)
-    return Rules(rules=[rule_of(record) for record in records], next=next)
+    records, next = await _operator_page(caller, RULE_KIND, limit, cursor)
+    return RetentionRulePage(rules=[rule_of(record) for record in records], next=next)
 
 
 @put("/retention/{rule:str}", operation_id="set_rule")
-async def set_rule(rule: FromPath[str], data: JSONBody[NewRule], caller: Calling) -> Rule:
+async def set_rule(
+    rule: FromPath[str], data: JSONBody[NewRetentionRule], caller: CurrentCaller
+) -> RetentionRule:
     """Put a rule in force, or change it. It does nothing until rules are applied. Role admin."""
-    db = caller.operating()
-    wanted = Rule(name=named(rule), days=data.days, label=data.label)
-    await audit.note(db, caller.identity, "set rule", facts={"rule": wanted.name, "days": wanted.days})
-    await db.retention.add(wanted)
-    return wanted
+    db = caller.tenant_database()
+    new_rule = RetentionRule(name=decode_path_part(rule), days=data.days, label=data.label)
+    await audit.record_action(
+        db, caller.identity, "set rule", facts={"rule": new_rule.name, "days": new_rule.days}
+    )
+    await db.retention.add(new_rule)
+    return new_rule
 
 
 @delete("/retention/{rule:str}", operation_id="drop_rule", status_code=204)
-async def drop_rule(rule: FromPath[str], caller: Calling) -> None:
+async def drop_rule(rule: FromPath[str], caller: CurrentCaller) -> None:
     """Take a rule back. Role admin."""
-    db = caller.operating()
-    if named(rule) not in {each.name for each in await db.retention.rules()}:
-        raise RecordNotFound(kind="retention rule", id=named(rule))
-    await audit.note(db, caller.identity, "drop rule", facts={"rule": named(rule)})
-    await db.retention.drop(named(rule))
+    db = caller.tenant_database()
+    if decode_path_part(rule) not in {each.name for each in await db.retention.rules()}:
+        raise RecordNotFound(kind="retention rule", id=decode_path_part(rule))
+    await audit.record_action(db, caller.identity, "drop rule", facts={"rule": decode_path_part(rule)})
+    await db.retention.drop(decode_path_part(rule))
 
 
 @post("/retention/apply", operation_id="apply_rules", status_code=200)
-async def apply_rules(data: JSONBody[NewApplying], caller: Calling) -> AppliedRules:
+async def apply_rules(data: JSONBody[NewRuleApplication], caller: CurrentCaller) -> RuleResults:
     """Erase what the rules in force let go, with a receipt for each. What is held stays. Role admin."""
-    db = caller.operating()
+    db = caller.tenant_database()
     if not data.dry_run:
-        await audit.note(db, caller.identity, "apply rules")
-    found = await db.retention.apply(dry_run=data.dry_run)
-    return AppliedRules(
+        await audit.record_action(db, caller.identity, "apply rules")
+    results = await db.retention.apply(dry_run=data.dry_run)
+    return RuleResults(
         rules=[
-            AppliedView(rule=each.rule, threads=list(each.threads), held=each.held, receipt=each.receipt)
-            for each in found
+            RuleResultView(rule=each.rule, threads=list(each.threads), held=each.held, receipt=each.receipt)
+            for each in results
         ]
     )
 
 
-ERASING = [
+ERASURE_ROUTES = [
     erase,
     list_receipts,
     settle_receipts,

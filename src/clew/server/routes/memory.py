@@ -5,105 +5,111 @@ from typing import Annotated, Literal
 from litestar import get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from clew.api.memory import CatchUp, ForgottenView, MemoryPage, UndoneView
-from clew.api.requests import NewCorrection, NewForget, NewRecall, NewUndo
-from clew.core.encoding import JSON, plain
-from clew.core.values import MEMORY
+from clew.api.memory import CatchUp, ForgetView, MemoryPage, UndoView
+from clew.api.requests import NewCorrection, NewForgetRequest, NewUndo, RecallSetting
+from clew.core.encoding import JSON, as_json
+from clew.core.values import MEMORY_PREFIX
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.recall.render import rendered
+from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import Retriever
-from clew.server.http.callers import Caller, Calling
+from clew.server.http.callers import Caller, CurrentCaller
 from clew.server.routes.threads import Cursor, Limit
 
-User = Annotated[str | None, QueryParameter(description="Whose memory, where the credentials name no user.")]
+UserQuery = Annotated[
+    str | None, QueryParameter(description="Whose memory, where the credentials name no user.")
+]
 
 
 @get("/memory", operation_id="list_memory")
 async def list_memory(
-    caller: Calling,
+    caller: CurrentCaller,
     kind: FromQuery[Literal["facts", "arcs"]] = "facts",
     limit: Limit = 50,
     cursor: Cursor = None,
-    user: User = None,
+    user: UserQuery = None,
 ) -> MemoryPage:
     """Facts or arcs, the newest first, with the rules and what waits to be confirmed."""
-    memory = _memory(caller, user)
-    list_of = f"{MEMORY}{kind}\0{memory.owner}"
-    listed = await memory.page(kind, limit=limit, before=caller.position(cursor, int, list_of))
+    memory = _memory_of(caller, user)
+    list_name = f"{MEMORY_PREFIX}{kind}\0{memory.owner}"
+    page = await memory.page(kind, limit=limit, before=caller.position(cursor, int, list_name))
     profile = await memory.profile()
     return MemoryPage(
         version=profile.version,
         recall=profile.recall,
-        facts=plain(listed.facts),
-        arcs=plain(listed.arcs),
-        rules=plain(profile.rules),
-        pending=plain(profile.pending),
-        next=caller.cursor(listed.next, list_of) if listed.next is not None else None,
+        facts=as_json(page.facts),
+        arcs=as_json(page.arcs),
+        rules=as_json(profile.rules),
+        pending=as_json(profile.pending),
+        next=caller.cursor(page.next, list_name) if page.next is not None else None,
     )
 
 
 @get("/memory/export", operation_id="export_memory")
-async def export_memory(caller: Calling, user: User = None) -> dict[str, JSON]:
+async def export_memory(caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
     """Everything that is known, with the source of each, as one document."""
-    return await _memory(caller, user).export()
+    return await _memory_of(caller, user).export()
 
 
 @get("/memory/catch-up", operation_id="catch_up")
-async def catch_up(caller: Calling, user: User = None) -> CatchUp:
+async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
     """The last session in a line, for whoever begins another thread; nothing if recall is off."""
-    memory = _memory(caller, user)
+    memory = _memory_of(caller, user)
     if not (await memory.profile()).recall:
         return CatchUp()
-    return CatchUp(lines=[rendered(entry) for entry in await Retriever(memory).catch_up()])
+    return CatchUp(lines=[render_entry(entry) for entry in await Retriever(memory).catch_up()])
 
 
 @get("/memory/entries/{entry:str}", operation_id="get_memory")
-async def get_memory(entry: FromPath[str], caller: Calling, user: User = None) -> dict[str, JSON]:
+async def get_memory(entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
     """One fact, arc or rule."""
-    found: dict[str, JSON] = plain(await _memory(caller, user).get(entry))
-    return found
+    fields: dict[str, JSON] = as_json(await _memory_of(caller, user).get(entry))
+    return fields
 
 
 @post("/memory/entries/{entry:str}/correct", operation_id="correct_memory", status_code=200)
 async def correct_memory(
-    entry: FromPath[str], data: JSONBody[NewCorrection], caller: Calling, user: User = None
+    entry: FromPath[str], data: JSONBody[NewCorrection], caller: CurrentCaller, user: UserQuery = None
 ) -> dict[str, JSON]:
     """Put right what a fact or a rule says; what it said before can be brought back by an undo."""
-    memory = _memory(caller, user)
-    found: dict[str, JSON] = plain(await memory.correct(entry, object=data.object, negated=data.negated))
-    return found
+    memory = _memory_of(caller, user)
+    fields: dict[str, JSON] = as_json(await memory.correct(entry, object=data.object, negated=data.negated))
+    return fields
 
 
 @post("/memory/forget", operation_id="forget_memory", status_code=200)
-async def forget_memory(data: JSONBody[NewForget], caller: Calling, user: User = None) -> ForgottenView:
+async def forget_memory(
+    data: JSONBody[NewForgetRequest], caller: CurrentCaller, user: UserQuery = None
+) -> ForgetView:
     """Forget some of it, in two steps: first it is shown and waits, then it is confirmed."""
-    memory = _memory(caller, user)
+    memory = _memory_of(caller, user)
     if not data.confirmed:
-        pending = await memory.propose(data.ids)
-        return ForgottenView(waiting=plain(pending.targets))
-    done = await memory.confirm(data.ids)
-    return ForgottenView(forgotten=list(done.ids), changed=list(done.changed))
+        pending = await memory.propose_forgetting(data.ids)
+        return ForgetView(waiting=as_json(pending.targets))
+    result = await memory.confirm_forgetting(data.ids)
+    return ForgetView(forgotten=list(result.ids), changed=list(result.changed))
 
 
 @post("/memory/undo", operation_id="undo_memory", status_code=200)
-async def undo_memory(data: JSONBody[NewUndo], caller: Calling, user: User = None) -> UndoneView:
+async def undo_memory(data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None) -> UndoView:
     """Take back the last change, or the one that made a version."""
-    return UndoneView(undone=await _memory(caller, user).undo(data.version))
+    return UndoView(undone=await _memory_of(caller, user).undo(data.version))
 
 
 @put("/memory/recall", operation_id="set_recall")
-async def set_recall(data: JSONBody[NewRecall], caller: Calling, user: User = None) -> NewRecall:
+async def set_recall(
+    data: JSONBody[RecallSetting], caller: CurrentCaller, user: UserQuery = None
+) -> RecallSetting:
     """Whether what is recalled may be brought up. Rules apply either way."""
-    await _memory(caller, user).set_recall(on=data.on)
+    await _memory_of(caller, user).set_recall(on=data.on)
     return data
 
 
-def _memory(caller: Caller, user: str | None) -> Memory:
-    owner = caller.acting_for(user)
-    return Memory(caller.scoped(owner), owner)
+def _memory_of(caller: Caller, user: str | None) -> Memory:
+    owner = caller.require_user(user)
+    return Memory(caller.database_for(owner), owner)
 
 
-REMEMBERED = [
+MEMORY_ROUTES = [
     list_memory,
     export_memory,
     catch_up,

@@ -6,105 +6,105 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from clew.api.experiments import Steps, StepView
+from clew.api.experiments import StepList, StepView
 from clew.api.requests import NewDecision, NewDecisions
-from clew.api.threads import Cancelled, RunPage, RunView, TurnView
-from clew.core.encoding import plain
+from clew.api.threads import CancellationView, RunPage, RunView, TurnView
+from clew.core.encoding import as_json
 from clew.core.errors import DecisionRefused, ThreadNotFound
 from clew.core.values import RecordQuery
 from clew.runtime.records.runs import DONE, KIND, WAITING, Run, run_of
 from clew.runtime.records.steps import Step, run_steps
-from clew.runtime.turn.approvals import Decision, PassOn, Replay, UseResult, Waiting, suspended_calls
-from clew.server.http.callers import Caller, Calling
-from clew.server.http.openapi import WORKS
+from clew.runtime.turn.approvals import Approval, Decision, PassOn, Replay, UseResult, pending_approvals
+from clew.server.http.callers import Caller, CurrentCaller
+from clew.server.http.openapi import RUNS_MODEL
 from clew.server.http.views import run_view, turn_view
 from clew.server.routes.threads import Cursor, Limit
 
 
 @get("/runs", operation_id="list_runs")
 async def list_runs(
-    caller: Calling,
+    caller: CurrentCaller,
     limit: Limit = 50,
     cursor: Cursor = None,
     thread: Annotated[str | None, QueryParameter(description="Only runs of this thread.")] = None,
     status: Annotated[str | None, QueryParameter(description="running, waiting or done.")] = None,
 ) -> RunPage:
     """Runs, the newest first."""
-    said = (("thread", thread), ("status", status))
-    tags = tuple(f"{name}:{value}" for name, value in said if value is not None)
-    list_of = f"runs\0{tags}"
-    after = caller.position(cursor, tuple[int, str], list_of)
+    filters = (("thread", thread), ("status", status))
+    tags = tuple(f"{name}:{value}" for name, value in filters if value is not None)
+    list_name = f"runs\0{tags}"
+    after = caller.position(cursor, tuple[int, str], list_name)
     query = RecordQuery(kind=KIND, tags=tags, newest=True, limit=limit + 1, after=after)
     records = await caller.db.records.find(query)
-    shown = records[:limit]
-    next = caller.cursor([shown[-1].sort, shown[-1].id], list_of) if len(records) > limit else None
-    return RunPage(runs=[run_view(run_of(record)) for record in shown], next=next)
+    page = records[:limit]
+    next = caller.cursor([page[-1].sort, page[-1].id], list_name) if len(records) > limit else None
+    return RunPage(runs=[run_view(run_of(record)) for record in page], next=next)
 
 
 @get("/runs/{run:str}", operation_id="get_run")
-async def get_run(run: FromPath[str], caller: Calling) -> RunView:
+async def get_run(run: FromPath[str], caller: CurrentCaller) -> RunView:
     """A run, with the calls that it waits for."""
-    found = run_of(await caller.db.records.get(KIND, run))
-    return run_view(found, await _waiting(caller, found))
+    record = run_of(await caller.db.records.get(KIND, run))
+    return run_view(record, await _approvals_of_run(caller, record))
 
 
 @get("/runs/{run:str}/steps", operation_id="list_steps")
-async def list_steps(run: FromPath[str], caller: Calling) -> Steps:
+async def list_steps(run: FromPath[str], caller: CurrentCaller) -> StepList:
     """The steps of a run: what took how long, its tokens, and its cost where a price is known."""
-    found = run_of(await caller.db.records.get(KIND, run))
-    told = await run_steps(caller.db, found.thread, run)
-    return Steps(run=run, thread=found.thread, steps=[_step(step) for step in told])
+    record = run_of(await caller.db.records.get(KIND, run))
+    steps = await run_steps(caller.db, record.thread, run)
+    return StepList(run=run, thread=record.thread, steps=[_step_view(step) for step in steps])
 
 
 @post("/runs/{run:str}/cancel", operation_id="cancel_run", status_code=200)
-async def cancel_run(run: FromPath[str], caller: Calling) -> Cancelled:
+async def cancel_run(run: FromPath[str], caller: CurrentCaller) -> CancellationView:
     """End a run that is at work or waits, in whatever process."""
-    thread = await caller.serving.runtimes.guests.thread_of(caller.guest(), run)
+    thread = await caller.resources.runtimes.incognito.thread_of_run(caller.user_key(), run)
     if thread is None:
-        found = run_of(await caller.db.records.get(KIND, run))
-        if found.status == DONE:
-            return Cancelled(cancelled=False)
-        thread = found.thread
-    async with caller.home(thread) as home:
-        return Cancelled(cancelled=await home.runtime.cancel(thread, user=home.user))
+        record = run_of(await caller.db.records.get(KIND, run))
+        if record.status == DONE:
+            return CancellationView(cancelled=False)
+        thread = record.thread
+    async with caller.thread_access(thread) as access:
+        return CancellationView(cancelled=await access.runtime.cancel(thread, user=access.user))
 
 
-@post("/runs/{run:str}/decisions", operation_id="decide", status_code=200, opt={WORKS: True})
-async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: Calling) -> TurnView:
+@post("/runs/{run:str}/decisions", operation_id="decide", status_code=200, opt={RUNS_MODEL: True})
+async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: CurrentCaller) -> TurnView:
     """Decide about the calls that a run waits for, and go on with it; or go on with an interrupted one."""
-    decisions = {call: _decision(each) for call, each in data.decisions.items()}
-    guest = caller.guest(data.user)
-    thread = await caller.serving.runtimes.guests.thread_of(guest, run)
+    decisions = {call: _decision_of(each) for call, each in data.decisions.items()}
+    user_key = caller.user_key(data.user)
+    thread = await caller.resources.runtimes.incognito.thread_of_run(user_key, run)
     if thread is None:
-        db = caller.db if guest[1] is None else caller.scoped(guest[1])
-        found = run_of(await db.records.get(KIND, run))
-        if found.status == DONE and decisions:
+        db = caller.db if user_key[1] is None else caller.database_for(user_key[1])
+        record = run_of(await db.records.get(KIND, run))
+        if record.status == DONE and decisions:
             call = next(iter(decisions))
-            raise DecisionRefused(thread=found.thread, call=call, problem=f"run {run!r} is over")
-        thread = found.thread
-    async with caller.home(thread, user=data.user) as home:
-        return turn_view(await home.runtime.resume(thread, decisions, user=home.user))
+            raise DecisionRefused(thread=record.thread, call=call, problem=f"run {run!r} is over")
+        thread = record.thread
+    async with caller.thread_access(thread, user=data.user) as access:
+        return turn_view(await access.runtime.resume(thread, decisions, user=access.user))
 
 
-def _step(step: Step) -> StepView:
-    return msgspec.convert(plain(step) | {"ended": step.ended}, StepView)
+def _step_view(step: Step) -> StepView:
+    return msgspec.convert(as_json(step) | {"ended": step.ended}, StepView)
 
 
-def _decision(given: NewDecision) -> Decision:
-    if given.decision == "replay":
-        return Replay(given.asked)
-    if given.decision == "result":
-        return UseResult(given.value, given.asked)
-    return PassOn(given.value, given.asked)
+def _decision_of(request: NewDecision) -> Decision:
+    if request.decision == "replay":
+        return Replay(request.asked)
+    if request.decision == "result":
+        return UseResult(request.value, request.asked)
+    return PassOn(request.value, request.asked)
 
 
-async def _waiting(caller: Caller, run: Run) -> tuple[Waiting, ...]:
+async def _approvals_of_run(caller: Caller, run: Run) -> tuple[Approval, ...]:
     if run.status != WAITING:
         return ()
     try:
-        return suspended_calls(await caller.db.thread(run.thread).state())
+        return pending_approvals(await caller.db.thread(run.thread).state())
     except ThreadNotFound:
         return ()
 
 
-RUNS = [list_runs, get_run, list_steps, cancel_run, decide]
+RUN_ROUTES = [list_runs, get_run, list_steps, cancel_run, decide]

@@ -10,187 +10,198 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.api.messages import EpisodeLeft, EpisodePage
+from clew.api.messages import EpisodeDetail, EpisodePage
 from clew.api.requests import (
-    NewEnd,
+    NewSessionEnd,
 )
 from clew.api.sessions import (
-    EndView,
+    ActiveSessions,
+    EpisodeStatusView,
     ImportView,
     SessionPage,
-    SessionState,
+    SessionStatusView,
     SessionTurn,
     SessionView,
-    StatusView,
     TurnPage,
-    UnfinishedView,
+    UnfinishedEpisodeView,
 )
 from clew.companion.memory.control import sentence_of
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument, ThreadNotFound
-from clew.core.values import Head, Item, RecordQuery, Summary
+from clew.core.values import Head, Item, RecordQuery, ThreadSummary
 from clew.database.archive import export_threads, import_threads
-from clew.runtime.memory.learn.finalizer import kept_of
+from clew.runtime.memory.learn.finalizer import read_episode_memory
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.model.messages import CALL, message_of
-from clew.runtime.person_export import LEFT_OUT, export_person
-from clew.runtime.records.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
-from clew.server.http.callers import OWN, Caller, Calling, ThreadId, named
-from clew.server.http.openapi import ALSO, TAKES, VERSIONED
-from clew.server.http.views import episode_view, waiting_view
+from clew.runtime.person_export import EXCLUDED_KINDS, export_person
+from clew.runtime.records.episodes import (
+    ACTIVE_EPISODE,
+    EPISODE,
+    Episode,
+    active_episode,
+    episode_of,
+    read_episode,
+)
+from clew.server.http.callers import OWN_THREADS_PREFIX, Caller, CurrentCaller, ThreadId, decode_path_part
+from clew.server.http.openapi import BODY_MEDIA_TYPE, HAS_ETAG, OTHER_MEDIA_TYPES
+from clew.server.http.views import approval_view, episode_view
 from clew.server.routes import manifests, threads
-from clew.server.routes.memory import User
-from clew.server.routes.threads import Cursor, IfMatch, Limit, Search, expected
-from clew.server.routes.voice import check_there, episode_state
+from clew.server.routes.memory import UserQuery
+from clew.server.routes.threads import Cursor, IfMatch, Limit, SearchQuery, parse_if_match
+from clew.server.routes.voice import check_exists, episode_status_view
 
-ARCHIVE = "application/x-ndjson"
-ACTIVE_AT_MOST = 200
-ITEMS_OF_A_TURN = 20
+ARCHIVE_MEDIA_TYPE = "application/x-ndjson"
+MOST_ACTIVE = 200
+ITEMS_PER_TURN = 20
 """As many items are read for each turn that a page has room for."""
 
 
 @get("/sessions/state", operation_id="sessions_state")
-async def sessions_state(caller: Calling) -> SessionState:
+async def sessions_state(caller: CurrentCaller) -> ActiveSessions:
     """The sessions that are active now, whichever process serves them."""
-    query = RecordQuery(kind=ACTIVE_ROW, newest=True, limit=ACTIVE_AT_MOST)
+    query = RecordQuery(kind=ACTIVE_EPISODE, newest=True, limit=MOST_ACTIVE)
     episodes = [episode_of(record) for record in await caller.db.records.find(query)]
-    found = [await _active(caller, episode) for episode in episodes]
-    return SessionState(
+    sessions = [await _active_session(caller, episode) for episode in episodes]
+    return ActiveSessions(
         tenant=caller.identity.tenant,
         user=caller.identity.user,
         workspace=caller.identity.workspace,
-        active=[session for session in found if session is not None],
+        active=[session for session in sessions if session is not None],
     )
 
 
 @get("/sessions", operation_id="list_sessions")
 async def list_sessions(
-    caller: Calling,
+    caller: CurrentCaller,
     limit: Limit = 50,
     cursor: Cursor = None,
-    search: Search = None,
+    search: SearchQuery = None,
 ) -> SessionPage:
     """Sessions, the newest first; with words to search for, those that bear them."""
-    list_of = f"sessions\0{search or ''}"
-    after = caller.position(cursor, str, list_of)
-    page = await threads.threads(caller.db, after, limit, search)
-    found = [_listed(each, await active_episode(caller.db, each.id)) for each in page.threads]
-    next = caller.cursor(page.next, list_of) if page.next is not None else None
-    return SessionPage(sessions=found, next=next)
+    list_name = f"sessions\0{search or ''}"
+    after = caller.position(cursor, str, list_name)
+    page = await threads.find_threads(caller.db, after, limit, search)
+    sessions = [_session_view_of(each, await active_episode(caller.db, each.id)) for each in page.threads]
+    next = caller.cursor(page.next, list_name) if page.next is not None else None
+    return SessionPage(sessions=sessions, next=next)
 
 
 @get("/episodes", operation_id="list_episodes")
 async def list_episodes(
-    caller: Calling,
+    caller: CurrentCaller,
     over: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> EpisodePage:
     """Episodes that are active or, with ``over``, those that are ending or ended; the last touched first."""
-    kind = ROW if over else ACTIVE_ROW
+    kind = EPISODE if over else ACTIVE_EPISODE
     after = caller.position(cursor, tuple[int, str], kind)
     query = RecordQuery(kind=kind, newest=True, limit=limit + 1, after=after)
     records = await caller.db.records.find(query)
-    shown = records[:limit]
+    page = records[:limit]
     return EpisodePage(
-        episodes=[episode_view(episode_of(record)) for record in shown],
-        next=caller.cursor([shown[-1].sort, shown[-1].id], kind) if len(records) > limit else None,
+        episodes=[episode_view(episode_of(record)) for record in page],
+        next=caller.cursor([page[-1].sort, page[-1].id], kind) if len(records) > limit else None,
     )
 
 
 @get("/episodes/{episode_id:str}", operation_id="get_episode")
-async def get_episode(episode_id: FromPath[str], caller: Calling) -> EpisodeLeft:
+async def get_episode(episode_id: FromPath[str], caller: CurrentCaller) -> EpisodeDetail:
     """An episode that is ending or ended, and what it left behind that is still known."""
-    found = await episode(caller.db, named(episode_id))
-    db = caller.db if found.user is None else caller.scoped(found.user)
-    kept = await kept_of(memory_of(db, found.thread, found.user), found)
-    facts = [plain(fact) | {"says": sentence_of(fact)} for fact in kept.facts]
-    told = plain(episode_view(found)) | plain({"facts": facts, "rules": kept.rules})
-    if kept.arc is not None:
-        told |= plain({name: getattr(kept.arc, name) for name in ("summary", "themes", "open_loops")})
-    return msgspec.convert(told, EpisodeLeft)
+    record = await read_episode(caller.db, decode_path_part(episode_id))
+    db = caller.db if record.user is None else caller.database_for(record.user)
+    memories = await read_episode_memory(memory_of(db, record.thread, record.user), record)
+    facts = [as_json(fact) | {"says": sentence_of(fact)} for fact in memories.facts]
+    fields = as_json(episode_view(record)) | as_json({"facts": facts, "rules": memories.rules})
+    if memories.arc is not None:
+        fields |= as_json({name: getattr(memories.arc, name) for name in ("summary", "themes", "open_loops")})
+    return msgspec.convert(fields, EpisodeDetail)
 
 
-@get("/sessions/{id:str}", operation_id="get_session", opt={VERSIONED: True})
-async def get_session(thread_id: ThreadId, caller: Calling) -> Response[SessionView]:
+@get("/sessions/{id:str}", operation_id="get_session", opt={HAS_ETAG: True})
+async def get_session(thread_id: ThreadId, caller: CurrentCaller) -> Response[SessionView]:
     """A session."""
-    view = await _session(caller, thread_id, await active_episode(caller.db, thread_id))
+    view = await _session_view(caller, thread_id, await active_episode(caller.db, thread_id))
     return Response(view, headers={"ETag": f'"{view.version}"'})
 
 
 @delete("/sessions/{id:str}", operation_id="delete_session", status_code=204)
-async def delete_session(thread_id: ThreadId, caller: Calling, if_match: IfMatch = None) -> None:
+async def delete_session(thread_id: ThreadId, caller: CurrentCaller, if_match: IfMatch = None) -> None:
     """Delete a session: its thread is gone, and the episode that it was in is over."""
-    await caller.db.thread(thread_id).delete(expect=expected(if_match))
-    await caller.db.records.drop(ACTIVE_ROW, thread_id)
+    await caller.db.thread(thread_id).delete(expect=parse_if_match(if_match))
+    await caller.db.records.drop(ACTIVE_EPISODE, thread_id)
 
 
 @get("/sessions/{id:str}/turns", operation_id="list_turns")
 async def list_turns(
-    thread_id: ThreadId, caller: Calling, limit: Limit = 50, cursor: Cursor = None
+    thread_id: ThreadId, caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> TurnPage:
     """What was said and answered, turn by turn, oldest first; the cursor leads to older ones."""
-    list_of = f"turns\0{thread_id}"
-    before = caller.position(cursor, int, list_of)
-    wanted = limit * ITEMS_OF_A_TURN
-    window = await (await caller.reading(thread_id)).items(last=wanted + 1, before=before)
-    groups = _turns(window.items)
-    if len(window) > wanted and len(groups) > 1:
+    list_name = f"turns\0{thread_id}"
+    before = caller.position(cursor, int, list_name)
+    item_limit = limit * ITEMS_PER_TURN
+    window = await (await caller.readable_thread(thread_id)).items(last=item_limit + 1, before=before)
+    groups = _items_by_turn(window.items)
+    if len(window) > item_limit and len(groups) > 1:
         groups = groups[1:]  # the first of them may be cut in two
-    shown = groups[-limit:]
-    more = bool(shown) and (len(window) > wanted or len(groups) > limit)
-    next = caller.cursor(shown[0][0].place, list_of) if more else None
-    return TurnPage(turns=[_turn(group) for group in shown], next=next)
+    page = groups[-limit:]
+    has_more = bool(page) and (len(window) > item_limit or len(groups) > limit)
+    next = caller.cursor(page[0][0].place, list_name) if has_more else None
+    return TurnPage(turns=[_session_turn(group) for group in page], next=next)
 
 
-def _turns(items: Sequence[Item]) -> list[list[Item]]:
+def _items_by_turn(items: Sequence[Item]) -> list[list[Item]]:
     return [list(group) for _, group in groupby(items, key=lambda item: item.run or item.version)]
 
 
-def _turn(items: Sequence[Item]) -> SessionTurn:
+def _session_turn(items: Sequence[Item]) -> SessionTurn:
     messages = [message_of(item) for item in items if item.visibility == "all"]
-    said = {
+    texts = {
         role: "\n".join(each.text for each in messages if each.role == role and each.text)
         for role in ("user", "assistant")
     }
     return SessionTurn(
         run=items[0].run,
         time=items[0].time,
-        user_message=said["user"],
-        assistant_message=said["assistant"],
+        user_message=texts["user"],
+        assistant_message=texts["assistant"],
         calls=sum(item.kind == CALL for item in items),
     )
 
 
 @post("/sessions/{id:str}/end", operation_id="end_session", status_code=200)
-async def end_session(thread_id: ThreadId, data: JSONBody[NewEnd], caller: Calling) -> EndView:
+async def end_session(
+    thread_id: ThreadId, data: JSONBody[NewSessionEnd], caller: CurrentCaller
+) -> EpisodeStatusView:
     """End the episode that a session is in. The thread stays, and its next turn begins a new one."""
-    async with caller.home(thread_id) as home:
-        await check_there(home, thread_id)
-        ended = await home.runtime.end_session(thread_id, feedback=data.feedback, user=home.user)
-    return episode_state(thread_id, ended)
+    async with caller.thread_access(thread_id) as access:
+        await check_exists(access, thread_id)
+        last_episode = await access.runtime.end_session(thread_id, feedback=data.feedback, user=access.user)
+    return episode_status_view(thread_id, last_episode)
 
 
 @get("/sessions/{id:str}/status", operation_id="session_status")
-async def session_status(thread_id: ThreadId, caller: Calling) -> StatusView:
+async def session_status(thread_id: ThreadId, caller: CurrentCaller) -> SessionStatusView:
     """Where a session stands, and what can be done next; an incognito one has a status too."""
-    async with caller.home(thread_id) as home:
-        await check_there(home, thread_id)
-        found = await home.runtime.session_status(thread_id, user=home.user)
-    return StatusView(
+    async with caller.thread_access(thread_id) as access:
+        await check_exists(access, thread_id)
+        status = await access.runtime.session_status(thread_id, user=access.user)
+    return SessionStatusView(
         session=thread_id,
-        status=found.status,
-        advice=found.advice,
-        run=found.run,
-        waiting=[waiting_view(each) for each in found.waiting],
-        episode=found.episode.id if found.episode is not None else None,
-        idle_since=found.idle_since,
-        expires_at=found.expires_at,
+        status=status.status,
+        advice=status.advice,
+        run=status.run,
+        waiting=[approval_view(each) for each in status.waiting],
+        episode=status.episode.id if status.episode is not None else None,
+        idle_since=status.idle_since,
+        expires_at=status.expires_at,
         unfinished=[
-            msgspec.convert({**plain(each), "problem": caller.inside(each.problem)}, UnfinishedView)
-            for each in found.unfinished
+            msgspec.convert(
+                {**as_json(each), "problem": caller.visible_problem(each.problem)}, UnfinishedEpisodeView
+            )
+            for each in status.unfinished
         ],
-        incognito=home.is_incognito,
+        incognito=access.is_incognito,
     )
 
 
@@ -198,33 +209,38 @@ async def session_status(thread_id: ThreadId, caller: Calling) -> StatusView:
     "/sessions/{id:str}/export",
     operation_id="export_session",
     status_code=200,
-    media_type=ARCHIVE,
-    opt={ALSO: [manifests.DOCUMENT]},
+    media_type=ARCHIVE_MEDIA_TYPE,
+    opt={OTHER_MEDIA_TYPES: [manifests.MANIFEST_MEDIA_TYPE]},
 )
 async def export_session(
-    thread_id: ThreadId, caller: Calling, format: FromQuery[Literal["archive", "manifest"]] = "archive"
+    thread_id: ThreadId, caller: CurrentCaller, format: FromQuery[Literal["archive", "manifest"]] = "archive"
 ) -> Response[Any]:
     """A session as an archive, line by line; an import of it gives the same thread, to the hash.
 
     With ``format=manifest`` it is one JSON document of what the session holds now, without its past.
     """
     if format == "manifest":
-        return await manifests.exported(caller, thread_id)
+        return await manifests.export_manifest(caller, thread_id)
     db = caller.db
     await db.thread(thread_id).head()
-    return Stream(export_threads(db.store, caller.scope, [thread_id]), media_type=ARCHIVE)
+    return Stream(export_threads(db.store, caller.scope, [thread_id]), media_type=ARCHIVE_MEDIA_TYPE)
 
 
-@get("/person/export", operation_id="export_person", media_type=ARCHIVE)
-async def export_everything(caller: Calling, user: User = None) -> Stream:
+@get("/person/export", operation_id="export_person", media_type=ARCHIVE_MEDIA_TYPE)
+async def export_everything(caller: CurrentCaller, user: UserQuery = None) -> Stream:
     """Everything that a user owns as one archive: sessions, memory, and the records beside them."""
-    owner = caller.acting_for(user)
-    return Stream(export_person(caller.scoped(owner), owner), media_type=ARCHIVE)
+    owner = caller.require_user(user)
+    return Stream(export_person(caller.database_for(owner), owner), media_type=ARCHIVE_MEDIA_TYPE)
 
 
-@post("/sessions/import", operation_id="import_session", status_code=201, opt={TAKES: ARCHIVE})
+@post(
+    "/sessions/import",
+    operation_id="import_session",
+    status_code=201,
+    opt={BODY_MEDIA_TYPE: ARCHIVE_MEDIA_TYPE},
+)
 async def import_session(
-    caller: Calling,
+    caller: CurrentCaller,
     request: Request[Any, Any, Any],
     skip_existing: Annotated[bool, QueryParameter(description="Pass over what is there already.")] = False,  # noqa: FBT002 - a query parameter
 ) -> ImportView:
@@ -233,14 +249,14 @@ async def import_session(
     One that was broken off is in as far as it came: sent again with ``skip_existing`` it goes on from there.
     """
     lines = _lines(await request.body())
-    done = await import_threads(
+    result = await import_threads(
         caller.db.store, caller.scope, lines, files=caller.db.files, skip_existing=skip_existing
     )
     return ImportView(
-        sessions=[passed.thread for passed in done.threads],
-        skipped=list(done.skipped),
-        records=done.records,
-        skipped_records=done.total.records - done.records,
+        sessions=[entry.thread for entry in result.threads],
+        skipped=list(result.skipped),
+        records=result.records,
+        skipped_records=result.total.records - result.records,
     )
 
 
@@ -250,7 +266,7 @@ async def _lines(body: bytes) -> AsyncIterator[bytes]:
         yield line
 
 
-class _Said(msgspec.Struct):
+class _LineSubject(msgspec.Struct):
     """What a line of an archive is about; the rest of it is for who reads it."""
 
     clew: str = ""
@@ -268,22 +284,22 @@ def _check_line(line: bytes) -> None:
         InvalidArgument: The line would.
     """
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # its reader says so better
-        said = msgspec.json.decode(line, type=_Said)
-        if said.clew == "thread" and said.id.startswith(OWN):
-            raise InvalidArgument(problem=f"An archive cannot bring the thread {said.id!r}.")
-        if said.clew == "record" and said.kind in LEFT_OUT:
-            raise InvalidArgument(problem=f"An archive cannot bring records of the kind {said.kind!r}.")
+        subject = msgspec.json.decode(line, type=_LineSubject)
+        if subject.clew == "thread" and subject.id.startswith(OWN_THREADS_PREFIX):
+            raise InvalidArgument(problem=f"An archive cannot bring the thread {subject.id!r}.")
+        if subject.clew == "record" and subject.kind in EXCLUDED_KINDS:
+            raise InvalidArgument(problem=f"An archive cannot bring records of the kind {subject.kind!r}.")
 
 
-async def _active(caller: Caller, episode: Episode) -> SessionView | None:
+async def _active_session(caller: Caller, episode: Episode) -> SessionView | None:
     """A session by the episode that it is in; None if its thread was deleted meanwhile."""
     try:
-        return await _session(caller, episode.thread, episode)
+        return await _session_view(caller, episode.thread, episode)
     except ThreadNotFound:
         return None
 
 
-async def _session(caller: Caller, thread: str, episode: Episode | None) -> SessionView:
+async def _session_view(caller: Caller, thread: str, episode: Episode | None) -> SessionView:
     head: Head = await caller.db.thread(thread).head()
     return SessionView(
         id=thread,
@@ -299,7 +315,7 @@ async def _session(caller: Caller, thread: str, episode: Episode | None) -> Sess
     )
 
 
-def _listed(summary: Summary, episode: Episode | None) -> SessionView:
+def _session_view_of(summary: ThreadSummary, episode: Episode | None) -> SessionView:
     return SessionView(
         id=summary.id,
         user=summary.owner,
@@ -314,7 +330,7 @@ def _listed(summary: Summary, episode: Episode | None) -> SessionView:
     )
 
 
-SESSIONS = [
+SESSION_ROUTES = [
     sessions_state,
     list_sessions,
     list_episodes,
@@ -327,4 +343,4 @@ SESSIONS = [
     export_session,
     export_everything,
 ]
-IMPORTS = [import_session]
+IMPORT_ROUTES = [import_session]

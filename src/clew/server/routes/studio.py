@@ -11,9 +11,9 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from clew.server.http.callers import OPEN
+from clew.server.http.callers import OPEN_TO_ALL
 
-TYPES = {
+MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -35,65 +35,71 @@ HEADERS = {
 """Nothing of another site is loaded, and no script or style but those in files of our own."""
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class StudioFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file, as it is sent."""
 
     content: bytes
-    kind: str
-    tag: str
+    media_type: str
+    etag: str
 
 
 @cache
-def every_file() -> dict[str, File]:
+def studio_files() -> dict[str, StudioFile]:
     """The files of the Studio by their paths below ``/studio``."""
-    return dict(_below(files("clew.server").joinpath("studio"), ""))
+    return dict(_files_below(files("clew.server").joinpath("studio"), ""))
 
 
-def _below(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
-    found: list[tuple[str, File]] = []
+def _files_below(folder: Traversable, prefix: str) -> list[tuple[str, StudioFile]]:
+    files_by_path: list[tuple[str, StudioFile]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
-            found += _below(entry, f"{prefix}{entry.name}/")
-        elif (kind := TYPES.get(entry.name.rpartition(".")[2])) is not None:
+            files_by_path += _files_below(entry, f"{prefix}{entry.name}/")
+        elif (media_type := MEDIA_TYPES.get(entry.name.rpartition(".")[2])) is not None:
             content = entry.read_bytes()
             tag = hashlib.sha256(content).hexdigest()[:20]
-            found.append((prefix + entry.name, File(content=content, kind=kind, tag=f'"{tag}"')))
-    return found
+            files_by_path.append(
+                (prefix + entry.name, StudioFile(content=content, media_type=media_type, etag=f'"{tag}"'))
+            )
+    return files_by_path
 
 
-@get("/", include_in_schema=False, opt={OPEN: True})
-async def front() -> Redirect:
+@get("/", include_in_schema=False, opt={OPEN_TO_ALL: True})
+async def redirect_to_studio() -> Redirect:
     """The way to the Studio, from wherever this is reached at."""
     return Redirect("studio")
 
 
-@get("/studio", include_in_schema=False, opt={OPEN: True})
+@get("/studio", include_in_schema=False, opt={OPEN_TO_ALL: True})
 async def studio(request: Request[object, object, State]) -> Response[bytes]:
     """The Studio."""
-    return _sent(_page(request), request)
+    return _file_response(_index_page(request), request)
 
 
-@get("/studio/{path:path}", include_in_schema=False, opt={OPEN: True})
+@get("/studio/{path:path}", include_in_schema=False, opt={OPEN_TO_ALL: True})
 async def studio_file(path: FromPath[str], request: Request[object, object, State]) -> Response[bytes]:
     """A file of the Studio; any other address is one of its pages, which are all one."""
-    found = every_file().get(path.lstrip("/"))
-    return _sent(_page(request) if found is None or found.kind == TYPES["html"] else found, request)
+    file = studio_files().get(path.lstrip("/"))
+    return _file_response(
+        _index_page(request) if file is None or file.media_type == MEDIA_TYPES["html"] else file, request
+    )
 
 
-def _page(request: Request[object, object, State]) -> File:
+def _index_page(request: Request[object, object, State]) -> StudioFile:
     """The page for an address. There may be a proxy's prefix before it, so it names all by the way up."""
-    said = bytes(request.scope.get("raw_path") or request.scope["path"].encode())
-    up = b"../" * (said.partition(b"?")[0].count(b"/") - 1)
-    file = every_file()[PAGE]
-    tag = f'"{len(up)}-{file.tag.strip(chr(34))}"'
-    return File(content=file.content.replace(ROOT, b'"' + up + b"studio/"), kind=file.kind, tag=tag)
+    address = bytes(request.scope.get("raw_path") or request.scope["path"].encode())
+    way_up = b"../" * (address.partition(b"?")[0].count(b"/") - 1)
+    file = studio_files()[PAGE]
+    tag = f'"{len(way_up)}-{file.etag.strip(chr(34))}"'
+    return StudioFile(
+        content=file.content.replace(ROOT, b'"' + way_up + b"studio/"), media_type=file.media_type, etag=tag
+    )
 
 
-def _sent(file: File, request: Request[object, object, State]) -> Response[bytes]:
-    headers = {**HEADERS, "ETag": file.tag}
-    if request.headers.get("if-none-match") == file.tag:
-        return Response(b"", status_code=304, headers=headers, media_type=file.kind)
-    return Response(file.content, headers=headers, media_type=file.kind)
+def _file_response(file: StudioFile, request: Request[object, object, State]) -> Response[bytes]:
+    headers = {**HEADERS, "ETag": file.etag}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(b"", status_code=304, headers=headers, media_type=file.media_type)
+    return Response(file.content, headers=headers, media_type=file.media_type)
 
 
-STUDIO = [front, studio, studio_file]
+STUDIO_ROUTES = [redirect_to_studio, studio, studio_file]

@@ -12,31 +12,37 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.api.requests import Mode, NewTurn, NewTurnOn
-from clew.api.threads import Told, TurnView
+from clew.api.requests import MemoryModeName, NewThreadTurn, NewTurn
+from clew.api.threads import StreamEvent, TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution.turn_options import TurnOptions
 from clew.runtime.records.events import Event, RunFinished
-from clew.runtime.runtime import LAST
-from clew.server.http.callers import Caller, Calling, Home, ThreadId, reachable
-from clew.server.http.idempotency import KEY, OWN
-from clew.server.http.openapi import ALSO, VERSIONED, WORKS
-from clew.server.http.sse import Opened, begun, following, mark_of, turning
+from clew.runtime.runtime import AFTER_LAST_EVENT
+from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId, check_reachable
+from clew.server.http.idempotency import COMMITS_KEY, KEY_HEADER
+from clew.server.http.openapi import HAS_ETAG, OTHER_MEDIA_TYPES, RUNS_MODEL
+from clew.server.http.sse import (
+    EventStream,
+    mark_before_turn,
+    parse_event_id,
+    resumable_turn_events,
+    thread_events,
+)
 from clew.server.http.views import turn_view
 
-EVENTS = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 PEEK_SECONDS = 0.25
 """How long an answer waits for the first event, so that an error at once has a status of its own."""
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-CHECKED_SECONDS = 10.0
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+RECHECK_SECONDS = 10.0
 """For how long it is taken that whoever hears a stream is still let in."""
 
-TOLD = ResponseSpec(
+TURN_RESPONSE = ResponseSpec(
     TurnView, generate_examples=False, description="The turn; or its events, if those are accepted."
 )
-TURN = {OWN: True, WORKS: True, VERSIONED: True, ALSO: [EVENTS]}
+TURN_MARKS = {COMMITS_KEY: True, RUNS_MODEL: True, HAS_ETAG: True, OTHER_MEDIA_TYPES: [EVENT_STREAM]}
 
 LastEvent = Annotated[
     str | None,
@@ -47,14 +53,14 @@ LastEvent = Annotated[
 @post(
     "/threads/{id:str}/turns",
     operation_id="post_turn",
-    opt=TURN,
+    opt=TURN_MARKS,
     status_code=200,
-    responses={200: TOLD},
+    responses={200: TURN_RESPONSE},
 )
 async def post_turn(
     thread_id: ThreadId,
     data: JSONBody[NewTurn],
-    caller: Calling,
+    caller: CurrentCaller,
     request: Request[Any, Any, Any],
     last_event: LastEvent = None,
 ) -> Response[Any]:
@@ -63,50 +69,53 @@ async def post_turn(
     With an Idempotency-Key it can be sent again after anything: the turn is made once, and goes on where it
     was if its process has died.
     """
-    return await _turn(thread_id, data, caller, request, last_event)
+    return await _run_turn(thread_id, data, caller, request, last_event)
 
 
 @post(
     "/turns",
     operation_id="post_turn_on",
-    opt=TURN,
+    opt=TURN_MARKS,
     status_code=200,
-    responses={200: TOLD},
+    responses={200: TURN_RESPONSE},
 )
-async def post_turn_on(
-    data: JSONBody[NewTurnOn], caller: Calling, request: Request[Any, Any, Any], last_event: LastEvent = None
+async def post_thread_turn(
+    data: JSONBody[NewThreadTurn],
+    caller: CurrentCaller,
+    request: Request[Any, Any, Any],
+    last_event: LastEvent = None,
 ) -> Response[Any]:
     """Run one turn on the thread that the body names. No thread is ever made up."""
-    return await _turn(reachable(data.thread), data, caller, request, last_event)
+    return await _run_turn(check_reachable(data.thread), data, caller, request, last_event)
 
 
-@get("/threads/{id:str}/events", operation_id="follow_thread", media_type=EVENTS)
+@get("/threads/{id:str}/events", operation_id="follow_thread", media_type=EVENT_STREAM)
 async def follow_thread(
     thread_id: ThreadId,
-    caller: Calling,
+    caller: CurrentCaller,
     last_event: LastEvent = None,
     after: Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.")] = None,
     run: Annotated[str | None, QueryParameter(description="End when this run has ended.")] = None,
 ) -> Stream:
     """The durable events of a thread as they commit, from the one after an event on, or from now."""
-    mark = mark_of(last_event if last_event is not None else after)
-    incognito = await caller.serving.runtimes.guests.holds(caller.guest(), thread_id)
-    if not incognito:
+    mark = parse_event_id(last_event if last_event is not None else after)
+    is_incognito = await caller.resources.runtimes.incognito.has_thread(caller.user_key(), thread_id)
+    if not is_incognito:
         head = await caller.db.thread(thread_id).head()
-        mark = mark or (head.version, LAST)
+        mark = mark or (head.version, AFTER_LAST_EVENT)
 
-    async def events() -> AsyncIterator[Told]:
-        async with caller.home(thread_id) as home:
-            async for event in following(home.runtime, thread_id, home.user, mark, run):
+    async def events() -> AsyncIterator[StreamEvent]:
+        async with caller.thread_access(thread_id) as access:
+            async for event in thread_events(access.runtime, thread_id, access.user, mark, run):
                 yield event
 
-    return await streamed(caller, events(), peek=incognito, closing=caller.serving.closing)
+    return await stream_response(caller, events(), peek=is_incognito, closing=caller.resources.closing)
 
 
-async def _turn(
+async def _run_turn(
     thread: str, data: NewTurn, caller: Caller, request: Request[Any, Any, Any], last_event: str | None
 ) -> Response[Any]:
-    key = request.headers.get(KEY)
+    key = request.headers.get(KEY_HEADER)
     if key is not None:
         check_id(key, "idempotency key")
     options = TurnOptions(
@@ -115,101 +124,107 @@ async def _turn(
         busy=data.busy,
         message_id=data.message_id,
         origin="http",
-        mode=mode_of(data.mode),
+        mode=memory_mode(data.mode),
     )
-    if EVENTS in request.headers.get("accept", ""):
+    if EVENT_STREAM in request.headers.get("accept", ""):
         events = turn_events(caller, thread, data.message, options, last_event)
-        return await streamed(caller, events, peek=True)
-    with caller.serving.turns.enter(caller.name):
-        async with _home(caller, thread, options) as home:
-            began = time.perf_counter()
+        return await stream_response(caller, events, peek=True)
+    with caller.resources.user_turns.enter(caller.name):
+        async with _turn_access(caller, thread, options) as access:
+            start = time.perf_counter()
             try:
-                said = caller.serving.agent.given(data.message, thread, home.user)
-                done = await home.runtime.run_turn(thread, said, **_at(home, options))
+                turn_input = caller.resources.agent.make_input(data.message, thread, access.user)
+                result = await access.runtime.run_turn(thread, turn_input, **_options_for(access, options))
             except ClewError:
-                caller.serving.metrics.turns.labels("refused").inc()
+                caller.resources.metrics.turns.labels("refused").inc()
                 raise
-            counted(caller, done.termination, began)
-    return Response(turn_view(done), headers={"ETag": f'"{done.version}"'})
+            count_turn(caller, result.termination, start)
+    return Response(turn_view(result), headers={"ETag": f'"{result.version}"'})
 
 
-def mode_of(said: Mode | None) -> MemoryMode | None:
+def memory_mode(name: MemoryModeName | None) -> MemoryMode | None:
     """The mode that a request asks for; None for the one that is offered."""
-    return None if said is None else MemoryMode[said.upper()]
+    return None if name is None else MemoryMode[name.upper()]
 
 
-def _home(caller: Caller, thread: str, options: TurnOptions) -> AbstractAsyncContextManager[Home]:
+def _turn_access(
+    caller: Caller, thread: str, options: TurnOptions
+) -> AbstractAsyncContextManager[ThreadAccess]:
     """Where a turn runs. An incognito one is nobody's; any other is somebody's."""
-    return caller.home(thread, mode=options.get("mode"), user=options.get("user"), someone=True)
+    return caller.thread_access(thread, mode=options.get("mode"), user=options.get("user"), needs_user=True)
 
 
-def _at(home: Home, options: TurnOptions) -> TurnOptions:
+def _options_for(access: ThreadAccess, options: TurnOptions) -> TurnOptions:
     """What is said about a turn, as it is said where its thread is at home."""
-    return {**options, "user": home.user, "mode": home.mode}
+    return {**options, "user": access.user, "mode": access.mode}
 
 
 async def turn_events(
     caller: Caller, thread: str, message: str, options: TurnOptions, last_event: str | None
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[StreamEvent]:
     """A turn as it goes, counted and within the limits."""
-    mark = mark_of(last_event)
-    with caller.serving.turns.enter(caller.name):
-        async with _home(caller, thread, options) as home:
-            began, at_home = time.perf_counter(), _at(home, options)
-            said = caller.serving.agent.given(message, thread, home.user)
+    mark = parse_event_id(last_event)
+    with caller.resources.user_turns.enter(caller.name):
+        async with _turn_access(caller, thread, options) as access:
+            start, turn_options = time.perf_counter(), _options_for(access, options)
+            turn_input = caller.resources.agent.make_input(message, thread, access.user)
 
-            async def told() -> AsyncIterator[Event]:
-                async for event in home.runtime.stream_turn(thread, said, **at_home):
+            async def run_events() -> AsyncIterator[Event]:
+                async for event in access.runtime.stream_turn(thread, turn_input, **turn_options):
                     if isinstance(event, RunFinished):
-                        counted(caller, event.termination, began)
+                        count_turn(caller, event.termination, start)
                     yield event
 
-            mark = mark or await begun(home.db, thread, options.get("key"))
-            async for each in turning(told(), home.runtime, home.db.thread(thread), home.user, mark):
+            mark = mark or await mark_before_turn(access.db, thread, options.get("key"))
+            async for each in resumable_turn_events(
+                run_events(), access.runtime, access.db.thread(thread), access.user, mark
+            ):
                 yield each
 
 
-def counted(caller: Caller, termination: str, began: float) -> None:
+def count_turn(caller: Caller, termination: str, start: float) -> None:
     """Count a turn that has ended."""
-    caller.serving.metrics.turns.labels(termination).inc()
-    caller.serving.metrics.turn_seconds.observe(time.perf_counter() - began)
+    caller.resources.metrics.turns.labels(termination).inc()
+    caller.resources.metrics.turn_seconds.observe(time.perf_counter() - start)
 
 
-async def to_the_welcome(caller: Caller, events: AsyncIterator[Told]) -> AsyncIterator[Told]:
+async def events_while_admitted(
+    caller: Caller, events: AsyncIterator[StreamEvent]
+) -> AsyncIterator[StreamEvent]:
     """Events for as long as the caller is let in: a key that was revoked hears nothing more.
 
     Raises:
         AccessRefused: The caller is not let in any more.
     """
-    checked = time.monotonic()
-    async with aclosing(events) as told:  # type: ignore[type-var]  # a generator
-        async for event in told:
-            if time.monotonic() - checked > CHECKED_SECONDS:
-                await caller.again()
-                checked = time.monotonic()
+    last_check = time.monotonic()
+    async with aclosing(events) as source:  # type: ignore[type-var]  # a generator
+        async for event in source:
+            if time.monotonic() - last_check > RECHECK_SECONDS:
+                await caller.recheck_access()
+                last_check = time.monotonic()
             yield event
 
 
-async def streamed(
-    caller: Caller, events: AsyncIterator[Told], *, peek: bool, closing: asyncio.Event | None = None
+async def stream_response(
+    caller: Caller, events: AsyncIterator[StreamEvent], *, peek: bool, closing: asyncio.Event | None = None
 ) -> Stream:
     """A stream of events, within the limits of open ones; with a peek, unless an error comes at once."""
-    with ExitStack() as held:
-        held.enter_context(caller.streaming())
-        opened = Opened(to_the_welcome(caller, events))
+    with ExitStack() as stack:
+        stack.enter_context(caller.stream_slot())
+        stream = EventStream(events_while_admitted(caller, events))
         if peek:
-            await opened.peek(PEEK_SECONDS)
-        place = held.pop_all()
+            await stream.peek(PEEK_SECONDS)
+        slot = stack.pop_all()
 
-    async def sent() -> AsyncIterator[bytes]:
-        with place:
-            ping = caller.serving.settings.ping_seconds
-            async for chunk in opened.as_bytes(ping, closing or asyncio.Event()):
+    async def chunks() -> AsyncIterator[bytes]:
+        with slot:
+            ping = caller.resources.settings.ping_seconds
+            async for chunk in stream.chunks(ping, closing or asyncio.Event()):
                 yield chunk
 
-    told = sent()
-    weakref.finalize(told, place.close)  # a client that left before the first byte never has it begun
-    return Stream(told, media_type=EVENTS, headers=HEADERS)
+    body = chunks()
+    weakref.finalize(body, slot.close)  # a client that left before the first byte never has it begun
+    return Stream(body, media_type=EVENT_STREAM, headers=STREAM_HEADERS)
 
 
-TURNS = [post_turn, post_turn_on, follow_thread]
+TURN_ROUTES = [post_turn, post_thread_turn, follow_thread]

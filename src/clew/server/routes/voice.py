@@ -11,44 +11,57 @@ import msgspec
 from litestar import Request, Response, post
 from litestar.params import JSONBody
 
-from clew.api.requests import Assessed, NewCall, NewSign, NewToolCall, NewUtterance, NewVoiceTurn
-from clew.api.sessions import CallView, EndView, HeardView, ToolView
+from clew.api.requests import (
+    NewAssessment,
+    NewHeartbeat,
+    NewToolCall,
+    NewUtterance,
+    NewVoiceSession,
+    NewVoiceTurn,
+)
+from clew.api.sessions import EpisodeStatusView, GateVerdictView, ToolOutputView, VoiceSessionView
 from clew.api.threads import TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
 from clew.runtime.crises import Assessment
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.records.episodes import Episode
-from clew.runtime.sessions.utterances import Utterance, heard_before
+from clew.runtime.sessions.utterances import Utterance, earlier_assessment
 from clew.runtime.sessions.voice import VoiceCall
-from clew.runtime.sessions.voice_tools import Called, call_tool
-from clew.server.http.callers import Caller, Calling, Home, ThreadId
-from clew.server.http.idempotency import KEY, OWN
+from clew.runtime.sessions.voice_tools import VoiceToolRequest, call_tool
+from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
+from clew.server.http.idempotency import COMMITS_KEY, KEY_HEADER
 from clew.server.http.views import turn_view
-from clew.server.routes.turns import mode_of
-from clew.server.tenants.realtime import KEY_OF_OPENAI, CallPlan
+from clew.server.routes.turns import memory_mode
+from clew.server.tenants.realtime import OPENAI_KEY_VARIABLE, VoiceSessionPlan
 
-NO_VOICE = (
+VOICE_NOT_CONFIGURED = (
     "No calls are made here. Name a realtime model with CLEW_SERVER_VOICE_MODEL, and give the server the "
-    f"key of its provider in {KEY_OF_OPENAI}."
+    f"key of its provider in {OPENAI_KEY_VARIABLE}."
 )
 
 
 @post("/sessions/{id:str}/voice/session", operation_id="begin_call", status_code=200)
-async def begin_call(thread_id: ThreadId, data: JSONBody[NewCall], caller: Calling) -> CallView:
+async def begin_voice_session(
+    thread_id: ThreadId, data: JSONBody[NewVoiceSession], caller: CurrentCaller
+) -> VoiceSessionView:
     """A secret with which a browser begins a call, made with what is known of the person and with the tools.
 
     Nothing is answered until the client asks for it, unless ``gated`` is off. The key stays here.
     """
-    realtime, speech = caller.serving.realtime, caller.serving.agent.speech
+    realtime, voice = caller.resources.realtime, caller.resources.agent.voice
     if realtime is None:
-        raise InvalidArgument(problem=NO_VOICE)
-    async with caller.home(thread_id, mode=mode_of(data.mode), user=data.user, someone=True) as home:
-        memory = _memory(home, thread_id)
-        told, tools = await speech.instructions(memory), speech.tools(memory)
-    plan = CallPlan(instructions=told, tools=tuple(tool.spec() for tool in tools), gated=data.gated)
-    secret = await realtime.begin(plan)
-    return CallView(
+        raise InvalidArgument(problem=VOICE_NOT_CONFIGURED)
+    async with caller.thread_access(
+        thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
+    ) as access:
+        memory = _memory_of_caller(access, thread_id)
+        instructions, tools = await voice.instructions(memory), voice.tools(memory)
+    plan = VoiceSessionPlan(
+        instructions=instructions, tools=tuple(tool.spec() for tool in tools), gated=data.gated
+    )
+    secret = await realtime.create_secret(plan)
+    return VoiceSessionView(
         secret=secret.value,
         expires_at=secret.expires_at,
         url=secret.url,
@@ -58,36 +71,46 @@ async def begin_call(thread_id: ThreadId, data: JSONBody[NewCall], caller: Calli
 
 
 @post("/sessions/{id:str}/voice/heard", operation_id="hear", status_code=200)
-async def hear(thread_id: ThreadId, data: JSONBody[NewUtterance], caller: Calling) -> HeardView:
+async def judge_utterance(
+    thread_id: ThreadId, data: JSONBody[NewUtterance], caller: CurrentCaller
+) -> GateVerdictView:
     """Judge what somebody has just said, before it is answered. What is found is in the crisis log at once.
 
     If it is not to be released, the words are said instead of an answer.
     """
-    mode = mode_of(data.mode)
-    async with caller.home(thread_id, mode=mode, user=data.user, someone=True) as home:
-        given = Utterance(thread=thread_id, id=data.id, said=data.said, user=home.user, late=data.late)
-        found = await home.runtime.hear(given, hearing=caller.serving.agent.speech.hearing, mode=home.mode)
-    return HeardView(level=found.level, release=not found.say, say=found.say)
+    mode = memory_mode(data.mode)
+    async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
+        utterance = Utterance(thread=thread_id, id=data.id, text=data.said, user=access.user, late=data.late)
+        verdict = await access.runtime.judge_utterance(
+            utterance, gates=caller.resources.agent.voice.gates, mode=access.mode
+        )
+    return GateVerdictView(level=verdict.level, release=not verdict.say, say=verdict.say)
 
 
 @post("/sessions/{id:str}/voice/tools", operation_id="call_tool", status_code=200)
-async def call_a_tool(thread_id: ThreadId, data: JSONBody[NewToolCall], caller: Calling) -> ToolView:
+async def call_voice_tool(
+    thread_id: ThreadId, data: JSONBody[NewToolCall], caller: CurrentCaller
+) -> ToolOutputView:
     """Call a tool for a realtime model. The same call again gives what it gave, and does nothing twice."""
-    async with caller.home(thread_id, mode=mode_of(data.mode), user=data.user, someone=True) as home:
-        tools = caller.serving.agent.speech.tools(_memory(home, thread_id))
-        asked = Called(thread=thread_id, id=data.id, name=data.name, arguments=data.arguments, user=home.user)
-        output = await call_tool(home.db, tools, home.runtime.schema, asked)
-    return ToolView(id=data.id, output=output)
+    async with caller.thread_access(
+        thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
+    ) as access:
+        tools = caller.resources.agent.voice.tools(_memory_of_caller(access, thread_id))
+        tool_request = VoiceToolRequest(
+            thread=thread_id, id=data.id, name=data.name, arguments=data.arguments, user=access.user
+        )
+        output = await call_tool(access.db, tools, access.runtime.schema, tool_request)
+    return ToolOutputView(id=data.id, output=output)
 
 
-def _memory(home: Home, thread: str) -> Memory | None:
+def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
     """What is known of whoever calls; nothing of who is incognito."""
-    return None if home.is_incognito else memory_of(home.db, thread, home.user)
+    return None if access.is_incognito else memory_of(access.db, thread, access.user)
 
 
-@post("/sessions/{id:str}/voice", operation_id="record_voice_turn", status_code=200, opt={OWN: True})
+@post("/sessions/{id:str}/voice", operation_id="record_voice_turn", status_code=200, opt={COMMITS_KEY: True})
 async def record_voice_turn(
-    thread_id: ThreadId, data: JSONBody[NewVoiceTurn], caller: Calling, request: Request[Any, Any, Any]
+    thread_id: ThreadId, data: JSONBody[NewVoiceTurn], caller: CurrentCaller, request: Request[Any, Any, Any]
 ) -> Response[TurnView]:
     """Keep a turn of a call once it was spoken: what was said, which tools were called, what was replied.
 
@@ -95,79 +118,95 @@ async def record_voice_turn(
     was heard as its key, it has what was found then. What nobody has judged is judged now, and logged as
     late.
     """
-    key = check_id(request.headers.get(KEY, secrets.token_hex(16)), "idempotency key")
-    mode = mode_of(data.mode)
-    async with caller.home(thread_id, mode=mode, user=data.user, someone=True) as home:
-        assessed = await _assessed(thread_id, data, key, caller, home)
-        done = await home.runtime.record_voice_turn(
+    key = check_id(request.headers.get(KEY_HEADER, secrets.token_hex(16)), "idempotency key")
+    mode = memory_mode(data.mode)
+    async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
+        assessment = await _assess_turn(thread_id, data, key, caller, access)
+        result = await access.runtime.record_voice_turn(
             thread_id,
-            said=data.said,
-            replied=data.replied,
+            text=data.said,
+            reply=data.replied,
             tool_calls=[VoiceCall(**msgspec.structs.asdict(call)) for call in data.tool_calls],
-            crisis=assessed,
-            user=home.user,
+            crisis=assessment,
+            user=access.user,
             key=key,
-            mode=home.mode,
+            mode=access.mode,
         )
-        if assessed is not None:
-            await caller.serving.agent.speech.keep_level(home.db, thread_id, assessed.level)
-    return Response(turn_view(done), headers={"ETag": f'"{done.version}"'})
+        if assessment is not None:
+            await caller.resources.agent.voice.keep_level(access.db, thread_id, assessment.level)
+    return Response(turn_view(result), headers={"ETag": f'"{result.version}"'})
 
 
-async def _assessed(
-    thread: str, data: NewVoiceTurn, key: str, caller: Caller, home: Home
+async def _assess_turn(
+    thread: str, data: NewVoiceTurn, key: str, caller: Caller, access: ThreadAccess
 ) -> Assessment | None:
     """How serious a turn was: as it was judged when it was heard, or else as it is judged now, too late.
 
     If a client says that it was heard and nothing found, the rules alone look again. What a client says of
     it counts if it is more.
     """
-    said, found = _assessment(data.crisis), await heard_before(home.db, thread, key)
-    if found is None and data.said:
-        given = Utterance(thread=thread, id=key, said=data.said, user=home.user, late=True, quick=data.heard)
-        await home.runtime.hear(given, hearing=caller.serving.agent.speech.hearing, mode=home.mode)
-        found = await heard_before(home.db, thread, key)
-    both = [each for each in (found, said) if each is not None]
-    return max(both, key=lambda each: each.level, default=None)
+    client_assessment, own_assessment = (
+        _assessment_of(data.crisis),
+        await earlier_assessment(access.db, thread, key),
+    )
+    if own_assessment is None and data.said:
+        utterance = Utterance(
+            thread=thread, id=key, text=data.said, user=access.user, late=True, quick=data.heard
+        )
+        await access.runtime.judge_utterance(
+            utterance, gates=caller.resources.agent.voice.gates, mode=access.mode
+        )
+        own_assessment = await earlier_assessment(access.db, thread, key)
+    assessments = [each for each in (own_assessment, client_assessment) if each is not None]
+    return max(assessments, key=lambda each: each.level, default=None)
 
 
-def _assessment(said: Assessed | None) -> Assessment | None:
-    return None if said is None else Assessment(**msgspec.structs.asdict(said))
+def _assessment_of(request: NewAssessment | None) -> Assessment | None:
+    return None if request is None else Assessment(**msgspec.structs.asdict(request))
 
 
 @post("/sessions/{id:str}/voice/alive", operation_id="voice_alive", status_code=200)
-async def voice_alive(thread_id: ThreadId, data: JSONBody[NewSign], caller: Calling) -> EndView:
+async def keep_voice_alive(
+    thread_id: ThreadId, data: JSONBody[NewHeartbeat], caller: CurrentCaller
+) -> EpisodeStatusView:
     """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
-    async with caller.home(thread_id) as home:
-        await check_there(home, thread_id)
-        episode = await home.runtime.voice_alive(thread_id, seconds=data.seconds, user=home.user)
-    return episode_state(thread_id, episode)
+    async with caller.thread_access(thread_id) as access:
+        await check_exists(access, thread_id)
+        episode = await access.runtime.keep_voice_alive(thread_id, seconds=data.seconds, user=access.user)
+    return episode_status_view(thread_id, episode)
 
 
 @post("/sessions/{id:str}/voice/lost", operation_id="voice_lost", status_code=200)
-async def voice_lost(thread_id: ThreadId, caller: Calling) -> EndView:
+async def end_lost_voice(thread_id: ThreadId, caller: CurrentCaller) -> EpisodeStatusView:
     """End the episode of a call whose client is gone."""
-    async with caller.home(thread_id) as home:
-        await check_there(home, thread_id)
-        episode = await home.runtime.voice_lost(thread_id, user=home.user)
-    return episode_state(thread_id, episode)
+    async with caller.thread_access(thread_id) as access:
+        await check_exists(access, thread_id)
+        episode = await access.runtime.end_lost_voice(thread_id, user=access.user)
+    return episode_status_view(thread_id, episode)
 
 
-async def check_there(home: Home, thread: str) -> None:
+async def check_exists(access: ThreadAccess, thread: str) -> None:
     """Refuse a thread that is not there, or is somebody else's.
 
     Raises:
         ThreadNotFound: It is not.
     """
-    if not home.is_incognito:
-        await home.db.thread(thread).head()
+    if not access.is_incognito:
+        await access.db.thread(thread).head()
 
 
-def episode_state(thread: str, episode: Episode | None) -> EndView:
+def episode_status_view(thread: str, episode: Episode | None) -> EpisodeStatusView:
     """How an episode stands; ``none`` if there is none."""
     if episode is None:
-        return EndView(session=thread)
-    return EndView(session=thread, episode=episode.id, status=episode.status)
+        return EpisodeStatusView(session=thread)
+    return EpisodeStatusView(session=thread, episode=episode.id, status=episode.status)
 
 
-VOICE = [begin_call, hear, call_a_tool, record_voice_turn, voice_alive, voice_lost]
+VOICE_ROUTES = [
+    begin_voice_session,
+    judge_utterance,
+    call_voice_tool,
+    record_voice_turn,
+    keep_voice_alive,
+    end_lost_voice,
+]

@@ -9,24 +9,31 @@ import msgspec
 from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketDisconnect
 
-from clew.api.requests import Mode
-from clew.api.threads import Told
-from clew.core.encoding import encode, plain
+from clew.api.requests import MemoryModeName
+from clew.api.threads import StreamEvent
+from clew.core.encoding import as_json, encode
 from clew.core.errors import AccessRefused, ClewError, InvalidArgument, RateLimited, TooLarge
 from clew.runtime.execution.turn_options import TurnOptions
-from clew.server.http.callers import Caller, Calling, reachable
-from clew.server.http.sse import END, ERROR, Opened, following, mark_of, problem_event
-from clew.server.http.views import failure
-from clew.server.routes.turns import mode_of, to_the_welcome, turn_events
+from clew.server.http.callers import Caller, CurrentCaller, check_reachable
+from clew.server.http.sse import (
+    END_EVENT,
+    PROBLEM_EVENT,
+    EventStream,
+    parse_event_id,
+    problem_event,
+    thread_events,
+)
+from clew.server.http.views import failure_problem
+from clew.server.routes.turns import events_while_admitted, memory_mode, turn_events
 
 log = logging.getLogger("clew.server")
-AT_ONCE = 16
+MOST_REQUESTS = 16
 """How many requests of one connection may be under way."""
-NOT_WELCOME, LATER = 1008, 1013
+POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013
 """Why a line is closed: who asks may not, or not now."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SocketRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client sends. ``after`` is the last event it has seen."""
 
     type: Literal["turn", "follow", "cancel"]
@@ -36,74 +43,76 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     user: str | None = None
     key: str | None = None
     after: str | None = None
-    mode: Mode | None = None
+    mode: MemoryModeName | None = None
     busy: Literal["wait", "refuse", "queue"] = "wait"
 
 
 @websocket("/ws", name="talk")
-async def talk(socket: WebSocket[Any, Any, Any], caller: Calling) -> None:
+async def serve_websocket(socket: WebSocket[Any, Any, Any], caller: CurrentCaller) -> None:
     """Take requests, and send the events of each as they come. Each is looked at like one of its own."""
     await socket.accept()
-    line = _Line(socket, caller)
+    connection = _SocketConnection(socket, caller)
     try:
-        with caller.streaming():
+        with caller.stream_slot():
             while True:
                 text = await socket.receive_data(mode="text")
-                await caller.again()
-                await line.take(text)
+                await caller.recheck_access()
+                await connection.start_request(text)
     except ClewError as error:
-        await line.send(None, problem_event(error))
-        await socket.close(code=NOT_WELCOME if isinstance(error, AccessRefused) else LATER)
+        await connection.send(None, problem_event(error))
+        await socket.close(code=POLICY_VIOLATION if isinstance(error, AccessRefused) else TRY_AGAIN_LATER)
     except WebSocketDisconnect:
         pass
     finally:
-        await line.close()
+        await connection.close()
 
 
-class _Line:
+class _SocketConnection:
     """One connection."""
 
     def __init__(self, socket: WebSocket[Any, Any, Any], caller: Caller) -> None:
         self._socket = socket
         self._caller = caller
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sending = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
 
-    async def take(self, text: str | bytes) -> None:
+    async def start_request(self, text: str | bytes) -> None:
         """Begin what a message asks for; what is wrong with it is said."""
         ref = None
         try:
-            asked = _read(text, self._caller.serving.settings.body)
-            ref = asked.ref
-            self._caller.serving.pace.take(self._caller.name)
-            if len(self._tasks) >= AT_ONCE:
-                raise RateLimited(what="requests on one connection", limit=AT_ONCE, retry_after_ms=1_000)
-            task = asyncio.create_task(self._told(asked))
+            request = _parse_request(text, self._caller.resources.settings.body)
+            ref = request.ref
+            self._caller.resources.user_requests.take(self._caller.name)
+            if len(self._tasks) >= MOST_REQUESTS:
+                raise RateLimited(
+                    what="requests on one connection", limit=MOST_REQUESTS, retry_after_ms=1_000
+                )
+            task = asyncio.create_task(self._send_events(request))
         except ClewError as error:
             await self.send(ref, problem_event(error))
-            await self.send(ref, Told(type=END, data={}))
+            await self.send(ref, StreamEvent(type=END_EVENT, data={}))
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _told(self, asked: Asked) -> None:
-        opened = Opened(to_the_welcome(self._caller, _events(self._caller, asked)))
+    async def _send_events(self, request: SocketRequest) -> None:
+        stream = EventStream(events_while_admitted(self._caller, _request_events(self._caller, request)))
         try:
-            async for event in opened.told():
-                await self.send(asked.ref, event)
-            await self.send(asked.ref, Told(type=END, data={}))
+            async for event in stream.events():
+                await self.send(request.ref, event)
+            await self.send(request.ref, StreamEvent(type=END_EVENT, data={}))
         except WebSocketDisconnect:
             pass  # the turn goes on; its events can be had again
         except Exception:  # nobody awaits this: who asked would wait for an end that never comes
-            log.exception("A request for thread %s failed", asked.thread)
-            await self.send(asked.ref, Told(type=ERROR, data=plain(failure())))
-            await self.send(asked.ref, Told(type=END, data={}))
+            log.exception("A request for thread %s failed", request.thread)
+            await self.send(request.ref, StreamEvent(type=PROBLEM_EVENT, data=as_json(failure_problem())))
+            await self.send(request.ref, StreamEvent(type=END_EVENT, data={}))
 
-    async def send(self, ref: str | None, event: Told) -> None:
+    async def send(self, ref: str | None, event: StreamEvent) -> None:
         """Send one event."""
-        said = {**plain(event), "ref": ref}
-        async with self._sending:
-            await self._socket.send_data(encode(said).decode(), mode="text")
+        fields = {**as_json(event), "ref": ref}
+        async with self._send_lock:
+            await self._socket.send_data(encode(fields).decode(), mode="text")
 
     async def close(self) -> None:
         """Listen no more."""
@@ -112,37 +121,41 @@ class _Line:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _read(text: str | bytes, most: int) -> Asked:
+def _parse_request(text: str | bytes, limit: int) -> SocketRequest:
     size = len(text.encode() if isinstance(text, str) else text)
-    if size > most:
-        raise TooLarge(what="message", size=size, limit=most)
+    if size > limit:
+        raise TooLarge(what="message", size=size, limit=limit)
     try:
-        return msgspec.json.decode(text, type=Asked)
+        return msgspec.json.decode(text, type=SocketRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArgument(problem=f"The message cannot be used: {error}.") from error
 
 
-async def _events(caller: Caller, asked: Asked) -> AsyncIterator[Told]:
-    if asked.type == "turn":
-        if asked.message is None:
+async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterator[StreamEvent]:
+    if request.type == "turn":
+        if request.message is None:
             raise InvalidArgument(problem="The message cannot be used: a turn needs a message.")
         options = TurnOptions(
-            user=asked.user, key=asked.key, busy=asked.busy, origin="websocket", mode=mode_of(asked.mode)
+            user=request.user,
+            key=request.key,
+            busy=request.busy,
+            origin="websocket",
+            mode=memory_mode(request.mode),
         )
-        async for event in turn_events(caller, asked.thread, asked.message, options, asked.after):
+        async for event in turn_events(caller, request.thread, request.message, options, request.after):
             yield event
         return
-    thread = reachable(asked.thread)
-    async with caller.home(thread) as home:
-        if not home.is_incognito:
-            await home.db.thread(thread).head()
-        if asked.type == "cancel":
-            was = await home.runtime.cancel(thread, user=home.user)
-            yield Told(type="cancelled", data={"cancelled": was})
+    thread = check_reachable(request.thread)
+    async with caller.thread_access(thread) as access:
+        if not access.is_incognito:
+            await access.db.thread(thread).head()
+        if request.type == "cancel":
+            was_cancelled = await access.runtime.cancel(thread, user=access.user)
+            yield StreamEvent(type="cancelled", data={"cancelled": was_cancelled})
             return
-        mark = mark_of(asked.after)
-        async for event in following(home.runtime, thread, home.user, mark, None):
+        mark = parse_event_id(request.after)
+        async for event in thread_events(access.runtime, thread, access.user, mark, None):
             yield event
 
 
-SOCKETS = [talk]
+WEBSOCKET_ROUTES = [serve_websocket]

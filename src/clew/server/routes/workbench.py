@@ -9,40 +9,42 @@ import msgspec
 from litestar import Request, Response, delete, get, post, put
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from clew.api.threads import CommittedView
+from clew.api.threads import CommitView
 from clew.api.workbench import (
     ArtifactPage,
     ArtifactView,
     BlockView,
     CoreMemoryView,
     DocumentList,
+    DocumentMatchList,
+    DocumentReference,
     DocumentView,
     NewBlock,
-    NewDocument,
     PassageView,
-    PlaceList,
     SectionList,
     VolumeFilePage,
 )
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument
-from clew.runtime.state.inputs import free_id
-from clew.server.http.callers import Caller, Calling, ThreadId, named
-from clew.server.http.openapi import TAKES, VERSIONED
-from clew.server.http.views import committed_view
-from clew.server.routes.manifests import defaults_of
-from clew.server.routes.threads import Cursor, IfMatch, Limit, etag, expected
+from clew.runtime.state.inputs import check_thread_id
+from clew.server.http.callers import Caller, CurrentCaller, ThreadId, decode_path_part
+from clew.server.http.openapi import BODY_MEDIA_TYPE, HAS_ETAG
+from clew.server.http.views import commit_view
+from clew.server.routes.manifests import core_memory_defaults
+from clew.server.routes.threads import Cursor, IfMatch, Limit, etag, parse_if_match
 from clew.workbench.artifacts import Artifacts
 from clew.workbench.core_memory import CoreMemory
-from clew.workbench.documents.documents import Condition, Document, Documents
-from clew.workbench.documents.text import LONGEST
-from clew.workbench.volume.media_types import media_type, sent_as
+from clew.workbench.documents.documents import Document, Documents, FileCondition
+from clew.workbench.documents.text import LONGEST_PASSAGE
+from clew.workbench.volume.media_types import browser_safe_type, media_type
 from clew.workbench.volume.volume import Volume
 
-Whole = Annotated[int, QueryParameter(ge=0, le=1 << 53, description="How many characters to pass over.")]
-Length = Annotated[int, QueryParameter(ge=1, le=LONGEST, description="How many characters to take.")]
-OnVolume = Annotated[str | None, QueryParameter(description="Its path; without one, the active document.")]
-GUARDED = {
+Offset = Annotated[int, QueryParameter(ge=0, le=1 << 53, description="How many characters to pass over.")]
+Length = Annotated[int, QueryParameter(ge=1, le=LONGEST_PASSAGE, description="How many characters to take.")]
+DocumentPathQuery = Annotated[
+    str | None, QueryParameter(description="Its path; without one, the active document.")
+]
+FILE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -54,126 +56,137 @@ GUARDED = {
 # Core memory.
 
 
-@get("/threads/{id:str}/core-memory", operation_id="get_core_memory", opt={VERSIONED: True})
-async def get_core_memory(thread_id: ThreadId, caller: Calling) -> Response[CoreMemoryView]:
+@get("/threads/{id:str}/core-memory", operation_id="get_core_memory", opt={HAS_ETAG: True})
+async def get_core_memory(thread_id: ThreadId, caller: CurrentCaller) -> Response[CoreMemoryView]:
     """The blocks of core memory. The ETag is the version of the thread."""
     memory = await _core_memory(caller, thread_id)
-    found = await memory.blocks()
+    snapshot = await memory.blocks()
     blocks = [
-        BlockView(name=name, text=text, limit=memory.limits.of(name)) for name, text in found.blocks.items()
+        BlockView(name=name, text=text, limit=memory.limits.of(name))
+        for name, text in snapshot.blocks.items()
     ]
-    view = CoreMemoryView(thread=thread_id, version=found.version, blocks=blocks)
-    return Response(view, headers=etag(found.version))
+    view = CoreMemoryView(thread=thread_id, version=snapshot.version, blocks=blocks)
+    return Response(view, headers=etag(snapshot.version))
 
 
-@put("/threads/{id:str}/core-memory/{block:str}", operation_id="put_block", opt={VERSIONED: True})
+@put("/threads/{id:str}/core-memory/{block:str}", operation_id="put_block", opt={HAS_ETAG: True})
 async def put_block(
     thread_id: ThreadId,
     block: FromPath[str],
     data: JSONBody[NewBlock],
-    caller: Calling,
+    caller: CurrentCaller,
     if_match: IfMatch = None,
-) -> Response[CommittedView]:
+) -> Response[CommitView]:
     """Write a block anew. With If-Match, only if the block is as it was at that version."""
-    memory = await _core_memory(caller, free_id(thread_id))
-    done = await memory.put(named(block), data.text, expect=expected(if_match))
-    return Response(committed_view(done), headers=etag(done.version))
+    memory = await _core_memory(caller, check_thread_id(thread_id))
+    commit = await memory.put(decode_path_part(block), data.text, expect=parse_if_match(if_match))
+    return Response(commit_view(commit), headers=etag(commit.version))
 
 
 async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
     async with caller.runtime() as runtime:
-        defaults = defaults_of(runtime)
+        defaults = core_memory_defaults(runtime)
     return CoreMemory(caller.db.thread(thread), defaults=defaults, author=caller.identity.user)
 
 
 # Documents.
 
 
-@get("/threads/{id:str}/documents", operation_id="list_documents", opt={VERSIONED: True})
-async def list_documents(thread_id: ThreadId, caller: Calling) -> Response[DocumentList]:
+@get("/threads/{id:str}/documents", operation_id="list_documents", opt={HAS_ETAG: True})
+async def list_documents(thread_id: ThreadId, caller: CurrentCaller) -> Response[DocumentList]:
     """The loaded documents, which one is active, and whether each file is still what it was."""
-    shelf = await (await _documents(caller, thread_id)).list()
+    listing = await (await _documents(caller, thread_id)).list()
     view = DocumentList(
         thread=thread_id,
-        version=shelf.version,
-        documents=[_document_view(each, shelf.conditions[each.path]) for each in shelf.documents],
-        active=shelf.active,
+        version=listing.version,
+        documents=[_document_view(each, listing.conditions[each.path]) for each in listing.documents],
+        active=listing.active,
     )
-    return Response(view, headers=etag(shelf.version))
+    return Response(view, headers=etag(listing.version))
 
 
 @post(
     "/threads/{id:str}/documents",
     operation_id="add_document",
     status_code=201,
-    opt={TAKES: "application/octet-stream"},
+    opt={BODY_MEDIA_TYPE: "application/octet-stream"},
 )
 async def add_document(
     thread_id: ThreadId,
-    caller: Calling,
+    caller: CurrentCaller,
     request: Request[Any, Any, Any],
     name: Annotated[str, QueryParameter(description="What the file is called.")],
 ) -> DocumentView:
     """Copy a file to the volume and load it: PDF, HTML, Markdown or plain text. The body is the file."""
-    documents = await _documents(caller, free_id(thread_id))
-    with caller.serving.turns.enter(caller.name):  # reading a file takes a process, as a turn takes a model
+    documents = await _documents(caller, check_thread_id(thread_id))
+    with caller.resources.user_turns.enter(
+        caller.name
+    ):  # reading a file takes a process, as a turn takes a model
         return _document_view(await documents.add(name, await request.body()), "ok")
 
 
 @post("/threads/{id:str}/documents/load", operation_id="load_document", status_code=200)
-async def load_document(thread_id: ThreadId, data: JSONBody[NewDocument], caller: Calling) -> DocumentView:
+async def load_document(
+    thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
+) -> DocumentView:
     """Load a file of the volume, or what it has become since it was loaded."""
-    documents = await _documents(caller, free_id(thread_id))
-    with caller.serving.turns.enter(caller.name):
+    documents = await _documents(caller, check_thread_id(thread_id))
+    with caller.resources.user_turns.enter(caller.name):
         return _document_view(await documents.load(data.path), "ok")
 
 
-@put("/threads/{id:str}/documents/active", operation_id="switch_document", opt={VERSIONED: True})
+@put("/threads/{id:str}/documents/active", operation_id="switch_document", opt={HAS_ETAG: True})
 async def switch_document(
-    thread_id: ThreadId, data: JSONBody[NewDocument], caller: Calling
-) -> Response[CommittedView]:
+    thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
+) -> Response[CommitView]:
     """Make a document the active one."""
-    done = await (await _documents(caller, free_id(thread_id))).switch(data.path)
-    return Response(committed_view(done), headers=etag(done.version))
+    commit = await (await _documents(caller, check_thread_id(thread_id))).switch(data.path)
+    return Response(commit_view(commit), headers=etag(commit.version))
 
 
 @delete("/threads/{id:str}/documents", operation_id="unload_document", status_code=204)
 async def unload_document(
     thread_id: ThreadId,
-    caller: Calling,
+    caller: CurrentCaller,
     path: Annotated[str, QueryParameter(description="Its path on the volume.")],
 ) -> None:
     """Take a document off the thread. Its file stays on the volume, where earlier versions find it."""
-    await (await _documents(caller, free_id(thread_id))).unload(path)
+    await (await _documents(caller, check_thread_id(thread_id))).unload(path)
 
 
 @get("/threads/{id:str}/documents/sections", operation_id="document_sections")
-async def document_sections(thread_id: ThreadId, caller: Calling, path: OnVolume = None) -> SectionList:
+async def document_sections(
+    thread_id: ThreadId, caller: CurrentCaller, path: DocumentPathQuery = None
+) -> SectionList:
     """The pages or headings of a document, and where each begins."""
     document, text = await (await _documents(caller, thread_id)).text(path)
-    return SectionList(path=document.path, characters=len(text.text), sections=plain(text.sections))
+    return SectionList(path=document.path, characters=len(text.text), sections=as_json(text.sections))
 
 
 @get("/threads/{id:str}/documents/text", operation_id="peek_document")
 async def peek_document(
-    thread_id: ThreadId, caller: Calling, path: OnVolume = None, start: Whole = 0, length: Length = 4000
+    thread_id: ThreadId,
+    caller: CurrentCaller,
+    path: DocumentPathQuery = None,
+    start: Offset = 0,
+    length: Length = 4000,
 ) -> PassageView:
     """A part of a document, and where the next part begins."""
-    found = await (await _documents(caller, thread_id)).peek(path, start, length)
-    return msgspec.convert(plain(found), PassageView)
+    passage = await (await _documents(caller, thread_id)).peek(path, start, length)
+    return msgspec.convert(as_json(passage), PassageView)
 
 
 @get("/threads/{id:str}/documents/find", operation_id="find_in_document")
 async def find_in_document(
     thread_id: ThreadId,
-    caller: Calling,
+    caller: CurrentCaller,
     words: Annotated[str, QueryParameter(max_length=1000, description="What to look for.")],
-    path: OnVolume = None,
+    path: DocumentPathQuery = None,
     limit: Limit = 10,
-) -> PlaceList:
+) -> DocumentMatchList:
     """Where words stand in a document, in whatever form: first where most of them stand together."""
-    found = await (await _documents(caller, thread_id)).find(words, path, limit)
-    return PlaceList(path=found.path, places=plain(found.places))
+    matches = await (await _documents(caller, thread_id)).find(words, path, limit)
+    return DocumentMatchList(path=matches.path, places=as_json(matches.places))
 
 
 async def _documents(caller: Caller, thread: str) -> Documents:
@@ -181,8 +194,8 @@ async def _documents(caller: Caller, thread: str) -> Documents:
     return Documents(caller.db, thread, volume, author=caller.identity.user)
 
 
-def _document_view(document: Document, condition: Condition) -> DocumentView:
-    return msgspec.convert({**plain(document), "condition": condition}, DocumentView)
+def _document_view(document: Document, condition: FileCondition) -> DocumentView:
+    return msgspec.convert({**as_json(document), "condition": condition}, DocumentView)
 
 
 # Artifacts.
@@ -190,40 +203,47 @@ def _document_view(document: Document, condition: Condition) -> DocumentView:
 
 @get("/threads/{id:str}/artifacts", operation_id="list_artifacts")
 async def list_artifacts(
-    thread_id: ThreadId, caller: Calling, limit: Limit = 50, cursor: Cursor = None
+    thread_id: ThreadId, caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ArtifactPage:
     """What the thread made, the newest first."""
-    list_of = f"artifacts\0{thread_id}"
-    after = caller.position(cursor, tuple[int, str], list_of)
+    list_name = f"artifacts\0{thread_id}"
+    after = caller.position(cursor, tuple[int, str], list_name)
     page = await (await _artifacts(caller, thread_id)).list(limit=limit, after=after)
     return ArtifactPage(
-        artifacts=[msgspec.convert(plain(each), ArtifactView) for each in page.artifacts],
-        next=caller.cursor(list(page.next), list_of) if page.next is not None else None,
+        artifacts=[msgspec.convert(as_json(each), ArtifactView) for each in page.artifacts],
+        next=caller.cursor(list(page.next), list_name) if page.next is not None else None,
     )
 
 
 @get("/threads/{id:str}/artifacts/{artifact:str}", operation_id="get_artifact", media_type="*/*")
-async def get_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: Calling) -> Response[bytes]:
+async def get_artifact(
+    thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller
+) -> Response[bytes]:
     """The content of an artifact, to be saved. What a browser would run is sent as mere bytes."""
-    found, content = await (await _artifacts(caller, thread_id)).read(named(artifact))
-    headers = {**GUARDED, "Content-Disposition": disposition(found.name), "ETag": f'"{found.sha256}"'}
-    return Response(content, media_type=sent_as(media_type(content, found.name)), headers=headers)
+    record, content = await (await _artifacts(caller, thread_id)).read(decode_path_part(artifact))
+    headers = {
+        **FILE_HEADERS,
+        "Content-Disposition": content_disposition(record.name),
+        "ETag": f'"{record.sha256}"',
+    }
+    return Response(content, media_type=browser_safe_type(media_type(content, record.name)), headers=headers)
 
 
 @delete("/threads/{id:str}/artifacts/{artifact:str}", operation_id="delete_artifact", status_code=204)
-async def delete_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: Calling) -> None:
+async def delete_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller) -> None:
     """Let go of an artifact and its file."""
-    await (await _artifacts(caller, free_id(thread_id))).delete(named(artifact))
+    await (await _artifacts(caller, check_thread_id(thread_id))).delete(decode_path_part(artifact))
 
 
 async def _artifacts(caller: Caller, thread: str) -> Artifacts:
     return Artifacts(caller.db, thread, await _volume(caller, thread), author=caller.identity.user)
 
 
-def disposition(name: str) -> str:
+def content_disposition(name: str) -> str:
     """The header that lets a file be saved under its name, whatever characters that has."""
     plain_name = "".join(
-        sign if sign.isascii() and (sign.isalnum() or sign in "._- ") else "_" for sign in name
+        character if character.isascii() and (character.isalnum() or character in "._- ") else "_"
+        for character in name
     )
     return f"attachment; filename=\"{plain_name}\"; filename*=UTF-8''{quote(name, safe='')}"
 
@@ -234,19 +254,19 @@ def disposition(name: str) -> str:
 @get("/threads/{id:str}/volume", operation_id="list_volume")
 async def list_volume(
     thread_id: ThreadId,
-    caller: Calling,
+    caller: CurrentCaller,
     folder: Annotated[str, QueryParameter(description="Only what is in this folder.")] = "",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> VolumeFilePage:
     """The files in memory/, artifacts/ and buffers/ of the thread's owner, by path."""
     volume = await _volume(caller, thread_id)
-    list_of = f"volume\0{thread_id}\0{folder}"
-    after = caller.position(cursor, str, list_of)
+    list_name = f"volume\0{thread_id}\0{folder}"
+    after = caller.position(cursor, str, list_name)
     page = await asyncio.to_thread(volume.list, folder, after=after, limit=limit)
     return VolumeFilePage(
-        files=plain(page.files),
-        next=caller.cursor(page.next, list_of) if page.next is not None else None,
+        files=as_json(page.files),
+        next=caller.cursor(page.next, list_name) if page.next is not None else None,
         refused=page.refused,
     )
 
@@ -259,13 +279,13 @@ async def _volume(caller: Caller, thread: str) -> Volume:
         InvalidArgument: This server has no volume.
     """
     owner = (await caller.db.thread(thread).head()).owner
-    root = caller.serving.settings.volume
+    root = caller.resources.settings.volume
     if root is None:
         raise InvalidArgument(problem="This server has no volume. Start it with --volume FOLDER.")
     return Volume(Path(root), caller.identity.tenant, owner)
 
 
-WORKBENCH = [
+WORKBENCH_ROUTES = [
     get_core_memory,
     put_block,
     load_document,
@@ -278,5 +298,5 @@ WORKBENCH = [
     delete_artifact,
     list_volume,
 ]
-UPLOADS = [list_documents, add_document, unload_document]
+UPLOAD_ROUTES = [list_documents, add_document, unload_document]
 """What stands at the path that takes whole files, as large as an archive may be."""

@@ -9,68 +9,71 @@ import msgspec
 
 from clew.companion import voice
 from clew.companion.agent import companion, inputs_of
-from clew.companion.crisis.floor import floor
-from clew.companion.values import LIMITS, SIMPLE, AgentInput, Channel
+from clew.companion.crisis.floor import judge_message
+from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, AgentInput, Channel
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
-from clew.runtime.records.steps import prices_at
+from clew.runtime.records.steps import read_prices
 from clew.runtime.runtime import Runtime
-from clew.runtime.sessions.utterances import Hearing
-from clew.runtime.state.inputs import Given
+from clew.runtime.sessions.utterances import GateSettings
+from clew.runtime.state.inputs import TurnInput
 from clew.runtime.tools.tool import Tool
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import MakeRuntime
 
 COMPANION, OTHER, OFFLINE = "companion", "other", "offline"
-Taken: TypeAlias = Callable[[str, str, str | None], Given]
+MakeInput: TypeAlias = Callable[[str, str, str | None], TurnInput]
 """What a turn is given for a message, on a thread, of a user."""
 
 
-def as_said(message: str, thread: str, user: str | None) -> Given:
+def plain_input(message: str, thread: str, user: str | None) -> TurnInput:
     """The message and nothing else."""
     return message
 
 
-async def nothing(memory: Memory | None) -> str:
+async def no_instructions(memory: Memory | None) -> str:
     """No instructions."""
     return ""
 
 
-async def no_matter(db: Database, thread: str, level: int) -> None:
+async def ignore_level(db: Database, thread: str, level: int) -> None:
     """Nothing is kept of it."""
 
 
-class Speech(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent is in a call: what a realtime model is told, its tools, and how speech is judged.
 
     ``keep_level`` lets what was found in a call be known to the turns after it.
     """
 
-    instructions: Callable[[Memory | None], Awaitable[str]] = nothing
+    instructions: Callable[[Memory | None], Awaitable[str]] = no_instructions
     tools: Callable[[Memory | None], Sequence[Tool]] = lambda memory: ()
-    hearing: Hearing | None = None
-    keep_level: Callable[[Database, str, int], Awaitable[None]] = no_matter
+    gates: GateSettings | None = None
+    keep_level: Callable[[Database, str, int], Awaitable[None]] = ignore_level
 
 
-COMPANION_SPEECH = Speech(
-    instructions=voice.instructions, tools=voice.tools, hearing=voice.HEARING, keep_level=voice.keep_level
+COMPANION_VOICE = VoiceAgent(
+    instructions=voice.instructions,
+    tools=voice.tools,
+    gates=voice.VOICE_GATES,
+    keep_level=voice.store_risk_level,
 )
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """What answers: how its runtimes are made, what they are given, and what people are told of it."""
 
-    make: MakeRuntime
-    given: Taken = as_said
+    make_runtime: MakeRuntime
+    make_input: MakeInput = plain_input
     kind: str = OTHER
     model: str | None = None
     notices: tuple[str, ...] = ()
-    speech: Speech = Speech()
+    voice: VoiceAgent = VoiceAgent()
 
 
 @asynccontextmanager
-async def the_companion(settings: ServerSettings, model: Model | None) -> AsyncIterator[Agent]:
+async def open_companion(settings: ServerSettings, model: Model | None) -> AsyncIterator[ServedAgent]:
     """The companion with the model that is given or that the settings name, and offline without one.
 
     Sessions are not ended when a process stops: the conversation goes on in another, and what is idle is
@@ -81,11 +84,11 @@ async def the_companion(settings: ServerSettings, model: Model | None) -> AsyncI
             from clew.runtime.model.provider import ProviderModel
 
             model = await stack.enter_async_context(ProviderModel(settings.model))
-        warming = asyncio.create_task(asyncio.to_thread(floor, ""))  # the first turn waits for nothing
+        warmup = asyncio.create_task(asyncio.to_thread(judge_message, ""))  # the first turn waits for nothing
 
-        prices = prices_at(settings.prices)
+        prices = read_prices(settings.prices)
 
-        def make(db: Database) -> Runtime[Any, Any]:
+        def make_runtime(db: Database) -> Runtime[Any, Any]:
             return companion(
                 db,
                 model,
@@ -95,18 +98,18 @@ async def the_companion(settings: ServerSettings, model: Model | None) -> AsyncI
                 pinned=is_pinned(settings),
             )
 
-        yield Agent(
-            make=make,
-            given=spoken_on_the_web,
+        yield ServedAgent(
+            make_runtime=make_runtime,
+            make_input=companion_input,
             kind=COMPANION,
             model=OFFLINE if model is None else settings.model or model.name,
-            notices=(LIMITS,) if model is not None else (LIMITS, SIMPLE),
-            speech=COMPANION_SPEECH,
+            notices=(LIMITS_NOTICE,) if model is not None else (LIMITS_NOTICE, OFFLINE_NOTICE),
+            voice=COMPANION_VOICE,
         )
-        await warming
+        await warmup
 
 
-def spoken_on_the_web(message: str, thread: str, user: str | None) -> Given:
+def companion_input(message: str, thread: str, user: str | None) -> TurnInput:
     """A message as the companion takes it from a page."""
     return inputs_of(AgentInput(message=message, channel=Channel.WEB, user_id=user, session_id=thread))
 

@@ -16,113 +16,119 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import NONE
 from clew.stores.memory import MemoryStore
 
-STAYS = 60 * 60.0
+IDLE_SECONDS = 60 * 60.0
 """How long a runtime is kept that nobody has asked for: longer than any of its sessions lasts untouched."""
-LATER_MS = 60_000
+RETRY_MS = 60_000
 
-Guest: TypeAlias = tuple[str, str | None]
+UserKey: TypeAlias = tuple[str, str | None]
 """A tenant, and the user who is not to be known; None where the credentials speak for all users."""
 
 
-class _Stay:
+class _IncognitoRuntime:
     """The runtime of one identity, and the threads that it has begun."""
 
     def __init__(self, db: Database, runtime: Runtime[Any, Any], now: float) -> None:
         self.db = db
         self.runtime = runtime
         self.threads: set[str] = set()
-        self.users = 0
-        self.touched = now
+        self.use_count = 0
+        self.last_used = now
 
     async def close(self) -> None:
         await self.runtime.close()
         await self.db.store.close()
 
 
-class Guests:
+class IncognitoThreads:
     """The runtimes of those who are incognito in this process."""
 
     def __init__(
         self,
-        make: Callable[[Database], Runtime[Any, Any]],
+        make_runtime: Callable[[Database], Runtime[Any, Any]],
         *,
         limit: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._make = make
+        self._make_runtime = make_runtime
         self._limit = limit
         self._clock = clock
-        self._stays: dict[Guest, _Stay] = {}
+        self._runtimes: dict[UserKey, _IncognitoRuntime] = {}
 
     def __len__(self) -> int:
-        return len(self._stays)
+        return len(self._runtimes)
 
     @asynccontextmanager
-    async def of(self, guest: Guest, thread: str) -> AsyncIterator[tuple[Runtime[Any, Any], Database]]:
+    async def runtime_for(
+        self, user_key: UserKey, thread: str
+    ) -> AsyncIterator[tuple[Runtime[Any, Any], Database]]:
         """The runtime of a guest for one of its threads, and the store that it is on.
 
         Raises:
             RateLimited: There are as many guests as there may be.
         """
-        stay = self._stays.get(guest) or await self._entered(guest)
-        stay.threads.add(thread)
-        stay.users += 1
+        entry = self._runtimes.get(user_key) or await self._open_runtime(user_key)
+        entry.threads.add(thread)
+        entry.use_count += 1
         try:
-            yield stay.runtime, stay.db
+            yield entry.runtime, entry.db
         finally:
-            stay.users -= 1
-            stay.touched = self._clock()
+            entry.use_count -= 1
+            entry.last_used = self._clock()
 
-    async def _entered(self, guest: Guest) -> _Stay:
-        if len(self._stays) >= self._limit:
-            raise RateLimited(what="incognito users at once", limit=self._limit, retry_after_ms=LATER_MS)
-        db = Database(MemoryStore()).scope(tenant=guest[0])
-        stay = self._stays[guest] = _Stay(db, self._make(db), self._clock())
-        await stay.runtime.__aenter__()
-        return stay
+    async def _open_runtime(self, user_key: UserKey) -> _IncognitoRuntime:
+        if len(self._runtimes) >= self._limit:
+            raise RateLimited(what="incognito users at once", limit=self._limit, retry_after_ms=RETRY_MS)
+        db = Database(MemoryStore()).scope(tenant=user_key[0])
+        entry = self._runtimes[user_key] = _IncognitoRuntime(db, self._make_runtime(db), self._clock())
+        await entry.runtime.__aenter__()
+        return entry
 
-    async def holds(self, guest: Guest, thread: str) -> bool:
+    async def has_thread(self, user_key: UserKey, thread: str) -> bool:
         """Whether a thread of this id is a guest's own and incognito."""
-        stay = self._stays.get(guest)
-        if stay is None or thread not in stay.threads:
+        entry = self._runtimes.get(user_key)
+        if entry is None or thread not in entry.threads:
             return False
-        if stay.users > 0 or (await stay.runtime.session_status(thread)).status != NONE:
+        if entry.use_count > 0 or (await entry.runtime.session_status(thread)).status != NONE:
             return True
-        stay.threads.discard(thread)  # it was left for too long
+        entry.threads.discard(thread)  # it was left for too long
         return False
 
-    async def store_of(self, guest: Guest, thread: str | None) -> Database | None:
+    async def database_of(self, user_key: UserKey, thread: str | None) -> Database | None:
         """Where all that goes with an incognito thread is kept; None if a guest has no such thread."""
-        if thread is None or not await self.holds(guest, thread):
+        if thread is None or not await self.has_thread(user_key, thread):
             return None
-        return self._stays[guest].db
+        return self._runtimes[user_key].db
 
-    async def reading(self, guest: Guest, thread: str) -> Thread | None:
+    async def readable_thread(self, user_key: UserKey, thread: str) -> Thread | None:
         """A guest's incognito thread, to be read; None if there is no such thread."""
-        return self._stays[guest].runtime.thread(thread) if await self.holds(guest, thread) else None
+        return (
+            self._runtimes[user_key].runtime.thread(thread)
+            if await self.has_thread(user_key, thread)
+            else None
+        )
 
-    async def thread_of(self, guest: Guest, run: str) -> str | None:
+    async def thread_of_run(self, user_key: UserKey, run: str) -> str | None:
         """The incognito thread of a guest that a run is at work or waits on, if there is one."""
-        stay = self._stays.get(guest)
-        for thread in list(stay.threads) if stay is not None else ():
-            if stay is not None and (await stay.runtime.session_status(thread)).run == run:
+        entry = self._runtimes.get(user_key)
+        for thread in list(entry.threads) if entry is not None else ():
+            if entry is not None and (await entry.runtime.session_status(thread)).run == run:
                 return thread
         return None
 
     async def drop_idle(self) -> None:
         """Forget those who have been away for long."""
-        before = self._clock() - STAYS
-        for guest, stay in list(self._stays.items()):
-            if stay.users == 0 and stay.touched < before and stay.runtime.is_idle:
-                await self.forget(guest)
+        cutoff = self._clock() - IDLE_SECONDS
+        for user_key, entry in list(self._runtimes.items()):
+            if entry.use_count == 0 and entry.last_used < cutoff and entry.runtime.is_idle:
+                await self.forget_user(user_key)
 
-    async def forget(self, guest: Guest) -> None:
+    async def forget_user(self, user_key: UserKey) -> None:
         """Forget a guest, with everything that was said."""
-        stay = self._stays.pop(guest, None)
-        if stay is not None:
-            await stay.close()
+        entry = self._runtimes.pop(user_key, None)
+        if entry is not None:
+            await entry.close()
 
     async def close(self) -> None:
         """Forget everybody."""
-        for guest in list(self._stays):
-            await self.forget(guest)
+        for user_key in list(self._runtimes):
+            await self.forget_user(user_key)

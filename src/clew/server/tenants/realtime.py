@@ -14,16 +14,16 @@ from clew.runtime.model.protocol import ToolSpec
 from clew.server.settings import ServerSettings
 
 OPENAI = "https://api.openai.com/v1"
-SECRETS, CALLS = "/realtime/client_secrets", "/realtime/calls"
-SECONDS = 10.0
-KEY_OF_OPENAI = "OPENAI_API_KEY"
-NO_ADDRESS = (
+SECRETS_PATH, CALLS_PATH = "/realtime/client_secrets", "/realtime/calls"
+TIMEOUT_SECONDS = 10.0
+OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
+INVALID_ADDRESS = (
     "CLEW_SERVER_VOICE_URL is no address of a provider. It begins with https:// or http://, and names a host."
 )
 TOO_MANY = 429
 
 
-class CallPlan(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceSessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a call begins with: what the model is told, which tools it has, and whether answers are held back.
 
     ``gated`` says that nothing is answered until the client asks for it, which it does once what was said
@@ -35,7 +35,7 @@ class CallPlan(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool = True
 
 
-class Secret(msgspec.Struct, frozen=True, kw_only=True):
+class ClientSecret(msgspec.Struct, frozen=True, kw_only=True):
     """What a browser begins a call with: a secret, until when it holds (seconds since 1970), and where."""
 
     value: str
@@ -47,7 +47,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 class RealtimeProvider(Protocol):
     """Whatever can make a secret for a call."""
 
-    async def begin(self, plan: CallPlan) -> Secret:
+    async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """A secret for one call.
 
         Raises:
@@ -61,7 +61,13 @@ class OpenAIRealtime:
     """A provider that speaks OpenAI's protocol, at whatever address."""
 
     def __init__(
-        self, model: str, key: str, *, url: str = OPENAI, voice: str = "marin", seconds: float = SECONDS
+        self,
+        model: str,
+        key: str,
+        *,
+        url: str = OPENAI,
+        voice: str = "marin",
+        seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._model = model
         self._key = key
@@ -72,56 +78,56 @@ class OpenAIRealtime:
     def __repr__(self) -> str:
         return f"OpenAIRealtime({self._model!r})"
 
-    async def begin(self, plan: CallPlan) -> Secret:
+    async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """A secret for one call, made with the plan."""
         try:
             async with httpx.AsyncClient(timeout=self._seconds) as client:
                 answer = await client.post(
-                    self._url + SECRETS,
-                    json={"session": session_of(plan, self._model, self._voice)},
+                    self._url + SECRETS_PATH,
+                    json={"session": session_request(plan, self._model, self._voice)},
                     headers={"Authorization": f"Bearer {self._key}"},
                 )
         except httpx.TimeoutException as error:
             raise DeadlineExceeded(what="The realtime provider", seconds=self._seconds) from error
         except httpx.HTTPError as error:
-            raise self._failed(f"it cannot be reached ({type(error).__name__})", retry=True) from error
+            raise self._failure(f"it cannot be reached ({type(error).__name__})", retry=True) from error
         if answer.is_error:
-            raise self._refused(answer)
+            raise self._refusal(answer)
         try:
-            secret = msgspec.json.decode(answer.content, type=Secret)
+            secret = msgspec.json.decode(answer.content, type=ClientSecret)
         except msgspec.MsgspecError as error:
-            raise self._failed("what it answered is no secret") from error
-        return msgspec.structs.replace(secret, url=self._url + CALLS, model=self._model)
+            raise self._failure("what it answered is no secret") from error
+        return msgspec.structs.replace(secret, url=self._url + CALLS_PATH, model=self._model)
 
-    def _refused(self, answer: httpx.Response) -> ModelFailed:
+    def _refusal(self, answer: httpx.Response) -> ModelFailed:
         """Why a provider says no, in a sentence. Its own words may name the key, so they are left out."""
         reasons: Mapping[int, str] = {401: "it does not take the key", TOO_MANY: "it asks to wait"}
         wait = answer.headers.get("retry-after", "")
-        return self._failed(
+        return self._failure(
             reasons.get(answer.status_code, f"it answered {answer.status_code}"),
             retry=answer.status_code == TOO_MANY or answer.is_server_error,
             retry_after_ms=int(wait) * 1000 if wait.isdecimal() else None,
         )
 
-    def _failed(self, problem: str, **more: Any) -> ModelFailed:
+    def _failure(self, problem: str, **more: Any) -> ModelFailed:
         return ModelFailed(model=self._model, problem=problem, **more)
 
 
-def provider_of(settings: ServerSettings, variables: Mapping[str, str]) -> RealtimeProvider | None:
+def realtime_provider(settings: ServerSettings, variables: Mapping[str, str]) -> RealtimeProvider | None:
     """The provider of some settings, if they name a model and there is a key.
 
     Raises:
         InvalidArgument: What they name as its address is none.
     """
-    model, key = (settings.voice_model or "").strip(), variables.get(KEY_OF_OPENAI, "").strip()
+    model, key = (settings.voice_model or "").strip(), variables.get(OPENAI_KEY_VARIABLE, "").strip()
     if not model or not key:
         return None
-    if not is_address(settings.voice_url):
-        raise InvalidArgument(problem=NO_ADDRESS)
+    if not is_http_address(settings.voice_url):
+        raise InvalidArgument(problem=INVALID_ADDRESS)
     return OpenAIRealtime(model, key, url=settings.voice_url, voice=settings.voice)
 
 
-def is_address(url: str) -> bool:
+def is_http_address(url: str) -> bool:
     """Whether a provider can be asked there."""
     try:
         return httpx.URL(url).scheme in ("http", "https") and bool(httpx.URL(url).host)
@@ -129,9 +135,9 @@ def is_address(url: str) -> bool:
         return False
 
 
-def session_of(plan: CallPlan, model: str, voice: str) -> dict[str, Any]:
+def session_request(plan: VoiceSessionPlan, model: str, voice: str) -> dict[str, Any]:
     """A plan as OpenAI's protocol has it. What is said is written down, or nobody could judge it."""
-    listening = {
+    turn_detection = {
         "type": "server_vad",
         "create_response": not plan.gated,
         "interrupt_response": True,
@@ -141,7 +147,7 @@ def session_of(plan: CallPlan, model: str, voice: str) -> dict[str, Any]:
         "model": model,
         "instructions": plan.instructions,
         "audio": {
-            "input": {"transcription": {"model": "gpt-4o-mini-transcribe"}, "turn_detection": listening},
+            "input": {"transcription": {"model": "gpt-4o-mini-transcribe"}, "turn_detection": turn_detection},
             "output": {"voice": voice},
         },
         "tools": [

@@ -11,62 +11,68 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from clew.core.errors import ThreadNotFound
-from clew.core.values import Page, Scope, Summary
+from clew.core.values import Scope, SummaryPage, ThreadSummary
 from clew.database.database import Database
 
-WINDOW = 200
+FEED_SIZE = 200
 """How many of the newest threads are looked at."""
 REST_SECONDS = 0.25
-SHARE = 4
+REST_FACTOR = 4
 """A rest lasts at least so many times as long as the looks before it."""
-PATIENCE = 60.0
+WATCH_SECONDS = 60.0
 
-LastSaid: TypeAlias = Callable[[Database, str], Awaitable[str | None]]
+ReadLastText: TypeAlias = Callable[[Database, str], Awaitable[str | None]]
 
 
-def difference(before: Page, now: Page) -> tuple[list[Summary], list[str]]:
+def page_difference(before: SummaryPage, now: SummaryPage) -> tuple[list[ThreadSummary], list[str]]:
     """Which threads are new or have changed, the longest ago first, and which are gone.
 
     What only came into view or went out of it, because others came or went, is neither.
     """
-    had = {each.id: _stamp(each) for each in before.threads}
-    has = {each.id for each in now.threads} | now.broken.keys()
-    changed = [
-        each for each in now.threads if had.get(each.id) != _stamp(each) and _place(each) >= _edge(before)
+    old_stamps = {each.id: _stamp(each) for each in before.threads}
+    current_ids = {each.id for each in now.threads} | now.broken.keys()
+    updates = [
+        each
+        for each in now.threads
+        if old_stamps.get(each.id) != _stamp(each) and _sort_key(each) >= _oldest_key(before)
     ]
-    gone = [each.id for each in before.threads if each.id not in has and _place(each) >= _edge(now)]
-    return sorted(changed, key=lambda each: each.updated), gone
+    deleted_ids = [
+        each.id
+        for each in before.threads
+        if each.id not in current_ids and _sort_key(each) >= _oldest_key(now)
+    ]
+    return sorted(updates, key=lambda each: each.updated), deleted_ids
 
 
-def _stamp(summary: Summary) -> tuple[int, int]:
+def _stamp(summary: ThreadSummary) -> tuple[int, int]:
     return summary.created, summary.version
 
 
-def _place(summary: Summary) -> tuple[int, str]:
+def _sort_key(summary: ThreadSummary) -> tuple[int, str]:
     return summary.created, summary.id
 
 
-def _edge(page: Page) -> tuple[int, str]:
+def _oldest_key(page: SummaryPage) -> tuple[int, str]:
     """The place of the oldest thread in view; everything is in view if there are no more."""
-    return _place(page.threads[-1]) if page.next is not None and page.threads else (-1, "")
+    return _sort_key(page.threads[-1]) if page.next is not None and page.threads else (-1, "")
 
 
-class Newest:
+class NewestThreads:
     """The newest threads as one tenant or user sees them, for all who listen to that."""
 
-    def __init__(self, db: Database, page: Page, last_said: LastSaid) -> None:
+    def __init__(self, db: Database, page: SummaryPage, read_last_text: ReadLastText) -> None:
         self.page = page
         self.listeners = 0
         self._db = db
-        self._last_said = last_said
-        self._said: dict[str, tuple[tuple[int, int], str | None]] = {}
+        self._read_last_text = read_last_text
+        self._last_texts: dict[str, tuple[tuple[int, int], str | None]] = {}
         self._problem: Exception | None = None
-        self._reading = asyncio.Lock()
-        self._moved = asyncio.Event()
+        self._read_lock = asyncio.Lock()
+        self._change_event = asyncio.Event()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """See what has changed, and wake those who listen if anything has."""
-        page = await self._db.threads(limit=WINDOW)
+        page = await self._db.threads(limit=FEED_SIZE)
         if page != self.page:
             self.page = page
             self._wake()
@@ -76,98 +82,101 @@ class Newest:
         self._problem = problem
         self._wake()
 
-    async def after(self, page: Page) -> Page:
+    async def next_page(self, page: SummaryPage) -> SummaryPage:
         """The page, once it is another one.
 
         Raises:
             ClewError: It cannot be looked at any more.
         """
         while self.page is page and self._problem is None:
-            await self._moved.wait()
+            await self._change_event.wait()
         if self._problem is not None:
             raise self._problem
         return self.page
 
-    async def last_said(self, thread: Summary) -> str | None:
+    async def last_text(self, thread: ThreadSummary) -> str | None:
         """What was said last in a thread; however many ask, it is read once."""
-        async with self._reading:
-            stamp, said = self._said.get(thread.id, (None, None))
+        async with self._read_lock:
+            stamp, text = self._last_texts.get(thread.id, (None, None))
             if stamp != _stamp(thread):
-                said = await self._read(thread.id)
-                there = {each.id for each in self.page.threads}
-                self._said = {id: known for id, known in self._said.items() if id in there}
-                self._said[thread.id] = (_stamp(thread), said)
-            return said
+                text = await self._text_or_none(thread.id)
+                current_ids = {each.id for each in self.page.threads}
+                self._last_texts = {id: entry for id, entry in self._last_texts.items() if id in current_ids}
+                self._last_texts[thread.id] = (_stamp(thread), text)
+            return text
 
-    async def _read(self, thread: str) -> str | None:
+    async def _text_or_none(self, thread: str) -> str | None:
         try:
-            return await self._last_said(self._db, thread)
+            return await self._read_last_text(self._db, thread)
         except ThreadNotFound:
             return None  # it went a moment ago, and is told of with the next look
 
     def _wake(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._change_event.set()
+        self._change_event = asyncio.Event()
 
 
-class Lists:
+class ThreadFeeds:
     """Every list that somebody listens to in this process."""
 
-    def __init__(self, db: Database, last_said: LastSaid) -> None:
+    def __init__(self, db: Database, read_last_text: ReadLastText) -> None:
         self._db = db
-        self._last_said = last_said
-        self._listened: dict[Scope, Newest] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._read_last_text = read_last_text
+        self._feeds: dict[Scope, NewestThreads] = {}
+        self._refresh_task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def listening(self, scope: Scope) -> AsyncIterator[Newest]:
+    async def subscription(self, scope: Scope) -> AsyncIterator[NewestThreads]:
         """A list that is looked at from now on, and as it is now."""
-        newest = await self._joined(scope)
-        newest.listeners += 1
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_around())
+        feed = await self._join_feed(scope)
+        feed.listeners += 1
+        if self._refresh_task is None or self._refresh_task.done():
+            self._refresh_task = asyncio.create_task(self._refresh_feeds())
         try:
-            yield newest
+            yield feed
         finally:
-            newest.listeners -= 1
-            if not newest.listeners and self._listened.get(scope) is newest:
-                del self._listened[scope]
-            if not self._listened:
+            feed.listeners -= 1
+            if not feed.listeners and self._feeds.get(scope) is feed:
+                del self._feeds[scope]
+            if not self._feeds:
                 await self._stop()
 
-    async def _joined(self, scope: Scope) -> Newest:
-        known = self._listened.get(scope)
-        if known is not None:
-            await known.look()
-        if known is None or known.listeners == 0:
+    async def _join_feed(self, scope: Scope) -> NewestThreads:
+        feed = self._feeds.get(scope)
+        if feed is not None:
+            await feed.refresh()
+        if feed is None or feed.listeners == 0:
             db = self._db.scope(tenant=scope.tenant, user=scope.user)
-            made = Newest(db, await db.threads(limit=WINDOW), self._last_said)
-            known = self._listened.setdefault(scope, made)
-        return known
+            new_feed = NewestThreads(db, await db.threads(limit=FEED_SIZE), self._read_last_text)
+            feed = self._feeds.setdefault(scope, new_feed)
+        return feed
 
     async def _stop(self) -> None:
-        looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        task, self._refresh_task = self._refresh_task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    async def _look_around(self) -> None:
-        seen = 0
+    async def _refresh_feeds(self) -> None:
+        commit_count = 0
         try:
             while True:
-                before, seen = seen, await self._db.store.stirred(seen, PATIENCE)
-                if seen != before:
-                    began = time.perf_counter()
-                    for scope, newest in list(self._listened.items()):
-                        await self._look_at(scope, newest)
-                    await asyncio.sleep(max(REST_SECONDS, SHARE * (time.perf_counter() - began)))
+                last_count, commit_count = (
+                    commit_count,
+                    await self._db.store.wait_for_any_change(commit_count, WATCH_SECONDS),
+                )
+                if commit_count != last_count:
+                    start = time.perf_counter()
+                    for scope, feed in list(self._feeds.items()):
+                        await self._refresh_feed(scope, feed)
+                    await asyncio.sleep(max(REST_SECONDS, REST_FACTOR * (time.perf_counter() - start)))
         except Exception as problem:  # noqa: BLE001  # everybody who listens raises it
-            while self._listened:
-                self._listened.popitem()[1].fail(problem)
+            while self._feeds:
+                self._feeds.popitem()[1].fail(problem)
 
-    async def _look_at(self, scope: Scope, newest: Newest) -> None:
+    async def _refresh_feed(self, scope: Scope, feed: NewestThreads) -> None:
         try:
-            await newest.look()
+            await feed.refresh()
         except Exception as problem:  # noqa: BLE001  # those who listen to this list raise it
-            self._listened.pop(scope, None)
-            newest.fail(problem)
+            self._feeds.pop(scope, None)
+            feed.fail(problem)

@@ -14,39 +14,39 @@ from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
-    AskCounts,
     AskCuts,
+    AskHits,
+    AskIdempotencyKey,
     AskItems,
+    AskItemsById,
     AskJob,
     AskJobs,
-    AskKey,
-    AskNamed,
-    AskPending,
+    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
-    AskRecordsNamed,
-    AskRecordsOf,
-    AskSizes,
+    AskRecordsById,
+    AskRecordsOfOwner,
+    AskRowCounts,
     AskTenants,
     AskThread,
     AskThreads,
-    AskWords,
+    AskWordCounts,
     ChangesetRow,
     CutRow,
     ItemRow,
     KeyRow,
     Segment,
     ThreadRow,
-    Unreadable,
+    UnreadableThread,
 )
-from clew.core.values import Counters, Found, Job, Record
-from clew.stores.postgres.arrays import Texts
+from clew.core.values import Counters, Job, Record, SearchHit
+from clew.stores.postgres.arrays import TextArray
 
 Row: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = tuple[Any, ...]
 
-SIZES = ("changesets", "items", "states", "keys", "index entries")
+ROW_COUNT_NAMES = ("changesets", "items", "states", "keys", "index entries")
 LONGEST_WORD = 1024
 """A longer one is known by its hash: PostgreSQL takes no word beyond 2 kB."""
 
@@ -64,10 +64,10 @@ _segments = decoder(tuple[_StoredSegment, ...])
 _about = decoder(tuple[str | None, tuple[str, ...]])
 
 
-def word(folded: str) -> str:
+def index_word(word: str) -> str:
     """A folded word as the index holds it, quoted. Letters and digits need no escaping."""
-    long = len(folded.encode()) > LONGEST_WORD
-    return f"'{sha256(folded.encode()).hexdigest() if long else folded}'"
+    long = len(word.encode()) > LONGEST_WORD
+    return f"'{sha256(word.encode()).hexdigest() if long else word}'"
 
 
 # Rows.
@@ -95,17 +95,17 @@ def thread_row(row: Row) -> ThreadRow:
     )
 
 
-def _listed(row: Row) -> ThreadRow | Unreadable:
+def _row_or_unreadable(row: Row) -> ThreadRow | UnreadableThread:
     """A thread in a list, whose row may be damaged."""
     try:
         return thread_row(row)
     except StoreDamaged as error:
-        return Unreadable(id=row[1], created=row[3], problem=error.problem)
+        return UnreadableThread(id=row[1], created=row[3], problem=error.problem)
 
 
-def _late(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
-    late = [(_listed(row[:-1]), row[-1]) for row in rows]
-    return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
+def _pending_threads(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
+    late = [(_row_or_unreadable(row[:-1]), row[-1]) for row in rows]
+    return [(row, upto) for row, upto in late if isinstance(row, ThreadRow)]
 
 
 def _changeset_row(row: Row) -> ChangesetRow:
@@ -168,9 +168,9 @@ def job_of(row: Row) -> Job:
     )
 
 
-def _found(row: Row) -> Found:
-    thread, log, place, version, said, score = row
-    return Found(thread=thread, log=log, place=place, version=version, text=said.decode(), score=score)
+def _hit(row: Row) -> SearchHit:
+    thread, log, place, version, text, score = row
+    return SearchHit(thread=thread, log=log, place=place, version=version, text=text.decode(), score=score)
 
 
 def _one(make: Callable[[Row], Any]) -> Callable[[Sequence[Row]], Any]:
@@ -214,41 +214,41 @@ def _cuts(question: AskCuts) -> Values:
     return (question.key, question.log, Int8(question.first), Int8(question.last), Int8(question.upto))
 
 
-def _named(question: AskNamed) -> Values:
-    return (question.key, Texts(question.ids), Int8(question.upto))
+def _items_by_id(question: AskItemsById) -> Values:
+    return (question.key, TextArray(question.ids), Int8(question.upto))
 
 
 def _records(question: AskRecords) -> Values:
     query = question.query
     sort, id = query.after or (None, None)
-    bounds = (_big(query.since), _big(query.until), _big(sort), id)
-    return (query.kind, Texts(query.tags), query.owner, *bounds, query.newest, Int8(query.limit))
+    bounds = (_int8(query.since), _int8(query.until), _int8(sort), id)
+    return (query.kind, TextArray(query.tags), query.owner, *bounds, query.newest, Int8(query.limit))
 
 
-def _records_of(question: AskRecordsOf) -> Values:
-    return (question.owner, Texts(question.without), Int8(question.limit))
+def _records_of_owner(question: AskRecordsOfOwner) -> Values:
+    return (question.owner, TextArray(question.without), Int8(question.limit))
 
 
 def _threads(question: AskThreads) -> Values:
-    created, id = question.before or (None, None)
-    return (question.owner, _big(created), id, Int8(question.limit))
+    time, id = question.before or (None, None)
+    return (question.owner, _int8(time), id, Int8(question.limit))
 
 
-def _words(question: AskWords) -> Values:
-    query = (" | " if question.any else " & ").join(map(word, question.words))
+def _hits(question: AskHits) -> Values:
+    query = (" | " if question.any else " & ").join(map(index_word, question.words))
     return (query, question.owner, question.thread, question.log, Int8(question.limit))
 
 
-def _counts(question: AskCounts) -> Values:
-    query = Texts(map(word, question.words))
+def _word_counts(question: AskWordCounts) -> Values:
+    query = TextArray(map(index_word, question.words))
     return (query, question.owner, question.thread, question.log, Int8(question.most))
 
 
-def _records_named(question: AskRecordsNamed) -> Values:
-    return (Texts(kind for kind, _ in question.names), Texts(id for _, id in question.names))
+def _records_by_id(question: AskRecordsById) -> Values:
+    return (TextArray(kind for kind, _ in question.names), TextArray(id for _, id in question.names))
 
 
-def _big(value: int | None) -> Int8 | None:
+def _int8(value: int | None) -> Int8 | None:
     return None if value is None else Int8(value)
 
 
@@ -261,25 +261,29 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskChangesets: ("changesets", _changesets, _many(_changeset_row)),
     AskItems: ("items", _items, _many(_item_row)),
     AskCuts: ("cuts", _cuts, _many(_cut_row)),
-    AskNamed: ("named", _named, _many(_item_row)),
-    AskKey: ("key", lambda question: (question.key, question.name), _one(lambda row: KeyRow(*row))),
+    AskItemsById: ("named", _items_by_id, _many(_item_row)),
+    AskIdempotencyKey: (
+        "key",
+        lambda question: (question.key, question.name),
+        _one(lambda row: KeyRow(*row)),
+    ),
     AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
-    AskRecordsNamed: ("records_named", _records_named, _many(_record)),
+    AskRecordsById: ("records_named", _records_by_id, _many(_record)),
     AskJob: ("job", lambda question: (question.id,), _one(job_of)),
     AskRecords: ("records", _records, _many(_record)),
-    AskRecordsOf: ("records_of", _records_of, _many(_record)),
-    AskRecordsAbout: ("records_about", lambda question: (Texts(question.names),), _many(_record)),
-    AskSizes: (
+    AskRecordsOfOwner: ("records_of", _records_of_owner, _many(_record)),
+    AskRecordsAbout: ("records_about", lambda question: (TextArray(question.names),), _many(_record)),
+    AskRowCounts: (
         "sizes",
         lambda question: (question.key,),
-        _one(lambda row: dict(zip(SIZES, row, strict=True))),
+        _one(lambda row: dict(zip(ROW_COUNT_NAMES, row, strict=True))),
     ),
     AskTenants: ("tenants", lambda question: (), _tenants),
     AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
-    AskThreads: ("threads", _threads, _many(_listed)),
-    AskPending: ("pending", lambda question: (Int8(question.limit),), _late),
-    AskWords: ("words", _words, _many(_found)),
-    AskCounts: ("word_count", _counts, _many(lambda row: row[0])),
+    AskThreads: ("threads", _threads, _many(_row_or_unreadable)),
+    AskPendingThreads: ("pending", lambda question: (Int8(question.limit),), _pending_threads),
+    AskHits: ("words", _hits, _many(_hit)),
+    AskWordCounts: ("word_count", _word_counts, _many(lambda row: row[0])),
 }
 
 
@@ -288,6 +292,6 @@ def query_of(question: Ask[Any]) -> tuple[str, Values, _Read]:
     name, make, read = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
-    if isinstance(question, AskWords) and question.newest:
+    if isinstance(question, AskHits) and question.newest:
         name = "words_newest"
     return name, make(question), read

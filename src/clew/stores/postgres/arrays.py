@@ -20,78 +20,78 @@ _SIXTEEN = _LENGTH(16)
 _EMPTY = Struct("!iiI").pack
 
 
-class Integers(tuple[int, ...]):
+class IntegerArray(tuple[int, ...]):
     """A ``bigint[]``."""
 
     __slots__ = ()
 
 
-class Texts(tuple[str | None, ...]):
+class TextArray(tuple[str | None, ...]):
     """A ``text[]``."""
 
     __slots__ = ()
 
 
-class Blobs(tuple[bytes | None, ...]):
+class BlobArray(tuple[bytes | None, ...]):
     """A ``bytea[]``."""
 
     __slots__ = ()
 
 
-class Keys(tuple[UUID, ...]):
+class KeyArray(tuple[UUID, ...]):
     """A ``uuid[]``."""
 
     __slots__ = ()
 
 
-def packed(element: int, values: Iterable[bytes], length: int) -> bytes:
+def pack_array(element: int, values: Iterable[bytes], length: int) -> bytes:
     """An array of one dimension in PostgreSQL's binary form; each value comes with its length before it."""
     if not length:
         return _EMPTY(0, 0, element)
     return _HEADER.pack(1, 1, element, length, 1) + b"".join(values)
 
 
-def _integers(values: Iterable[int]) -> bytes:
+def _pack_integers(values: Iterable[int]) -> bytes:
     parts = [_INTEGER(8, value) for value in values]
-    return packed(20, parts, len(parts))
+    return pack_array(20, parts, len(parts))
 
 
-def _texts(values: Iterable[str | None]) -> bytes:
+def _pack_texts(values: Iterable[str | None]) -> bytes:
     blobs = [value if value is None else value.encode() for value in values]
     parts = [_NULL if blob is None else _LENGTH(len(blob)) + blob for blob in blobs]
-    return packed(25, parts, len(parts))
+    return pack_array(25, parts, len(parts))
 
 
-def _blobs(values: Iterable[bytes | None]) -> bytes:
+def _pack_blobs(values: Iterable[bytes | None]) -> bytes:
     parts = [_NULL if value is None else _LENGTH(len(value)) + value for value in values]
-    return packed(17, parts, len(parts))
+    return pack_array(17, parts, len(parts))
 
 
-def _keys(values: Iterable[UUID]) -> bytes:
+def _pack_keys(values: Iterable[UUID]) -> bytes:
     parts = [_SIXTEEN + value.bytes for value in values]
-    return packed(2950, parts, len(parts))
+    return pack_array(2950, parts, len(parts))
 
 
-_wires: dict[type, Callable[[Any], bytes]] = {
+_packers: dict[type, Callable[[Any], bytes]] = {
     str: str.encode,
     Int8: Struct("!q").pack,
     bool: Struct("!?").pack,
     UUID: attrgetter("bytes"),
-    Integers: _integers,
-    Texts: _texts,
-    Blobs: _blobs,
-    Keys: _keys,
+    IntegerArray: _pack_integers,
+    TextArray: _pack_texts,
+    BlobArray: _pack_blobs,
+    KeyArray: _pack_keys,
 }
 
 
-def wire(values: Iterable[object]) -> list[bytes | None]:
+def pack_values(values: Iterable[object]) -> list[bytes | None]:
     """Values as they are sent, in PostgreSQL's binary form."""
     return [
-        value if value is None or type(value) is bytes else _wires[type(value)](value) for value in values
+        value if value is None or type(value) is bytes else _packers[type(value)](value) for value in values
     ]
 
 
-class IntegersDumper(Dumper):
+class IntegerArrayDumper(Dumper):
     """Packs a ``bigint[]``."""
 
     format = Format.BINARY
@@ -99,10 +99,10 @@ class IntegersDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return _integers(obj)
+        return _pack_integers(obj)
 
 
-class TextsDumper(Dumper):
+class TextArrayDumper(Dumper):
     """Packs a ``text[]``."""
 
     format = Format.BINARY
@@ -110,10 +110,10 @@ class TextsDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return _texts(obj)
+        return _pack_texts(obj)
 
 
-class BlobsDumper(Dumper):
+class BlobArrayDumper(Dumper):
     """Packs a ``bytea[]``."""
 
     format = Format.BINARY
@@ -121,10 +121,10 @@ class BlobsDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return _blobs(obj)
+        return _pack_blobs(obj)
 
 
-class KeysDumper(Dumper):
+class KeyArrayDumper(Dumper):
     """Packs a ``uuid[]``."""
 
     format = Format.BINARY
@@ -132,12 +132,12 @@ class KeysDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return _keys(obj)
+        return _pack_keys(obj)
 
 
-def teach(connection: AsyncConnection[Any]) -> None:
+def register_dumpers(connection: AsyncConnection[Any]) -> None:
     """Let a connection take our arrays."""
-    connection.adapters.register_dumper(Integers, IntegersDumper)
-    connection.adapters.register_dumper(Texts, TextsDumper)
-    connection.adapters.register_dumper(Blobs, BlobsDumper)
-    connection.adapters.register_dumper(Keys, KeysDumper)
+    connection.adapters.register_dumper(IntegerArray, IntegerArrayDumper)
+    connection.adapters.register_dumper(TextArray, TextArrayDumper)
+    connection.adapters.register_dumper(BlobArray, BlobArrayDumper)
+    connection.adapters.register_dumper(KeyArray, KeyArrayDumper)

@@ -12,10 +12,10 @@ MOST_TOGETHER = 32
 MOST_BYTES = 1 << 20
 
 Send: TypeAlias = Callable[[Scope, Sequence[Advance]], Awaitable[list[bool]]]
-_Seat: TypeAlias = tuple[Advance, asyncio.Future[bool]]
+_PendingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
 
 
-class Flights:
+class Batches:
     """A few flights at a time. One that finds a free one leaves at once; the others wait for the next.
 
     Those who fly together share tenant and user. Each is told whether its thread was where it should be; if
@@ -23,96 +23,96 @@ class Flights:
     nobody knows whether it failed, all are told so: sent again, what was appended would be appended twice.
     """
 
-    def __init__(self, send: Send, most: int) -> None:
+    def __init__(self, send: Send, limit: int) -> None:
         self._send = send
-        self._most = most
-        self._flying = 0
-        self._waiting: dict[tuple[str, str | None], list[_Seat]] = {}
+        self._limit = limit
+        self._running_count = 0
+        self._waiting: dict[tuple[str, str | None], list[_PendingAppend]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def append(self, scope: Scope, step: Advance) -> bool:
+    async def append(self, scope: Scope, advance: Advance) -> bool:
         """Whether the changeset was appended; if not, the thread has moved on, or the key was used."""
-        if self._flying < self._most:
-            self._flying += 1
+        if self._running_count < self._limit:
+            self._running_count += 1
             try:
-                return (await self._send(scope, [step]))[0]
+                return (await self._send(scope, [advance]))[0]
             finally:
-                self._land()
-        seat: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault((scope.tenant, scope.user), []).append((step, seat))
-        return await seat
+                self._start_next()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault((scope.tenant, scope.user), []).append((advance, future))
+        return await future
 
-    async def landed(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait for flights whose passengers were all cancelled."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _land(self) -> None:
+    def _start_next(self) -> None:
         """Make room, and let those who wait take off."""
-        self._flying -= 1
-        while self._waiting and self._flying < self._most:
+        self._running_count -= 1
+        while self._waiting and self._running_count < self._limit:
             (tenant, user), queue = next(iter(self._waiting.items()))
             del self._waiting[tenant, user]
-            seats, left = _boarded(queue)
-            if left:
-                self._waiting[tenant, user] = left
-            if seats:
-                self._flying += 1
-                task = asyncio.create_task(self._fly(Scope(tenant=tenant, user=user), seats))
+            appends, rest = _next_batch(queue)
+            if rest:
+                self._waiting[tenant, user] = rest
+            if appends:
+                self._running_count += 1
+                task = asyncio.create_task(self._run_batch(Scope(tenant=tenant, user=user), appends))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _fly(self, scope: Scope, seats: list[_Seat]) -> None:
+    async def _run_batch(self, scope: Scope, appends: list[_PendingAppend]) -> None:
         try:
-            done = await self._send(scope, [step for step, _ in seats])
+            results = await self._send(scope, [advance for advance, _ in appends])
         except asyncio.CancelledError:
-            for _, seat in seats:
-                seat.cancel()
+            for _, future in appends:
+                future.cancel()
             raise
         except OutcomeUnknown as error:
-            for _, seat in seats:
-                _tell(seat, OutcomeUnknown(problem=error.problem))
+            for _, future in appends:
+                _fail_append(future, OutcomeUnknown(problem=error.problem))
         except Exception as error:  # noqa: BLE001 - it is passed on to those who wait
-            await self._fly_alone(scope, seats, error)
+            await self._run_one_by_one(scope, appends, error)
         else:
-            for (_, seat), appended in zip(seats, done, strict=True):
-                if not seat.done():
-                    seat.set_result(appended)
+            for (_, future), is_appended in zip(appends, results, strict=True):
+                if not future.done():
+                    future.set_result(is_appended)
         finally:
-            self._land()
+            self._start_next()
 
-    async def _fly_alone(self, scope: Scope, seats: list[_Seat], error: Exception) -> None:
+    async def _run_one_by_one(self, scope: Scope, appends: list[_PendingAppend], error: Exception) -> None:
         """After a failure of several, one by one; after that of one, it is told."""
-        if len(seats) == 1:
-            _tell(seats[0][1], error)
+        if len(appends) == 1:
+            _fail_append(appends[0][1], error)
             return
-        for seat in seats:
-            if not seat[1].done():
-                self._flying += 1
-                await self._fly(scope, [seat])
+        for append in appends:
+            if not append[1].done():
+                self._running_count += 1
+                await self._run_batch(scope, [append])
 
 
-def _tell(seat: asyncio.Future[bool], error: Exception) -> None:
-    if not seat.done():
-        seat.set_exception(error)
+def _fail_append(future: asyncio.Future[bool], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
-def _boarded(queue: list[_Seat]) -> tuple[list[_Seat], list[_Seat]]:
+def _next_batch(queue: list[_PendingAppend]) -> tuple[list[_PendingAppend], list[_PendingAppend]]:
     """Who flies next, in order of their threads' keys, and who is left."""
-    seats: list[_Seat] = []
+    appends: list[_PendingAppend] = []
     size = 0
-    left = iter(queue)
-    while len(seats) < MOST_TOGETHER and size < MOST_BYTES:
-        step, seat = next(left, (None, None))
-        if step is None or seat is None:
+    rest = iter(queue)
+    while len(appends) < MOST_TOGETHER and size < MOST_BYTES:
+        advance, future = next(rest, (None, None))
+        if advance is None or future is None:
             break
-        if not seat.done():
-            seats.append((step, seat))
-            size += sum(len(item.body or b"") for item in step.items)
-    return sorted(seats, key=lambda taken: taken[0].before.key.int), list(left)
+        if not future.done():
+            appends.append((advance, future))
+            size += sum(len(item.body or b"") for item in advance.items)
+    return sorted(appends, key=lambda append: append[0].before.key.int), list(rest)
 
 
-class Turns:
+class ThreadLocks:
     """Locks by tenant and thread, there only while somebody holds them.
 
     Without them n tasks that append to one thread would plan on the same head: one wins, n - 1 plan again,
@@ -122,25 +122,25 @@ class Turns:
     def __init__(self) -> None:
         self._queues: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
-    async def take(self, tenant: str, threads: Iterable[str]) -> bool:
+    async def acquire(self, tenant: str, threads: Iterable[str]) -> bool:
         """Hold some threads until they are given back; whether somebody else had to be waited for."""
-        held: list[str] = []
-        waited = False
+        own_threads: list[str] = []
+        has_waited = False
         try:
             for thread in sorted(threads):
-                waited = await self._take((tenant, thread)) or waited
-                held.append(thread)
+                has_waited = await self._acquire((tenant, thread)) or has_waited
+                own_threads.append(thread)
         except asyncio.CancelledError:
-            self.give(tenant, held)
+            self.release(tenant, own_threads)
             raise
-        return waited
+        return has_waited
 
-    def give(self, tenant: str, threads: Iterable[str]) -> None:
+    def release(self, tenant: str, threads: Iterable[str]) -> None:
         """Pass threads on to the next in line, or let them go."""
         for thread in threads:
-            self._give((tenant, thread))
+            self._release((tenant, thread))
 
-    async def _take(self, key: tuple[str, str]) -> bool:
+    async def _acquire(self, key: tuple[str, str]) -> bool:
         queue = self._queues.get(key)
         if queue is None:
             self._queues[key] = []
@@ -151,13 +151,13 @@ class Turns:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
-                self._give(key)  # it was our turn just as we were cancelled
+                self._release(key)  # it was our turn just as we were cancelled
             elif waiter in queue:
                 queue.remove(waiter)
             raise
         return True
 
-    def _give(self, key: tuple[str, str]) -> None:
+    def _release(self, key: tuple[str, str]) -> None:
         queue = self._queues[key]
         while queue:
             waiter = queue.pop(0)

@@ -15,67 +15,71 @@ from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
 from clew.stores.postgres.answers import Row, Values
-from clew.stores.postgres.arrays import teach, wire
+from clew.stores.postgres.arrays import pack_values, register_dumpers
 from clew.stores.postgres.errors import translation
 from clew.stores.postgres.schema import QUERIES
 
-_PLACE = re.compile(rb"%b")
+_PLACEHOLDER = re.compile(rb"%b")
 
 
-def numbered(query: bytes) -> bytes:
+def number_placeholders(query: bytes) -> bytes:
     """A query with its places as the server counts them."""
-    parts = _PLACE.split(query)
+    parts = _PLACEHOLDER.split(query)
     return parts[0] + b"".join(b"$%d%b" % (number, part) for number, part in enumerate(parts[1:], start=1))
 
 
-class Statement:
+class PreparedStatement:
     """A query that answers with one value."""
 
     def __init__(self, name: str) -> None:
         self._name = f"clew_{name}".encode()
-        self._query = numbered(QUERIES[name])
-        self._formats = [Format.BINARY] * len(_PLACE.findall(QUERIES[name]))
-        self._prepared: WeakSet[AsyncConnection[Any]] = WeakSet()
+        self._query = number_placeholders(QUERIES[name])
+        self._formats = [Format.BINARY] * len(_PLACEHOLDER.findall(QUERIES[name]))
+        self._connections: WeakSet[AsyncConnection[Any]] = WeakSet()
 
-    async def value(self, connection: AsyncConnection[Any], values: Values) -> bytes | None:
+    async def fetch_value(self, connection: AsyncConnection[Any], values: Values) -> bytes | None:
         """The value, as the server sent it."""
-        packed = wire(values)
+        parameters = pack_values(values)
         async with connection.lock:
             if connection.prepare_threshold is None:
-                return await self._unprepared(connection, packed)
+                return await self._run_unprepared(connection, parameters)
             try:
-                return await self._run(connection, packed)
+                return await self._run_prepared(connection, parameters)
             except (
                 psycopg.errors.InvalidSqlStatementName
             ):  # the driver drops all it has prepared now and then
-                self._prepared.discard(connection)
-                return await self._run(connection, packed)
+                self._connections.discard(connection)
+                return await self._run_prepared(connection, parameters)
 
-    async def _run(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
-        if connection not in self._prepared:
+    async def _run_prepared(
+        self, connection: AsyncConnection[Any], parameters: list[bytes | None]
+    ) -> bytes | None:
+        if connection not in self._connections:
             await self._prepare(connection)
-        connection.pgconn.send_query_prepared(self._name, packed, self._formats, Format.BINARY)
-        return (await _answer(connection)).get_value(0, 0)
+        connection.pgconn.send_query_prepared(self._name, parameters, self._formats, Format.BINARY)
+        return (await _read_result(connection)).get_value(0, 0)
 
-    async def _unprepared(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
-        connection.pgconn.send_query_params(self._query, packed, None, self._formats, Format.BINARY)
-        return (await _answer(connection)).get_value(0, 0)
+    async def _run_unprepared(
+        self, connection: AsyncConnection[Any], parameters: list[bytes | None]
+    ) -> bytes | None:
+        connection.pgconn.send_query_params(self._query, parameters, None, self._formats, Format.BINARY)
+        return (await _read_result(connection)).get_value(0, 0)
 
     async def _prepare(self, connection: AsyncConnection[Any]) -> None:
         connection.pgconn.send_prepare(self._name, self._query)
         with suppress(psycopg.errors.DuplicatePreparedStatement):  # by another store over this connection
-            await _answer(connection)
-        self._prepared.add(connection)
+            await _read_result(connection)
+        self._connections.add(connection)
 
 
-async def _answer(connection: AsyncConnection[Any]) -> PGresult:
+async def _read_result(connection: AsyncConnection[Any]) -> PGresult:
     result: PGresult = (await connection.wait(execute(connection.pgconn)))[-1]
     if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
         raise psycopg.errors.error_from_result(result, connection.info.encoding)
     return result
 
 
-OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+OPEN_STATES = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 CHECK_SECONDS = 5.0
 
 
@@ -84,8 +88,8 @@ class Connections:
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self.pool = pool
-        self._taught: WeakSet[AsyncConnection[Any]] = WeakSet()
-        self._borrowed: set[AsyncConnection[Any]] = set()
+        self._with_dumpers: WeakSet[AsyncConnection[Any]] = WeakSet()
+        self._without_autocommit: set[AsyncConnection[Any]] = set()
         self._check: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -101,18 +105,18 @@ class Connections:
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def value(self, statement: Statement, values: Values) -> bytes | None:
+    async def fetch_value(self, statement: PreparedStatement, values: Values) -> bytes | None:
         """The one value that a statement answers with, in a transaction of its own."""
         try:
             connection = await self._take()
             try:
-                return await statement.value(connection, values)
+                return await statement.fetch_value(connection, values)
             finally:
                 await self._give_back(connection)
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def run(self, name: str) -> None:
+    async def run_command(self, name: str) -> None:
         """Run a command that answers with no rows and bears no transaction around it."""
         try:
             connection = await self._take()
@@ -123,17 +127,17 @@ class Connections:
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
+    async def run_together(self, calls: Sequence[tuple[str, Values]]) -> None:
         """Make several calls in one transaction and one round trip.
 
         Done to its end even if the task that asked is cancelled: a pipeline does not bear to be left early.
         """
         try:
-            await self._to_its_end(self._together(calls))
+            await self._run_shielded(self._run_calls(calls))
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def _together(self, calls: Sequence[tuple[str, Values]]) -> None:
+    async def _run_calls(self, calls: Sequence[tuple[str, Values]]) -> None:
         connection = await self._take()
         try:
             async with connection.pipeline():
@@ -143,13 +147,13 @@ class Connections:
                     await connection.execute(QUERIES[name], values, binary=True)
                 await connection.execute("COMMIT", prepare=False)
         except BaseException:
-            if connection.info.transaction_status in OPEN:
+            if connection.info.transaction_status in OPEN_STATES:
                 await connection.rollback()
             raise
         finally:
             await self._give_back(connection)
 
-    async def renew(self) -> None:
+    async def replace_broken(self) -> None:
         """Have the pool replace whatever is broken, so that one fault is not met ten times.
 
         A connection that does not even say it is broken is not waited for.
@@ -158,25 +162,25 @@ class Connections:
             self._check = asyncio.create_task(self.pool.check())
         await asyncio.wait([self._check], timeout=CHECK_SECONDS)
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait for what goes on although nobody waits for it."""
-        while left := [*self._tasks, *([self._check] if self._check and not self._check.done() else [])]:
-            await asyncio.wait(left)
+        while tasks := [*self._tasks, *([self._check] if self._check and not self._check.done() else [])]:
+            await asyncio.wait(tasks)
 
     async def _take(self) -> AsyncConnection[Any]:
         """A connection in autocommit, which knows our arrays."""
-        before = _cancels()
+        before = _cancel_count()
         connection: AsyncConnection[Any] = await self.pool.getconn()
-        if _cancels() > before:
+        if _cancel_count() > before:
             # The pool waits by asyncio.wait_for, which in Python 3.11 swallows a cancellation that comes
             # together with the connection. Whoever cancelled would wait for us for ever.
             await self._give_back(connection)
             raise asyncio.CancelledError
-        if connection not in self._taught:
-            teach(connection)
-            self._taught.add(connection)
+        if connection not in self._with_dumpers:
+            register_dumpers(connection)
+            self._with_dumpers.add(connection)
         if not connection.autocommit:
-            self._borrowed.add(connection)
+            self._without_autocommit.add(connection)
             try:
                 await connection.set_autocommit(True)
             except BaseException:
@@ -191,26 +195,26 @@ class Connections:
         rounds of the event loop. Only if a lock has to be waited for does a task take over.
         """
         idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        work = self._put(connection)
-        if idle and connection not in self._borrowed:
+        work = self._return_to_pool(connection)
+        if idle and connection not in self._without_autocommit:
             try:
-                awaited = work.send(None)
+                first_wait = work.send(None)
             except StopIteration:
                 return
-            work = _resumed(work, awaited)
-        await self._to_its_end(work)
+            work = _resume_work(work, first_wait)
+        await self._run_shielded(work)
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for some work, which goes on if the wait is cancelled."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(told)
+        task.add_done_callback(retrieve_exception)
         await asyncio.shield(task)
 
-    async def _put(self, connection: AsyncConnection[Any]) -> None:
-        if self._borrowed and connection in self._borrowed:
-            self._borrowed.discard(connection)
+    async def _return_to_pool(self, connection: AsyncConnection[Any]) -> None:
+        if self._without_autocommit and connection in self._without_autocommit:
+            self._without_autocommit.discard(connection)
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 await connection.set_autocommit(False)
             else:
@@ -218,35 +222,35 @@ class Connections:
         await self.pool.putconn(connection)
 
 
-def _cancels() -> int:
+def _cancel_count() -> int:
     """How often this task was asked to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
-def told(task: asyncio.Future[None]) -> None:
+def retrieve_exception(task: asyncio.Future[None]) -> None:
     """Take note of what a shielded task raised, though there may be nobody left to tell."""
     if not task.cancelled():
         task.exception()
 
 
-async def over(task: "asyncio.Future[Any]") -> None:
+async def wait_until_done(task: "asyncio.Future[Any]") -> None:
     """Return when a task has ended, however often whoever waits is cancelled meanwhile."""
     while not task.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
 
 
-async def _resumed(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+async def _resume_work(work: Coroutine[Any, Any, None], first_wait: Any) -> None:
     """The rest of some work that was begun elsewhere and has come to its first wait, which is for a lock."""
-    await _Rest(work, awaited)
+    await _Resumption(work, first_wait)
 
 
-class _Rest:
-    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+class _Resumption:
+    def __init__(self, work: Coroutine[Any, Any, None], first_wait: Any) -> None:
         self._work = work
-        self._awaited = awaited
+        self._first_wait = first_wait
 
     def __await__(self) -> Generator[Any, Any, None]:
-        yield self._awaited
+        yield self._first_wait
         yield from self._work.__await__()

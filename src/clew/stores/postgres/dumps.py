@@ -8,11 +8,11 @@ import psycopg
 from psycopg import AsyncConnection, IsolationLevel
 
 from clew.core.errors import ClewError, InvalidArgument, StoreDamaged, StoreUnavailable
-from clew.core.log.rows import Ask, Asking, AskTenants, answered_later, ask
+from clew.core.log.rows import Ask, AskTenants, StoreRead, ask, run_read_async
 from clew.core.values import Scope
 from clew.stores.postgres.answers import query_of
-from clew.stores.postgres.arrays import teach
-from clew.stores.postgres.errors import said, translation
+from clew.stores.postgres.arrays import register_dumpers
+from clew.stores.postgres.errors import first_line, translation
 from clew.stores.postgres.pool import Address
 from clew.stores.postgres.schema import QUERIES, migrate_over, schema_of
 
@@ -28,10 +28,10 @@ class ConnectionReader:
     """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
-        teach(connection)
+        register_dumpers(connection)
         self._connection = connection
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
         """The result of a reading."""
 
         async def answer(question: Ask[Any]) -> Any:
@@ -41,7 +41,7 @@ class ConnectionReader:
             )
             return read(await cursor.fetchall())
 
-        return await answered_later(asking, answer)
+        return await run_read_async(asking, answer)
 
 
 class Snapshot(ConnectionReader):
@@ -167,4 +167,6 @@ async def _connected(address: Address) -> AsyncIterator[AsyncConnection[Any]]:
             await connection.close()
     except psycopg.Error as error:
         known = translation(error)
-        raise known if isinstance(known, ClewError) else StoreUnavailable(problem=said(error)) from error
+        raise (
+            known if isinstance(known, ClewError) else StoreUnavailable(problem=first_line(error))
+        ) from error

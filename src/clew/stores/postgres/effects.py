@@ -16,20 +16,20 @@ from clew.core.log.rows import (
     CutRow,
     DropRecord,
     DropThread,
-    Effect,
     EndJob,
     EraseParts,
-    Index,
+    IndexTexts,
     ItemRow,
     MoveJob,
-    Restore,
+    RestoreThread,
     SaveRecord,
+    StoreWrite,
     ThreadRow,
 )
 from clew.core.text.words import words
 from clew.core.values import Job
-from clew.stores.postgres.answers import LONGEST_WORD, Values, word
-from clew.stores.postgres.arrays import Blobs, Integers, Keys, Texts
+from clew.stores.postgres.answers import LONGEST_WORD, Values, index_word
+from clew.stores.postgres.arrays import BlobArray, IntegerArray, KeyArray, TextArray
 
 MOST_WORD_BYTES = 800_000
 """A text is indexed by a megabyte of words at most; what goes beyond cannot be found by its words."""
@@ -37,35 +37,35 @@ WORD_BYTES = 4
 POSITION_BYTES = 2
 MOST_POSITIONS = 250
 LAST_POSITION = 16_383
-BATCH = 2_000
+ROWS_PER_CALL = 2_000
 """Rows of a restored thread that go in one call."""
 
 
-class Call(NamedTuple):
+class QueryCall(NamedTuple):
     """A query by name, and its values after the scope and before the last."""
 
     name: str
     values: Values
 
 
-_Calls: TypeAlias = Iterable[Call]
+_Calls: TypeAlias = Iterable[QueryCall]
 _encode = msgspec.json.Encoder().encode
 
 
-def calls_of(effects: Sequence[Effect]) -> list[Call]:
+def calls_of(writes: Sequence[StoreWrite]) -> list[QueryCall]:
     """The calls that apply some effects, in order."""
-    return [call for effect in effects for call in _makers[type(effect)](effect)]
+    return [call for write in writes for call in _makers[type(write)](write)]
 
 
 # Threads.
 
 
-def _add_thread(effect: AddThread) -> _Calls:
-    return [_added(effect.row)]
+def _add_thread(write: AddThread) -> _Calls:
+    return [_add_thread_call(write.row)]
 
 
-def _added(row: ThreadRow) -> Call:
-    return Call(
+def _add_thread_call(row: ThreadRow) -> QueryCall:
+    return QueryCall(
         "add_thread",
         (
             row.key,
@@ -87,152 +87,154 @@ def _about(row: ThreadRow) -> bytes | None:
     return _encode((row.title, row.labels)) if row.title is not None or row.labels else None
 
 
-def _advance(effect: Advance) -> _Calls:
-    return [Call("advance", alone(effect))]
+def _advance(write: Advance) -> _Calls:
+    return [QueryCall("advance", append_values(write))]
 
 
-def alone(step: Advance) -> Values:
+def append_values(advance: Advance) -> Values:
     """The values that append one changeset."""
-    change = step.change
+    change = advance.change
     return (
-        step.before.key,
-        step.before.hash,
+        advance.before.key,
+        advance.before.hash,
         Int8(change.version),
         Int8(change.time),
         change.hash,
         _encode(change.counters),
-        _about(step.after),
+        _about(advance.after),
         change.envelope,
         change.content,
         change.salt,
-        *(_items(step.items) if step.items else _NO_ITEMS),
-        _cuts(step.cuts) if step.cuts else None,
-        step.anchor,
-        step.name,
-        step.fingerprint,
+        *(_item_values(advance.items) if advance.items else _NO_ITEMS),
+        _cut_values(advance.cuts) if advance.cuts else None,
+        advance.anchor,
+        advance.idempotency_key,
+        advance.fingerprint,
     )
 
 
 _NO_ITEMS = (None,) * 6
 
 
-def together(steps: Sequence[Advance]) -> Values:
+def batch_append_values(advances: Sequence[Advance]) -> Values:
     """The values that append some changesets, of a thread each."""
-    changes = [step.change for step in steps]
-    items = [(number, item) for number, step in enumerate(steps, start=1) for item in step.items]
+    changes = [step.change for step in advances]
+    items = [(number, item) for number, step in enumerate(advances, start=1) for item in step.items]
     return (
-        Keys([step.before.key for step in steps]),
-        Blobs([step.before.hash for step in steps]),
-        Integers([change.version for change in changes]),
-        Integers([change.time for change in changes]),
-        Blobs([change.hash for change in changes]),
-        Blobs([_encode(change.counters) for change in changes]),
-        Blobs([_about(step.after) for step in steps]),
-        Blobs([change.envelope for change in changes]),
-        Blobs([change.content for change in changes]),
-        Blobs([change.salt for change in changes]),
-        *_rarely(steps),
-        Integers([number for number, _ in items]),
-        *_items([item for _, item in items]),
+        KeyArray([step.before.key for step in advances]),
+        BlobArray([step.before.hash for step in advances]),
+        IntegerArray([change.version for change in changes]),
+        IntegerArray([change.time for change in changes]),
+        BlobArray([change.hash for change in changes]),
+        BlobArray([_encode(change.counters) for change in changes]),
+        BlobArray([_about(step.after) for step in advances]),
+        BlobArray([change.envelope for change in changes]),
+        BlobArray([change.content for change in changes]),
+        BlobArray([change.salt for change in changes]),
+        *_rare_values(advances),
+        IntegerArray([number for number, _ in items]),
+        *_item_values([item for _, item in items]),
     )
 
 
-def _rarely(steps: Sequence[Advance]) -> Values:
+def _rare_values(advances: Sequence[Advance]) -> Values:
     """What few changesets have: anchors, idempotency keys and cuts."""
-    anchored = any(step.anchor is not None for step in steps)
-    named = any(step.name is not None for step in steps)
+    has_anchors = any(step.anchor is not None for step in advances)
+    has_keys = any(step.idempotency_key is not None for step in advances)
     return (
-        Blobs([step.anchor for step in steps]) if anchored else None,
-        Texts([step.name for step in steps]) if named else None,
-        Blobs([step.fingerprint for step in steps]) if named else None,
-        Texts([_cuts(step.cuts) if step.cuts else None for step in steps])
-        if any(step.cuts for step in steps)
+        BlobArray([step.anchor for step in advances]) if has_anchors else None,
+        TextArray([step.idempotency_key for step in advances]) if has_keys else None,
+        BlobArray([step.fingerprint for step in advances]) if has_keys else None,
+        TextArray([_cut_values(step.cuts) if step.cuts else None for step in advances])
+        if any(step.cuts for step in advances)
         else None,
     )
 
 
-def _items(items: Sequence[ItemRow]) -> Values:
+def _item_values(items: Sequence[ItemRow]) -> Values:
     ids = [item.id for item in items]
     return (
-        Texts([item.log for item in items]),
-        Integers([item.place for item in items]),
-        Texts(ids) if any(ids) else None,
-        Blobs([item.meta for item in items]),
-        Blobs([item.body for item in items]),
-        Blobs([item.salt for item in items]),
+        TextArray([item.log for item in items]),
+        IntegerArray([item.place for item in items]),
+        TextArray(ids) if any(ids) else None,
+        BlobArray([item.meta for item in items]),
+        BlobArray([item.body for item in items]),
+        BlobArray([item.salt for item in items]),
     )
 
 
-def _cuts(cuts: Iterable[CutRow]) -> str:
+def _cut_values(cuts: Iterable[CutRow]) -> str:
     return _encode([[cut.log, cut.first, cut.last, cut.version, cut.count] for cut in cuts]).decode()
 
 
-def _restore(effect: Restore) -> _Calls:
-    yield _added(effect.row)
-    for start in range(0, len(effect.steps), BATCH):
-        yield _restored_changesets(effect.row, effect.steps[start : start + BATCH])
-    items = [item for step in effect.steps for item in step.items]
-    for start in range(0, len(items), BATCH):
-        yield _restored_items(effect.row, items[start : start + BATCH])
+def _restore(write: RestoreThread) -> _Calls:
+    yield _add_thread_call(write.row)
+    for start in range(0, len(write.advances), ROWS_PER_CALL):
+        yield _restore_changesets_call(write.row, write.advances[start : start + ROWS_PER_CALL])
+    items = [item for step in write.advances for item in step.items]
+    for start in range(0, len(items), ROWS_PER_CALL):
+        yield _restore_items_call(write.row, items[start : start + ROWS_PER_CALL])
 
 
-def _restored_changesets(row: ThreadRow, steps: Sequence[Advance]) -> Call:
-    cuts = [cut for step in steps for cut in step.cuts]
-    changes = [step.change for step in steps]
-    newest = {step.name: step for step in steps}
-    return Call(
+def _restore_changesets_call(row: ThreadRow, advances: Sequence[Advance]) -> QueryCall:
+    cuts = [cut for step in advances for cut in step.cuts]
+    changes = [step.change for step in advances]
+    newest = {step.idempotency_key: step for step in advances}
+    return QueryCall(
         "restore_changesets",
         (
             row.key,
             row.owner,
-            Integers([change.version for change in changes]),
-            Integers([change.time for change in changes]),
-            Blobs([change.envelope for change in changes]),
-            Blobs([change.content for change in changes]),
-            Blobs([change.salt for change in changes]),
-            Blobs([change.erased for change in changes]),
-            Blobs([change.hash for change in changes]),
-            Blobs([_encode(change.counters) for change in changes]),
-            Blobs([step.anchor for step in steps]),
-            Texts([step.name if newest[step.name] is step else None for step in steps]),
-            Blobs([step.fingerprint for step in steps]),
-            _cuts(cuts) if cuts else None,
+            IntegerArray([change.version for change in changes]),
+            IntegerArray([change.time for change in changes]),
+            BlobArray([change.envelope for change in changes]),
+            BlobArray([change.content for change in changes]),
+            BlobArray([change.salt for change in changes]),
+            BlobArray([change.erased for change in changes]),
+            BlobArray([change.hash for change in changes]),
+            BlobArray([_encode(change.counters) for change in changes]),
+            BlobArray([step.anchor for step in advances]),
+            TextArray(
+                [step.idempotency_key if newest[step.idempotency_key] is step else None for step in advances]
+            ),
+            BlobArray([step.fingerprint for step in advances]),
+            _cut_values(cuts) if cuts else None,
         ),
     )
 
 
-def _restored_items(row: ThreadRow, items: Sequence[ItemRow]) -> Call:
-    logs, places, ids, metas, bodies, salts = _items(items)
-    versions = Integers([item.version for item in items])
-    times = Integers([item.time for item in items])
-    erased = Blobs([item.erased for item in items])
-    return Call(
+def _restore_items_call(row: ThreadRow, items: Sequence[ItemRow]) -> QueryCall:
+    logs, places, ids, metas, bodies, salts = _item_values(items)
+    versions = IntegerArray([item.version for item in items])
+    times = IntegerArray([item.time for item in items])
+    commitments = BlobArray([item.erased for item in items])
+    return QueryCall(
         "restore_items",
-        (row.key, row.owner, logs, places, versions, times, ids, metas, bodies, salts, erased),
+        (row.key, row.owner, logs, places, versions, times, ids, metas, bodies, salts, commitments),
     )
 
 
-def _copy_lineage(effect: CopyLineage) -> _Calls:
-    for segment in effect.segments:
-        yield Call("copy_lineage", (effect.key, effect.owner, segment.key, Int8(segment.upto)))
+def _copy_lineage(write: CopyLineage) -> _Calls:
+    for segment in write.segments:
+        yield QueryCall("copy_lineage", (write.key, write.owner, segment.key, Int8(segment.upto)))
 
 
-def _drop_thread(effect: DropThread) -> _Calls:
-    return [Call("drop_thread", (effect.row.key, None if effect.anyway else effect.row.hash))]
+def _drop_thread(write: DropThread) -> _Calls:
+    return [QueryCall("drop_thread", (write.row.key, None if write.unconditional else write.row.hash))]
 
 
-def _erase_parts(effect: EraseParts) -> _Calls:
+def _erase_parts(write: EraseParts) -> _Calls:
     return [
-        Call(
+        QueryCall(
             "erase_parts",
             (
-                effect.key,
-                Texts([log for log, _, _ in effect.items]),
-                Integers([place for _, place, _ in effect.items]),
-                Blobs([commitment for _, _, commitment in effect.items]),
-                Integers([version for version, _ in effect.contents]),
-                Blobs([commitment for _, commitment in effect.contents]),
-                Int8(effect.states),
+                write.key,
+                TextArray([log for log, _, _ in write.items]),
+                IntegerArray([place for _, place, _ in write.items]),
+                BlobArray([commitment for _, _, commitment in write.items]),
+                IntegerArray([version for version, _ in write.contents]),
+                BlobArray([commitment for _, commitment in write.contents]),
+                Int8(write.states),
             ),
         )
     ]
@@ -241,33 +243,35 @@ def _erase_parts(effect: EraseParts) -> _Calls:
 # Records and jobs.
 
 
-def _save_record(effect: SaveRecord) -> _Calls:
-    record = effect.record
-    about = (record.kind, record.id, record.owner, Texts(record.tags), Int8(record.sort))
-    return [Call("save_record", (*about, Int8(record.revision), encode(record.body), Int8(effect.before)))]
+def _save_record(write: SaveRecord) -> _Calls:
+    record = write.record
+    about = (record.kind, record.id, record.owner, TextArray(record.tags), Int8(record.sort))
+    return [
+        QueryCall("save_record", (*about, Int8(record.revision), encode(record.body), Int8(write.before)))
+    ]
 
 
-def _drop_record(effect: DropRecord) -> _Calls:
-    return [Call("drop_record", (effect.kind, effect.id, Int8(effect.before)))]
+def _drop_record(write: DropRecord) -> _Calls:
+    return [QueryCall("drop_record", (write.kind, write.id, Int8(write.before)))]
 
 
-def _check_record(effect: CheckRecord) -> _Calls:
-    return [Call("check_record", (effect.kind, effect.id, Int8(effect.before)))]
+def _check_record(write: CheckRecord) -> _Calls:
+    return [QueryCall("check_record", (write.kind, write.id, Int8(write.before)))]
 
 
-def _add_job(effect: AddJob) -> _Calls:
-    return [Call("add_job", _job(effect.job))]
+def _add_job(write: AddJob) -> _Calls:
+    return [QueryCall("add_job", _job_values(write.job))]
 
 
-def _end_job(effect: EndJob) -> _Calls:
-    return [Call("end_job", (effect.id, effect.token))]
+def _end_job(write: EndJob) -> _Calls:
+    return [QueryCall("end_job", (write.id, write.token))]
 
 
-def _move_job(effect: MoveJob) -> _Calls:
-    return [Call("move_job", (effect.token, *_job(effect.job)))]
+def _move_job(write: MoveJob) -> _Calls:
+    return [QueryCall("move_job", (write.token, *_job_values(write.job)))]
 
 
-def _job(job: Job) -> Values:
+def _job_values(job: Job) -> Values:
     return (
         job.id,
         job.kind,
@@ -287,43 +291,43 @@ def _job(job: Job) -> Values:
 # Search.
 
 
-def _index(effect: Index) -> _Calls:
-    texts = effect.texts
+def _index_texts(write: IndexTexts) -> _Calls:
+    texts = write.texts
     return [
-        Call(
+        QueryCall(
             "index",
             (
-                effect.row.key,
-                Int8(effect.upto),
-                Texts([text.log for text in texts]),
-                Integers([text.place for text in texts]),
-                Integers([text.version for text in texts]),
-                Texts([_vector(words(text.text)) for text in texts]),
-                Blobs([text.text.encode() for text in texts]),
+                write.row.key,
+                Int8(write.upto),
+                TextArray([text.log for text in texts]),
+                IntegerArray([text.place for text in texts]),
+                IntegerArray([text.version for text in texts]),
+                TextArray([_text_vector(words(text.text)) for text in texts]),
+                BlobArray([text.text.encode() for text in texts]),
             ),
         )
     ]
 
 
-def _vector(said: Sequence[str]) -> str:
+def _text_vector(text_words: Sequence[str]) -> str:
     """A ``tsvector`` of exactly these words with their positions, as text."""
-    stands: dict[str, list[str]] = {}
+    positions: dict[str, list[str]] = {}
     room = MOST_WORD_BYTES
-    for position, folded in enumerate(said, start=1):
-        places = stands.get(folded)
+    for position, word in enumerate(text_words, start=1):
+        places = positions.get(word)
         if places is None and room > 0:
-            places = stands[folded] = []
-            room -= min(len(folded.encode()), LONGEST_WORD) + WORD_BYTES
+            places = positions[word] = []
+            room -= min(len(word.encode()), LONGEST_WORD) + WORD_BYTES
         if places is not None and len(places) < MOST_POSITIONS and (room > 0 or not places):
             places.append(str(min(position, LAST_POSITION)))
             room -= POSITION_BYTES
-    return " ".join(f"{word(folded)}:{','.join(places)}" for folded, places in stands.items())
+    return " ".join(f"{index_word(folded)}:{','.join(places)}" for folded, places in positions.items())
 
 
 _makers: dict[type, Callable[[Any], _Calls]] = {
     AddThread: _add_thread,
     Advance: _advance,
-    Restore: _restore,
+    RestoreThread: _restore,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
     EraseParts: _erase_parts,
@@ -333,5 +337,5 @@ _makers: dict[type, Callable[[Any], _Calls]] = {
     AddJob: _add_job,
     EndJob: _end_job,
     MoveJob: _move_job,
-    Index: _index,
+    IndexTexts: _index_texts,
 }

@@ -18,9 +18,9 @@ from clew.core.errors import (
 
 STORE = "PostgreSQL"
 STALE = "HF001"
-GONE = "HF002"
-AGAIN = {"40001", "40P01"}
-LOST = {"57P01", "57P02", "57P03", "57P05", "53300"}
+THREAD_GONE = "HF002"
+RETRY_STATES = {"40001", "40P01"}
+LOST_STATES = {"57P01", "57P02", "57P03", "57P05", "53300"}
 
 
 class ConnectionLost(Exception):
@@ -31,11 +31,11 @@ class TryAgain(Exception):
     """The server undid a call in favour of another. Answered by the store; never seen outside."""
 
 
-class Gone(Exception):
+class ThreadGone(Exception):
     """A thread was deleted while it was read. Answered by the store; never seen outside."""
 
 
-class StaleEffect(Exception):
+class StaleWrite(Exception):
     """What a call assumed is no longer so. Answered by the store; never seen outside."""
 
 
@@ -44,27 +44,27 @@ def translation(error: Exception) -> Exception:
     if isinstance(error, PoolClosed):
         return StoreClosed()
     if isinstance(error, PoolTimeout | TooManyRequests):
-        return StoreUnavailable(problem=said(error))
+        return StoreUnavailable(problem=first_line(error))
     state = getattr(error, "sqlstate", None)
     if isinstance(error, psycopg.Error) and state is not None:
-        return _by_state(error, state)
+        return _error_by_state(error, state)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return ConnectionLost(said(error))
+        return ConnectionLost(first_line(error))
     if isinstance(error, psycopg.DataError):
-        return InvalidArgument(problem=f"PostgreSQL cannot store this: {said(error)}.")
-    return StorageError(store=STORE, problem=said(error))
+        return InvalidArgument(problem=f"PostgreSQL cannot store this: {first_line(error)}.")
+    return StorageError(store=STORE, problem=first_line(error))
 
 
-def _by_state(error: psycopg.Error, state: str) -> Exception:
+def _error_by_state(error: psycopg.Error, state: str) -> Exception:
     """What an error that the server reported means."""
     if state == STALE:
-        return StaleEffect(error.diag.message_primary)
-    if state == GONE:
-        return Gone()
-    if state in AGAIN:
+        return StaleWrite(error.diag.message_primary)
+    if state == THREAD_GONE:
+        return ThreadGone()
+    if state in RETRY_STATES:
         return TryAgain()
-    if state in LOST or state.startswith("08"):
-        return ConnectionLost(said(error))
+    if state in LOST_STATES or state.startswith("08"):
+        return ConnectionLost(first_line(error))
     return _refusal(error, state)
 
 
@@ -77,17 +77,17 @@ def _refusal(error: psycopg.Error, state: str) -> ClewError:
         case "55P03" | "57014":
             return StoreBusy(store=STORE)
         case "XX001" | "XX002":
-            return StoreDamaged(store=STORE, problem=said(error))
+            return StoreDamaged(store=STORE, problem=first_line(error))
         case "3F000" | "42P01" | "42883":
             return NotMigrated(store=STORE, found=0, known=0)
-        case "42501" if "row-level security" in said(error):
+        case "42501" if "row-level security" in first_line(error):
             return InvalidArgument(problem="A user cannot write what belongs to somebody else.")
     if state.startswith(("22", "54")):
-        return InvalidArgument(problem=f"PostgreSQL cannot store this: {said(error)}.")
-    return StorageError(store=STORE, problem=said(error))
+        return InvalidArgument(problem=f"PostgreSQL cannot store this: {first_line(error)}.")
+    return StorageError(store=STORE, problem=first_line(error))
 
 
-def said(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of what an error says."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__

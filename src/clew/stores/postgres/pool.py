@@ -51,7 +51,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return make_conninfo("", **{name: each for name, each in options.items() if name not in SECRETS})
 
 
-def parse(url: str) -> Address:
+def parse_url(url: str) -> Address:
     """The parts of a URL.
 
     Raises:
@@ -120,8 +120,8 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
             max_size=address.pool_max,
             timeout=address.pool_timeout,
             reconnect_timeout=AGAIN_SECONDS,
-            reconnect_failed=self._again,
-            configure=self._found,
+            reconnect_failed=self._on_reconnect_failed,
+            configure=self._on_connect,
             open=False,
             name="clew",
             kwargs={"autocommit": True, "prepare_threshold": 0 if address.prepares else None},
@@ -130,19 +130,19 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
 
     async def getconn(self, timeout: float | None = None) -> AsyncConnection[Any]:
         """A connection, waited for as long as the address says; while the server is away, not so long."""
-        whole = self.timeout if timeout is None else timeout
-        first = min(whole, AWAY_SECONDS)
+        full_timeout = self.timeout if timeout is None else timeout
+        first = min(full_timeout, AWAY_SECONDS)
         try:
             return await super().getconn(first)
         except PoolTimeout:
-            if self.is_away or whole <= first:
+            if self.is_away or full_timeout <= first:
                 raise
-        return await super().getconn(whole - first)
+        return await super().getconn(full_timeout - first)
 
-    async def _found(self, connection: AsyncConnection[Any]) -> None:
+    async def _on_connect(self, connection: AsyncConnection[Any]) -> None:
         self.is_away = False
 
-    async def _again(self, pool: AsyncConnectionPool[Any]) -> None:
+    async def _on_reconnect_failed(self, pool: AsyncConnectionPool[Any]) -> None:
         """Have it try again from the beginning, which a pool does only if somebody asks for a connection."""
         self.is_away = True
         with suppress(PoolTimeout, PoolClosed):

@@ -7,16 +7,16 @@ import psycopg
 from psycopg import AsyncConnection
 
 from clew.core.errors import ClewError, NotMigrated, StoreUnavailable
-from clew.stores.migrations import numbered, pending
-from clew.stores.postgres.errors import STORE, said, translation
-from clew.stores.postgres.pool import parse
+from clew.stores.migrations import migrations_in, pending_migrations
+from clew.stores.postgres.errors import STORE, first_line, translation
+from clew.stores.postgres.pool import parse_url
 from clew.stores.queries import parse_queries
 
 _here = resources.files("clew.stores.postgres")
 QUERIES = {
     name: text.encode() for name, text in parse_queries((_here / "queries.sql").read_text("utf-8")).items()
 }
-MIGRATIONS = numbered(
+MIGRATIONS = migrations_in(
     {
         file.name: file.read_text("utf-8")
         for file in (_here / "migrations").iterdir()
@@ -34,30 +34,30 @@ async def migrate(url: str) -> list[int]:
         NewerFormat: The database was written by a newer release.
     """
     try:
-        connection = await AsyncConnection.connect(parse(url).conninfo, prepare_threshold=None)
+        connection = await AsyncConnection.connect(parse_url(url).conninfo, prepare_threshold=None)
         async with connection:
             return await migrate_over(connection)
     except psycopg.Error as error:
-        raise _refused(error) from error
+        raise _clew_error_for(error) from error
 
 
 async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
     """The same over a connection that is in no transaction. Whoever comes second finds it done."""
-    done: list[int] = []
+    numbers: list[int] = []
     while True:
         async with connection.transaction():
             await connection.execute(QUERIES["lock_schema"])
-            found = await schema_of(connection)
-            left = pending(found, MIGRATIONS, STORE)
-            if not left:
-                return done
-            number, text = next(iter(left.items()))
+            current = await schema_of(connection)
+            migrations = pending_migrations(current, MIGRATIONS, STORE)
+            if not migrations:
+                return numbers
+            number, text = next(iter(migrations.items()))
             try:
                 await connection.execute(text.encode())
                 await connection.execute(QUERIES["set_schema"], (number,))
             except psycopg.errors.InsufficientPrivilege as error:
-                raise NotMigrated(store=STORE, found=found, known=NEWEST) from error
-        done.append(number)
+                raise NotMigrated(store=STORE, found=current, known=NEWEST) from error
+        numbers.append(number)
 
 
 async def schema_of(connection: AsyncConnection[Any]) -> int:
@@ -74,12 +74,12 @@ async def ensure_schema(conninfo: str) -> None:
     try:
         connection = await AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
         async with connection:
-            if pending(await schema_of(connection), MIGRATIONS, STORE):
+            if pending_migrations(await schema_of(connection), MIGRATIONS, STORE):
                 await migrate_over(connection)
     except psycopg.Error as error:
-        raise _refused(error) from error
+        raise _clew_error_for(error) from error
 
 
-def _refused(error: psycopg.Error) -> ClewError:
-    known = translation(error)
-    return known if isinstance(known, ClewError) else StoreUnavailable(problem=said(error))
+def _clew_error_for(error: psycopg.Error) -> ClewError:
+    result = translation(error)
+    return result if isinstance(result, ClewError) else StoreUnavailable(problem=first_line(error))

@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg.types.numeric import Int8
 from psycopg_pool import AsyncConnectionPool
 
-from clew.core.clock import Chance
+from clew.core.clock import RandomBytes
 from clew.core.errors import (
     OutcomeUnknown,
     StoreBusy,
@@ -17,37 +17,42 @@ from clew.core.errors import (
     StoreUnavailable,
     ThreadNotFound,
 )
-from clew.core.log.commit import Plan, Setting
-from clew.core.log.heads import Heads
-from clew.core.log.jobs import LOST, latest_ms
-from clew.core.log.owners import obstacle
-from clew.core.log.rows import Advance, Ask, Asking, AskThread, Effect, answered_later, ask
-from clew.core.ports import Report, Scrubbed
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.heads import HeadCache
+from clew.core.log.jobs import WORKER_LOST, latest_ms
+from clew.core.log.owners import hidden_conflict
+from clew.core.log.rows import Advance, Ask, AskThread, StoreRead, StoreWrite, ask, run_read_async
+from clew.core.ports import ScrubResult, StoreReport
 from clew.core.values import Job, Limits, Scope
 from clew.stores.postgres.answers import Row, job_of, query_of
-from clew.stores.postgres.arrays import Texts
-from clew.stores.postgres.batches import Flights, Turns
+from clew.stores.postgres.arrays import TextArray
+from clew.stores.postgres.batches import Batches, ThreadLocks
 from clew.stores.postgres.clock import ServerClock
-from clew.stores.postgres.connections import Connections, Statement, over, told
-from clew.stores.postgres.effects import alone, calls_of, together
-from clew.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
-from clew.stores.postgres.pool import Pool, parse
+from clew.stores.postgres.connections import (
+    Connections,
+    PreparedStatement,
+    retrieve_exception,
+    wait_until_done,
+)
+from clew.stores.postgres.effects import append_values, batch_append_values, calls_of
+from clew.stores.postgres.errors import STORE, ConnectionLost, StaleWrite, ThreadGone, TryAgain
+from clew.stores.postgres.pool import Pool, parse_url
 from clew.stores.postgres.schema import ensure_schema
-from clew.stores.postgres.vacuum import report_of, scrubbed
+from clew.stores.postgres.vacuum import report_of, scrub_tables
 from clew.stores.process import OwningProcess
-from clew.stores.watch import Asked, Wakes
+from clew.stores.watch import ChangeWaiters, ScopedThread
 
 T = TypeVar("T")
-Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
+Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 
 READ_ATTEMPTS = 5
 COMMIT_ATTEMPTS = 500
 LONGEST_PAUSE = 0.02
 POLL_SECONDS = 0.25
-UNSEEN = {"add_thread", "save_record"}
+HIDDEN_CONFLICTS = {"add_thread", "save_record"}
 """What is stale on fresh rows only if something stands in the way that the scope does not see."""
 TRUE = b"\x01"
-FLIGHTS = 3
+MOST_BATCHES = 3
 """Transactions of appends under way at once. While these fly, what comes in gathers for the next."""
 
 
@@ -71,14 +76,14 @@ class PostgresStore:
     ) -> None:
         self.limits = limits or Limits()
         self._connections = Connections(pool)
-        self._owned = False
+        self._owns_pool = False
         self._clock: Callable[[], int] = clock or ServerClock(self._server_time)
-        self._random = random or Chance()
-        self._heads = Heads()
-        self._wakes = Wakes(self, seconds=poll_seconds)
-        self._turns = Turns()
-        self._advance = Statement("advance_one")
-        self._flights = Flights(self._append, FLIGHTS)
+        self._random = random or RandomBytes()
+        self._heads = HeadCache()
+        self._waiters = ChangeWaiters(self, seconds=poll_seconds)
+        self._locks = ThreadLocks()
+        self._append_statement = PreparedStatement("advance_one")
+        self._batches = Batches(self._append_batch, MOST_BATCHES)
         self._process = OwningProcess()
         self._closed = False
         self._closing: asyncio.Future[None] | None = None
@@ -94,123 +99,123 @@ class PostgresStore:
             NotMigrated: The schema is missing or old, and the role may not change it.
             NewerFormat: The database was written by a newer release.
         """
-        address = parse(url)
-        ensuring = asyncio.ensure_future(ensure_schema(address.conninfo))
-        ensuring.add_done_callback(told)
+        address = parse_url(url)
+        schema_task = asyncio.ensure_future(ensure_schema(address.conninfo))
+        schema_task.add_done_callback(retrieve_exception)
         try:
-            await asyncio.shield(ensuring)  # a connection in the making does not bear to be cancelled
+            await asyncio.shield(schema_task)  # a connection in the making does not bear to be cancelled
         except asyncio.CancelledError:
-            await over(ensuring)  # nor should one be left behind
+            await wait_until_done(schema_task)  # nor should one be left behind
             raise
         pool = Pool(address)
         store = cls(pool, limits=limits)
-        store._owned = True
+        store._owns_pool = True
         try:
             await pool.open()
             await store._refresh_clock()
         except BaseException:
-            await over(asyncio.ensure_future(store.close()))
+            await wait_until_done(asyncio.ensure_future(store.close()))
             raise
         return store
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
-        asked = ""
+        thread_id = ""
 
         async def answer(question: Ask[Any]) -> Any:
-            nonlocal asked
+            nonlocal thread_id
             if isinstance(question, AskThread):
-                asked = question.id
+                thread_id = question.id
             return await self._ask(scope, question)
 
-        self._enter()
+        self._begin_call()
         try:
             await self._refresh_clock()  # whoever reads may go by ``now`` next
-            return await answered_later(asking, answer)
-        except Gone as error:
-            raise ThreadNotFound(thread=asked) from error
+            return await run_read_async(read, answer)
+        except ThreadGone as error:
+            raise ThreadNotFound(thread=thread_id) from error
         finally:
-            self._leave()
+            self._end_call()
 
-    async def change(self, scope: Scope, planning: Planning) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied."""
-        self._enter()
+        self._begin_call()
         try:
-            plan = await self._plan(scope, planning, fresh=False)
-            threads = list(plan.known)
-            waited = await self._turns.take(scope.tenant, threads)
+            plan = await self._make_plan(scope, planner, fresh=False)
+            threads = list(plan.heads)
+            has_waited = await self._locks.acquire(scope.tenant, threads)
             try:
-                if waited:
-                    plan = await self._plan(scope, planning, fresh=False)
-                return await self._commit(scope, planning, plan)
+                if has_waited:
+                    plan = await self._make_plan(scope, planner, fresh=False)
+                return await self._commit(scope, planner, plan)
             finally:
-                self._turns.give(scope.tenant, threads)
+                self._locks.release(scope.tenant, threads)
         finally:
-            self._leave()
+            self._end_call()
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
-        self._enter()
+        self._begin_call()
         try:
             await self._refresh_clock()
             now = self._clock()
             values = (
                 scope.tenant,
                 scope.user,
-                Texts(kinds),
+                TextArray(kinds),
                 Int8(limit),
                 Int8(now),
                 Int8(latest_ms(now)),
                 Int8(now + lease_ms),
-                LOST.encode(),
+                WORKER_LOST.encode(),
             )
-            rows = await self._write(lambda: self._connections.fetch("claim", values))
+            rows = await self._send_with_retry(lambda: self._connections.fetch("claim", values))
         finally:
-            self._leave()
+            self._end_call()
         return sorted(map(job_of, rows), key=lambda job: (job.due, job.id))
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
-        with self._wakes.waiting(scope, thread, after) as woken:
+        with self._waiters.waiter_for(scope, thread, after) as waiter:
             row = await self.read(scope, ask(AskThread(thread)))
             if row is not None and row.version <= after:
-                await asyncio.wait([woken], timeout=timeout)
+                await asyncio.wait([waiter], timeout=timeout)
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
-        return await self._wakes.stirred(after, timeout)
+        return await self._waiters.wait_for_any_change(after, timeout)
 
     def now(self) -> int:
         """The time by the server's clock, in milliseconds since 1970."""
         return self._clock()
 
-    async def sign(self) -> object:
+    async def change_token(self) -> object:
         """Which transactions of the server are seen; it differs once another one is."""
-        return await self._called(lambda: self._connections.fetch("seen"))
+        return await self._fetch_if_open(lambda: self._connections.fetch("seen"))
 
-    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
+    async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
         """At which version each of some threads is; None for one that is not there."""
         values = (
-            Texts(each.scope.tenant for each in asked),
-            Texts(each.scope.user for each in asked),
-            Texts(each.thread for each in asked),
+            TextArray(each.scope.tenant for each in threads),
+            TextArray(each.scope.user for each in threads),
+            TextArray(each.thread for each in threads),
         )
-        rows = await self._called(lambda: self._connections.fetch("versions", values))
-        found: dict[int, int] = dict(rows)
-        return [found.get(number) for number in range(1, len(asked) + 1)]
+        rows = await self._fetch_if_open(lambda: self._connections.fetch("versions", values))
+        version_by_number: dict[int, int] = dict(rows)
+        return [version_by_number.get(number) for number in range(1, len(threads) + 1)]
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
-        rows = await self._called(lambda: self._connections.fetch("about_server"))
+        rows = await self._fetch_if_open(lambda: self._connections.fetch("about_server"))
         return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed in any table: vacuum is asked for."""
-        self._enter()
+        self._begin_call()
         try:
-            return await scrubbed(self._connections)
+            return await scrub_tables(self._connections)
         finally:
-            self._leave()
+            self._end_call()
 
     async def close(self) -> None:
         """Close the pool, if this store opened it. Calls under way end first.
@@ -221,7 +226,7 @@ class PostgresStore:
         if not self._process.is_this:
             return
         self._closed = True
-        self._wakes.wake_all()
+        self._waiters.wake_all()
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -229,18 +234,18 @@ class PostgresStore:
     async def _close(self) -> None:
         if self._calls:
             await self._idle.wait()
-        await self._flights.landed()
-        await self._connections.settled()
-        if self._owned:
+        await self._batches.wait_until_idle()
+        await self._connections.wait_until_idle()
+        if self._owns_pool:
             await self._connections.pool.close()
 
-    def _enter(self) -> None:
+    def _begin_call(self) -> None:
         self._process.check()
         if self._closed:
             raise StoreClosed
         self._calls += 1
 
-    def _leave(self) -> None:
+    def _end_call(self) -> None:
         self._calls -= 1
         if self._closed and not self._calls:
             self._idle.set()
@@ -249,18 +254,20 @@ class PostgresStore:
 
     async def _ask(self, scope: Scope, question: Ask[Any]) -> Any:
         name, values, read = query_of(question)
-        rows = await self._again(lambda: self._connections.fetch(name, (scope.tenant, scope.user, *values)))
+        rows = await self._fetch_with_retry(
+            lambda: self._connections.fetch(name, (scope.tenant, scope.user, *values))
+        )
         return read(rows)
 
-    async def _called(self, fetch: "Callable[[], Any]") -> list[Row]:
+    async def _fetch_if_open(self, fetch: "Callable[[], Any]") -> list[Row]:
         """The rows, unless the store is closed."""
-        self._enter()
+        self._begin_call()
         try:
-            return await self._again(fetch)
+            return await self._fetch_with_retry(fetch)
         finally:
-            self._leave()
+            self._end_call()
 
-    async def _again(self, fetch: "Callable[[], Any]") -> list[Row]:
+    async def _fetch_with_retry(self, fetch: "Callable[[], Any]") -> list[Row]:
         """The rows; asked for again over another connection if this one is broken."""
         problem = ""
         for _ in range(READ_ATTEMPTS):
@@ -271,33 +278,33 @@ class PostgresStore:
                 continue
             except ConnectionLost as error:
                 problem = str(error)
-                await self._connections.renew()
+                await self._connections.replace_broken()
         raise StoreUnavailable(problem=problem)
 
     # Changes.
 
     async def _server_time(self) -> int:
-        rows = await self._again(lambda: self._connections.fetch("server_time"))
+        rows = await self._fetch_with_retry(lambda: self._connections.fetch("server_time"))
         return int(rows[0][0])
 
     async def _refresh_clock(self) -> None:
         if isinstance(self._clock, ServerClock):
             await self._clock.refresh()
 
-    async def _plan(self, scope: Scope, planning: Planning, *, fresh: bool) -> Plan:
+    async def _make_plan(self, scope: Scope, planner: Planner, *, fresh: bool) -> Plan:
         await self._refresh_clock()
         for _ in range(READ_ATTEMPTS):
-            setting = Setting(
+            context = PlanContext(
                 scope=scope,
                 now=self._clock(),
                 random=self._random,
                 new_key=self._new_key,
-                known=self._heads.of(scope.tenant),
+                find_head=self._heads.finder(scope.tenant),
                 fresh=fresh,
             )
             try:
-                return await answered_later(planning(setting), lambda question: self._ask(scope, question))
-            except Gone:
+                return await run_read_async(planner(context), lambda question: self._ask(scope, question))
+            except ThreadGone:
                 fresh = True
         raise StoreBusy(store=STORE)
 
@@ -307,56 +314,58 @@ class PostgresStore:
         bits = (self._clock() & ((1 << 48) - 1)) << 80 | 7 << 76 | noise
         return UUID(int=bits & ~(0b11 << 62) | 0b10 << 62)
 
-    async def _commit(self, scope: Scope, planning: Planning, plan: Plan) -> Plan:
+    async def _commit(self, scope: Scope, planner: Planner, plan: Plan) -> Plan:
         """The plan once it is applied, or the one that took its place because something had changed."""
         for attempt in range(COMMIT_ATTEMPTS):
             try:
-                await self._apply(scope, plan.effects)
-            except StaleEffect as stale:
-                self._heads.learn(scope.tenant, dict.fromkeys(plan.known))
-                if attempt > 1 and str(stale) in UNSEEN:
-                    raise obstacle(plan.effects) from stale
+                await self._apply(scope, plan.writes)
+            except StaleWrite as stale:
+                self._heads.remember(scope.tenant, dict.fromkeys(plan.heads))
+                if attempt > 1 and str(stale) in HIDDEN_CONFLICTS:
+                    raise hidden_conflict(plan.writes) from stale
                 if attempt:
                     await asyncio.sleep(chance.uniform(0, min(LONGEST_PAUSE, 0.0005 * attempt)))
-                plan = await self._plan(scope, planning, fresh=True)
+                plan = await self._make_plan(scope, planner, fresh=True)
                 continue
-            self._heads.learn(scope.tenant, plan.known)
-            self._wakes.wake(scope.tenant, plan.known)
+            self._heads.remember(scope.tenant, plan.heads)
+            self._waiters.wake(scope.tenant, plan.heads)
             return plan
         raise StoreBusy(store=STORE)
 
-    async def _apply(self, scope: Scope, effects: Sequence[Effect]) -> None:
+    async def _apply(self, scope: Scope, writes: Sequence[StoreWrite]) -> None:
         """Apply all effects, or none.
 
         Raises:
             StaleEffect: What one of them assumed is no longer so.
             OutcomeUnknown: The connection broke off before the answer.
         """
-        if len(effects) == 1 and isinstance(effects[0], Advance):
-            if not await self._flights.append(scope, effects[0]):
-                raise StaleEffect("advance")
+        if len(writes) == 1 and isinstance(writes[0], Advance):
+            if not await self._batches.append(scope, writes[0]):
+                raise StaleWrite("advance")
             return
-        calls = [(call.name, (scope.tenant, scope.user, *call.values)) for call in calls_of(effects)]
+        calls = [(call.name, (scope.tenant, scope.user, *call.values)) for call in calls_of(writes)]
         if len(calls) > 1:
             strict = [(name, (*values, True)) for name, values in calls]
-            await self._write(lambda: self._connections.together(strict))
+            await self._send_with_retry(lambda: self._connections.run_together(strict))
         elif calls:
             name, values = calls[0]
-            rows = await self._write(lambda: self._connections.fetch(name, (*values, False)))
+            rows = await self._send_with_retry(lambda: self._connections.fetch(name, (*values, False)))
             if not rows[0][0]:
-                raise StaleEffect(name)
+                raise StaleWrite(name)
 
-    async def _append(self, scope: Scope, steps: Sequence[Advance]) -> list[bool]:
+    async def _append_batch(self, scope: Scope, advances: Sequence[Advance]) -> list[bool]:
         """Which of some changesets were appended."""
-        if len(steps) == 1:
-            one = (scope.tenant, scope.user, *alone(steps[0]))
-            done = await self._write(lambda: self._connections.value(self._advance, one))
-            return [done == TRUE]
-        values = (scope.tenant, scope.user, *together(steps))
-        rows = await self._write(lambda: self._connections.fetch("advance_many", values))
+        if len(advances) == 1:
+            one = (scope.tenant, scope.user, *append_values(advances[0]))
+            value = await self._send_with_retry(
+                lambda: self._connections.fetch_value(self._append_statement, one)
+            )
+            return [value == TRUE]
+        values = (scope.tenant, scope.user, *batch_append_values(advances))
+        rows = await self._send_with_retry(lambda: self._connections.fetch("advance_many", values))
         return list(rows[0][0])
 
-    async def _write(self, send: "Callable[[], Any]") -> Any:
+    async def _send_with_retry(self, send: "Callable[[], Any]") -> Any:
         """What the server answered; sent again if it undid the transaction in favour of another."""
         while True:
             try:
@@ -364,5 +373,5 @@ class PostgresStore:
             except TryAgain:
                 continue
             except ConnectionLost as error:
-                await self._connections.renew()
+                await self._connections.replace_broken()
                 raise OutcomeUnknown(problem=str(error)) from error

@@ -4,7 +4,7 @@ import asyncio
 
 from psycopg.types.numeric import Int8
 
-from clew.core.ports import Report, Scrubbed
+from clew.core.ports import ScrubResult, StoreReport
 from clew.stores.postgres.answers import Row
 from clew.stores.postgres.connections import Connections
 from clew.stores.postgres.schema import NEWEST
@@ -15,34 +15,34 @@ BEYOND = (
     "free space inside table files, until it is written over or VACUUM FULL rewrites them",
 )
 NOT_ALLOWED = "this role may not vacuum the tables; settle it as a member of clew_owner"
-HELD = "a transaction that began before keeps removed rows alive; settle it once that has ended"
+TRANSACTION_OPEN = "a transaction that began before keeps removed rows alive; settle it once that has ended"
 LOOKS = 20
 PAUSE = 0.1
 
 
-async def scrubbed(connections: Connections) -> Scrubbed:
+async def scrub_tables(connections: Connections) -> ScrubResult:
     """Have the tables vacuumed once no older transaction holds removed rows; say so if one still does."""
     moment, may_vacuum = (await connections.fetch("moment"))[0]
     if not may_vacuum:
-        return Scrubbed(waiting=(NOT_ALLOWED,), beyond=BEYOND)
+        return ScrubResult(waiting=(NOT_ALLOWED,), beyond=BEYOND)
     holding = 0
     for look in range(LOOKS):
         await asyncio.sleep(PAUSE if look else 0)
         holding = (await connections.fetch("holding", (Int8(moment),)))[0][0]
         if not holding:
             break
-    await connections.run("vacuum")
-    return Scrubbed(waiting=(HELD,) if holding else (), beyond=BEYOND)
+    await connections.run_command("vacuum")
+    return ScrubResult(waiting=(TRANSACTION_OPEN,) if holding else (), beyond=BEYOND)
 
 
-def report_of(store: str, row: Row, connections: int) -> Report:
+def report_of(store: str, row: Row, connections: int) -> StoreReport:
     """The report behind the answer of the query ``about_server``."""
     server, schema, role, bypasses, sees_all, threads, size = row
     warning = (
         f"Role {role!r} can bypass row-level security. Clew's own calls are held to it all the same; "
         "connect as a member of clew_app, so that nothing else reads across tenants either."
     )
-    return Report(
+    return StoreReport(
         store=store,
         format=schema,
         healthy=schema == NEWEST,

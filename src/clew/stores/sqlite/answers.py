@@ -12,44 +12,44 @@ from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
-    AskCounts,
     AskCuts,
-    AskDue,
+    AskDueJobs,
+    AskHits,
+    AskIdempotencyKey,
     AskItems,
+    AskItemsById,
     AskJob,
     AskJobs,
-    AskKey,
-    AskNamed,
-    AskPending,
+    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
-    AskRecordsNamed,
-    AskRecordsOf,
-    AskSizes,
+    AskRecordsById,
+    AskRecordsOfOwner,
+    AskRowCounts,
     AskTenants,
     AskThread,
     AskThreads,
-    AskWords,
+    AskWordCounts,
     ChangesetRow,
     CutRow,
     ItemRow,
     KeyRow,
     Segment,
     ThreadRow,
-    Unreadable,
+    UnreadableThread,
 )
-from clew.core.values import Counters, Found, Job, Record, Scope
+from clew.core.values import Counters, Job, Record, Scope, SearchHit
 from clew.stores.sqlite.connection import QUERIES, LogKeys, rows_of
 
 _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
 _labels = decoder(tuple[str, ...])
-FIRST, LAST = -(1 << 63), (1 << 63) - 1
-SIZES = ("changesets", "items", "states", "keys", "index entries")
+MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
+ROW_COUNT_NAMES = ("changesets", "items", "states", "keys", "index entries")
 
 
-class Answers:
+class SqlAnswers:
     """Answers of one connection in one scope."""
 
     def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
@@ -68,10 +68,10 @@ class Answers:
         rows = self._rows("thread", id=question.id)
         if not rows:
             return None
-        *made, last = rows[0]
+        *columns, last = rows[0]
         if last is not None:
-            made[4:8] = self._rows("head", key=made[0], at=last)[0]
-        return thread_row(made)
+            columns[4:8] = self._rows("head", key=columns[0], at=last)[0]
+        return thread_row(columns)
 
     def _anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
         rows = self._rows("anchor", key=question.key, upto=question.upto)
@@ -99,7 +99,7 @@ class Answers:
         log = self._logs.get(self._connection, question.key, question.log)
         if log is None:
             return []
-        query = "items_backwards" if question.backwards else "items_whole" if question.whole else "items"
+        query = "items_backwards" if question.backwards else "items_whole" if question.with_salts else "items"
         rows = self._rows(
             query,
             key=question.key,
@@ -121,35 +121,35 @@ class Answers:
             for first, last, version, count in rows
         ]
 
-    def _named(self, question: AskNamed) -> list[ItemRow]:
+    def _items_by_id(self, question: AskItemsById) -> list[ItemRow]:
         return [
             ItemRow(*row)
             for id in question.ids
             for row in self._rows("named", key=question.key, id=id, upto=question.upto)
         ]
 
-    def _key(self, question: AskKey) -> KeyRow | None:
-        rows = self._rows("key", key=question.key, name=question.name)
+    def _idempotency_key(self, question: AskIdempotencyKey) -> KeyRow | None:
+        rows = self._rows("key", key=question.key, name=question.idempotency_key)
         return KeyRow(rows[0][0], rows[0][1]) if rows else None
 
     def _record(self, question: AskRecord) -> Record | None:
         rows = self._rows("record", kind=question.kind, id=question.id)
         return record_of(rows[0]) if rows else None
 
-    def _records_named(self, question: AskRecordsNamed) -> list[Record]:
-        found = [self._record(AskRecord(kind, id)) for kind, id in question.names]
-        return [record for record in found if record is not None]
+    def _records_by_id(self, question: AskRecordsById) -> list[Record]:
+        records = [self._record(AskRecord(kind, id)) for kind, id in question.names]
+        return [record for record in records if record is not None]
 
     def _records(self, question: AskRecords) -> list[Record]:
         query = question.query
-        if query.until == FIRST:
+        if query.until == MIN_INTEGER:
             return []
-        after = query.after or (None if query.newest else FIRST, None if query.newest else "")
+        after = query.after or (None if query.newest else MIN_INTEGER, None if query.newest else "")
         values = {
             "kind": query.kind,
             "owner": query.owner,
-            "since": FIRST if query.since is None else query.since,
-            "upto": LAST if query.until is None else query.until - 1,
+            "since": MIN_INTEGER if query.since is None else query.since,
+            "upto": MAX_INTEGER if query.until is None else query.until - 1,
             "after_sort": after[0],
             "after_id": after[1],
             "limit": query.limit,
@@ -160,7 +160,7 @@ class Answers:
             values |= {"tag": query.tags[0], "others": encode(query.tags[1:]).decode()}
         return [record_of(row) for row in self._rows(name, **values)]
 
-    def _records_of(self, question: AskRecordsOf) -> list[Record]:
+    def _records_of_owner(self, question: AskRecordsOfOwner) -> list[Record]:
         without = encode(question.without).decode()
         rows = self._rows("records_of", owner=question.owner, without=without, limit=question.limit)
         return [record_of(row) for row in rows]
@@ -169,9 +169,9 @@ class Answers:
         names = encode(question.names).decode()
         return [record_of(row) for row in self._rows("records_about", names=names)]
 
-    def _sizes(self, question: AskSizes) -> dict[str, int]:
+    def _row_counts(self, question: AskRowCounts) -> dict[str, int]:
         rows = self._rows("sizes", key=question.key)
-        return dict(zip(SIZES, rows[0], strict=True)) if rows else {}
+        return dict(zip(ROW_COUNT_NAMES, rows[0], strict=True)) if rows else {}
 
     def _tenants(self, question: AskTenants) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants")]
@@ -183,7 +183,7 @@ class Answers:
     def _jobs(self, question: AskJobs) -> list[Job]:
         return [job_of(row) for row in self._rows("jobs", status=question.status, limit=question.limit)]
 
-    def _due(self, question: AskDue) -> list[Job]:
+    def _due_jobs(self, question: AskDueJobs) -> list[Job]:
         kinds = encode(question.kinds).decode()
         return [
             job_of(row)
@@ -192,42 +192,44 @@ class Answers:
             )
         ]
 
-    def _threads(self, question: AskThreads) -> list[ThreadRow | Unreadable]:
-        created, id = question.before or (LAST, "")
-        values = {"before_created": created, "before_id": id, "limit": question.limit}
+    def _threads(self, question: AskThreads) -> list[ThreadRow | UnreadableThread]:
+        time, id = question.before or (MAX_INTEGER, "")
+        values = {"before_created": time, "before_id": id, "limit": question.limit}
         owner = question.owner if question.owner is not None else self._scope["user"]
         if owner is not None:
-            return [_listed(row) for row in self._rows("threads_owned", owner=owner, **values)]
-        return [_listed(row) for row in self._rows("threads", **values)]
+            return [_row_or_unreadable(row) for row in self._rows("threads_owned", owner=owner, **values)]
+        return [_row_or_unreadable(row) for row in self._rows("threads", **values)]
 
-    def _pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
-        late = [(_listed(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
-        return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
+    def _pending_threads(self, question: AskPendingThreads) -> list[tuple[ThreadRow, int]]:
+        late = [
+            (_row_or_unreadable(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)
+        ]
+        return [(row, upto) for row, upto in late if isinstance(row, ThreadRow)]
 
-    def _words(self, question: AskWords) -> list[Found]:
+    def _hits(self, question: AskHits) -> list[SearchHit]:
         rows = self._rows(
             "words_newest" if question.newest else "words",
-            match=self._match(question.words, question, " OR " if question.any else " AND "),
+            match=self._match_expression(question.words, question, " OR " if question.any else " AND "),
             owner=question.owner,
             thread=question.thread,
             log=question.log,
             limit=question.limit,
         )
         return [
-            Found(thread=thread, log=log, place=place, version=version, text=text, score=score)
+            SearchHit(thread=thread, log=log, place=place, version=version, text=text, score=score)
             for thread, log, place, version, text, score in rows
         ]
 
-    def _counts(self, question: AskCounts) -> list[int]:
+    def _word_counts(self, question: AskWordCounts) -> list[int]:
         within = {"owner": question.owner, "thread": question.thread, "log": question.log}
         return [
-            self._rows("word_count", match=self._match([word], question, ""), most=question.most, **within)[
-                0
-            ][0]
+            self._rows(
+                "word_count", match=self._match_expression([word], question, ""), most=question.most, **within
+            )[0][0]
             for word in question.words
         ]
 
-    def _match(self, words: Sequence[str], within: AskWords | AskCounts, between: str) -> str:
+    def _match_expression(self, words: Sequence[str], within: AskHits | AskWordCounts, between: str) -> str:
         """The texts that hold these words, as FTS5 understands it; those of others cost nothing."""
         tenant = self._scope["tenant"] or ""
         if within.thread is not None:
@@ -235,31 +237,31 @@ class Answers:
         else:
             owner = within.owner if within.owner is not None else self._scope["user"]
             scope = scope_term(owner if owner is not None else tenant)
-        held = between.join(f'words : "{word}"' for word in words)
-        return f'({held}) AND scope : "{scope}"'
+        terms = between.join(f'words : "{word}"' for word in words)
+        return f'({terms}) AND scope : "{scope}"'
 
-    _by_question: ClassVar[dict[type, Callable[["Answers", Any], Any]]] = {
+    _by_question: ClassVar[dict[type, Callable[["SqlAnswers", Any], Any]]] = {
         AskThread: _thread,
         AskAnchor: _anchor,
         AskChangesets: _changesets,
         AskItems: _items,
         AskCuts: _cuts,
-        AskNamed: _named,
-        AskKey: _key,
+        AskItemsById: _items_by_id,
+        AskIdempotencyKey: _idempotency_key,
         AskRecord: _record,
-        AskRecordsNamed: _records_named,
+        AskRecordsById: _records_by_id,
         AskRecords: _records,
-        AskRecordsOf: _records_of,
+        AskRecordsOfOwner: _records_of_owner,
         AskRecordsAbout: _records_about,
-        AskSizes: _sizes,
+        AskRowCounts: _row_counts,
         AskTenants: _tenants,
         AskJob: _job,
         AskJobs: _jobs,
-        AskDue: _due,
+        AskDueJobs: _due_jobs,
         AskThreads: _threads,
-        AskPending: _pending,
-        AskWords: _words,
-        AskCounts: _counts,
+        AskPendingThreads: _pending_threads,
+        AskHits: _hits,
+        AskWordCounts: _word_counts,
     }
 
 
@@ -293,12 +295,12 @@ def thread_row(row: Sequence[Any]) -> ThreadRow:
     )
 
 
-def _listed(row: Sequence[Any]) -> ThreadRow | Unreadable:
+def _row_or_unreadable(row: Sequence[Any]) -> ThreadRow | UnreadableThread:
     """A thread in a list, whose row may be damaged."""
     try:
         return thread_row(row)
     except StoreDamaged as error:
-        return Unreadable(id=row[1], created=row[3], problem=error.problem)
+        return UnreadableThread(id=row[1], created=row[3], problem=error.problem)
 
 
 def record_of(row: tuple[Any, ...]) -> Record:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from clew.core.errors import StoreClosed
-from clew.stores.sqlite.connection import QUERIES, rows_of, translated
+from clew.stores.sqlite.connection import QUERIES, rows_of, translate_errors
 from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.readers import Readers
-from clew.stores.watch import Asked
+from clew.stores.watch import ScopedThread
 
 
-class FileLookout:
+class ChangePoll:
     """Looks at the file over a connection that writes nothing, so every change of it is somebody else's."""
 
     def __init__(
@@ -26,9 +26,9 @@ class FileLookout:
         self._connection: apsw.Connection | None = None
         self._closed = False
 
-    async def sign(self) -> object:
+    async def change_token(self) -> object:
         """The file's number of changes, read from memory that all its processes share."""
-        with translated(self._store):
+        with translate_errors(self._store):
             if self._connection is None:
                 self._connection = await asyncio.to_thread(self._connect)
             if self._closed:
@@ -37,12 +37,12 @@ class FileLookout:
             self._file.look(time.monotonic())
             return self._connection.pragma("data_version")
 
-    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
+    async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
         """At which version each of some threads is; None for one that is not there."""
 
         def read(connection: apsw.Connection) -> list[int | None]:
-            found = (rows_of(connection, QUERIES["versions"], _values(each)) for each in asked)
-            return [rows[0][0] if rows else None for rows in found]
+            results = (rows_of(connection, QUERIES["versions"], _values(each)) for each in threads)
+            return [rows[0][0] if rows else None for rows in results]
 
         return await self._readers.run(read)
 
@@ -54,5 +54,5 @@ class FileLookout:
             self._connection = None
 
 
-def _values(asked: Asked) -> dict[str, str | None]:
-    return {"tenant": asked.scope.tenant, "user": asked.scope.user, "id": asked.thread}
+def _values(thread: ScopedThread) -> dict[str, str | None]:
+    return {"tenant": thread.scope.tenant, "user": thread.scope.user, "id": thread.thread}

@@ -18,7 +18,7 @@ from clew.core.errors import (
     StoreDamaged,
     StoreReadOnly,
 )
-from clew.stores.migrations import numbered, pending
+from clew.stores.migrations import migrations_in, pending_migrations
 from clew.stores.queries import parse_queries
 from clew.stores.sqlite.wal import has_frames, refuse_orphan
 
@@ -27,15 +27,15 @@ DAMAGE = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
 
 @contextmanager
-def translated(store: str) -> Iterator[None]:
+def translate_errors(store: str) -> Iterator[None]:
     """Raise our errors for those of the driver."""
     try:
         yield
     except apsw.Error as error:
-        raise ours(error, store) from error
+        raise clew_error(error, store) from error
 
 
-def ours(error: apsw.Error, store: str) -> ClewError:
+def clew_error(error: apsw.Error, store: str) -> ClewError:
     """Our error for one of the driver."""
     if getattr(error, "extendedresult", None) in DAMAGE:
         return StoreDamaged(store=store, problem="a page points beyond the end of the file")
@@ -62,7 +62,7 @@ OPEN_OR_CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 _here = files(__package__)
 QUERIES = parse_queries((_here / "queries.sql").read_text())
-MIGRATIONS = numbered({f.name: f.read_text() for f in (_here / "migrations").iterdir() if f.is_file()})
+MIGRATIONS = migrations_in({f.name: f.read_text() for f in (_here / "migrations").iterdir() if f.is_file()})
 FORMAT = max(MIGRATIONS)
 
 
@@ -112,14 +112,14 @@ def prepare_file(connection: apsw.Connection, path: str) -> int:
         StoreDamaged: The file is something else.
         NewerFormat: A newer release wrote it; it is left as it is.
     """
-    found = check_file(connection, path)
-    if not pending(found, MIGRATIONS, path):
+    schema = check_file(connection, path)
+    if not pending_migrations(schema, MIGRATIONS, path):
         _use_wal(connection, path)
-        return found
+        return schema
     _use_wal(connection, path)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number, script in pending(check_file(connection, path), MIGRATIONS, path).items():
+        for number, script in pending_migrations(check_file(connection, path), MIGRATIONS, path).items():
             connection.execute(script)
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", number)
@@ -128,14 +128,14 @@ def prepare_file(connection: apsw.Connection, path: str) -> int:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return found
+    return schema
 
 
 def schema_of_file(path: str) -> int:
     """The number of the schema in a file, 0 if it is empty or not there."""
     if not Path(path).exists():
         return 0
-    with translated(path):
+    with translate_errors(path):
         connection = connect(path)
         try:
             found = check_file(connection, path)
@@ -164,7 +164,7 @@ def check_format(connection: apsw.Connection, path: str) -> None:
         NotMigrated: An older one was restored into it.
     """
     found = int(connection.pragma("user_version"))
-    if pending(found, MIGRATIONS, path):
+    if pending_migrations(found, MIGRATIONS, path):
         raise NotMigrated(store=path, found=found, known=FORMAT)
 
 
@@ -177,7 +177,7 @@ def seal_file(path: str) -> None:
         StoreBusy: Somebody has the database open.
         StoreDamaged: It is no database, or a broken one.
     """
-    with translated(path):
+    with translate_errors(path):
         connection = apsw.Connection(path)
         try:
             connection.set_busy_timeout(SEAL_MILLISECONDS)
@@ -206,14 +206,14 @@ def check_file(connection: apsw.Connection, path: str) -> int:
     """
     with connection:  # one moment: somebody else may be making the file just now
         tables = next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]
-        name, found = connection.pragma("application_id"), connection.pragma("user_version")
-    if name != APPLICATION_ID:
-        if name or tables:
+        application, schema = connection.pragma("application_id"), connection.pragma("user_version")
+    if application != APPLICATION_ID:
+        if application or tables:
             raise StoreDamaged(store=path, problem="it is a database of another program")
         return 0
-    pending(found, MIGRATIONS, path)
+    pending_migrations(schema, MIGRATIONS, path)
     _check_length(connection, path)
-    return int(found)
+    return int(schema)
 
 
 def _check_length(connection: apsw.Connection, path: str) -> None:
@@ -222,13 +222,13 @@ def _check_length(connection: apsw.Connection, path: str) -> None:
     The file is never opened here: closing it again would drop the locks of every connection of this process.
     The sizes are looked at after the header, since others may write meanwhile.
     """
-    expected = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+    header_size = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
     file, wal = Path(path), Path(f"{path}-wal")
     if not file.exists() or (wal.exists() and wal.stat().st_size):
         return
     size = file.stat().st_size
-    if size < expected:
-        problem = f"it has {size} bytes, but its header says {expected}; {SHORT}"
+    if size < header_size:
+        problem = f"it has {size} bytes, but its header says {header_size}; {SHORT}"
         raise StoreDamaged(store=path, problem=problem)
 
 
@@ -249,7 +249,7 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
     raise apsw.BusyError("journal mode")
 
 
-MOST = 10_000
+MOST_LOGS = 10_000
 
 
 class LogKeys:
@@ -268,7 +268,7 @@ class LogKeys:
             key = self._remember(thread, name, int(rows[0][0]))
         return key
 
-    def made(self, connection: apsw.Connection, thread: int, name: str) -> int:
+    def get_or_add(self, connection: apsw.Connection, thread: int, name: str) -> int:
         """The number of a thread's log, made if it has none yet."""
         key = self.get(connection, thread, name)
         if key is None:
@@ -281,7 +281,7 @@ class LogKeys:
         self._keys.clear()
 
     def _remember(self, thread: int, name: str, key: int) -> int:
-        if len(self._keys) >= MOST:
+        if len(self._keys) >= MOST_LOGS:
             self._keys.clear()
         self._keys[thread, name] = key
         return key

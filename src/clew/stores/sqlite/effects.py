@@ -16,16 +16,16 @@ from clew.core.log.rows import (
     CopyLineage,
     DropRecord,
     DropThread,
-    Effect,
     EndJob,
     EraseParts,
-    Index,
+    IndexTexts,
     ItemRow,
     MoveJob,
-    Restore,
+    RestoreThread,
     SaveRecord,
     Segment,
-    Stale,
+    StalePlan,
+    StoreWrite,
     ThreadRow,
 )
 from clew.core.text.words import words
@@ -42,7 +42,7 @@ _PURGES: Final = [name for name in QUERIES if name.startswith("purge_")]
 PURGE_BY_LOG: Final = ("purge_items", "purge_cuts")
 
 
-class Effects:
+class SqlWrites:
     """What a plan writes, on one connection, in one scope."""
 
     def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
@@ -51,14 +51,14 @@ class Effects:
         self._scope = {"tenant": scope.tenant, "user": scope.user}
         self._logs = logs
 
-    def apply(self, effects: Sequence[Effect]) -> None:
+    def apply(self, writes: Sequence[StoreWrite]) -> None:
         """Apply all effects.
 
         Raises:
             Stale: Something they assume is no longer so; the transaction must be undone.
         """
-        for effect in effects:
-            self._by_effect[type(effect)](self, effect)
+        for write in writes:
+            self._by_write[type(write)](self, write)
 
     def _run(self, query: str, **values: Any) -> int:
         """Run a named query; how many rows it changed."""
@@ -68,12 +68,12 @@ class Effects:
     def _rows(self, query: str, values: Any) -> list[tuple[Any, ...]]:
         return rows_of(self._connection, QUERIES[query], values)
 
-    def _add_thread(self, effect: AddThread) -> None:
-        self._insert_thread(effect.row)
+    def _add_thread(self, write: AddThread) -> None:
+        self._insert_thread(write.row)
 
     def _insert_thread(self, row: ThreadRow) -> None:
         try:
-            added = self._run(
+            count = self._run(
                 "add_thread",
                 key=row.key,
                 id=row.id,
@@ -89,12 +89,12 @@ class Effects:
                 labels=_encode(row.labels),
             )
         except apsw.ConstraintError:
-            raise Stale from None
-        if not added:
-            raise Stale
+            raise StalePlan from None
+        if not count:
+            raise StalePlan
 
-    def _advance(self, effect: Advance) -> None:
-        before, after, change = effect.before, effect.after, effect.change
+    def _advance(self, write: Advance) -> None:
+        before, after, change = write.before, write.after, write.change
         try:
             self._execute(
                 _ADVANCE,
@@ -114,36 +114,41 @@ class Effects:
                 ),
             )
         except apsw.ConstraintError:
-            raise Stale from None
+            raise StalePlan from None
         if self._connection.changes() != 1:
-            raise Stale
-        self._write(effect)
+            raise StalePlan
+        self._add_rows(write)
         if after.title != before.title or after.labels != before.labels:
             self._run("rename_thread", key=after.key, title=after.title, labels=_encode(after.labels))
         self._execute(_ADD_PENDING, (after.key,))
 
-    def _write(self, step: Advance) -> None:
+    def _add_rows(self, advance: Advance) -> None:
         """The rows that go with a changeset."""
-        key = step.after.key
-        if step.name is not None:
-            self._add_key(step)
-        if step.items:
-            self._add_items(key, step.items)
-        for cut in step.cuts:
-            log = self._logs.made(self._connection, key, cut.log)
+        key = advance.after.key
+        if advance.idempotency_key is not None:
+            self._add_key(advance)
+        if advance.items:
+            self._add_items(key, advance.items)
+        for cut in advance.cuts:
+            log = self._logs.get_or_add(self._connection, key, cut.log)
             self._execute(QUERIES["add_cut"], (log, cut.last, cut.version, cut.first, cut.count))
-        if step.anchor is not None:
-            self._execute(QUERIES["add_anchor"], ((key << 32) + step.change.version, step.anchor))
+        if advance.anchor is not None:
+            self._execute(QUERIES["add_anchor"], ((key << 32) + advance.change.version, advance.anchor))
 
-    def _add_key(self, step: Advance) -> None:
-        values = (step.after.key, step.name, step.change.version, step.fingerprint or b"")
+    def _add_key(self, advance: Advance) -> None:
+        values = (
+            advance.after.key,
+            advance.idempotency_key,
+            advance.change.version,
+            advance.fingerprint or b"",
+        )
         try:
             self._execute(QUERIES["add_key"], values)
         except apsw.ConstraintError:
-            raise Stale from None
+            raise StalePlan from None
 
     def _add_items(self, key: int, items: Sequence[ItemRow]) -> None:
-        log_key = self._logs.made
+        log_key = self._logs.get_or_add
         rows = [
             (
                 (log_key(self._connection, key, item.log) << 32) + item.place,
@@ -163,36 +168,36 @@ class Effects:
             self._execute(_ADD_ITEM, row)
         for item in items:
             if item.id is not None:
-                log = self._logs.made(self._connection, key, item.log)
+                log = self._logs.get_or_add(self._connection, key, item.log)
                 self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
 
-    def _restore(self, effect: Restore) -> None:
-        self._insert_thread(effect.row)
-        for step in effect.steps:
-            change = step.change
+    def _restore(self, write: RestoreThread) -> None:
+        self._insert_thread(write.row)
+        for advance in write.advances:
+            change = advance.change
             values = (change.time, change.envelope, change.content, change.salt, change.hash)
-            at = (effect.row.key << 32) + change.version
+            at = (write.row.key << 32) + change.version
             self._execute(QUERIES["add_changeset"], (at, *values, _encode(change.counters), change.erased))
-            self._write(step)
-        self._execute(_ADD_PENDING, (effect.row.key,))
+            self._add_rows(advance)
+        self._execute(_ADD_PENDING, (write.row.key,))
 
-    def _copy_lineage(self, effect: CopyLineage) -> None:
-        for source, upto in _reach(effect.segments).items():
+    def _copy_lineage(self, write: CopyLineage) -> None:
+        for source, upto in _upto_by_key(write.segments).items():
             for query in ("copy_changesets", "copy_anchors"):
-                self._run(query, source=source, key=effect.key, upto=upto)
+                self._run(query, source=source, key=write.key, upto=upto)
             logs = self._rows("logs_of", {"key": source, **self._scope})
             for log, name in logs:
-                new_log = self._logs.made(self._connection, effect.key, name)
+                new_log = self._logs.get_or_add(self._connection, write.key, name)
                 values = {"source": source, "log": log, "new_log": new_log, "upto": upto}
                 self._run("copy_items", **values)
                 self._run("copy_cuts", **values)
-                self._run("copy_names", key=effect.key, **values)
+                self._run("copy_names", key=write.key, **values)
 
-    def _drop_thread(self, effect: DropThread) -> None:
-        before = None if effect.anyway else effect.row.hash
-        if not self._run("hide_thread", key=effect.row.key, before=before):
-            raise Stale
-        key: int | None = effect.row.key
+    def _drop_thread(self, write: DropThread) -> None:
+        before = None if write.unconditional else write.row.hash
+        if not self._run("hide_thread", key=write.row.key, before=before):
+            raise StalePlan
+        key: int | None = write.row.key
         while key is not None:
             orphan = self._rows("orphan", {"key": key, **self._scope})
             if not orphan:
@@ -209,27 +214,27 @@ class Effects:
             if query not in PURGE_BY_LOG:
                 self._run(query, key=key)
 
-    def _erase_parts(self, effect: EraseParts) -> None:
-        for log, place, commitment in effect.items:
+    def _erase_parts(self, write: EraseParts) -> None:
+        for log, place, commitment in write.items:
             at = {
-                "key": effect.key,
-                "log": self._logs.made(self._connection, effect.key, log),
+                "key": write.key,
+                "log": self._logs.get_or_add(self._connection, write.key, log),
                 "place": place,
             }
             self._run("erase_item", **at, erased=commitment)
             for query in ("erase_item_key", "erase_text", "erase_text_row"):
                 self._run(query, **at)
-        for version, commitment in effect.contents:
-            self._run("erase_content", key=effect.key, version=version, erased=commitment)
-            self._run("erase_content_key", key=effect.key, version=version)
-        self._run("erase_states", key=effect.key, states=effect.states)
+        for version, commitment in write.contents:
+            self._run("erase_content", key=write.key, version=version, erased=commitment)
+            self._run("erase_content_key", key=write.key, version=version)
+        self._run("erase_states", key=write.key, states=write.states)
 
-    def _save_record(self, effect: SaveRecord) -> None:
-        record = effect.record
-        if effect.before:
-            self._check_revision(record.kind, record.id, effect.before)
+    def _save_record(self, write: SaveRecord) -> None:
+        record = write.record
+        if write.before:
+            self._check_revision(record.kind, record.id, write.before)
         tags = _encode(record.tags)
-        saved = self._run(
+        count = self._run(
             "save_record",
             kind=record.kind,
             id=record.id,
@@ -238,10 +243,10 @@ class Effects:
             revision=record.revision,
             tags=tags,
             body=encode(record.body),
-            before=effect.before,
+            before=write.before,
         )
-        if not saved:
-            raise Stale
+        if not count:
+            raise StalePlan
         if record.tags:
             self._run("add_tags", kind=record.kind, tags=tags.decode(), sort=record.sort, id=record.id)
 
@@ -249,33 +254,33 @@ class Effects:
         """Hold a record to a revision, and take its tags away."""
         rows = self._rows("record", {"kind": kind, "id": id, **self._scope})
         if (rows[0][4] if rows else 0) != before:
-            raise Stale
+            raise StalePlan
         if rows:
             self._run("drop_tags", kind=kind, id=id, sort=rows[0][3], tags=rows[0][5].decode())
 
-    def _drop_record(self, effect: DropRecord) -> None:
-        self._check_revision(effect.kind, effect.id, effect.before)
-        self._run("drop_record", kind=effect.kind, id=effect.id)
+    def _drop_record(self, write: DropRecord) -> None:
+        self._check_revision(write.kind, write.id, write.before)
+        self._run("drop_record", kind=write.kind, id=write.id)
 
-    def _check_record(self, effect: CheckRecord) -> None:
-        values = {"kind": effect.kind, "id": effect.id, **self._scope}
+    def _check_record(self, write: CheckRecord) -> None:
+        values = {"kind": write.kind, "id": write.id, **self._scope}
         rows = self._rows("record", values)
-        if (rows[0][4] if rows else 0) != effect.before:
-            raise Stale
+        if (rows[0][4] if rows else 0) != write.before:
+            raise StalePlan
 
-    def _add_job(self, effect: AddJob) -> None:
-        self._run("add_job", **_job_values(effect.job))
+    def _add_job(self, write: AddJob) -> None:
+        self._run("add_job", **_job_values(write.job))
 
-    def _end_job(self, effect: EndJob) -> None:
-        if not self._run("end_job", id=effect.id, token=effect.token):
-            raise Stale
+    def _end_job(self, write: EndJob) -> None:
+        if not self._run("end_job", id=write.id, token=write.token):
+            raise StalePlan
 
-    def _move_job(self, effect: MoveJob) -> None:
-        job = effect.job
-        moved = self._run(
+    def _move_job(self, write: MoveJob) -> None:
+        job = write.job
+        count = self._run(
             "move_job",
             id=job.id,
-            before=effect.token,
+            before=write.token,
             due=job.due,
             attempts=job.attempts,
             status=job.status,
@@ -283,32 +288,32 @@ class Effects:
             until=job.until,
             problem=job.problem,
         )
-        if not moved:
-            raise Stale
+        if not count:
+            raise StalePlan
 
-    def _index(self, effect: Index) -> None:
-        row = effect.row
+    def _index_texts(self, write: IndexTexts) -> None:
+        row = write.row
         tenant = self._scope["tenant"] or ""
         owner = [scope_term(row.owner)] if row.owner else []
         scopes = [scope_term(tenant), *owner, thread_term(tenant, row.id)]
-        for text in effect.texts:
-            log = self._logs.made(self._connection, row.key, text.log)
-            there = {"key": row.key, "log": log, "place": text.place, **self._scope}
-            if self._rows("text_row", there):
+        for text in write.texts:
+            log = self._logs.get_or_add(self._connection, row.key, text.log)
+            where = {"key": row.key, "log": log, "place": text.place, **self._scope}
+            if self._rows("text_row", where):
                 continue
-            folded = " ".join(words(text.text))
+            index_text = " ".join(words(text.text))
             scope = " ".join([*scopes, thread_term(tenant, row.id, text.log)])
-            values = (folded, scope, text.text, row.key, text.log, text.place, text.version)
+            values = (index_text, scope, text.text, row.key, text.log, text.place, text.version)
             self._execute(QUERIES["add_text"], values)
-            added = self._connection.last_insert_rowid()  # a virtual table RETURNs no row of its own
-            self._execute(QUERIES["add_text_row"], (row.key, log, text.place, added))
-        self._execute(QUERIES["set_indexed"], (row.key, effect.upto))
-        self._run("drop_pending", key=row.key, upto=effect.upto)
+            row_id = self._connection.last_insert_rowid()  # a virtual table RETURNs no row of its own
+            self._execute(QUERIES["add_text_row"], (row.key, log, text.place, row_id))
+        self._execute(QUERIES["set_indexed"], (row.key, write.upto))
+        self._run("drop_pending", key=row.key, upto=write.upto)
 
-    _by_effect: ClassVar[dict[type, Callable[["Effects", Any], None]]] = {
+    _by_write: ClassVar[dict[type, Callable[["SqlWrites", Any], None]]] = {
         AddThread: _add_thread,
         Advance: _advance,
-        Restore: _restore,
+        RestoreThread: _restore,
         CopyLineage: _copy_lineage,
         DropThread: _drop_thread,
         EraseParts: _erase_parts,
@@ -318,15 +323,15 @@ class Effects:
         AddJob: _add_job,
         EndJob: _end_job,
         MoveJob: _move_job,
-        Index: _index,
+        IndexTexts: _index_texts,
     }
 
 
-def _reach(segments: Sequence[Segment]) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _upto_by_key(segments: Sequence[Segment]) -> dict[int, int]:
+    uptos: dict[int, int] = {}
     for segment in segments:
-        found[segment.key] = max(segment.upto, found.get(segment.key, 0))
-    return found
+        uptos[segment.key] = max(segment.upto, uptos.get(segment.key, 0))
+    return uptos
 
 
 def _job_values(job: Job) -> dict[str, Any]:

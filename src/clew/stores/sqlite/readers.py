@@ -24,34 +24,34 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
-    Asking,
+    AskIdempotencyKey,
     AskItems,
+    AskItemsById,
     AskJob,
-    AskKey,
-    AskNamed,
     AskRecord,
-    AskRecordsNamed,
+    AskRecordsById,
     AskThread,
-    Left,
-    answered,
-    answered_while,
-    rest_of,
+    OpenQuestion,
+    StoreRead,
+    resume_read,
+    run_read,
+    run_read_while,
 )
-from clew.stores.sqlite.connection import ours
+from clew.stores.sqlite.connection import clew_error
 from clew.stores.sqlite.open_file import OpenFile
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[apsw.Connection], T]
-Answers: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
+AnswerFactory: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
 """What answers questions on a connection."""
-QUICK = frozenset(
+QUICK_QUESTIONS = frozenset(
     {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
-    | {AskNamed, AskKey, AskRecord, AskRecordsNamed, AskJob}
+    | {AskItemsById, AskIdempotencyKey, AskRecord, AskRecordsById, AskJob}
 )
 """Questions that are looked up by their key; others may go through many rows."""
-MOMENT = 0.001
+LOOP_SECONDS = 0.001
 """For how many seconds a reading may go on asking on the loop."""
-LONG, WARY = 0.005, 1.0
+SLOW_SECONDS, AVOID_LOOP_SECONDS = 0.005, 1.0
 """After a reading that held the loop so long, none is begun there for so long."""
 
 
@@ -68,28 +68,28 @@ class Readers:
         self._file = file
         self._free = [_Reader(connect, store, number) for number in range(count)]
         self._all = tuple(self._free)
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[ReadTask] = deque()
         self._closed = False
-        self._wary_until = 0.0
+        self._avoid_loop_until = 0.0
 
     def start(self) -> None:
         """Begin to wait for work."""
         for reader in self._all:
             reader.start()
 
-    async def read(self, asking: Asking[T], answers: Answers) -> T:
+    async def read(self, read: StoreRead[T], answers: AnswerFactory) -> T:
         """The result of a reading, all of it from one moment."""
         if self._closed:
             raise StoreClosed
-        started = time.monotonic()
-        self._file.look(started)
-        reader = self._free[-1] if self._free and started >= self._wary_until else None
+        start = time.monotonic()
+        self._file.look(start)
+        reader = self._free[-1] if self._free and start >= self._avoid_loop_until else None
         if reader is None or reader.connection is None:
-            return await self.run(lambda connection: _whole(connection, asking, answers))
-        result = reader.begin(asking, answers, started + MOMENT)
-        if (now := time.monotonic()) - started > LONG:
-            self._wary_until = now + WARY
-        if isinstance(result, _Rest):
+            return await self.run(lambda connection: _run_whole_read(connection, read, answers))
+        result = reader.run_quick(read, answers, start + LOOP_SECONDS)
+        if (now := time.monotonic()) - start > SLOW_SECONDS:
+            self._avoid_loop_until = now + AVOID_LOOP_SECONDS
+        if isinstance(result, _ReadRest):
             return await self.run(result.work)  # by the same reader: it is still the last of the free ones
         await asyncio.sleep(0)  # others on this loop have their turn, as after any other wait
         return result
@@ -101,7 +101,7 @@ class Readers:
         self._file.look(time.monotonic())
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = Job(work, future, loop, self._done)
+        job = ReadTask(work, future, loop, self._release)
         if self._free:
             self._free.pop().queue.put(job)
         else:
@@ -123,29 +123,29 @@ class Readers:
         for reader in self._all:
             reader.join()
 
-    def _done(self, reader: "_Reader") -> None:
+    def _release(self, reader: "_Reader") -> None:
         if self._waiting:
             reader.queue.put(self._waiting.popleft())
         else:
             self._free.append(reader)
 
 
-class Job:
+class ReadTask:
     """Some work for a reader, and who waits for it."""
 
-    __slots__ = ("done", "error", "future", "loop", "result", "work")
+    __slots__ = ("error", "future", "loop", "release", "result", "work")
 
     def __init__(
         self,
         work: Work[Any],
         future: "asyncio.Future[Any]",
         loop: asyncio.AbstractEventLoop,
-        done: Callable[["_Reader"], None],
+        release: Callable[["_Reader"], None],
     ) -> None:
         self.work = work
         self.future = future
         self.loop = loop
-        self.done = done
+        self.release = release
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -160,7 +160,7 @@ class Job:
 
     def deliver(self, reader: "_Reader") -> None:
         """On the loop: free the reader, and hand over the result or whatever the work raised."""
-        self.done(reader)
+        self.release(reader)
         if self.future.done():
             return
         if self.error is None:
@@ -173,7 +173,7 @@ class _Reader:
     """A thread with a queue of its own and, once it was needed, a connection of its own."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], store: str, number: int) -> None:
-        self.queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[ReadTask | None] = queue.SimpleQueue()
         self.connection: apsw.Connection | None = None
         self._connect = connect
         self._store = store
@@ -187,13 +187,13 @@ class _Reader:
         """Wait for its end."""
         self._thread.join()
 
-    def begin(self, asking: Asking[T], answers: Answers, until: float) -> "T | _Rest[T]":
+    def run_quick(self, read: StoreRead[T], answers: AnswerFactory, until: float) -> "T | _ReadRest[T]":
         """On the loop: the result of a reading, or what the thread has to do for it."""
         assert self.connection is not None
         try:
-            return _begun(self.connection, asking, answers, until)
+            return _run_until(self.connection, read, answers, until)
         except (apsw.Error, UnicodeEncodeError, OverflowError) as error:
-            raise self._told(error) from error
+            raise self._clew_error_for(error) from error
 
     def _run(self) -> None:
         while (job := self.queue.get()) is not None:
@@ -201,15 +201,15 @@ class _Reader:
                 self.connection = self.connection or self._connect()
                 job.result = job.work(self.connection)
             if job.error is not None:
-                job.error = self._told(job.error)
+                job.error = self._clew_error_for(job.error)
             with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
                 job.loop.call_soon_threadsafe(job.deliver, self)
         if self.connection is not None:
             self.connection.close()
 
-    def _told(self, error: BaseException) -> BaseException:
+    def _clew_error_for(self, error: BaseException) -> BaseException:
         if isinstance(error, apsw.Error):
-            return ours(error, self._store)
+            return clew_error(error, self._store)
         if isinstance(error, UnicodeEncodeError | OverflowError):
             return InvalidArgument(problem=f"SQLite cannot look for this: {error}.")
         return error
@@ -218,35 +218,39 @@ class _Reader:
 # Readings.
 
 
-class _Rest(msgspec.Struct, Generic[T], frozen=True):
+class _ReadRest(msgspec.Struct, Generic[T], frozen=True):
     """What is left of a reading that was begun on the loop."""
 
     work: Work[T]
 
 
-def _whole(connection: apsw.Connection, asking: Asking[T], answers: Answers) -> T:
+def _run_whole_read(connection: apsw.Connection, read: StoreRead[T], answers: AnswerFactory) -> T:
     connection.execute("BEGIN")
-    return _ended(connection, asking, answers)
+    return _run_to_end(connection, read, answers)
 
 
-def _ended(connection: apsw.Connection, asking: Asking[T], answers: Answers) -> T:
+def _run_to_end(connection: apsw.Connection, read: StoreRead[T], answers: AnswerFactory) -> T:
     try:
-        return answered(asking, answers(connection))
+        return run_read(read, answers(connection))
     finally:
         connection.execute("END")
 
 
-def _begun(connection: apsw.Connection, asking: Asking[T], answers: Answers, until: float) -> T | _Rest[T]:
+def _run_until(
+    connection: apsw.Connection, read: StoreRead[T], answers: AnswerFactory, until: float
+) -> T | _ReadRest[T]:
     connection.execute("BEGIN")
-    result: T | Left | None = None
+    result: T | OpenQuestion | None = None
     try:
-        result = answered_while(
-            asking, answers(connection), lambda asked: type(asked) in QUICK and time.monotonic() < until
+        result = run_read_while(
+            read,
+            answers(connection),
+            lambda question: type(question) in QUICK_QUESTIONS and time.monotonic() < until,
         )
     finally:
-        if not isinstance(result, Left):
+        if not isinstance(result, OpenQuestion):
             connection.execute("END")
-    if isinstance(result, Left):
-        rest = rest_of(asking, result.question)
-        return _Rest(lambda connection: _ended(connection, rest, answers))
+    if isinstance(result, OpenQuestion):
+        rest = resume_read(read, result.question)
+        return _ReadRest(lambda connection: _run_to_end(connection, rest, answers))
     return result

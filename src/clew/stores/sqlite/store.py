@@ -8,16 +8,16 @@ from typing import Self, TypeVar
 
 import apsw
 
-from clew.core.clock import Chance, now_ms
+from clew.core.clock import RandomBytes, now_ms
 from clew.core.errors import InvalidArgument, StorageError
-from clew.core.log.commit import Plan, Setting, plan_claim
-from clew.core.log.rows import Asking, AskThread, MoveJob, ask
-from clew.core.ports import Report, Scrubbed
+from clew.core.log.commit import Plan, PlanContext, plan_claim
+from clew.core.log.rows import AskThread, MoveJob, StoreRead, ask
+from clew.core.ports import ScrubResult, StoreReport
 from clew.core.values import Job, Limits, Scope
 from clew.stores.interruption import run_in_thread
 from clew.stores.process import OwningProcess
-from clew.stores.sqlite.answers import Answers
-from clew.stores.sqlite.change_poll import FileLookout
+from clew.stores.sqlite.answers import SqlAnswers
+from clew.stores.sqlite.change_poll import ChangePoll
 from clew.stores.sqlite.connection import (
     FORMAT,
     OPEN_EXISTING,
@@ -27,14 +27,14 @@ from clew.stores.sqlite.connection import (
     connect,
     damage_in,
     prepare_file,
-    translated,
+    translate_errors,
 )
 from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.readers import Readers
 from clew.stores.sqlite.vacuum import BEYOND, scrub
 from clew.stores.sqlite.wal import refuse_orphan
 from clew.stores.sqlite.writer import Writer
-from clew.stores.watch import Wakes
+from clew.stores.watch import ChangeWaiters
 
 T = TypeVar("T")
 READERS = 3
@@ -67,10 +67,10 @@ class SqliteStore:
         self._logs = LogKeys()
         self._process = OwningProcess()
         self._file = OpenFile(self._file_path)
-        self._writer = Writer(self._prepared, self._file, path, clock, random or Chance())
+        self._writer = Writer(self._connect_and_prepare, self._file, path, clock, random or RandomBytes())
         self._readers = Readers(self._connect, self._file, path, READERS)
-        self._lookout = FileLookout(self._connect, self._file, path, self._readers)
-        self._wakes = Wakes(self._lookout, seconds=POLL_SECONDS)
+        self._change_poll = ChangePoll(self._connect, self._file, path, self._readers)
+        self._waiters = ChangeWaiters(self._change_poll, seconds=POLL_SECONDS)
 
     @classmethod
     async def open(cls, path: str, *, limits: Limits | None = None) -> Self:
@@ -90,48 +90,48 @@ class SqliteStore:
         """Open the connections."""
         _check_path(self.path)
         try:
-            with translated(self.path):
+            with translate_errors(self.path):
                 await asyncio.to_thread(self._writer.start)
         except asyncio.CancelledError:
             self._writer.end()  # it may be about to open
             raise
         self._readers.start()
 
-    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading, all of it from one moment."""
         self._process.check()
-        return await self._readers.read(asking, lambda connection: Answers(connection, scope, self._logs))
+        return await self._readers.read(read, lambda connection: SqlAnswers(connection, scope, self._logs))
 
-    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
         """The plan that was applied."""
         self._process.check()
-        plan = await self._writer.commit(scope, planning)
-        self._wakes.wake(scope.tenant, plan.known)
+        plan = await self._writer.commit(scope, planner)
+        self._waiters.wake(scope.tenant, plan.heads)
         return plan
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
-        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
-        jobs = [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+        plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
+        jobs = [write.job for write in plan.writes if isinstance(write, MoveJob)]
         return [job for job in jobs if job.status == "running"]
 
-    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+    async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
-        with self._wakes.waiting(scope, thread, after) as woken:
+        with self._waiters.waiter_for(scope, thread, after) as waiter:
             row = await self.read(scope, ask(AskThread(thread)))
             if row is not None and row.version <= after:
-                await asyncio.wait([woken], timeout=timeout)
+                await asyncio.wait([waiter], timeout=timeout)
 
-    async def stirred(self, after: int, timeout: float) -> int:
+    async def wait_for_any_change(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
         self._process.check()
-        return await self._wakes.stirred(after, timeout)
+        return await self._waiters.wait_for_any_change(after, timeout)
 
     def now(self) -> int:
         """The time by this machine's clock, in milliseconds since 1970."""
         return self._clock()
 
-    async def report(self) -> Report:
+    async def report(self) -> StoreReport:
         """What the store says about its health."""
         self._process.check()
         return await self._readers.run(self._report)
@@ -150,18 +150,18 @@ class SqliteStore:
 
         What is wrong is given in SQLite's words.
         """
-        with translated(self.path):
+        with translate_errors(self.path):
             connection = self._connect()
             try:
                 return await run_in_thread(lambda: damage_in(connection, quick=quick), connection.interrupt)
             finally:
                 connection.close()
 
-    async def scrub(self) -> Scrubbed:
+    async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed: not in free pages, the index or the WAL."""
         self._process.check()
         waiting = await asyncio.shield(asyncio.to_thread(scrub, self._connect, self.path))
-        return Scrubbed(waiting=waiting, beyond=BEYOND)
+        return ScrubResult(waiting=waiting, beyond=BEYOND)
 
     async def close(self) -> None:
         """End the threads and close the file. Calls under way end first.
@@ -171,9 +171,9 @@ class SqliteStore:
         """
         if not self._process.is_this:
             return
-        self._lookout.close()
+        self._change_poll.close()
         self._readers.end()
-        self._wakes.wake_all()
+        self._waiters.wake_all()
         await asyncio.shield(asyncio.to_thread(self._join))
 
     def _join(self) -> None:
@@ -194,7 +194,7 @@ class SqliteStore:
             raise
         return connection
 
-    def _prepared(self) -> apsw.Connection:
+    def _connect_and_prepare(self) -> apsw.Connection:
         connection = connect(self._file_path, vfs=self._vfs, synchronous=self._synchronous)
         try:
             prepare_file(connection, self.path)
@@ -205,7 +205,7 @@ class SqliteStore:
             raise
         return connection
 
-    def _report(self, connection: apsw.Connection) -> Report:
+    def _report(self, connection: apsw.Connection) -> StoreReport:
         facts: dict[str, str | int | bool | None] = {
             "path": str(Path(self.path).absolute()),
             "sqlite": apsw.sqlite_lib_version(),
@@ -213,11 +213,11 @@ class SqliteStore:
             "synchronous": self._synchronous,
             "bytes": int(connection.pragma("page_count")) * int(connection.pragma("page_size")),
         }
-        found = check_file(connection, self.path)
-        return Report(store="sqlite", format=found, healthy=found == FORMAT, facts=facts)
+        schema = check_file(connection, self.path)
+        return StoreReport(store="sqlite", format=schema, healthy=schema == FORMAT, facts=facts)
 
     def _backup(self, path: str, progress: Callable[[int, int], None], stopped: threading.Event) -> None:
-        with translated(path):
+        with translate_errors(path):
             source, target = self._connect(), apsw.Connection(path)
             try:
                 with target.backup("main", source, "main") as copying:

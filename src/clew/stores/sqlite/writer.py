@@ -13,31 +13,31 @@ from typing import Any, Self, TypeAlias
 import apsw
 
 from clew.core.errors import ClewError, InvalidArgument, StorageError, StoreClosed, StoreFileLost
-from clew.core.log.commit import Known, Plan, Setting
-from clew.core.log.heads import Heads
-from clew.core.log.owners import obstacle
-from clew.core.log.rows import Advance, Asking, Effect, Stale, answered
+from clew.core.log.commit import Plan, PlanContext, ThreadHead
+from clew.core.log.heads import HeadCache
+from clew.core.log.owners import hidden_conflict
+from clew.core.log.rows import Advance, StalePlan, StoreRead, StoreWrite, run_read
 from clew.core.values import Scope
-from clew.stores.sqlite.answers import Answers
-from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, ours, rows_of
-from clew.stores.sqlite.effects import Effects
+from clew.stores.sqlite.answers import SqlAnswers
+from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, clew_error, rows_of
+from clew.stores.sqlite.effects import SqlWrites
 from clew.stores.sqlite.open_file import OpenFile
 
 MOST_TOGETHER = 128
 CHECKPOINT_PAGES = 1000
 
-Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
-Outcome: TypeAlias = Plan | Exception
+Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
+CommitOutcome: TypeAlias = Plan | Exception
 
 
-class Request:
+class CommitRequest:
     """A commit on its way: what to plan, and who waits for it."""
 
     __slots__ = ("future", "loop", "planning", "scope", "withdrawn")
 
-    def __init__(self, scope: Scope, planning: Planning) -> None:
+    def __init__(self, scope: Scope, planner: Planner) -> None:
         self.scope = scope
-        self.planning = planning
+        self.planning = planner
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Plan] = self.loop.create_future()
         self.withdrawn = False
@@ -59,15 +59,15 @@ class Writer:
         self._store = store
         self._clock = clock
         self._random = random
-        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._heads = Heads()
+        self._queue: queue.SimpleQueue[CommitRequest | None] = queue.SimpleQueue()
+        self._heads = HeadCache()
         self._logs = LogKeys()
-        self._new: dict[tuple[str, str], Known | None] = {}
+        self._new_heads: dict[tuple[str, str], ThreadHead | None] = {}
         self._last_key = 0
         self._pages = 0
         self._data_version: int | None = None
         self._closed = False
-        self._opened: Exception | None = None
+        self._open_error: Exception | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clew-writer", daemon=True)
 
@@ -75,17 +75,17 @@ class Writer:
         """Open the connection in its own thread; raise what went wrong there."""
         self._thread.start()
         self._ready.wait()
-        if self._opened is not None:
-            raise self._opened
+        if self._open_error is not None:
+            raise self._open_error
 
-    async def commit(self, scope: Scope, planning: Planning) -> Plan:
+    async def commit(self, scope: Scope, planner: Planner) -> Plan:
         """The plan, once it is on disk.
 
         A caller that is cancelled withdraws a commit that has not begun; one that has begun stands.
         """
         if self._closed:
             raise StoreClosed
-        request = Request(scope, planning)
+        request = CommitRequest(scope, planner)
         self._queue.put(request)
         try:
             return await request.future
@@ -107,7 +107,7 @@ class Writer:
         try:
             self._connection = self._connect()
         except (apsw.Error, ClewError, OSError) as error:
-            self._opened = error
+            self._open_error = error
             return
         finally:
             self._ready.set()
@@ -136,9 +136,9 @@ class Writer:
             if is_ours:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def _next_group(self) -> list[Request]:
+    def _next_group(self) -> list[CommitRequest]:
         """All that waits now, at least one; empty when it is time to end."""
-        group: list[Request] = []
+        group: list[CommitRequest] = []
         request = self._queue.get()
         while request is not None:
             group.append(request)
@@ -152,16 +152,16 @@ class Writer:
             self._queue.put(None)
         return group
 
-    def _answer(self, group: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+    def _answer(self, group: Sequence[CommitRequest], outcomes: Sequence[CommitOutcome]) -> None:
         """Wake each waiting loop once."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, Outcome]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[CommitRequest, CommitOutcome]]] = {}
         for request, outcome in zip(group, outcomes, strict=True):
             by_loop.setdefault(request.loop, []).append((request, outcome))
         for loop, answers in by_loop.items():
             with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
                 loop.call_soon_threadsafe(_deliver, answers)
 
-    def _commit_group(self, group: Sequence[Request]) -> list[Outcome]:
+    def _commit_group(self, group: Sequence[CommitRequest]) -> list[CommitOutcome]:
         """One transaction for all; if it fails as a whole, each on its own.
 
         If the file is lost they are not tried again: what was committed may be somewhere after all.
@@ -170,7 +170,7 @@ class Writer:
         try:
             self._file.take_turn()
             try:
-                return self._transaction(group)
+                return self._commit_transaction(group)
             finally:
                 self._file.give_turn()
         except StoreFileLost as lost:
@@ -188,7 +188,7 @@ class Writer:
 
     def _failure(self, error: apsw.Error) -> ClewError:
         """Our error for one of the driver: that the file is lost, if that is the reason."""
-        failure = ours(error, self._store)
+        failure = clew_error(error, self._store)
         try:
             self._file.check(self._connection)
         except StoreFileLost as lost:
@@ -196,13 +196,13 @@ class Writer:
         failure.__cause__ = error
         return failure
 
-    def _transaction(self, group: Sequence[Request]) -> list[Outcome]:
+    def _commit_transaction(self, group: Sequence[CommitRequest]) -> list[CommitOutcome]:
         self._file.look(time.monotonic())
-        self._new.clear()
+        self._new_heads.clear()
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._check_format()
-            outcomes = [self._one(request) for request in group]
+            outcomes = [self._commit_one(request) for request in group]
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -212,8 +212,8 @@ class Writer:
         self._data_version = self._connection.data_version()
         # Only now is it known where the commit went: nothing is acknowledged into a file that nobody finds.
         self._file.check_commit(self._connection)
-        for (tenant, id), known in self._new.items():
-            self._heads.learn(tenant, {id: known})
+        for (tenant, id), head in self._new_heads.items():
+            self._heads.remember(tenant, {id: head})
         return outcomes
 
     def _check_format(self) -> None:
@@ -222,68 +222,74 @@ class Writer:
         if version != self._data_version:
             check_format(self._connection, self._store)
 
-    def _one(self, request: Request) -> Outcome:
+    def _commit_one(self, request: CommitRequest) -> CommitOutcome:
         """Apply one commit; what it refuses is its own outcome, not the group's."""
         if request.withdrawn:
             return StorageError(store=self._store, problem="the commit was withdrawn before it began")
-        stale: Sequence[Effect] = ()
+        stale_writes: Sequence[StoreWrite] = ()
         for fresh in (False, True):
-            planned = self._plan(request, fresh=fresh)
-            if isinstance(planned, Plan):
-                if self._applied(request, planned):
-                    return planned
-                stale = planned.effects
+            outcome = self._make_plan(request, fresh=fresh)
+            if isinstance(outcome, Plan):
+                if self._apply_plan(request, outcome):
+                    return outcome
+                stale_writes = outcome.writes
             elif fresh:  # what was remembered may be out of date; only what is read now counts
-                return planned
-        return obstacle(stale)
+                return outcome
+        return hidden_conflict(stale_writes)
 
-    def _plan(self, request: Request, *, fresh: bool) -> Outcome:
+    def _make_plan(self, request: CommitRequest, *, fresh: bool) -> CommitOutcome:
         """The plan, or why there is none."""
-        with _Caught() as caught:
-            setting = self._setting(request.scope, fresh=fresh)
-            return answered(request.planning(setting), Answers(self._connection, request.scope, self._logs))
-        if isinstance(caught.error, apsw.Error):
-            raise caught.error
-        return caught.error
+        with _ErrorTrap() as trap:
+            context = self._plan_context(request.scope, fresh=fresh)
+            return run_read(
+                request.planning(context), SqlAnswers(self._connection, request.scope, self._logs)
+            )
+        if isinstance(trap.error, apsw.Error):
+            raise trap.error
+        return trap.error
 
-    def _applied(self, request: Request, plan: Plan) -> bool:
+    def _apply_plan(self, request: CommitRequest, plan: Plan) -> bool:
         """Apply a plan, if what it assumes is so."""
-        effects = Effects(self._connection, request.scope, self._logs)
+        sql_writes = SqlWrites(self._connection, request.scope, self._logs)
         try:
-            if _fails_first(plan.effects):
-                effects.apply(plan.effects)
+            if _fails_first(plan.writes):
+                sql_writes.apply(plan.writes)
             else:
-                self._guarded(effects, plan)
-        except Stale:
+                self._apply_in_savepoint(sql_writes, plan)
+        except StalePlan:
             return False
-        for id, known in plan.known.items():
-            self._new[request.scope.tenant, id] = known
+        for id, head in plan.heads.items():
+            self._new_heads[request.scope.tenant, id] = head
         return True
 
-    def _guarded(self, effects: Effects, plan: Plan) -> None:
+    def _apply_in_savepoint(self, sql_writes: SqlWrites, plan: Plan) -> None:
         """Apply effects so that a stale one undoes those before it."""
         self._connection.execute("SAVEPOINT one")
         try:
-            effects.apply(plan.effects)
-        except Stale:
+            sql_writes.apply(plan.writes)
+        except StalePlan:
             self._connection.execute("ROLLBACK TO one")
             self._connection.execute("RELEASE one")
             self._logs.forget()
             raise
         self._connection.execute("RELEASE one")
 
-    def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
-        remembered = self._heads.of(scope.tenant)
+    def _plan_context(self, scope: Scope, *, fresh: bool) -> PlanContext:
+        find_cached_head = self._heads.finder(scope.tenant)
 
-        def known(id: str) -> Known | None:
-            return self._new[scope.tenant, id] if (scope.tenant, id) in self._new else remembered(id)
+        def find_head(id: str) -> ThreadHead | None:
+            return (
+                self._new_heads[scope.tenant, id]
+                if (scope.tenant, id) in self._new_heads
+                else find_cached_head(id)
+            )
 
-        return Setting(
+        return PlanContext(
             scope=scope,
             now=self._clock(),
             random=self._random,
             new_key=self._new_key,
-            known=known,
+            find_head=find_head,
             fresh=fresh,
         )
 
@@ -294,7 +300,7 @@ class Writer:
         return self._last_key
 
 
-class _Caught:
+class _ErrorTrap:
     """Takes whatever a planning raises: it belongs to whoever asked, and must not end the writer."""
 
     error: Exception
@@ -311,12 +317,12 @@ class _Caught:
         return False
 
 
-def _fails_first(effects: Sequence[Effect]) -> bool:
+def _fails_first(writes: Sequence[StoreWrite]) -> bool:
     """Whether effects that turn out stale do so before anything is written."""
-    return len(effects) == 1 and isinstance(effects[0], Advance) and effects[0].name is None
+    return len(writes) == 1 and isinstance(writes[0], Advance) and writes[0].idempotency_key is None
 
 
-def _deliver(answers: list[tuple[Request, Any]]) -> None:
+def _deliver(answers: list[tuple[CommitRequest, Any]]) -> None:
     for request, outcome in answers:
         if request.future.done():
             continue

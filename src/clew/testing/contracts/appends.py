@@ -10,14 +10,14 @@ import pytest
 from clew.core import patch
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.items import assistant, user
-from clew.core.values import Absent, Anywhere, AppendTo, Changeset, Committed, Exact, Item
+from clew.core.values import Absent, AnyVersion, AppendTo, Changeset, Committed, Exact, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import everything, said
-from clew.testing.fixtures import Given, Opening
+from clew.testing.contracts.common import contents_of, thread_dump
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
-FULL = Changeset(
+FULL_CHANGESET = Changeset(
     items=(
         Item(
             body={"content": "Hi", "n": [1, 2.5, None, True]},
@@ -43,20 +43,20 @@ FULL = Changeset(
 )
 
 
-def as_given(change: Changeset) -> Changeset:
+def without_store_fields(change: Changeset) -> Changeset:
     """A changeset without what the store has filled in."""
     items = tuple(msgspec.structs.replace(item, place=0, version=0, time=0) for item in change.items)
     return msgspec.structs.replace(change, items=items, version=0, time=0, hash=b"")
 
 
-class AppendContract(Given):
+class AppendContract(StoreFixtures):
     """How changesets are appended."""
 
     @pytest.mark.promise("T-01")
     async def test_an_append_at_the_expected_version_makes_the_next(self, thread: Thread) -> None:
-        done = await thread.append(items=[user("Hi")], expect=Exact(0))
+        commit = await thread.append(items=[user("Hi")], expect=Exact(0))
 
-        assert (done.version, (await thread.head()).version, done.repeated) == (1, 1, False)
+        assert (commit.version, (await thread.head()).version, commit.repeated) == (1, 1, False)
 
     @pytest.mark.promise("T-01")
     async def test_a_stale_writer_is_refused(self, thread: Thread) -> None:
@@ -75,39 +75,39 @@ class AppendContract(Given):
     @pytest.mark.promise("T-01")
     async def test_a_refused_append_changes_nothing(self, thread: Thread) -> None:
         await thread.append(items=[user("first")], patches=[patch.set(["a"], 1)], expect=Exact(0))
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(VersionConflict):
             await thread.append(items=[user("second")], patches=[patch.set(["a"], 2)], expect=Exact(0))
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("T-01")
     async def test_an_append_anywhere_needs_no_version(self, thread: Thread) -> None:
-        done = [await thread.append(items=[user(str(n))], expect=Anywhere()) for n in range(3)]
+        commits = [await thread.append(items=[user(str(n))], expect=AnyVersion()) for n in range(3)]
 
-        assert [committed.version for committed in done] == [1, 2, 3]
+        assert [commit.version for commit in commits] == [1, 2, 3]
 
     @pytest.mark.promise("T-01")
-    @pytest.mark.parametrize("expect", [Anywhere(), Exact(0), Exact(3)], ids=repr)
-    async def test_an_append_to_no_thread_is_refused(self, db: Database, expect: Anywhere | Exact) -> None:
+    @pytest.mark.parametrize("expect", [AnyVersion(), Exact(0), Exact(3)], ids=repr)
+    async def test_an_append_to_no_thread_is_refused(self, db: Database, expect: AnyVersion | Exact) -> None:
         with pytest.raises(ThreadNotFound):
             await db.thread("nobody").append(items=[user("Hi")], expect=expect)
         assert (await db.threads()).threads == ()
 
     @pytest.mark.promise("T-01")
     async def test_an_append_that_expects_nothing_creates_the_thread(self, db: Database) -> None:
-        done = await db.thread("new").append(items=[user("Hi")], expect=Absent(owner="alice"))
+        commit = await db.thread("new").append(items=[user("Hi")], expect=Absent(owner="alice"))
 
         head = await db.thread("new").head()
-        assert (done.version, head.version, head.owner) == (1, 1, "alice")
+        assert (commit.version, head.version, head.owner) == (1, 1, "alice")
 
     @pytest.mark.promise("T-01")
     async def test_an_append_that_expects_nothing_is_refused_by_a_thread(self, thread: Thread) -> None:
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(ThreadExists):
             await thread.append(items=[user("Hi")], expect=Absent())
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("T-05")
     async def test_the_committed_version_is_where_the_next_append_stands(self, thread: Thread) -> None:
@@ -122,17 +122,17 @@ class AppendContract(Given):
         tasks = (thread.append(items=[user(str(n))], expect=Exact(0)) for n in range(16))
         results = await asyncio.gather(*tasks, return_exceptions=True)
 
-        won = [n for n, result in enumerate(results) if isinstance(result, Committed)]
-        lost = [result for result in results if isinstance(result, VersionConflict)]
-        assert (len(won), len(lost)) == (1, 15)
-        assert said(await thread.items()) == [str(won[0])]
+        winners = [n for n, result in enumerate(results) if isinstance(result, Committed)]
+        conflicts = [result for result in results if isinstance(result, VersionConflict)]
+        assert (len(winners), len(conflicts)) == (1, 15)
+        assert contents_of(await thread.items()) == [str(winners[0])]
 
     @pytest.mark.promise("T-02")
     async def test_every_acknowledged_write_of_many_tasks_is_kept(self, thread: Thread) -> None:
-        done = await asyncio.gather(*(thread.append(items=[user(n)]) for n in range(32)))
+        commits = await asyncio.gather(*(thread.append(items=[user(n)]) for n in range(32)))
 
-        by_version = {change.version: said(change.items) for change in await thread.changesets()}
-        assert by_version == {committed.version: [n] for n, committed in enumerate(done)}
+        by_version = {change.version: contents_of(change.items) for change in await thread.changesets()}
+        assert by_version == {commit.version: [n] for n, commit in enumerate(commits)}
         assert sorted(by_version) == list(range(1, 33))
 
     @pytest.mark.promise("T-02")
@@ -166,60 +166,60 @@ class AppendContract(Given):
         await asyncio.gather(*(db.create("new", exist_ok=True) for _ in range(8)))
         await asyncio.gather(*(db.thread("new").append(items=[user(n)]) for n in range(8)))
 
-        assert sorted(said(await db.thread("new").items())) == list(range(8))
+        assert sorted(contents_of(await db.thread("new").items())) == list(range(8))
 
     @pytest.mark.promise("T-03")
     async def test_all_of_a_changeset_is_kept(self, thread: Thread) -> None:
-        await thread.append(FULL)
+        await thread.append(FULL_CHANGESET)
 
-        (found,) = await thread.changesets()
-        assert as_given(found) == FULL
+        (change,) = await thread.changesets()
+        assert without_store_fields(change) == FULL_CHANGESET
 
     @pytest.mark.promise("T-03")
     async def test_all_of_a_changeset_is_kept_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             thread = await db.create("thread")
-            done = await thread.append(FULL)
-        async with self.reopening(opening, clock) as db:
-            (found,) = await db.thread("thread").changesets()
+            commit = await thread.append(FULL_CHANGESET)
+        async with self.reopen(opening, clock) as db:
+            (change,) = await db.thread("thread").changesets()
 
-        assert as_given(found) == FULL
-        assert (found.version, found.time, found.hash) == (1, done.time, done.hash)
+        assert without_store_fields(change) == FULL_CHANGESET
+        assert (change.version, change.time, change.hash) == (1, commit.time, commit.hash)
 
     @pytest.mark.promise("T-03")
     async def test_a_changeset_knows_its_version_time_and_hash(self, thread: Thread, clock: Clock) -> None:
         clock.advance(1000)
-        done = await thread.append(FULL)
+        commit = await thread.append(FULL_CHANGESET)
 
-        (found,) = await thread.changesets()
-        assert (found.version, found.time, found.hash) == (1, clock.now, done.hash)
+        (change,) = await thread.changesets()
+        assert (change.version, change.time, change.hash) == (1, clock.now, commit.hash)
 
     @pytest.mark.promise("T-03")
     async def test_items_of_several_logs_come_back_in_the_order_given(self, thread: Thread) -> None:
         logs = ["transcript", "history", "transcript", "notes", "history"]
         await thread.append(items=[Item(body=n, log=log) for n, log in enumerate(logs)])
 
-        (found,) = await thread.changesets()
-        assert [(item.body, item.log) for item in found.items] == list(enumerate(logs))
+        (change,) = await thread.changesets()
+        assert [(item.body, item.log) for item in change.items] == list(enumerate(logs))
 
     @pytest.mark.promise("T-03", "T-06")
     async def test_an_empty_changeset_is_a_version_too(self, thread: Thread) -> None:
-        done = await thread.append(Changeset(reason="RunFinished", run_id="r"))
+        commit = await thread.append(Changeset(reason="RunFinished", run_id="r"))
 
-        (found,) = await thread.changesets()
-        assert (done.version, found.reason, found.run_id, found.items) == (1, "RunFinished", "r", ())
+        (change,) = await thread.changesets()
+        assert (commit.version, change.reason, change.run_id, change.items) == (1, "RunFinished", "r", ())
 
     @pytest.mark.promise("T-04")
     async def test_a_changeset_that_was_refused_can_be_committed_unchanged(self, thread: Thread) -> None:
         await thread.append(items=[user("first")])
         with pytest.raises(VersionConflict):
-            await thread.append(FULL, expect=Exact(0))
-        done = await thread.append(FULL, expect=Exact(1))
+            await thread.append(FULL_CHANGESET, expect=Exact(0))
+        commit = await thread.append(FULL_CHANGESET, expect=Exact(1))
 
-        found = (await thread.changesets())[-1]
-        assert (done.version, as_given(found)) == (2, FULL)
+        change = (await thread.changesets())[-1]
+        assert (commit.version, without_store_fields(change)) == (2, FULL_CHANGESET)
 
     @pytest.mark.promise("T-06")
     async def test_a_snapshot_replaces_the_state_before_the_patches_apply(self, thread: Thread) -> None:
@@ -230,12 +230,12 @@ class AppendContract(Given):
 
     @pytest.mark.promise("T-06", "T-13")
     async def test_a_snapshot_replaces_the_state_before_the_patches_apply_for_later_readers(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             thread = await db.create("thread")
             await thread.append(snapshot={"n": 1}, patches=[patch.increment(["n"], 5)])
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             state = await db.thread("thread").state()
 
         assert state == {"n": 6}

@@ -19,11 +19,11 @@ from clew.core.values import Absent, Changeset, Cut, Item, Job, Limits, Record, 
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import everything
-from clew.testing.fixtures import Given, Opening
+from clew.testing.contracts.common import thread_dump
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 
-def nested(depth: int) -> Any:
+def nested_list(depth: int) -> Any:
     """A list in a list in a list, and so on."""
     value: Any = 1
     for _ in range(depth):
@@ -31,7 +31,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def circular() -> Any:
+def circular_list() -> Any:
     """A list that holds itself."""
     value: list[Any] = []
     value.append(value)
@@ -55,12 +55,12 @@ NOT_JSON: Final[dict[str, Any]] = {
     "an object": object(),
     "a struct": Record(kind="k", id="i", body=1),
     "a complex number": 1j,
-    "nesting": nested(500),
-    "absurd nesting": nested(50_000),
-    "a circle": circular(),
+    "nesting": nested_list(500),
+    "absurd nesting": nested_list(50_000),
+    "a circle": circular_list(),
 }
 
-JSON: Final[dict[str, Any]] = {
+ODD_JSON: Final[dict[str, Any]] = {
     "NUL": "a\x00b\x00",
     "NUL in a key": {"a\x00b": "\x00"},
     "controls": "".join(map(chr, range(32))) + "\x7f\x80\u2028\u2029",
@@ -72,7 +72,7 @@ JSON: Final[dict[str, Any]] = {
     "true, 1 and 1.0": [True, 1, 1.0, False, 0, 0.0],
     "empty things": ["", [], {}, None, {"": ""}],
     "keys out of order": {"b": 1, "a": 2, "B": 3, "é": 4, "10": 5, "9": 6},
-    "nesting": nested(150),
+    "nesting": nested_list(150),
     "SQL": "'; DROP TABLE threads; --",
 }
 
@@ -112,40 +112,40 @@ BAD_IDS: Final[dict[str, Any]] = {
 Use = Callable[[Database, Any], Awaitable[object]]
 
 
-async def _opened(db: Database, id: Any) -> object:
+async def _read_head(db: Database, id: Any) -> object:
     return await db.thread(id).head()
 
 
-async def _scoped(db: Database, id: Any) -> object:
+async def _list_tenant(db: Database, id: Any) -> object:
     return await db.scope(tenant=id).threads()
 
 
-async def _forked(db: Database, id: Any) -> object:
+async def _fork_thread(db: Database, id: Any) -> object:
     return await db.thread("thread").fork(id)
 
 
-async def _taken(db: Database, id: Any) -> object:
+async def _pop_item(db: Database, id: Any) -> object:
     return await db.thread("thread").log(id).pop()
 
 
-def _tag(id: Any) -> Any:
+def _bad_tag(id: Any) -> Any:
     """A tag as bad as an id; one may be a little longer, so that an id fits into it."""
     return id * 2 if isinstance(id, str) else id
 
 
 ID_USES: Final[dict[str, Use]] = {
     "create": lambda db, id: db.create(id),
-    "open": _opened,
-    "fork": _forked,
-    "tenant": _scoped,
+    "open": _read_head,
+    "fork": _fork_thread,
+    "tenant": _list_tenant,
     "log": lambda db, id: db.thread("thread").append(items=[Item(body=1, log=id)]),
-    "log to take from": _taken,
+    "log to take from": _pop_item,
     "item format": lambda db, id: db.thread("thread").append(items=[Item(body=1, format=id)]),
     "item kind": lambda db, id: db.thread("thread").append(items=[Item(body=1, kind=id)]),
     "reason": lambda db, id: db.thread("thread").append(Changeset(reason=id)),
     "record kind": lambda db, id: db.records.put(Record(kind=id, id="r", body=1)),
     "record id": lambda db, id: db.records.put(Record(kind="k", id=id, body=1)),
-    "tag": lambda db, id: db.records.put(Record(kind="k", id="r", body=1, tags=(_tag(id),))),
+    "tag": lambda db, id: db.records.put(Record(kind="k", id="r", body=1, tags=(_bad_tag(id),))),
     "job id": lambda db, id: db.jobs.enqueue(Job(id=id, kind="k")),
     "job kind": lambda db, id: db.jobs.enqueue(Job(id="j", kind=id)),
 }
@@ -187,7 +187,7 @@ NAMES: Final[Any] = ["a", "b"]
 """What belongs nowhere where one name is meant."""
 
 
-async def _leased(db: Database, lease_ms: int) -> object:
+async def _extend_lease(db: Database, lease_ms: int) -> object:
     await db.jobs.enqueue(Job(id="leased", kind="leased"))
     (job,) = await db.jobs.claim(["leased"])
     return await db.jobs.extend(job, lease_ms=lease_ms)
@@ -233,7 +233,7 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
     "an order beyond 64 bits": lambda db: db.records.put(Record(kind="k", id="r", body=1, sort=2**70)),
     "a time beyond 64 bits": lambda db: db.jobs.enqueue(Job(id="j", kind="k", due=2**70)),
     "a bound beyond 64 bits": lambda db: db.records.find(RecordQuery(kind="k", since=2**70)),
-    "a lease beyond 64 bits": lambda db: _leased(db, 2**70),
+    "a lease beyond 64 bits": lambda db: _extend_lease(db, 2**70),
     "fewer than no threads": lambda db: db.threads(limit=-1),
     "fewer than no records": lambda db: db.records.find(RecordQuery(kind="k", limit=-1)),
     "fewer than no jobs": lambda db: db.jobs.list(limit=-1),
@@ -243,7 +243,7 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
 }
 
 
-async def refusal(attempt: Callable[[], Awaitable[object]]) -> BaseException | None:
+async def error_of(attempt: Callable[[], Awaitable[object]]) -> BaseException | None:
     """What an attempt raises, if anything."""
     try:
         await attempt()
@@ -252,7 +252,7 @@ async def refusal(attempt: Callable[[], Awaitable[object]]) -> BaseException | N
     return None
 
 
-class BadInputContract(Given):
+class BadInputContract(StoreFixtures):
     """What cannot be stored is refused by name; what can be stored comes back."""
 
     @pytest.mark.promise("T-14", "T-15")
@@ -260,11 +260,13 @@ class BadInputContract(Given):
     async def test_what_is_not_json_is_refused_everywhere(
         self, db: Database, thread: Thread, value: Any
     ) -> None:
-        before = await everything(thread)
-        found = {name: await refusal(partial(use, db, value)) for name, use in VALUE_USES.items()}
+        before = await thread_dump(thread)
+        errors = {name: await error_of(partial(use, db, value)) for name, use in VALUE_USES.items()}
 
-        assert {name: type(error) for name, error in found.items()} == dict.fromkeys(VALUE_USES, InvalidValue)
-        assert await everything(thread) == before
+        assert {name: type(error) for name, error in errors.items()} == dict.fromkeys(
+            VALUE_USES, InvalidValue
+        )
+        assert await thread_dump(thread) == before
         assert (await db.records.find(RecordQuery(kind="k")), await db.jobs.list()) == ([], [])
 
     @pytest.mark.promise("T-14")
@@ -275,7 +277,7 @@ class BadInputContract(Given):
         assert "nan" in str(caught.value)
 
     @pytest.mark.promise("T-14")
-    @pytest.mark.parametrize("value", JSON.values(), ids=JSON)
+    @pytest.mark.parametrize("value", ODD_JSON.values(), ids=ODD_JSON)
     async def test_odd_json_comes_back_to_the_byte(self, db: Database, thread: Thread, value: Any) -> None:
         change = Changeset(
             items=(Item(body=value),),
@@ -287,30 +289,32 @@ class BadInputContract(Given):
         await db.records.put(Record(kind="k", id="r", body=value))
         await db.jobs.enqueue(Job(id="j", kind="k", body=value))
 
-        (found,), (job,) = await thread.changesets(), await db.jobs.list()
-        kept = [
+        (read_change,), (job,) = await thread.changesets(), await db.jobs.list()
+        values = [
             (await thread.items())[0].body,
             (await thread.state())["a"],
-            found.state_actions[0],
-            (found.run_meta or {})["a"],
+            read_change.state_actions[0],
+            (read_change.run_meta or {})["a"],
             (await db.records.get("k", "r")).body,
             job.body,
         ]
-        assert [repr(sorted_keys(one)) for one in kept] == [repr(sorted_keys(value))] * len(kept)
+        assert [repr(with_sorted_keys(one)) for one in values] == [repr(with_sorted_keys(value))] * len(
+            values
+        )
         assert (await thread.verify()).ok
 
     @pytest.mark.promise("T-14")
     async def test_nul_is_kept_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             thread = await db.create("thread")
             await thread.append(items=[user("a\x00b")], patches=[patch.set(["k\x00"], "\x00")])
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             thread = db.thread("thread")
-            found = (await thread.items())[0].body["content"], await thread.state()
+            content_and_state = (await thread.items())[0].body["content"], await thread.state()
 
-        assert found == ("a\x00b", {"k\x00": "\x00"})
+        assert content_and_state == ("a\x00b", {"k\x00": "\x00"})
 
     @pytest.mark.promise("T-14")
     async def test_ids_of_any_printable_text_are_kept_apart(self, db: Database) -> None:
@@ -341,12 +345,12 @@ class BadInputContract(Given):
     @pytest.mark.promise("T-14", "S-05")
     @pytest.mark.parametrize("id", BAD_IDS.values(), ids=BAD_IDS)
     async def test_a_bad_id_is_refused_everywhere(self, db: Database, thread: Thread, id: Any) -> None:
-        before = await everything(thread)
+        before = await thread_dump(thread)
         uses = ID_USES | ({} if id is None else OPTIONAL_ID_USES)
-        found = {name: await refusal(partial(use, db, id)) for name, use in uses.items()}
+        errors = {name: await error_of(partial(use, db, id)) for name, use in uses.items()}
 
-        assert {name: type(error) for name, error in found.items()} == dict.fromkeys(uses, InvalidId)
-        assert await everything(thread) == before
+        assert {name: type(error) for name, error in errors.items()} == dict.fromkeys(uses, InvalidId)
+        assert await thread_dump(thread) == before
         assert [summary.id for summary in (await db.threads()).threads] == ["thread"]
 
     @pytest.mark.promise("S-05")
@@ -354,7 +358,7 @@ class BadInputContract(Given):
         self, store: Store, db: Database, thread: Thread
     ) -> None:
         store.limits = Limits(body=1000, changeset=3000)
-        before = await everything(thread)
+        before = await thread_dump(thread)
         large = "x" * 1000
         attempts: list[Callable[[], Awaitable[object]]] = [
             lambda: thread.append(items=[user("small"), user(large)]),
@@ -365,10 +369,10 @@ class BadInputContract(Given):
             lambda: thread.append(patches=[patch.set(["a"], large * 3)]),
             lambda: thread.append(snapshot={"a": large * 3}),
         ]
-        found = [type(await refusal(attempt)) for attempt in attempts]
+        error_types = [type(await error_of(attempt)) for attempt in attempts]
 
-        assert found == [TooLarge] * len(attempts)
-        assert await everything(thread) == before
+        assert error_types == [TooLarge] * len(attempts)
+        assert await thread_dump(thread) == before
         await thread.append(items=[user("x" * 900)] * 3)
 
     @pytest.mark.promise("S-05")
@@ -391,11 +395,11 @@ class BadInputContract(Given):
     async def test_a_call_that_makes_no_sense_is_refused(
         self, db: Database, thread: Thread, use: Callable[[Database], Awaitable[object]]
     ) -> None:
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(InvalidInput):
             await use(db)
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("T-14")
     async def test_every_refusal_has_a_code_and_a_sentence(self, db: Database, thread: Thread) -> None:
@@ -405,14 +409,14 @@ class BadInputContract(Given):
             partial(thread.head, at=99),
             db.thread("nobody").head,
         ]
-        found = [await refusal(attempt) for attempt in attempts]
+        errors = [await error_of(attempt) for attempt in attempts]
 
-        assert all(isinstance(error, ClewError) and error.code for error in found)
-        assert all(str(error).endswith((".", "text.")) for error in found)
+        assert all(isinstance(error, ClewError) and error.code for error in errors)
+        assert all(str(error).endswith((".", "text.")) for error in errors)
 
 
-def sorted_keys(value: Any) -> Any:
+def with_sorted_keys(value: Any) -> Any:
     """A value with its keys in canonical order, as it is read back."""
     if isinstance(value, dict):
-        return {key: sorted_keys(value[key]) for key in sorted(value, key=str.encode)}
-    return [sorted_keys(part) for part in value] if isinstance(value, list) else value
+        return {key: with_sorted_keys(value[key]) for key in sorted(value, key=str.encode)}
+    return [with_sorted_keys(part) for part in value] if isinstance(value, list) else value

@@ -11,17 +11,17 @@ from clew.core.ports import Store
 from clew.core.values import Changeset, Scope
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.travel import written
+from clew.testing.contracts.travel import append_versions
 from clew.testing.damage import Damage
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 
-class ChainContract(Given):
+class ChainContract(StoreFixtures):
     """What verify finds."""
 
     @pytest.mark.promise("B-06", "T-13")
     async def test_a_thread_nobody_touched_is_whole(self, thread: Thread) -> None:
-        await written(thread, 20)
+        await append_versions(thread, 20)
         await thread.log().compact([user("summary")], keep=5)
         await thread.log().pop()
         await thread.append(Changeset(key="k", reason="RunFinished"))
@@ -41,7 +41,7 @@ class ChainContract(Given):
 
     @pytest.mark.promise("B-06")
     async def test_a_fork_is_whole_before_and_after_its_first_changeset(self, thread: Thread) -> None:
-        await written(thread, 4)
+        await append_versions(thread, 4)
         for version in range(5):
             fork = await thread.fork(f"fork-{version}", at=version)
             assert (await fork.verify()).problems == ()
@@ -50,12 +50,12 @@ class ChainContract(Given):
 
     @pytest.mark.promise("B-06")
     async def test_a_thread_is_whole_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
-            await written(await db.create("thread"), 10)
+        async with self.reopen(opening, clock) as db:
+            await append_versions(await db.create("thread"), 10)
             first = await db.thread("thread").verify()
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             again = await db.thread("thread").verify()
 
         assert again == first
@@ -66,7 +66,7 @@ class ChainContract(Given):
         for n in range(3):
             await thread.append(items=[user(n)])
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, b'{"content":9}')
+        await self.require_damage(damage).rewrite("thread", "history", place, b'{"content":9}')
         verdict = await thread.verify()
 
         assert not verdict.ok
@@ -76,7 +76,7 @@ class ChainContract(Given):
     async def test_a_corrupt_item_is_found(self, thread: Thread, damage: Damage | None) -> None:
         await thread.append(items=[user(n) for n in range(3)])
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, b"\xff")
+        await self.require_damage(damage).rewrite("thread", "history", place, b"\xff")
 
         assert not (await thread.verify()).ok
 
@@ -87,7 +87,7 @@ class ChainContract(Given):
     ) -> None:
         for n in range(5):
             await thread.append(patches=[patch.set(["n"], n)])
-        await self.damaging(damage).drop("thread", version)
+        await self.require_damage(damage).drop("thread", version)
         verdict = await thread.verify()
 
         assert any(f"{version}" in problem for problem in verdict.problems)
@@ -98,17 +98,17 @@ class ChainContract(Given):
     ) -> None:
         for n in range(5):
             await thread.append(patches=[patch.set(["n"], n)])
-        kept = (await thread.verify()).hash
-        await self.damaging(damage).drop("thread", 5)
+        hash_before = (await thread.verify()).hash
+        await self.require_damage(damage).drop("thread", 5)
         verdict = await thread.verify()
 
-        assert verdict.problems or verdict.hash != kept
+        assert verdict.problems or verdict.hash != hash_before
 
     @pytest.mark.promise("B-06")
     async def test_reordered_changesets_are_found(self, thread: Thread, damage: Damage | None) -> None:
         for n in range(5):
             await thread.append(patches=[patch.set([f"k{n}"], n)])
-        await self.damaging(damage).swap("thread", 2, 4)
+        await self.require_damage(damage).swap("thread", 2, 4)
         verdict = await thread.verify()
 
         assert any("version 2" in problem for problem in verdict.problems)
@@ -122,7 +122,7 @@ class ChainContract(Given):
         fork = await thread.fork("fork")
         early = await thread.fork("early", at=1)
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, b'{"content":9}')
+        await self.require_damage(damage).rewrite("thread", "history", place, b'{"content":9}')
 
         assert not (await fork.verify()).ok
         assert (await early.verify()).ok
@@ -132,7 +132,7 @@ class ChainContract(Given):
         for _ in range(3):
             await thread.append(items=[user("yes"), user("yes")], patches=[patch.set(["n"], 1)])
         row = await store.read(Scope(), reader.read_thread("thread"))
-        log = await store.read(Scope(), reader.read_log(row, 0, None, 10))
+        log = await store.read(Scope(), reader.read_changeset_rows(row, 0, None, 10))
 
         salts = [change.salt for change, _ in log] + [item.salt for _, items in log for item in items]
         assert {len(salt or b"") for salt in salts} == {16}

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 import msgspec
 
 from clew.core.encoding import JSON, encode
-from clew.core.ops import Document, apply
+from clew.core.ops import Document, apply_ops
 from clew.core.values import Changeset, Item
 from clew.database.thread import Thread
 
 
-def said(items: Iterable[Item]) -> list[JSON]:
+def contents_of(items: Iterable[Item]) -> list[JSON]:
     """What some messages say."""
     return [item.body["content"] for item in items]
 
 
-async def everything(thread: Thread) -> bytes:
+async def thread_dump(thread: Thread) -> bytes:
     """All there is to see of a thread, to compare before and after."""
     window = await thread.items()
     return msgspec.json.encode(
@@ -23,14 +23,14 @@ async def everything(thread: Thread) -> bytes:
     )
 
 
-def replayed(changes: Iterable[Changeset]) -> Document:
+def replay_state(changes: Iterable[Changeset]) -> Document:
     """The state that some changesets lead to, folded by hand."""
     state: Document = {}
     for change in changes:
-        state = apply(state if change.snapshot is None else change.snapshot, change.patches)
+        state = apply_ops(state if change.snapshot is None else change.snapshot, change.patches)
     return state
 
 
-def canonical(state: Document) -> bytes:
+def canonical_bytes(state: Document) -> bytes:
     """A state to the byte."""
     return encode(state)

@@ -8,16 +8,16 @@ from clew.core.errors import InvalidArgument, TranscriptBroken
 from clew.core.items import call, repair, result, user
 from clew.core.values import Item
 from clew.database.thread import Thread
-from clew.testing.contracts.common import said
-from clew.testing.fixtures import Given
+from clew.testing.contracts.common import contents_of
+from clew.testing.fixtures import StoreFixtures
 
 
-def guest(text: str) -> Item:
+def guest_item(text: str) -> Item:
     """A summary in the format of somebody else, which may stand anywhere."""
     return Item(body={"content": text}, format="openai.responses")
 
 
-class CompactionContract(Given):
+class CompactionContract(StoreFixtures):
     """How a log is compacted for as long as it lives."""
 
     @pytest.mark.promise("S-03")
@@ -27,15 +27,15 @@ class CompactionContract(Given):
         self, thread: Thread, parts: int, ended: int
     ) -> None:
         await thread.append(items=[user(n) for n in range(4)])
-        expected: list[object] = [0, 1, 2, 3]
+        contents: list[object] = [0, 1, 2, 3]
         for turn in range(12):
             summary = [f"{turn}.{part}" for part in range(parts)]
-            await thread.log().compact([user(text) for text in summary], keep=len(expected) - ended)
+            await thread.log().compact([user(text) for text in summary], keep=len(contents) - ended)
             await thread.append(items=[user(turn)] * ended)
-            expected = [*summary, *expected[ended:], *[turn] * ended]
-            assert said(await thread.items()) == expected
+            contents = [*summary, *contents[ended:], *[turn] * ended]
+            assert contents_of(await thread.items()) == contents
 
-        assert (await thread.head()).length() == len(expected)
+        assert (await thread.head()).length() == len(contents)
         assert (await thread.verify()).problems == ()
 
     @pytest.mark.promise("S-03")
@@ -44,16 +44,16 @@ class CompactionContract(Given):
         for turn in range(300):
             await thread.log().compact([user(turn)], keep=1)
 
-        assert said(await thread.items()) == [299, "kept"]
-        assert said(await thread.items(at=200)) == [198, "kept"]
+        assert contents_of(await thread.items()) == [299, "kept"]
+        assert contents_of(await thread.items(at=200)) == [198, "kept"]
 
     @pytest.mark.promise("S-03")
     async def test_a_summary_may_be_longer_than_the_room_between_two_items(self, thread: Thread) -> None:
         await thread.append(items=[user("first"), user("kept", id="k")])
         await thread.log().compact([user(n) for n in range(300)], keep=1)
 
-        assert said(await thread.items()) == [*range(300), "kept"]
-        assert said(await thread.items(at=1)) == ["first", "kept"]
+        assert contents_of(await thread.items()) == [*range(300), "kept"]
+        assert contents_of(await thread.items(at=1)) == ["first", "kept"]
         assert (await thread.items(last=1))[0].id == "k"
 
     @pytest.mark.promise("S-03")
@@ -64,7 +64,7 @@ class CompactionContract(Given):
         await thread.log().pop()
         await thread.log().compact([user("d")], keep=0)
 
-        assert said(await thread.items()) == ["d"]
+        assert contents_of(await thread.items()) == ["d"]
 
     @pytest.mark.promise("S-03")
     async def test_a_summary_may_follow_an_item_that_was_put_between(self, thread: Thread) -> None:
@@ -73,7 +73,7 @@ class CompactionContract(Given):
         await thread.append(items=[Item(body={"content": "b"}, place=place)])
         await thread.log().compact([user("summary")], keep=2)
 
-        assert said(await thread.items()) == ["summary", "b", "c"]
+        assert contents_of(await thread.items()) == ["summary", "b", "c"]
 
     @pytest.mark.promise("S-03", "B-03")
     async def test_a_fork_is_compacted_without_room_and_its_parent_stays(self, thread: Thread) -> None:
@@ -82,8 +82,8 @@ class CompactionContract(Given):
         fork = await thread.fork("fork")
         await fork.log().compact([user("u")], keep=2)
 
-        assert said(await fork.items()) == ["u", "t", "c"]
-        assert said(await thread.items()) == ["s", "t", "c"]
+        assert contents_of(await fork.items()) == ["u", "t", "c"]
+        assert contents_of(await thread.items()) == ["s", "t", "c"]
         assert (await fork.verify()).problems == ()
 
     @pytest.mark.promise("B-05")
@@ -125,12 +125,12 @@ class CompactionContract(Given):
         await thread.append(items=[user("?"), user("!")])
         await thread.log().compact([user("s"), user("t")], keep=1)
         await thread.append(items=[call("c", "f", {}), result("c", 1), call("d", "f", {}, run="r")])
-        await thread.log().compact([guest("u")], keep=5)
-        opened = (await thread.head()).counters.open
+        await thread.log().compact([guest_item("u")], keep=5)
+        open_calls = (await thread.head()).counters.open
         await thread.append(items=[result("d", 1, run="r")])
 
         kinds = [item.kind for item in await thread.items()]
-        assert opened == {"d": "r"}
+        assert open_calls == {"d": "r"}
         assert kinds == [*["message"] * 3, "call", "result", "call", "result"]
 
     @pytest.mark.promise("B-05")
@@ -138,5 +138,5 @@ class CompactionContract(Given):
         await thread.append(items=[user("?"), call("c", "f", {})])
 
         with pytest.raises(TranscriptBroken) as caught:
-            await thread.log().compact([guest("summary")], keep=0)
+            await thread.log().compact([guest_item("summary")], keep=0)
         assert (caught.value.call, len(await thread.items())) == ("c", 2)

@@ -8,8 +8,8 @@ import pytest
 
 from clew.core import patch
 from clew.core.erasure import subject
-from clew.core.erasure.receipts import COMPLETE, CRISIS, PENDING, subject_of, tombstones_of
-from clew.core.erasure.retention import DAY, Rule
+from clew.core.erasure.receipts import COMPLETE, CRISIS_KIND, PENDING, subject_of, tombstones_of
+from clew.core.erasure.retention import DAY_MS, RetentionRule
 from clew.core.errors import (
     ClewError,
     Forbidden,
@@ -18,19 +18,19 @@ from clew.core.errors import (
     ThreadNotFound,
 )
 from clew.core.items import user
-from clew.core.log.holds import RECEIPTS
+from clew.core.log.holds import RECEIPTS_THREAD
 from clew.core.ports import Store
 from clew.core.values import Enqueue, Job, Put, Record, RecordQuery, Scope
 from clew.database.database import Database
-from clew.database.erasure import DAMAGED, read_lines
+from clew.database.erasure import DAMAGED_THREAD, read_receipt_lines
 from clew.testing.clock import Clock
 from clew.testing.damage import Damage
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 ALICE = subject_of("alice", None, with_crisis_log=False)
 
 
-async def lived(db: Database, owner: str) -> None:
+async def populate_owner(db: Database, owner: str) -> None:
     """A thread with everything a thread can have, a fork of it, a memory, records and jobs."""
     thread = await db.create(f"{owner}-1", owner=owner)
     for number in range(3):
@@ -57,42 +57,42 @@ async def lived(db: Database, owner: str) -> None:
     )
 
 
-async def left_of(db: Database, owner: str) -> list[str]:
+async def traces_of(db: Database, owner: str) -> list[str]:
     """What still says something of an owner."""
     threads = await db.threads(system=True)
     kinds = ("run", "usage", "memory.vector")
     records = [r for kind in kinds for r in await db.records.find(RecordQuery(kind=kind))]
     jobs = await db.jobs.list()
-    named = [*(t.id for t in threads.threads), *(r.id for r in records), *(job.id for job in jobs)]
-    found = [hit.text for hit in await db.search("secret")]
-    return sorted(text for text in [*named, *found] if owner in text)
+    ids = [*(t.id for t in threads.threads), *(r.id for r in records), *(job.id for job in jobs)]
+    texts = [hit.text for hit in await db.search("secret")]
+    return sorted(text for text in [*ids, *texts] if owner in text)
 
 
-class ErasingContract(Given):
+class ErasingContract(StoreFixtures):
     """What erasing leaves, and what it does not."""
 
     @pytest.mark.promise("B-07")
     async def test_an_owner_is_erased_everywhere(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         receipt = await db.erase(owner="alice")
 
-        assert await left_of(db, "alice") == []
+        assert await traces_of(db, "alice") == []
         assert receipt.status == COMPLETE
 
     @pytest.mark.promise("B-07")
     async def test_another_owner_keeps_everything(self, db: Database) -> None:
-        await lived(db, "alice")
-        await lived(db, "bob")
-        before, state = await left_of(db, "bob"), await db.thread("bob-1").state()
+        await populate_owner(db, "alice")
+        await populate_owner(db, "bob")
+        before, state = await traces_of(db, "bob"), await db.thread("bob-1").state()
         await db.erase(owner="alice")
 
-        assert await left_of(db, "bob") == before
+        assert await traces_of(db, "bob") == before
         assert await db.thread("bob-1").state() == state
         assert [(await db.thread(f"bob-{n}").verify()).problems for n in (1, 2)] == [(), ()]
 
     @pytest.mark.promise("B-07")
     async def test_the_receipt_says_what_and_how_much(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         receipt = await db.erase(owner="alice")
 
         counts = {name: count for name, count in receipt.counts.items() if name != "states"}
@@ -110,31 +110,31 @@ class ErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_the_receipt_names_nobody_and_can_be_found(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         receipt = await db.erase(owner="alice")
-        lines = [str(item.body) for item in await db.thread(RECEIPTS).items(log="receipts")]
+        lines = [str(item.body) for item in await db.thread(RECEIPTS_THREAD).items(log="receipts")]
 
         assert "alice" not in "".join(lines)
-        assert receipt.is_of(ALICE)
+        assert receipt.is_about(ALICE)
         assert await db.retention.receipts() == [receipt]
 
     @pytest.mark.promise("B-06", "B-07")
     async def test_erasure_is_itself_a_chained_record(self, store: Store, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         heads = {(await db.thread(id).head()).hash.hex() for id in ("alice-1", "alice-2", "memory/alice")}
         receipt = await db.erase(owner="alice")
-        stones = tombstones_of(await read_lines(store, Scope()))[receipt.id]
+        stones = tombstones_of(await read_receipt_lines(store, Scope()))[receipt.id]
 
         assert {stone.hash for stone in stones} == heads
-        assert (await db.thread(RECEIPTS).verify()).problems == ()
+        assert (await db.thread(RECEIPTS_THREAD).verify()).problems == ()
 
     @pytest.mark.promise("B-07")
     async def test_a_thread_is_erased_with_its_forks(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         await db.create("alice-3", owner="alice")
         await db.erase(thread="alice-1")
 
-        assert await left_of(db, "alice") == [
+        assert await traces_of(db, "alice") == [
             "alice-3",
             "job of alice",
             "memory/alice",
@@ -144,7 +144,7 @@ class ErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_a_thread_that_was_deleted_is_erased_from_its_forks(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         await db.thread("alice-1").delete()
         await db.erase(thread="alice-1")
 
@@ -156,7 +156,7 @@ class ErasingContract(Given):
         await (await db.create("memory/@t")).append(items=[user("secret")])
         await db.erase(thread="t")
 
-        assert [t.id for t in (await db.threads(system=True)).threads] == [RECEIPTS]
+        assert [t.id for t in (await db.threads(system=True)).threads] == [RECEIPTS_THREAD]
 
     @pytest.mark.promise("B-07")
     async def test_a_record_of_somebody_else_is_never_touched(self, db: Database) -> None:
@@ -179,23 +179,23 @@ class ErasingContract(Given):
     async def test_a_large_thread_is_emptied_before_it_goes(
         self, db: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(subject, "MANY", 20)
-        monkeypatch.setattr(subject, "THIN", 7)
+        monkeypatch.setattr(subject, "LARGE_THREAD_ITEMS", 20)
+        monkeypatch.setattr(subject, "ITEMS_PER_COMMIT", 7)
         thread = await db.create("alice-1", owner="alice")
         await thread.append(items=[user(f"secret {number}") for number in range(30)])
         await db.index()
         steps: list[dict[str, int]] = []
-        receipt = await db.erase(owner="alice", told=steps.append)
+        receipt = await db.erase(owner="alice", notify=steps.append)
 
         assert [step["bodies"] for step in steps if "bodies" in step] == [7, 7, 7, 7, 2]
         assert receipt.counts == {"threads": 1, "changesets": 1, "items": 30, "index entries": 30}
 
     async def test_a_preview_counts_and_removes_nothing(self, db: Database) -> None:
-        await lived(db, "alice")
-        before = await left_of(db, "alice")
+        await populate_owner(db, "alice")
+        before = await traces_of(db, "alice")
         preview = await db.erase(owner="alice", dry_run=True)
 
-        assert await left_of(db, "alice") == before
+        assert await traces_of(db, "alice") == before
         assert preview.counts == (await db.erase(owner="alice")).counts
 
     @pytest.mark.promise("B-07", "S-06")
@@ -205,10 +205,10 @@ class ErasingContract(Given):
         for number in range(3):
             thread = await db.create(f"alice-{number}", owner="alice")
             await thread.append(items=[user("secret")])
-        await self.damaging(damage).spoil("alice-1")
+        await self.require_damage(damage).spoil("alice-1")
         receipt = await db.erase(owner="alice")
 
-        assert (receipt.status, receipt.waiting, receipt.counts["threads"]) == (PENDING, (DAMAGED,), 2)
+        assert (receipt.status, receipt.waiting, receipt.counts["threads"]) == (PENDING, (DAMAGED_THREAD,), 2)
         assert await db.retention.settle() == []
 
     async def test_nobody_to_erase_makes_an_empty_receipt(self, db: Database) -> None:
@@ -228,12 +228,12 @@ class ErasingContract(Given):
     @pytest.mark.promise("B-07", "F-10")
     async def test_another_tenant_keeps_the_same_owner(self, db: Database) -> None:
         other = db.scope(tenant="other")
-        await lived(db, "alice")
-        await lived(other, "alice")
-        before = await left_of(other, "alice")
+        await populate_owner(db, "alice")
+        await populate_owner(other, "alice")
+        before = await traces_of(other, "alice")
         await db.erase(owner="alice")
 
-        assert await left_of(other, "alice") == before
+        assert await traces_of(other, "alice") == before
         assert await other.retention.receipts() == []
 
     @pytest.mark.promise("B-07")
@@ -241,15 +241,15 @@ class ErasingContract(Given):
         await db.erase(owner="alice")
 
         with pytest.raises(InvalidArgument):
-            await db.thread(RECEIPTS).delete()
+            await db.thread(RECEIPTS_THREAD).delete()
         with pytest.raises(InvalidArgument):
-            await db.erase(thread=RECEIPTS)
+            await db.erase(thread=RECEIPTS_THREAD)
 
     @pytest.mark.promise("B-07")
     async def test_an_erasure_that_was_broken_off_goes_on_with_its_receipt(
         self, store: Store, db: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         left = iter(range(4))
 
         async def failing(*args: object) -> object:
@@ -269,9 +269,9 @@ class ErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_a_writer_meanwhile_is_erased_too_or_refused(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.opening_twice(opening, clock) as (db, other):
+        async with self.open_twice(opening, clock) as (db, other):
             thread = await db.create("alice-1", owner="alice")
             await thread.append(items=[user("secret")])
 
@@ -285,41 +285,41 @@ class ErasingContract(Given):
             with pytest.raises(ThreadNotFound):
                 await writing
 
-            assert await left_of(db, "alice") == []
+            assert await traces_of(db, "alice") == []
 
     @pytest.mark.promise("R-22", "B-07")
     async def test_the_crisis_log_is_kept_and_the_receipt_says_so(self, db: Database) -> None:
-        row = Record(kind=CRISIS, id="c", owner="alice", tags=("thread:t",), sort=4711, body={})
+        row = Record(kind=CRISIS_KIND, id="c", owner="alice", tags=("thread:t",), sort=4711, body={})
         await db.records.put(row)
         receipt = await db.erase(owner="alice")
 
-        kept = [(kept.kind, kept.count, kept.until) for kept in receipt.kept]
-        assert kept == [(CRISIS, 1, 4711)]
-        assert (await db.records.get(CRISIS, "c")).owner == "alice"
+        remaining_records = [(kept.kind, kept.count, kept.until) for kept in receipt.kept]
+        assert remaining_records == [(CRISIS_KIND, 1, 4711)]
+        assert (await db.records.get(CRISIS_KIND, "c")).owner == "alice"
 
     @pytest.mark.promise("B-07")
     async def test_the_crisis_log_goes_if_it_is_asked_for(self, db: Database) -> None:
-        await db.records.put(Record(kind=CRISIS, id="c", owner="alice", sort=4711, body={}))
+        await db.records.put(Record(kind=CRISIS_KIND, id="c", owner="alice", sort=4711, body={}))
         receipt = await db.erase(owner="alice", with_crisis_log=True)
 
-        assert await db.records.find(RecordQuery(kind=CRISIS)) == []
+        assert await db.records.find(RecordQuery(kind=CRISIS_KIND)) == []
         assert (receipt.kept, receipt.counts) == ((), {"records of kind crisis": 1})
 
 
-class HoldContract(Given):
+class HoldContract(StoreFixtures):
     """What a legal hold keeps."""
 
     @pytest.mark.promise("B-07")
     @pytest.mark.parametrize("held", ["owner", "thread"])
     async def test_a_hold_refuses_erasure_and_deletion(self, db: Database, held: str) -> None:
-        await lived(db, "alice")
-        before = await left_of(db, "alice")
+        await populate_owner(db, "alice")
+        before = await traces_of(db, "alice")
         await db.retention.hold(
             owner="alice" if held == "owner" else None,
             thread="alice-1" if held == "thread" else None,
             reason="case 12",
         )
-        for refused in (
+        for attempt in (
             db.erase(owner="alice"),
             db.erase(thread="alice-1"),
             db.erase(owner="alice", dry_run=True),
@@ -327,32 +327,32 @@ class HoldContract(Given):
             db.scope(tenant="default", user="alice").thread("alice-1").delete(),
         ):
             with pytest.raises(LegalHold) as caught:
-                await refused
+                await attempt
             assert (caught.value.what, caught.value.reason) == (held, "case 12")
 
-        assert await left_of(db, "alice") == before
+        assert await traces_of(db, "alice") == before
         assert await db.retention.receipts() == []
 
     @pytest.mark.promise("B-07")
     async def test_a_released_hold_holds_nothing(self, db: Database) -> None:
-        await lived(db, "alice")
+        await populate_owner(db, "alice")
         await db.retention.hold(owner="alice", reason="case 12")
-        held = [(hold.what, hold.name, hold.reason) for hold in await db.retention.holds()]
+        holds = [(hold.what, hold.name, hold.reason) for hold in await db.retention.holds()]
         await db.retention.release(owner="alice")
         await db.erase(owner="alice")
 
-        assert held == [("owner", "alice", "case 12")]
+        assert holds == [("owner", "alice", "case 12")]
         assert await db.retention.holds() == []
-        assert await left_of(db, "alice") == []
+        assert await traces_of(db, "alice") == []
 
     @pytest.mark.promise("B-07")
     async def test_a_hold_of_one_does_not_hold_another(self, db: Database) -> None:
-        await lived(db, "alice")
-        await lived(db, "bob")
+        await populate_owner(db, "alice")
+        await populate_owner(db, "bob")
         await db.retention.hold(owner="bob", reason="case 12")
         await db.erase(owner="alice")
 
-        assert await left_of(db, "alice") == []
+        assert await traces_of(db, "alice") == []
 
     async def test_a_user_cannot_let_go_of_a_hold(self, db: Database) -> None:
         await db.retention.hold(owner="alice", reason="case 12")
@@ -365,29 +365,29 @@ class HoldContract(Given):
             await mine.retention.release(owner="alice")
 
 
-class RetentionContract(Given):
+class RetentionContract(StoreFixtures):
     """What rules by age and by label let go."""
 
     @pytest.mark.promise("B-07")
     async def test_old_threads_go_and_young_ones_stay(self, db: Database, clock: Clock) -> None:
         await (await db.create("old", owner="alice")).append(items=[user("old secret")])
         old = (await db.thread("old").head()).updated
-        clock.advance(10 * DAY)
+        clock.advance(10 * DAY_MS)
         await (await db.create("young", owner="alice")).append(items=[user("young secret")])
-        (applied,) = await db.retention.apply([Rule(name="90d", days=5)], now=old + 6 * DAY)
+        (result,) = await db.retention.apply([RetentionRule(name="90d", days=5)], now=old + 6 * DAY_MS)
 
-        assert applied.threads == ("old",)
+        assert result.threads == ("old",)
         assert [t.id for t in (await db.threads()).threads] == ["young"]
-        assert applied.receipt is not None
-        assert applied.receipt.counts["threads"] == 1
+        assert result.receipt is not None
+        assert result.receipt.counts["threads"] == 1
 
     @pytest.mark.promise("B-07")
     async def test_a_rule_with_a_label_lets_go_of_nothing_else(self, db: Database) -> None:
         for name in ("draft", "letter"):
             about = {"title": name, "labels": [name]}
             await (await db.create(name)).append(patches=[patch.set(["$thread"], about)])
-        now = (await db.thread("letter").head()).updated + 2 * DAY
-        await db.retention.add(Rule(name="drafts", days=1, label="draft"))
+        now = (await db.thread("letter").head()).updated + 2 * DAY_MS
+        await db.retention.add(RetentionRule(name="drafts", days=1, label="draft"))
         await db.retention.apply(now=now)
 
         assert [t.id for t in (await db.threads()).threads] == ["letter"]
@@ -397,11 +397,11 @@ class RetentionContract(Given):
         thread = await db.create("old", owner="alice")
         await thread.append(items=[user("old")])
         old = (await thread.head()).updated
-        clock.advance(10 * DAY)
+        clock.advance(10 * DAY_MS)
         await (await thread.fork("young")).append(items=[user("young")])
-        rules = [Rule(name="5d", days=5)]
-        (first,) = await db.retention.apply(rules, now=old + 6 * DAY)
-        (second,) = await db.retention.apply(rules, now=old + 60 * DAY)
+        rules = [RetentionRule(name="5d", days=5)]
+        (first,) = await db.retention.apply(rules, now=old + 6 * DAY_MS)
+        (second,) = await db.retention.apply(rules, now=old + 60 * DAY_MS)
 
         assert (first.threads, set(second.threads)) == ((), {"old", "young"})
 
@@ -410,24 +410,24 @@ class RetentionContract(Given):
         for owner in ("alice", "bob"):
             await db.create(f"{owner}-1", owner=owner)
         await db.retention.hold(owner="alice", reason="case 12")
-        now = (await db.thread("bob-1").head()).updated + 2 * DAY
-        (applied,) = await db.retention.apply([Rule(name="all", days=1)], now=now)
+        now = (await db.thread("bob-1").head()).updated + 2 * DAY_MS
+        (result,) = await db.retention.apply([RetentionRule(name="all", days=1)], now=now)
 
-        assert (applied.threads, applied.held) == (("bob-1",), 1)
+        assert (result.threads, result.held) == (("bob-1",), 1)
         assert [t.id for t in (await db.threads()).threads] == ["alice-1"]
 
     async def test_a_preview_of_rules_removes_nothing(self, db: Database) -> None:
         await db.create("t")
-        now = (await db.thread("t").head()).updated + 2 * DAY
-        (applied,) = await db.retention.apply([Rule(name="all", days=1)], now=now, dry_run=True)
+        now = (await db.thread("t").head()).updated + 2 * DAY_MS
+        (result,) = await db.retention.apply([RetentionRule(name="all", days=1)], now=now, dry_run=True)
 
-        assert (applied.threads, applied.receipt) == (("t",), None)
+        assert (result.threads, result.receipt) == (("t",), None)
         assert (await db.thread("t").head()).version == 0
 
     async def test_rules_are_kept_changed_and_taken_back(self, db: Database) -> None:
-        await db.retention.add(Rule(name="a", days=1))
-        await db.retention.add(Rule(name="b", days=2, label="x"))
-        await db.retention.add(Rule(name="a", days=3))
+        await db.retention.add(RetentionRule(name="a", days=1))
+        await db.retention.add(RetentionRule(name="b", days=2, label="x"))
+        await db.retention.add(RetentionRule(name="a", days=3))
         await db.retention.drop("b")
 
-        assert await db.retention.rules() == [Rule(name="a", days=3)]
+        assert await db.retention.rules() == [RetentionRule(name="a", days=3)]

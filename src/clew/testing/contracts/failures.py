@@ -15,15 +15,15 @@ from clew.core.ports import Store
 from clew.core.values import Absent, Changeset, Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.testing.contracts.common import said
+from clew.testing.contracts.common import contents_of
 from clew.testing.faults import FailingStore
-from clew.testing.fixtures import Given
+from clew.testing.fixtures import StoreFixtures
 
-Attempt = Callable[[Database], Awaitable[object]]
+WriteAttempt = Callable[[Database], Awaitable[object]]
 BATCH: Final = Changeset(
     items=tuple(user(f"b{n}") for n in range(4)), patches=(patch.increment(["n"]),), key="k"
 )
-ATTEMPTS: Final[dict[str, tuple[Attempt, list[list[str]]]]] = {
+ATTEMPTS: Final[dict[str, tuple[WriteAttempt, list[list[str]]]]] = {
     "append": (lambda db: db.thread("thread").append(BATCH), [["a", "b0", "b1", "b2", "b3"]]),
     "create": (lambda db: db.thread("new").append(BATCH, expect=Absent()), []),
     "pop": (lambda db: db.thread("thread").log().pop(), [[]]),
@@ -33,7 +33,7 @@ ATTEMPTS: Final[dict[str, tuple[Attempt, list[list[str]]]]] = {
 }
 
 
-class FailureContract(Given):
+class FailureContract(StoreFixtures):
     """What failures leave behind."""
 
     @pytest.mark.promise("S-02", "S-04")
@@ -43,7 +43,7 @@ class FailureContract(Given):
         self, store: Store, thread: Thread, name: str, how: Literal["error", "after", "cancel"]
     ) -> None:
         await thread.append(items=[user("a")])
-        attempt, changed = ATTEMPTS[name]
+        attempt, outcomes = ATTEMPTS[name]
         for fail_at in range(1, 5):
             failing = FailingStore(store, fail_at=fail_at, how=how)
             try:
@@ -51,7 +51,7 @@ class FailureContract(Given):
             except (ClewError, asyncio.CancelledError):
                 break
 
-        assert said(await thread.items()) in [["a"], *changed]
+        assert contents_of(await thread.items()) in [["a"], *outcomes]
         for summary in (await Database(store).threads()).threads:
             assert (await Database(store).thread(summary.id).verify()).problems == ()
 
@@ -70,8 +70,8 @@ class FailureContract(Given):
 
         changes = await thread.changesets(limit=1000)
         assert [change.version for change in changes] == list(range(1, len(changes) + 1))
-        assert all(len(change.items) == 2 or said(change.items) == ["sure"] for change in changes)
-        assert sum(said(change.items) == ["sure"] for change in changes) == 12
+        assert all(len(change.items) == 2 or contents_of(change.items) == ["sure"] for change in changes)
+        assert sum(contents_of(change.items) == ["sure"] for change in changes) == 12
         assert {change.version for change in changes} >= set(sure)
         assert (await thread.verify()).problems == ()
 
@@ -85,7 +85,7 @@ class FailureContract(Given):
             task.cancel()
             await asyncio.wait([task])
 
-        assert said(await thread.items(last=3)) == [17, 18, 19]
+        assert contents_of(await thread.items(last=3)) == [17, 18, 19]
         await thread.append(items=[user("after")])
 
     @pytest.mark.promise("S-04")
@@ -95,11 +95,11 @@ class FailureContract(Given):
         for task in tasks[::2]:
             task.cancel()
         await asyncio.wait(tasks)
-        kept = {n for n, task in enumerate(tasks) if not task.cancelled()}
+        numbers = {n for n, task in enumerate(tasks) if not task.cancelled()}
 
-        found = said(await thread.items())
-        assert len(found) == len(set(found)) == (await thread.head()).version
-        assert set(found) >= kept
+        contents = contents_of(await thread.items())
+        assert len(contents) == len(set(contents)) == (await thread.head()).version
+        assert set(contents) >= numbers
         assert (await thread.verify()).problems == ()
 
     @pytest.mark.promise("S-04")
@@ -129,14 +129,14 @@ class FailureContract(Given):
 
     @pytest.mark.promise("S-04")
     async def test_a_planning_that_breaks_changes_nothing(self, store: Store, thread: Thread) -> None:
-        class Broken(Exception):
+        class PlannerError(Exception):
             pass
 
-        def planning(setting: object) -> object:
-            raise Broken
+        def planner(context: object) -> object:
+            raise PlannerError
 
-        with pytest.raises((Broken, StoreFailed)):
-            await store.change(Scope(), planning)  # type: ignore[arg-type]  # it breaks on purpose
-        done = await thread.append(items=[user("after")])
+        with pytest.raises((PlannerError, StoreFailed)):
+            await store.change(Scope(), planner)  # type: ignore[arg-type]  # it breaks on purpose
+        commit = await thread.append(items=[user("after")])
 
-        assert done.version == 1
+        assert commit.version == 1

@@ -10,66 +10,66 @@ from clew.core.values import Absent, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import everything, said
+from clew.testing.contracts.common import contents_of, thread_dump
 from clew.testing.damage import Damage
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 UNREADABLE = b"\xff{not json"
 
 
-async def filled(thread: Thread, count: int, batch: int = 3) -> None:
+async def append_numbers(thread: Thread, count: int, batch: int = 3) -> None:
     """Append messages 0, 1, 2 … in batches."""
     for start in range(0, count, batch):
         await thread.append(items=[user(n) for n in range(start, min(start + batch, count))])
 
 
-class WindowContract(Given):
+class WindowContract(StoreFixtures):
     """How items are read."""
 
     @pytest.mark.promise("S-01")
     @pytest.mark.parametrize("last", [0, 1, 2, 5, 10, 11, 1000])
     async def test_the_latest_few_come_oldest_first(self, thread: Thread, last: int) -> None:
-        await filled(thread, 10)
+        await append_numbers(thread, 10)
 
-        assert said(await thread.items(last=last)) == list(range(10))[-last or 10 :]
+        assert contents_of(await thread.items(last=last)) == list(range(10))[-last or 10 :]
 
     @pytest.mark.promise("S-01")
     @pytest.mark.parametrize("first", [0, 1, 4, 10, 1000])
     async def test_the_earliest_few_come_oldest_first(self, thread: Thread, first: int) -> None:
-        await filled(thread, 10)
+        await append_numbers(thread, 10)
 
-        assert said(await thread.items(first=first)) == list(range(10))[:first]
+        assert contents_of(await thread.items(first=first)) == list(range(10))[:first]
 
     @pytest.mark.promise("S-01")
     async def test_items_of_one_moment_keep_their_order(self, thread: Thread) -> None:
         await thread.append(items=[user(n) for n in range(50)])
         await thread.append(items=[user(n) for n in range(50, 100)])
 
-        assert said(await thread.items()) == list(range(100))
-        assert said(await thread.items(last=60)) == list(range(40, 100))
+        assert contents_of(await thread.items()) == list(range(100))
+        assert contents_of(await thread.items(last=60)) == list(range(40, 100))
 
     @pytest.mark.promise("S-01")
     async def test_a_long_window_is_whole(self, thread: Thread) -> None:
-        await filled(thread, 700, batch=100)
+        await append_numbers(thread, 700, batch=100)
 
-        assert said(await thread.items()) == list(range(700))
-        assert said(await thread.items(last=600)) == list(range(100, 700))
+        assert contents_of(await thread.items()) == list(range(700))
+        assert contents_of(await thread.items(last=600)) == list(range(100, 700))
 
     @pytest.mark.promise("S-01")
     async def test_items_between_two_places(self, thread: Thread) -> None:
-        await filled(thread, 10)
+        await append_numbers(thread, 10)
         places = [item.place for item in await thread.items()]
 
-        assert said(await thread.items(after=places[2], before=places[7])) == [3, 4, 5, 6]
-        assert said(await thread.items(after=places[2], first=2)) == [3, 4]
-        assert said(await thread.items(before=places[7], last=2)) == [5, 6]
+        assert contents_of(await thread.items(after=places[2], before=places[7])) == [3, 4, 5, 6]
+        assert contents_of(await thread.items(after=places[2], first=2)) == [3, 4]
+        assert contents_of(await thread.items(before=places[7], last=2)) == [5, 6]
 
     @pytest.mark.promise("S-01")
     async def test_places_far_out_of_the_log_are_fine(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
 
-        assert said(await thread.items(after=-(2**70), before=2**70)) == [0, 1, 2]
-        assert said(await thread.items(after=2**70)) == []
+        assert contents_of(await thread.items(after=-(2**70), before=2**70)) == [0, 1, 2]
+        assert contents_of(await thread.items(after=2**70)) == []
 
     @pytest.mark.promise("S-01")
     async def test_the_last_and_the_first_cannot_be_asked_for_together(self, thread: Thread) -> None:
@@ -81,13 +81,13 @@ class WindowContract(Given):
         await thread.append(items=[user("a"), Item(body={"content": "n"}, log="notes"), user("b")])
         await thread.log("notes").pop()
 
-        assert said(await thread.items()) == ["a", "b"]
-        assert said(await thread.items(log="notes")) == []
-        assert said(await thread.items(log="notes", at=1)) == ["n"]
+        assert contents_of(await thread.items()) == ["a", "b"]
+        assert contents_of(await thread.items(log="notes")) == []
+        assert contents_of(await thread.items(log="notes", at=1)) == ["n"]
 
     @pytest.mark.promise("S-01")
     async def test_the_head_knows_how_long_a_log_is(self, thread: Thread) -> None:
-        await filled(thread, 7)
+        await append_numbers(thread, 7)
         await thread.log().pop()
 
         head = await thread.head()
@@ -104,72 +104,72 @@ class WindowContract(Given):
     @pytest.mark.promise("S-01")
     async def test_items_are_found_by_their_ids_however_old(self, thread: Thread) -> None:
         await thread.append(items=[user("first", id="m-1"), user("second", id="m-2")])
-        await filled(thread, 30)
+        await append_numbers(thread, 30)
         fork = await thread.fork("fork")
         await fork.append(items=[user("own", id="m-3")])
         await fork.log().clear()
 
-        assert said(await fork.named(["m-1", "m-3", "nobody"])) == ["first", "own"]
-        assert said(await thread.named(["m-1", "m-3"])) == ["first"]
+        assert contents_of(await fork.items_by_id(["m-1", "m-3", "nobody"])) == ["first", "own"]
+        assert contents_of(await thread.items_by_id(["m-1", "m-3"])) == ["first"]
 
     @pytest.mark.promise("S-02")
     async def test_a_batch_stands_in_the_order_given(self, thread: Thread) -> None:
         batch = [user(f"{n}") for n in (3, 1, 2, 1)]
         await thread.append(items=batch)
 
-        assert said(await thread.items()) == ["3", "1", "2", "1"]
+        assert contents_of(await thread.items()) == ["3", "1", "2", "1"]
 
     @pytest.mark.promise("S-02")
     async def test_a_batch_with_one_bad_item_leaves_history_as_it_was(self, thread: Thread) -> None:
-        await filled(thread, 3)
-        before = await everything(thread)
+        await append_numbers(thread, 3)
+        before = await thread_dump(thread)
 
         with pytest.raises(InvalidValue, match=r"items\[2\]"):
             await thread.append(items=[user("a"), user("b"), user(float("nan"))])
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
 
-class TakingContract(Given):
+class TakingContract(StoreFixtures):
     """How items are taken away: by changesets."""
 
     @pytest.mark.promise("S-03")
     async def test_a_pop_takes_the_newest_item(self, thread: Thread) -> None:
-        await filled(thread, 3)
-        popped = [await thread.log().pop(), await thread.log().pop()]
+        await append_numbers(thread, 3)
+        items = [await thread.log().pop(), await thread.log().pop()]
 
-        assert said(item for item in popped if item) == [2, 1]
-        assert said(await thread.items()) == [0]
+        assert contents_of(item for item in items if item) == [2, 1]
+        assert contents_of(await thread.items()) == [0]
 
     @pytest.mark.promise("S-03")
     async def test_a_pop_of_nothing_is_nothing(self, thread: Thread) -> None:
-        popped = await thread.log().pop()
+        item = await thread.log().pop()
 
-        assert (popped, (await thread.head()).version) == (None, 0)
+        assert (item, (await thread.head()).version) == (None, 0)
 
     @pytest.mark.promise("S-03")
     async def test_a_pop_is_a_changeset_and_the_past_stays_readable(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         await thread.log().pop()
 
         assert [change.reason for change in await thread.changesets()] == ["append", "Pop"]
-        assert said(await thread.items(at=1)) == [0, 1, 2]
+        assert contents_of(await thread.items(at=1)) == [0, 1, 2]
 
     @pytest.mark.promise("S-03")
     async def test_a_clear_is_a_changeset_and_the_past_stays_readable(self, thread: Thread) -> None:
-        await filled(thread, 6)
+        await append_numbers(thread, 6)
         await thread.log().clear()
-        await filled(thread, 2)
+        await append_numbers(thread, 2)
 
-        assert said(await thread.items()) == [0, 1]
-        assert said(await thread.items(at=2)) == [0, 1, 2, 3, 4, 5]
-        assert said(await thread.items(at=3)) == []
+        assert contents_of(await thread.items()) == [0, 1]
+        assert contents_of(await thread.items(at=2)) == [0, 1, 2, 3, 4, 5]
+        assert contents_of(await thread.items(at=3)) == []
         assert (await thread.head()).length() == 2
 
     @pytest.mark.promise("S-03")
     async def test_a_clear_of_nothing_is_nothing(self, thread: Thread) -> None:
-        done = await thread.log().clear()
+        commit = await thread.log().clear()
 
-        assert (done, (await thread.head()).version) == (None, 0)
+        assert (commit, (await thread.head()).version) == (None, 0)
 
     @pytest.mark.promise("S-03")
     async def test_items_after_pops_are_read_across_the_gaps(self, thread: Thread) -> None:
@@ -178,76 +178,76 @@ class TakingContract(Given):
             if n % 2:
                 await thread.log().pop()
 
-        assert said(await thread.items()) == [0, 2, 4, 6]
-        assert said(await thread.items(last=3)) == [2, 4, 6]
-        assert said(await thread.items(first=3)) == [0, 2, 4]
+        assert contents_of(await thread.items()) == [0, 2, 4, 6]
+        assert contents_of(await thread.items(last=3)) == [2, 4, 6]
+        assert contents_of(await thread.items(first=3)) == [0, 2, 4]
 
     @pytest.mark.promise("S-03")
     async def test_a_compaction_puts_a_summary_before_what_is_kept(self, thread: Thread) -> None:
-        await filled(thread, 6)
+        await append_numbers(thread, 6)
         await thread.log().compact([user("summary")], keep=2)
         await thread.append(items=[user(6)])
 
-        assert said(await thread.items()) == ["summary", 4, 5, 6]
-        assert said(await thread.items(last=2)) == [5, 6]
-        assert said(await thread.items(at=2)) == [0, 1, 2, 3, 4, 5]
+        assert contents_of(await thread.items()) == ["summary", 4, 5, 6]
+        assert contents_of(await thread.items(last=2)) == [5, 6]
+        assert contents_of(await thread.items(at=2)) == [0, 1, 2, 3, 4, 5]
 
     @pytest.mark.promise("S-03")
     async def test_compactions_follow_one_another(self, thread: Thread) -> None:
-        await filled(thread, 6)
+        await append_numbers(thread, 6)
         await thread.log().compact([user("one"), user("two")], keep=2)
         await thread.log().compact([user("three")], keep=2)
         await thread.log().compact([user("four")], keep=0)
 
-        assert said(await thread.items()) == ["four"]
-        assert said(await thread.items(at=3)) == ["one", "two", 4, 5]
-        assert said(await thread.items(at=4)) == ["three", 4, 5]
+        assert contents_of(await thread.items()) == ["four"]
+        assert contents_of(await thread.items(at=3)) == ["one", "two", 4, 5]
+        assert contents_of(await thread.items(at=4)) == ["three", 4, 5]
         assert (await thread.verify()).ok
 
     @pytest.mark.promise("S-03")
     async def test_a_clear_takes_a_summary_at_the_end_too(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         await thread.log().compact([user("summary")], keep=0)
         await thread.log().clear()
 
-        assert said(await thread.items()) == []
+        assert contents_of(await thread.items()) == []
         assert (await thread.verify()).ok
 
     @pytest.mark.promise("S-03")
     @pytest.mark.parametrize("keep", [3, 4, 100])
     async def test_a_compaction_that_keeps_everything_is_refused(self, thread: Thread, keep: int) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
 
         with pytest.raises(InvalidArgument):
             await thread.log().compact([user("summary")], keep=keep)
-        assert said(await thread.items()) == [0, 1, 2]
+        assert contents_of(await thread.items()) == [0, 1, 2]
 
     @pytest.mark.promise("S-01")
     async def test_an_item_may_be_put_between_two(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         place = (await thread.items())[0].place + 1
         await thread.append(items=[Item(body={"content": "between"}, place=place)])
 
-        assert said(await thread.items()) == [0, "between", 1, 2]
-        assert said(await thread.items(at=1)) == [0, 1, 2]
+        assert contents_of(await thread.items()) == [0, "between", 1, 2]
+        assert contents_of(await thread.items(at=1)) == [0, 1, 2]
 
     @pytest.mark.promise("S-02")
     async def test_two_items_cannot_stand_in_one_place(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         place = (await thread.items())[0].place + 1
         item = Item(body={"content": "between"}, place=place)
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(LogFull):
             await thread.append(items=[item, item])
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
         await thread.append(items=[item])
         with pytest.raises(LogFull):
             await thread.append(items=[item])
 
     @pytest.mark.promise("S-02")
     async def test_an_item_cannot_be_put_into_what_was_cut(self, thread: Thread) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         place = (await thread.items())[0].place + 1
         await thread.log().clear()
 
@@ -256,87 +256,85 @@ class TakingContract(Given):
 
     @pytest.mark.promise("S-03")
     async def test_what_was_taken_stays_taken_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             thread = await db.create("thread")
-            await filled(thread, 6)
+            await append_numbers(thread, 6)
             await thread.log().compact([user("summary")], keep=3)
             await thread.log().pop()
-            seen = await everything(thread)
-        async with self.reopening(opening, clock) as db:
-            again = await everything(db.thread("thread"))
-            texts = said(await db.thread("thread").items())
+            dump = await thread_dump(thread)
+        async with self.reopen(opening, clock) as db:
+            again = await thread_dump(db.thread("thread"))
+            texts = contents_of(await db.thread("thread").items())
 
-        assert again == seen
+        assert again == dump
         assert texts == ["summary", 3, 4]
 
 
-class BrokenContract(Given):
+class BrokenContract(StoreFixtures):
     """What a record that cannot be read does to its neighbours: nothing."""
 
     @pytest.mark.promise("S-06")
     async def test_a_corrupt_item_is_reported_and_hides_nothing(
         self, thread: Thread, damage: Damage | None
     ) -> None:
-        await filled(thread, 5)
+        await append_numbers(thread, 5)
         place = (await thread.items())[2].place
-        await self.damaging(damage).rewrite("thread", "history", place, UNREADABLE)
+        await self.require_damage(damage).rewrite("thread", "history", place, UNREADABLE)
 
         window = await thread.items()
-        assert said(window) == [0, 1, 3, 4]
-        assert [(broken.log, broken.place, broken.version) for broken in window.broken] == [
-            ("history", place, 1)
-        ]
+        assert contents_of(window) == [0, 1, 3, 4]
+        assert [(entry.log, entry.place, entry.version) for entry in window.broken] == [("history", place, 1)]
         assert window.broken[0].problem
 
     @pytest.mark.promise("S-06")
     async def test_the_latest_few_are_the_latest_that_can_be_read(
         self, thread: Thread, damage: Damage | None
     ) -> None:
-        await filled(thread, 6)
+        await append_numbers(thread, 6)
         places = [item.place for item in await thread.items()]
         for at in (3, 5):
-            await self.damaging(damage).rewrite("thread", "history", places[at], UNREADABLE)
+            await self.require_damage(damage).rewrite("thread", "history", places[at], UNREADABLE)
 
         window = await thread.items(last=3)
-        assert said(window) == [1, 2, 4]
-        assert [broken.place for broken in window.broken] == [places[3], places[5]]
+        assert contents_of(window) == [1, 2, 4]
+        assert [entry.place for entry in window.broken] == [places[3], places[5]]
 
     @pytest.mark.promise("S-06")
     async def test_a_pop_passes_over_a_corrupt_item_and_spares_its_neighbours(
         self, thread: Thread, damage: Damage | None
     ) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         place = (await thread.items())[2].place
-        await self.damaging(damage).rewrite("thread", "history", place, UNREADABLE)
-        popped = await thread.log().pop()
+        await self.require_damage(damage).rewrite("thread", "history", place, UNREADABLE)
+        item = await thread.log().pop()
 
         window = await thread.items()
-        assert popped is not None
-        assert said([popped]) == [1]
-        assert said(window) == [0]
-        assert [broken.place for broken in window.broken] == [place]
+        assert item is not None
+        assert contents_of([item]) == [1]
+        assert contents_of(window) == [0]
+        assert [entry.place for entry in window.broken] == [place]
 
     @pytest.mark.promise("S-06")
     async def test_a_clear_takes_corrupt_items_too(self, thread: Thread, damage: Damage | None) -> None:
-        await filled(thread, 3)
+        await append_numbers(thread, 3)
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, UNREADABLE)
+        await self.require_damage(damage).rewrite("thread", "history", place, UNREADABLE)
         await thread.log().clear()
-        await filled(thread, 1)
+        await append_numbers(thread, 1)
 
         window = await thread.items()
-        assert (said(window), window.broken, (await thread.head()).length()) == ([0], (), 1)
+        assert (contents_of(window), window.broken, (await thread.head()).length()) == ([0], (), 1)
 
     @pytest.mark.promise("S-06")
     async def test_a_compaction_counts_corrupt_items(self, thread: Thread, damage: Damage | None) -> None:
-        await filled(thread, 4)
+        await append_numbers(thread, 4)
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, UNREADABLE)
+        await self.require_damage(damage).rewrite("thread", "history", place, UNREADABLE)
         await thread.log().compact([user("summary")], keep=1)
 
-        assert said(await thread.items()) == ["summary", 3]
+        assert contents_of(await thread.items()) == ["summary", 3]
         assert (await thread.head()).length() == 2
 
     @pytest.mark.promise("S-06")
@@ -346,11 +344,11 @@ class BrokenContract(Given):
         thread = db.thread("thread")
         await thread.append(items=[user("a"), user("b")], expect=Absent())
         place = (await thread.items())[1].place
-        await self.damaging(damage).rewrite("thread", "history", place, UNREADABLE)
+        await self.require_damage(damage).rewrite("thread", "history", place, UNREADABLE)
         await thread.append(items=[user("c")])
 
-        assert said(await thread.items()) == ["a", "c"]
-        assert [said(change.items) for change in await thread.changesets()] == [["a"], ["c"]]
+        assert contents_of(await thread.items()) == ["a", "c"]
+        assert [contents_of(change.items) for change in await thread.changesets()] == [["a"], ["c"]]
 
     @pytest.mark.promise("S-06")
     async def test_a_corrupt_thread_hides_no_other_in_a_list(
@@ -358,7 +356,7 @@ class BrokenContract(Given):
     ) -> None:
         for id in ("a", "b", "c"):
             await (await db.create(id)).append(items=[user("word")])
-        await self.damaging(damage).spoil("b")
+        await self.require_damage(damage).spoil("b")
         page = await db.threads()
         pages = [await db.threads(limit=1)]
         while (cursor := pages[-1].next) is not None:
@@ -372,7 +370,7 @@ class BrokenContract(Given):
     async def test_a_corrupt_thread_is_named_by_its_reader(self, db: Database, damage: Damage | None) -> None:
         thread = await db.create("b")
         await thread.append(items=[user("word")])
-        await self.damaging(damage).spoil("b")
+        await self.require_damage(damage).spoil("b")
 
         with pytest.raises(StoreDamaged):
             await thread.head()
@@ -387,7 +385,7 @@ class BrokenContract(Given):
             await (await db.create(id)).append(items=[user("word")])
         if indexed:
             await db.index()
-        await self.damaging(damage).spoil("b")
+        await self.require_damage(damage).spoil("b")
         await db.index()
 
         assert sorted(hit.thread for hit in await db.search("word")) == ["a", "c"]

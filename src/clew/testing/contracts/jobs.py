@@ -10,13 +10,13 @@ from clew.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from clew.core.values import Job
 from clew.database.database import Database
 from clew.testing.clock import Clock
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
-class JobsContract(Given):
+class JobsContract(StoreFixtures):
     """How jobs are done."""
 
     @pytest.mark.promise("T-14")
@@ -25,9 +25,16 @@ class JobsContract(Given):
             id="j", kind="mail", body={"to": ["a", None]}, owner="alice", key="once", due=clock.now, limit=3
         )
         await db.jobs.enqueue(job)
-        (claimed,) = await db.jobs.claim(["mail"], lease_ms=500)
+        (running_job,) = await db.jobs.claim(["mail"], lease_ms=500)
 
-        assert (claimed.id, claimed.kind, claimed.body, claimed.owner, claimed.key, claimed.limit) == (
+        assert (
+            running_job.id,
+            running_job.kind,
+            running_job.body,
+            running_job.owner,
+            running_job.key,
+            running_job.limit,
+        ) == (
             "j",
             "mail",
             {"to": ["a", None]},
@@ -35,8 +42,12 @@ class JobsContract(Given):
             "once",
             3,
         )
-        assert (claimed.status, claimed.attempts, claimed.until) == ("running", 1, clock.now + 500)
-        assert claimed.token
+        assert (running_job.status, running_job.attempts, running_job.until) == (
+            "running",
+            1,
+            clock.now + 500,
+        )
+        assert running_job.token
 
     @pytest.mark.promise("T-14")
     async def test_a_job_is_claimed_by_one(self, db: Database) -> None:
@@ -61,9 +72,9 @@ class JobsContract(Given):
             ("e", "x", clock.now + 1),
         ]:
             await db.jobs.enqueue(Job(id=id, kind=kind, due=due))
-        claimed = await db.jobs.claim(["x", "z"], limit=10)
+        jobs = await db.jobs.claim(["x", "z"], limit=10)
 
-        assert [job.id for job in claimed] == ["b", "d", "a"]
+        assert [job.id for job in jobs] == ["b", "d", "a"]
 
     @pytest.mark.promise("T-14")
     async def test_a_job_is_not_claimed_before_it_is_due(self, db: Database, clock: Clock) -> None:
@@ -92,9 +103,9 @@ class JobsContract(Given):
         clock.advance(100)
         (second,) = await db.jobs.claim(["work"], lease_ms=100)
 
-        for lost in (db.jobs.finish(first), db.jobs.extend(first), db.jobs.fail(first, "late")):
+        for attempt in (db.jobs.finish(first), db.jobs.extend(first), db.jobs.fail(first, "late")):
             with pytest.raises(ClaimLost):
-                await lost
+                await attempt
         await db.jobs.finish(second)
         assert await db.jobs.list() == []
 
@@ -126,8 +137,8 @@ class JobsContract(Given):
         waits = []
         for _ in range(4):
             (job,) = await db.jobs.claim(["work"])
-            failed = await db.jobs.fail(job, "no luck")
-            waits.append(failed.due - clock.now)
+            waiting_job = await db.jobs.fail(job, "no luck")
+            waits.append(waiting_job.due - clock.now)
             assert await db.jobs.claim(["work"]) == []
             clock.advance(waits[-1])
 
@@ -240,18 +251,18 @@ class JobsContract(Given):
 
     @pytest.mark.promise("T-14")
     async def test_jobs_are_there_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             await db.jobs.enqueue(Job(id="a", kind="work"))
             await db.jobs.enqueue(Job(id="b", kind="work", due=1))
-            (held,) = await db.jobs.claim(["work"], lease_ms=100)
-        async with self.reopening(opening, clock) as db:
+            (job,) = await db.jobs.claim(["work"], lease_ms=100)
+        async with self.reopen(opening, clock) as db:
             (other,) = await db.jobs.claim(["work"], limit=5)
-            await db.jobs.finish(held)
+            await db.jobs.finish(job)
             left = await db.jobs.list()
 
-        assert ([held.id, other.id], [job.id for job in left]) == (["a", "b"], ["b"])
+        assert ([job.id, other.id], [job.id for job in left]) == (["a", "b"], ["b"])
 
     @pytest.mark.promise("T-14")
     async def test_jobs_given_up_are_in_nobodys_way(self, db: Database, clock: Clock) -> None:
@@ -260,19 +271,19 @@ class JobsContract(Given):
         await db.jobs.claim(["k"], limit=3, lease_ms=10)
         clock.advance(20)
         await db.jobs.enqueue(Job(id="next", kind="k", due=clock.now))
-        claimed = await db.jobs.claim(["k"])
+        jobs = await db.jobs.claim(["k"])
 
-        assert [job.id for job in claimed] == ["next"]
+        assert [job.id for job in jobs] == ["next"]
         assert len(await db.jobs.list(status="dead")) == 3
 
     @pytest.mark.promise("T-14")
     async def test_a_failure_may_say_what_is_no_text(self, db: Database) -> None:
         await db.jobs.enqueue(Job(id="j", kind="k"))
         (job,) = await db.jobs.claim(["k"])
-        failed = await db.jobs.fail(job, "half \ud800 and \x00")
+        waiting_job = await db.jobs.fail(job, "half \ud800 and \x00")
 
-        assert failed.problem == "half ? and \x00"
-        assert [job.problem for job in await db.jobs.list()] == [failed.problem]
+        assert waiting_job.problem == "half ? and \x00"
+        assert [job.problem for job in await db.jobs.list()] == [waiting_job.problem]
 
     @pytest.mark.promise("T-14")
     async def test_a_job_given_back_untried_can_be_taken_at_once(self, db: Database) -> None:
@@ -292,10 +303,10 @@ class JobsContract(Given):
         (job,) = await db.jobs.claim(["work"])
         await db.jobs.fail(job, "no luck")
         again = await db.jobs.retry("j")
-        (claimed,) = await db.jobs.claim(["work"])
+        (second,) = await db.jobs.claim(["work"])
 
         assert (again.status, again.attempts, again.problem) == ("waiting", 0, "no luck")
-        assert (claimed.id, claimed.attempts) == ("j", 1)
+        assert (second.id, second.attempts) == ("j", 1)
 
     @pytest.mark.promise("T-14")
     async def test_only_a_job_that_nobody_is_at_can_be_tried_again(self, db: Database) -> None:
@@ -313,10 +324,10 @@ class JobsContract(Given):
     @pytest.mark.promise("T-14")
     async def test_a_job_is_found_by_its_id_until_it_is_done(self, db: Database) -> None:
         await db.jobs.enqueue(Job(id="j", kind="work", body=1))
-        found = await db.jobs.get("j")
+        waiting_job = await db.jobs.get("j")
         (job,) = await db.jobs.claim(["work"])
         await db.jobs.finish(job)
 
-        assert (found.body, found.status) == (1, "waiting")
+        assert (waiting_job.body, waiting_job.status) == (1, "waiting")
         with pytest.raises(RecordNotFound):
             await db.jobs.get("j")

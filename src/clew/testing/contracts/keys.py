@@ -15,14 +15,14 @@ from clew.core.values import Absent, AppendTo, Changeset, Exact
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import everything, said
+from clew.testing.contracts.common import contents_of, thread_dump
 from clew.testing.faults import FailingStore
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 CHANGE = Changeset(items=(user("Hi"),), patches=(patch.increment(["n"]),), key="request")
 
 
-class IdempotencyContract(Given):
+class IdempotencyContract(StoreFixtures):
     """How repeated appends commit once."""
 
     @pytest.mark.promise("B-02", "S-02")
@@ -42,7 +42,7 @@ class IdempotencyContract(Given):
         again = await thread.append(CHANGE, expect=Exact(0))
 
         assert (again.version, again.hash, again.repeated) == (1, first.hash, True)
-        assert said(await thread.items()) == ["Hi", "other"]
+        assert contents_of(await thread.items()) == ["Hi", "other"]
 
     @pytest.mark.promise("B-02")
     async def test_a_creating_append_may_be_repeated(self, db: Database) -> None:
@@ -70,19 +70,19 @@ class IdempotencyContract(Given):
     )
     async def test_one_key_with_another_body_is_refused(self, thread: Thread, other: Changeset) -> None:
         await thread.append(CHANGE)
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(KeyReused):
             await thread.append(other)
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("B-02")
     async def test_a_key_is_known_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             first = await (await db.create("thread")).append(CHANGE)
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
             again = await db.thread("thread").append(CHANGE)
             with pytest.raises(KeyReused):
                 await db.thread("thread").append(msgspec.structs.replace(CHANGE, reason="other"))
@@ -99,7 +99,7 @@ class IdempotencyContract(Given):
         await thread.append(patches=[patch.delete(["b"])])
         again = [await thread.append(answer), await thread.append(fork)]
 
-        assert [done.hash for done in again] == [done.hash for done in first]
+        assert [commit.hash for commit in again] == [done.hash for done in first]
         assert [done.repeated for done in again] == [True, True]
 
     @pytest.mark.promise("B-02")
@@ -133,17 +133,17 @@ class IdempotencyContract(Given):
         await thread.append(items=[user("first")])
         with pytest.raises(VersionConflict):
             await thread.append(CHANGE, expect=Exact(0))
-        done = await thread.append(msgspec.structs.replace(CHANGE, reason="another body"))
+        commit = await thread.append(msgspec.structs.replace(CHANGE, reason="another body"))
 
-        assert (done.version, done.repeated) == (2, False)
+        assert (commit.version, commit.repeated) == (2, False)
 
     @pytest.mark.promise("B-02")
     async def test_tasks_that_use_one_key_commit_once(self, thread: Thread) -> None:
-        done = await asyncio.gather(*(thread.append(CHANGE) for _ in range(12)))
+        commits = await asyncio.gather(*(thread.append(CHANGE) for _ in range(12)))
 
-        assert {committed.version for committed in done} == {1}
-        assert sum(not committed.repeated for committed in done) == 1
-        assert said(await thread.items()) == ["Hi"]
+        assert {commit.version for commit in commits} == {1}
+        assert sum(not committed.repeated for committed in commits) == 1
+        assert contents_of(await thread.items()) == ["Hi"]
 
     @pytest.mark.promise("B-02")
     async def test_one_commit_cannot_use_a_key_twice(self, db: Database, thread: Thread) -> None:
@@ -160,10 +160,10 @@ class IdempotencyContract(Given):
     ) -> None:
         await thread.append(items=[user("before")])
         failing = FailingStore(store, fail_at=1, how=how)  # type: ignore[arg-type]  # one of the three
-        broken = Database(failing).thread("thread")
+        failing_thread = Database(failing).thread("thread")
         with pytest.raises((ClewError, asyncio.CancelledError)):
-            await broken.append(CHANGE)
-        await broken.append(CHANGE)
+            await failing_thread.append(CHANGE)
+        await failing_thread.append(CHANGE)
 
-        assert said(await thread.items()) == ["before", "Hi"]
+        assert contents_of(await thread.items()) == ["before", "Hi"]
         assert await thread.state() == {"n": 1}

@@ -6,18 +6,18 @@ import asyncio
 
 import pytest
 
-from clew.testing.fixtures import Given, Opening
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 from clew.testing.machine import run_machine
 
 
-class MachineContract(Given):
+class MachineContract(StoreFixtures):
     """What no list of cases thinks of."""
 
     examples = 25
     """How many random runs are made."""
 
     @pytest.mark.promise("T-14", "T-13", "T-01", "B-03", "S-03")
-    async def test_random_operations_come_to_the_same_as_in_memory(self, opening: Opening | None) -> None:
+    async def test_random_operations_come_to_the_same_as_in_memory(self, opening: StoreOpener | None) -> None:
         if opening is None:
             pytest.skip("nobody said how to open this store")
 

@@ -9,12 +9,12 @@ import pytest
 from clew.core import patch
 from clew.core.errors import OpFailed
 from clew.core.items import user
-from clew.core.ops import Document, Op, name_of
+from clew.core.ops import Document, Op, op_name
 from clew.database.thread import Thread
-from clew.testing.contracts.common import canonical, everything
-from clew.testing.fixtures import Given
+from clew.testing.contracts.common import canonical_bytes, thread_dump
+from clew.testing.fixtures import StoreFixtures
 
-FITTING: Final[list[tuple[Document, Op, Document]]] = [
+FITTING_OPS: Final[list[tuple[Document, Op, Document]]] = [
     ({}, patch.set(["a"], 1), {"a": 1}),
     ({"a": 1}, patch.set(["a"], None), {"a": None}),
     ({}, patch.set(["a", "b", "c"], [1]), {"a": {"b": {"c": [1]}}}),
@@ -50,7 +50,7 @@ FITTING: Final[list[tuple[Document, Op, Document]]] = [
     ({}, patch.set(["", "$", "/~", "0", "ключ", "🦊"], 1), {"": {"$": {"/~": {"0": {"ключ": {"🦊": 1}}}}}}),
 ]
 
-ILL_TYPED: Final[list[tuple[Document, Op]]] = [
+ILL_TYPED_OPS: Final[list[tuple[Document, Op]]] = [
     ({"a": 1}, patch.set(["a", "b"], 1)),
     ({"a": [1]}, patch.set(["a", "b"], 1)),
     ({"a": [1]}, patch.set(["a", 1], 1)),
@@ -77,37 +77,37 @@ ILL_TYPED: Final[list[tuple[Document, Op]]] = [
 ]
 
 
-def named(case: Document | Op) -> str | None:
+def case_name(case: Document | Op) -> str | None:
     """How a case is called in a report."""
-    return None if isinstance(case, dict) else name_of(case)
+    return None if isinstance(case, dict) else op_name(case)
 
 
-class OpsContract(Given):
+class OpsContract(StoreFixtures):
     """How ops change a stored state."""
 
     @pytest.mark.promise("T-15")
-    @pytest.mark.parametrize(("before", "op", "after"), FITTING, ids=named)
+    @pytest.mark.parametrize(("before", "op", "after"), FITTING_OPS, ids=case_name)
     async def test_an_op_changes_the_stored_state(
         self, thread: Thread, before: Document, op: Op, after: Document
     ) -> None:
         await thread.append(snapshot=before)
         await thread.append(patches=[op])
 
-        assert canonical(await thread.state()) == canonical(after)
+        assert canonical_bytes(await thread.state()) == canonical_bytes(after)
 
     @pytest.mark.promise("T-15")
-    @pytest.mark.parametrize(("before", "op"), ILL_TYPED, ids=named)
+    @pytest.mark.parametrize(("before", "op"), ILL_TYPED_OPS, ids=case_name)
     async def test_an_op_that_does_not_fit_fails_the_whole_changeset(
         self, thread: Thread, before: Document, op: Op
     ) -> None:
         await thread.append(snapshot=before)
-        seen = await everything(thread)
+        dump = await thread_dump(thread)
 
         with pytest.raises(OpFailed) as caught:
             await thread.append(items=[user("lost")], patches=[patch.set(["fits"], 1), op])
-        assert (caught.value.index, caught.value.op) == (1, name_of(op))
+        assert (caught.value.index, caught.value.op) == (1, op_name(op))
         assert caught.value.path == list(op.path)
-        assert await everything(thread) == seen
+        assert await thread_dump(thread) == dump
 
     @pytest.mark.promise("T-15")
     async def test_a_thread_goes_on_after_an_op_that_does_not_fit(self, thread: Thread) -> None:

@@ -11,16 +11,16 @@ from clew.core.items import user
 from clew.core.log.chain import commitment
 from clew.core.log.commit import Plan
 from clew.core.log.reader import read_thread
-from clew.core.log.rows import Asking, AskNamed, Effect, EraseParts, ask
+from clew.core.log.rows import AskItemsById, EraseParts, StoreRead, StoreWrite, ask
 from clew.core.ports import Store
-from clew.core.values import ERASED, Scope
+from clew.core.values import ERASED_KEY, Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.damage import Damage
-from clew.testing.fixtures import Given
+from clew.testing.fixtures import StoreFixtures
 
 
-async def told(db: Database) -> Thread:
+async def create_secret_thread(db: Database) -> Thread:
     """A thread whose items and state hold secrets, and a fork of it."""
     thread = await db.create("t", owner="alice")
     for number in range(6):
@@ -33,12 +33,12 @@ async def told(db: Database) -> Thread:
     return thread
 
 
-class PartErasingContract(Given):
+class PartErasingContract(StoreFixtures):
     """What erasing parts of a thread leaves: a thread that can still be read and checked."""
 
     @pytest.mark.promise("B-07", "B-06")
     async def test_an_erased_item_leaves_a_marker_here_and_in_forks(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         receipt = await thread.erase(["i1", "i3"])
         windows = [await db.thread(id).items() for id in ("t", "fork")]
 
@@ -51,7 +51,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("T-13", "B-06")
     async def test_verify_names_what_was_erased_and_under_which_receipt(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         receipt = await thread.erase(["i1"], state=False)
         verdicts = [await db.thread(id).verify() for id in ("t", "fork")]
 
@@ -60,7 +60,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("T-13", "B-06")
     async def test_a_fork_of_a_version_before_the_erasure_is_whole(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         await thread.erase(["i1"])
         fork = await thread.fork("later", at=3)
         verdict = await fork.verify()
@@ -73,41 +73,41 @@ class PartErasingContract(Given):
     ) -> None:
         await thread.append(items=[user("secret", id="i")])
         row = await store.read(Scope(), read_thread("thread"))
-        (item,) = await store.read(Scope(), ask(AskNamed(row.key, ("i",), 1)))
-        gone = commitment(item.salt or b"", item.body or b"")
-        effect = EraseParts(key=row.key, items=(("history", item.place, gone),))
-        await store.change(Scope(), lambda setting: planned([effect]))
+        (item,) = await store.read(Scope(), ask(AskItemsById(row.key, ("i",), 1)))
+        body_commitment = commitment(item.salt or b"", item.body or b"")
+        write = EraseParts(key=row.key, items=(("history", item.place, body_commitment),))
+        await store.change(Scope(), lambda context: plan_of([write]))
         verdict = await thread.verify()
 
         assert verdict.problems == ("item 256 of 'history' was erased, and no receipt says so",)
 
     @pytest.mark.promise("T-13", "B-07")
     async def test_the_newest_state_stays_and_the_past_is_marked(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         before = [await db.thread(id).state() for id in ("t", "fork")]
         await thread.erase(["i1"])
 
         assert [await db.thread(id).state() for id in ("t", "fork")] == before
-        assert [await thread.state(at=version) for version in (1, 6)] == [{ERASED: True}] * 2
+        assert [await thread.state(at=version) for version in (1, 6)] == [{ERASED_KEY: True}] * 2
         assert [change.erased for change in await thread.changesets()] == [True] * 6 + [False]
 
     @pytest.mark.promise("T-13")
     async def test_what_comes_after_an_erasure_is_still_checked(
         self, db: Database, damage: Damage | None
     ) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         await thread.erase(["i1"])
         await thread.append(items=[user("later")], patches=[patch.set(["later"], 1)])
         whole = await thread.verify()
         place = (await thread.items(last=1))[0].place
-        await self.damaging(damage).rewrite("t", "history", place, b'{"content":9}')
+        await self.require_damage(damage).rewrite("t", "history", place, b'{"content":9}')
 
         assert whole.ok
         assert not (await thread.verify()).ok
 
     @pytest.mark.promise("B-07")
     async def test_items_between_two_places_go(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         receipt = await thread.erase(after=256, before=1024, state=False)
 
         assert [item.id for item in await thread.items()] == ["i0", "i3", "i4", "i5"]
@@ -115,7 +115,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_an_erased_item_cannot_be_searched_for(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         before = len(await db.search("secret"))
         await thread.erase(["i1"])
 
@@ -123,7 +123,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("B-07", "B-02")
     async def test_an_idempotency_key_no_longer_tells_what_it_was_for(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         await thread.erase(["i1"])
         patches = [patch.set(["last"], "secret 1"), patch.set(["n", "1"], 1)]
 
@@ -132,7 +132,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_copies_of_a_very_deep_lineage_go_too(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         for depth in range(18):
             thread = await thread.fork(f"deep-{depth}")
             await thread.append(items=[user(f"level {depth}")], patches=[patch.set(["depth"], depth)])
@@ -146,7 +146,7 @@ class PartErasingContract(Given):
     async def test_a_state_that_is_not_known_must_be_replaced_before_it_is_changed(
         self, db: Database
     ) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         await thread.erase(["i1"])
         fork = await thread.fork("later", at=3)
 
@@ -157,7 +157,7 @@ class PartErasingContract(Given):
         assert (await fork.verify()).problems == ()
 
     async def test_an_item_that_is_not_there_is_named(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
 
         with pytest.raises(RecordNotFound) as caught:
             await thread.erase(["i1", "nothing"])
@@ -166,7 +166,7 @@ class PartErasingContract(Given):
 
     @pytest.mark.promise("B-07")
     async def test_a_hold_refuses_to_erase_parts(self, db: Database) -> None:
-        thread = await told(db)
+        thread = await create_secret_thread(db)
         await db.retention.hold(thread="fork", reason="case 12")
 
         with pytest.raises(LegalHold):
@@ -174,7 +174,7 @@ class PartErasingContract(Given):
         assert len((await thread.items()).broken) == 0
 
 
-def planned(effects: list[Effect]) -> Asking[Plan]:
+def plan_of(writes: list[StoreWrite]) -> StoreRead[Plan]:
     """A plan of these effects, without a question."""
     yield from ()
-    return Plan(effects=effects, results=[], known={})
+    return Plan(writes=writes, results=[], heads={})

@@ -19,7 +19,7 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.items import user
-from clew.core.log.rows import AskRecordsNamed, ask
+from clew.core.log.rows import AskRecordsById, ask
 from clew.core.values import (
     Absent,
     AppendTo,
@@ -40,24 +40,24 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import said
-from clew.testing.fixtures import Given, Opening
+from clew.testing.contracts.common import contents_of
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 FACT: Final = Record(
     kind="fact", id="f-1", body={"says": ["x", 1.5, None]}, owner="alice", tags=("a", "b"), sort=7
 )
 
 
-class RecordsContract(Given):
+class RecordsContract(StoreFixtures):
     """How records are kept."""
 
     @pytest.mark.promise("T-14")
     async def test_a_record_comes_back_as_it_was_put(self, db: Database) -> None:
-        saved = await db.records.put(FACT)
+        before = await db.records.put(FACT)
 
-        found = await db.records.get("fact", "f-1")
-        assert found == saved
-        assert (found.body, found.owner, found.tags, found.sort, found.revision) == (
+        after = await db.records.get("fact", "f-1")
+        assert after == before
+        assert (after.body, after.owner, after.tags, after.sort, after.revision) == (
             FACT.body,
             "alice",
             ("a", "b"),
@@ -124,17 +124,17 @@ class RecordsContract(Given):
             await db.records.put(Record(kind="k", id=f"r{n}", body=n, sort=n // 2, tags=tags))
         await db.records.put(Record(kind="other", id="r0", body=9, tags=("all",)))
 
-        async def found(**query: object) -> list[object]:
+        async def bodies(**query: object) -> list[object]:
             return [record.body for record in await db.records.find(RecordQuery(kind="k", **query))]  # type: ignore[arg-type]
 
-        assert await found() == [0, 1, 2, 3, 4, 5]
-        assert await found(tags=("even",)) == [0, 2, 4]
-        assert await found(tags=("even", "all"), newest=True) == [4, 2, 0]
-        assert await found(tags=("even", "odd")) == []
-        assert await found(since=1, until=2) == [2, 3]
-        assert await found(limit=2) == [0, 1]
-        assert await found(limit=2, after=(0, "r1")) == [2, 3]
-        assert await found(limit=2, after=(1, "r2"), newest=True) == [1, 0]
+        assert await bodies() == [0, 1, 2, 3, 4, 5]
+        assert await bodies(tags=("even",)) == [0, 2, 4]
+        assert await bodies(tags=("even", "all"), newest=True) == [4, 2, 0]
+        assert await bodies(tags=("even", "odd")) == []
+        assert await bodies(since=1, until=2) == [2, 3]
+        assert await bodies(limit=2) == [0, 1]
+        assert await bodies(limit=2, after=(0, "r1")) == [2, 3]
+        assert await bodies(limit=2, after=(1, "r2"), newest=True) == [1, 0]
 
     @pytest.mark.promise("T-14")
     async def test_a_record_is_found_by_its_new_tags_only(self, db: Database) -> None:
@@ -148,33 +148,33 @@ class RecordsContract(Given):
     async def test_several_records_are_found_in_one_question(self, db: Database) -> None:
         for kind, id, owner in (("a", "1", "alice"), ("a", "2", "bob"), ("b", "1", None)):
             await db.records.put(Record(kind=kind, id=id, owner=owner, body={"id": id}))
-        wanted = AskRecordsNamed((("b", "1"), ("a", "2"), ("a", "1"), ("b", "2"), ("c", "1")))
-        found = {
-            user: {(r.kind, r.id, r.owner) for r in await db.store.read(scope, ask(wanted))}
+        question = AskRecordsById((("b", "1"), ("a", "2"), ("a", "1"), ("b", "2"), ("c", "1")))
+        records_by_user = {
+            user: {(r.kind, r.id, r.owner) for r in await db.store.read(scope, ask(question))}
             for user in (None, "alice")
             for scope in [Scope(tenant=db.tenant, user=user)]
         }
 
-        assert found[None] == {("a", "1", "alice"), ("a", "2", "bob"), ("b", "1", None)}
-        assert found["alice"] == {("a", "1", "alice")}
+        assert records_by_user[None] == {("a", "1", "alice"), ("a", "2", "bob"), ("b", "1", None)}
+        assert records_by_user["alice"] == {("a", "1", "alice")}
 
     async def test_records_are_found_by_owner(self, db: Database) -> None:
         for owner in ("alice", "bob", None):
             await db.records.put(Record(kind="k", id=f"{owner}", body=owner, owner=owner))
 
-        found = await db.records.find(RecordQuery(kind="k", owner="bob"))
-        assert [record.body for record in found] == ["bob"]
+        records = await db.records.find(RecordQuery(kind="k", owner="bob"))
+        assert [record.body for record in records] == ["bob"]
 
     @pytest.mark.promise("T-14")
     async def test_records_are_there_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
-            saved = await db.records.put(FACT)
-        async with self.reopening(opening, clock) as db:
-            found = await db.records.get("fact", "f-1")
+        async with self.reopen(opening, clock) as db:
+            before = await db.records.put(FACT)
+        async with self.reopen(opening, clock) as db:
+            after = await db.records.get("fact", "f-1")
 
-        assert found == saved
+        assert after == before
 
     @pytest.mark.promise("T-14")
     async def test_records_are_found_whatever_their_order(self, db: Database) -> None:
@@ -184,12 +184,12 @@ class RecordsContract(Given):
         ways: list[tuple[str, ...]] = [(), ("t",)]
         queries = [RecordQuery(kind="k", tags=tags, newest=new) for tags in ways for new in (False, True)]
 
-        found = [[record.sort for record in await db.records.find(query)] for query in queries]
-        assert found == [orders, orders[::-1]] * 2
+        orders_by_query = [[record.sort for record in await db.records.find(query)] for query in queries]
+        assert orders_by_query == [orders, orders[::-1]] * 2
         assert await db.records.find(RecordQuery(kind="k", until=orders[0])) == []
 
 
-GOOD: Final[list[Write]] = [
+GOOD_WRITES: Final[list[Write]] = [
     AppendTo(thread="thread", change=Changeset(items=(user("Hi"),), patches=(patch.set(["n"], 1),))),
     AppendTo(thread="new", change=Changeset(items=(user("Ho"),)), expect=Absent()),
     Put(record=Record(kind="k", id="new", body=1), expect=0),
@@ -198,7 +198,7 @@ GOOD: Final[list[Write]] = [
     Require(kind="k", id="held", expect=1),
     Enqueue(job=Job(id="later", kind="work")),
 ]
-BAD: Final[dict[str, tuple[Write, type[ClewError]]]] = {
+BAD_WRITES: Final[dict[str, tuple[Write, type[ClewError]]]] = {
     "stale append": (AppendTo(thread="thread", change=Changeset(), expect=Exact(9)), VersionConflict),
     "ill-typed op": (
         AppendTo(thread="thread", change=Changeset(patches=(patch.append(["n"], 1),))),
@@ -212,10 +212,10 @@ BAD: Final[dict[str, tuple[Write, type[ClewError]]]] = {
 }
 
 
-class CommitContract(Given):
+class CommitContract(StoreFixtures):
     """How several writes commit together."""
 
-    async def prepared(self, db: Database) -> Job:
+    async def prepare(self, db: Database) -> Job:
         """What the writes of these tests stand on; the job they finish."""
         for id in ("old", "gone", "held"):
             await db.records.put(Record(kind="k", id=id, body=id))
@@ -224,12 +224,12 @@ class CommitContract(Given):
         await db.jobs.claim(["held"])
         return (await db.jobs.claim(["work"]))[0]
 
-    async def seen(self, db: Database) -> tuple[object, ...]:
+    async def visible_state(self, db: Database) -> tuple[object, ...]:
         """All that the writes of these tests may change."""
         threads = [summary.id for summary in (await db.threads()).threads]
         return (
             sorted(threads),
-            said(await db.thread("thread").items()),
+            contents_of(await db.thread("thread").items()),
             await db.thread("thread").state(),
             [
                 (record.id, record.body, record.revision)
@@ -240,11 +240,11 @@ class CommitContract(Given):
 
     @pytest.mark.promise("T-14")
     async def test_all_writes_commit_together(self, db: Database, thread: Thread) -> None:
-        job = await self.prepared(db)
-        results = await db.commit([*GOOD, Finish(job=job.id, token=job.token or "")])
+        job = await self.prepare(db)
+        results = await db.commit([*GOOD_WRITES, Finish(job=job.id, token=job.token or "")])
 
-        assert len(results) == len(GOOD) + 1
-        assert await self.seen(db) == (
+        assert len(results) == len(GOOD_WRITES) + 1
+        assert await self.visible_state(db) == (
             ["new", "thread"],
             ["Hi"],
             {"n": 1},
@@ -254,19 +254,19 @@ class CommitContract(Given):
 
     @pytest.mark.promise("T-14")
     @pytest.mark.parametrize("at", ["first", "last"])
-    @pytest.mark.parametrize("name", BAD)
+    @pytest.mark.parametrize("name", BAD_WRITES)
     async def test_one_bad_write_spoils_all(self, db: Database, thread: Thread, name: str, at: str) -> None:
-        job = await self.prepared(db)
-        before = await self.seen(db)
-        bad, error = BAD[name]
-        good = [*GOOD, Finish(job=job.id, token=job.token or "")]
+        job = await self.prepare(db)
+        before = await self.visible_state(db)
+        bad, error = BAD_WRITES[name]
+        good = [*GOOD_WRITES, Finish(job=job.id, token=job.token or "")]
         if name == "ill-typed op" and at == "first":
             await thread.append(snapshot={"n": 1})
-            before = await self.seen(db)
+            before = await self.visible_state(db)
 
         with pytest.raises(error):
             await db.commit([bad, *good] if at == "first" else [*good, bad])
-        assert await self.seen(db) == before
+        assert await self.visible_state(db) == before
 
     @pytest.mark.promise("T-14")
     @pytest.mark.parametrize(
@@ -281,12 +281,12 @@ class CommitContract(Given):
     async def test_a_record_is_touched_once_in_a_commit(
         self, db: Database, thread: Thread, write: Write
     ) -> None:
-        await self.prepared(db)
-        before = await self.seen(db)
+        await self.prepare(db)
+        before = await self.visible_state(db)
 
         with pytest.raises(InvalidArgument):
             await db.commit([Put(record=Record(kind="k", id="old", body=2)), write])
-        assert await self.seen(db) == before
+        assert await self.visible_state(db) == before
 
     @pytest.mark.promise("T-14")
     async def test_an_empty_commit_is_fine(self, db: Database) -> None:
@@ -300,7 +300,7 @@ class CommitContract(Given):
             [AppendTo(thread=id, change=c, expect=Absent()) for id, c in zip(ids, changes, strict=True)]
         )
 
-        assert [said(await db.thread(id).items()) for id in ids] == [["a"], ["b"], ["c"]]
+        assert [contents_of(await db.thread(id).items()) for id in ids] == [["a"], ["b"], ["c"]]
 
     @pytest.mark.promise("T-02")
     async def test_commits_over_several_threads_keep_them_in_step(self, db: Database) -> None:
@@ -328,8 +328,8 @@ class CommitContract(Given):
         before = await db.commit(writes)
         again = await db.commit(writes)
 
-        done = before[writes.index(append)]
-        assert isinstance(done, Committed)
-        assert again[writes.index(append)] == msgspec.structs.replace(done, repeated=True)
+        commit = before[writes.index(append)]
+        assert isinstance(commit, Committed)
+        assert again[writes.index(append)] == msgspec.structs.replace(commit, repeated=True)
         assert (await db.records.get("fact", "f")).revision == 1
-        assert (await thread.head()).version == done.version
+        assert (await thread.head()).version == commit.version

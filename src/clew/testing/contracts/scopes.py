@@ -16,20 +16,30 @@ from clew.core.errors import (
     ThreadNotFound,
 )
 from clew.core.items import user
-from clew.core.values import ABOUT, Absent, AppendTo, Changeset, Exact, Job, Record, RecordQuery, Summary
+from clew.core.values import (
+    ABOUT_KEY,
+    Absent,
+    AppendTo,
+    Changeset,
+    Exact,
+    Job,
+    Record,
+    RecordQuery,
+    ThreadSummary,
+)
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import everything, said
-from clew.testing.fixtures import Given
+from clew.testing.contracts.common import contents_of, thread_dump
+from clew.testing.fixtures import StoreFixtures
 
-EVERYTHING: Final[dict[str, Callable[[Thread], Awaitable[object]]]] = {
+OPERATIONS: Final[dict[str, Callable[[Thread], Awaitable[object]]]] = {
     "append": lambda thread: thread.append(items=[user("intruder")]),
     "append at its version": lambda thread: thread.append(items=[user("intruder")], expect=Exact(1)),
     "head": lambda thread: thread.head(),
     "state": lambda thread: thread.state(at=1),
     "items": lambda thread: thread.items(last=1),
-    "named": lambda thread: thread.named(["m-1"]),
+    "named": lambda thread: thread.items_by_id(["m-1"]),
     "changesets": lambda thread: thread.changesets(),
     "diff": lambda thread: thread.diff(0, 1),
     "fork": lambda thread: thread.fork("stolen"),
@@ -59,10 +69,10 @@ async def is_refused(operation: Awaitable[object]) -> bool:
     return False
 
 
-class ScopeContract(Given):
+class ScopeContract(StoreFixtures):
     """Who sees what."""
 
-    async def alices(self, db: Database) -> Thread:
+    async def create_alices_thread(self, db: Database) -> Thread:
         """A thread of alice."""
         thread = await db.create("hers", owner="alice")
         await thread.append(items=[user("secret", id="m-1")])
@@ -71,53 +81,55 @@ class ScopeContract(Given):
     @pytest.mark.promise("S-05", "T-14")
     @pytest.mark.parametrize(("tenant", "name"), STRANGERS)
     async def test_a_strangers_thread_is_not_there(self, db: Database, tenant: str, name: str | None) -> None:
-        thread = await self.alices(db)
-        before = await everything(thread)
+        thread = await self.create_alices_thread(db)
+        before = await thread_dump(thread)
         theirs = db.scope(tenant=tenant, user=name).thread("hers")
-        seen = [name for name, operation in EVERYTHING.items() if not await is_refused(operation(theirs))]
+        successes = [
+            name for name, operation in OPERATIONS.items() if not await is_refused(operation(theirs))
+        ]
 
-        assert seen == []
-        assert await everything(thread) == before
+        assert successes == []
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("S-05")
     async def test_the_owner_may_do_everything(self, db: Database) -> None:
-        refused = []
-        for name, operation in EVERYTHING.items():
-            thread = await self.alices(db)
+        refusals = []
+        for name, operation in OPERATIONS.items():
+            thread = await self.create_alices_thread(db)
             if await is_refused(operation(db.scope(tenant="default", user="alice").thread("hers"))):
-                refused.append(name)
+                refusals.append(name)
             if name != "delete":
                 await thread.delete()
 
-        assert refused == []
+        assert refusals == []
 
     @pytest.mark.promise("S-05")
     async def test_an_append_in_a_commit_is_scoped_too(self, db: Database) -> None:
-        thread = await self.alices(db)
-        before = await everything(thread)
+        thread = await self.create_alices_thread(db)
+        before = await thread_dump(thread)
 
         with pytest.raises(ThreadNotFound):
             await db.scope(tenant="default", user="bob").commit([AppendTo(thread="hers", change=Changeset())])
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("S-05")
     async def test_two_tenants_may_use_one_id(self, db: Database) -> None:
         acme = db.scope(tenant="acme")
-        for name, scoped in (("ours", db), ("theirs", acme)):
-            thread = await scoped.create("same")
+        for name, tenant_db in (("ours", db), ("theirs", acme)):
+            thread = await tenant_db.create("same")
             await thread.append(items=[user(name)], patches=[patch.set(["name"], name)])
             await thread.append(Changeset(items=(user(f"{name} again"),), key="same key"))
 
-        assert said(await db.thread("same").items()) == ["ours", "ours again"]
-        assert said(await acme.thread("same").items()) == ["theirs", "theirs again"]
+        assert contents_of(await db.thread("same").items()) == ["ours", "ours again"]
+        assert contents_of(await acme.thread("same").items()) == ["theirs", "theirs again"]
         await db.thread("same").delete()
         assert await acme.thread("same").state() == {"name": "theirs"}
         assert (await acme.thread("same").verify()).ok
 
     @pytest.mark.promise("S-05")
     async def test_a_user_cannot_take_an_id_that_is_taken(self, db: Database) -> None:
-        thread = await self.alices(db)
-        before = await everything(thread)
+        thread = await self.create_alices_thread(db)
+        before = await thread_dump(thread)
         bob = db.scope(tenant="default", user="bob")
         own = await bob.create("his")
 
@@ -129,7 +141,7 @@ class ScopeContract(Given):
             await bob.thread("hers").append(items=[user("intruder")], expect=Absent())
         with pytest.raises(ThreadExists):
             await own.fork("hers")
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("S-05")
     async def test_a_user_owns_what_they_make(self, db: Database) -> None:
@@ -190,8 +202,8 @@ class ScopeContract(Given):
         await db.records.put(Record(kind="k", id="r", body="ours"), expect=0)
         await acme.records.put(Record(kind="k", id="r", body="theirs"), expect=0)
 
-        found = [await scoped.records.get("k", "r") for scoped in (db, acme)]
-        assert [record.body for record in found] == ["ours", "theirs"]
+        records = [await tenant_db.records.get("k", "r") for tenant_db in (db, acme)]
+        assert [record.body for record in records] == ["ours", "theirs"]
 
     @pytest.mark.promise("S-05")
     async def test_jobs_of_two_tenants_are_apart(self, db: Database) -> None:
@@ -226,8 +238,8 @@ class ScopeContract(Given):
         for tenant, name in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
             await db.scope(tenant=tenant).create(f"{name}s-{tenant}", owner=name)
 
-        async def ids(scoped: Database, owner: str | None = None) -> list[str]:
-            return sorted(summary.id for summary in (await scoped.threads(owner=owner)).threads)
+        async def ids(reader: Database, owner: str | None = None) -> list[str]:
+            return sorted(summary.id for summary in (await reader.threads(owner=owner)).threads)
 
         assert await ids(db) == ["alices-default", "bobs-default"]
         assert await ids(db, owner="bob") == ["bobs-default"]
@@ -236,7 +248,7 @@ class ScopeContract(Given):
         assert await ids(db.scope(tenant="acme")) == ["alices-acme"]
 
 
-class ListContract(Given):
+class ListContract(StoreFixtures):
     """How threads are listed."""
 
     @pytest.mark.promise("T-14")
@@ -253,8 +265,8 @@ class ListContract(Given):
         for id in ids:
             await db.create(id)
 
-        listed = [summary.id for summary in (await db.threads()).threads]
-        assert listed == sorted(ids, key=str.encode, reverse=True)
+        page_ids = [summary.id for summary in (await db.threads()).threads]
+        assert page_ids == sorted(ids, key=str.encode, reverse=True)
 
     @pytest.mark.promise("T-14")
     async def test_an_empty_page_leads_on_to_where_it_stands(self, db: Database) -> None:
@@ -296,11 +308,11 @@ class ListContract(Given):
     ) -> None:
         clock.advance(10)
         about = {"title": "A title 🦊", "labels": ["x", "y"]}
-        await thread.append(items=[user("a"), user("b")], patches=[patch.set([ABOUT], about)])
+        await thread.append(items=[user("a"), user("b")], patches=[patch.set([ABOUT_KEY], about)])
         await thread.log().pop()
 
         (summary,) = (await db.threads()).threads
-        assert summary == Summary(
+        assert summary == ThreadSummary(
             id="thread",
             owner=None,
             version=2,

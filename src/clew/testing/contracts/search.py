@@ -12,15 +12,15 @@ from clew.core.values import Item, Scope
 from clew.database.database import Database
 from clew.database.search import index_pending
 from clew.database.thread import Thread
-from clew.testing.fixtures import Given
+from clew.testing.fixtures import StoreFixtures
 
 
-async def found(db: Database, query: str) -> list[str]:
+async def search_texts(db: Database, query: str) -> list[str]:
     """The texts that a search finds, in order of the alphabet."""
     return sorted(hit.text for hit in await db.search(query))
 
 
-class SearchContract(Given):
+class SearchContract(StoreFixtures):
     """How texts are found."""
 
     @pytest.fixture(params=[True, False], ids=["indexed", "tail"])
@@ -28,7 +28,7 @@ class SearchContract(Given):
         """Whether the index holds what is searched, or not yet."""
         return bool(request.param)
 
-    async def settle(self, store: Store, indexed: bool) -> None:
+    async def update_index(self, store: Store, indexed: bool) -> None:
         """Bring the index up to date, if the test is about the index."""
         if indexed:
             await index_pending(store, Scope())
@@ -41,7 +41,7 @@ class SearchContract(Given):
         await thread.append(items=[user("apple") for _ in range(30)])
         await thread.log().clear()
         await thread.append(items=[user("a long story of a tree and an apple")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
         assert len(await db.search("apple", limit=1)) == 1
         assert len(await db.search("apple", limit=5)) == 1
@@ -54,13 +54,13 @@ class SearchContract(Given):
         await thread.append(
             items=[user("the quick brown fox"), assistant("a lazy brown dog"), user("quick!")]
         )
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
-        assert await found(db, "brown") == ["a lazy brown dog", "the quick brown fox"]
-        assert await found(db, "fox quick") == ["the quick brown fox"]
-        assert await found(db, "fox dog") == []
-        assert await found(db, "bro") == []
-        assert await found(db, "") == []
+        assert await search_texts(db, "brown") == ["a lazy brown dog", "the quick brown fox"]
+        assert await search_texts(db, "fox quick") == ["the quick brown fox"]
+        assert await search_texts(db, "fox dog") == []
+        assert await search_texts(db, "bro") == []
+        assert await search_texts(db, "") == []
 
     @pytest.mark.promise("T-14")
     @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ class SearchContract(Given):
     ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user(text), user("something else")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
-        assert await found(db, query) == [text]
+        assert await search_texts(db, query) == [text]
 
     @pytest.mark.promise("T-14")
     @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ class SearchContract(Given):
     ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("plain text")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
-        assert await found(db, query) == []
+        assert await search_texts(db, query) == []
 
     @pytest.mark.promise("T-14")
     async def test_a_hit_says_where_it_stands(self, store: Store, db: Database, indexed: bool) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("one"), user("two")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
         (hit,) = await db.search("two")
         (item,) = await thread.items(last=1)
@@ -120,29 +120,29 @@ class SearchContract(Given):
         await thread.append(
             items=[call("c", "f", "argument words"), result("c", "output words"), guest, opaque]
         )
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
-        assert await found(db, "words") == ["argument words", "guest words", "output words"]
+        assert await search_texts(db, "words") == ["argument words", "guest words", "output words"]
 
     @pytest.mark.promise("T-14", "S-03")
     async def test_what_was_taken_away_is_not_found(self, store: Store, db: Database, indexed: bool) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("fox one"), user("fox two"), user("fox three")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
         await thread.log().pop()
-        before = await found(db, "fox")
+        before = await search_texts(db, "fox")
         await thread.log().clear()
 
-        assert (before, await found(db, "fox")) == (["fox one", "fox two"], [])
+        assert (before, await search_texts(db, "fox")) == (["fox one", "fox two"], [])
 
     @pytest.mark.promise("T-14", "B-03")
     async def test_a_deleted_thread_is_not_found(self, store: Store, db: Database, indexed: bool) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("fox")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
         await thread.delete()
 
-        assert await found(db, "fox") == []
+        assert await search_texts(db, "fox") == []
 
     @pytest.mark.promise("T-14", "S-05")
     async def test_nobody_finds_what_is_another_users(
@@ -151,12 +151,14 @@ class SearchContract(Given):
         for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
             theirs = db.scope(tenant=tenant, user=user_id)
             await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
-        assert await found(db.scope(tenant="default", user="alice"), "fox") == ["fox of alice at default"]
-        assert await found(db, "fox") == ["fox of alice at default", "fox of bob at default"]
-        assert await found(db.scope(tenant="acme"), "fox") == ["fox of alice at acme"]
-        assert await found(db.scope(tenant="other"), "fox") == []
+        assert await search_texts(db.scope(tenant="default", user="alice"), "fox") == [
+            "fox of alice at default"
+        ]
+        assert await search_texts(db, "fox") == ["fox of alice at default", "fox of bob at default"]
+        assert await search_texts(db.scope(tenant="acme"), "fox") == ["fox of alice at acme"]
+        assert await search_texts(db.scope(tenant="other"), "fox") == []
 
     @pytest.mark.promise("T-14")
     async def test_the_index_and_the_tail_are_searched_together(self, store: Store, thread: Thread) -> None:
@@ -165,14 +167,14 @@ class SearchContract(Given):
         await index_pending(store, Scope())
         await thread.append(items=[user("fox in the tail")])
 
-        assert await found(db, "fox") == ["fox in the tail", "fox indexed"]
+        assert await search_texts(db, "fox") == ["fox in the tail", "fox indexed"]
 
     @pytest.mark.promise("T-14")
     async def test_a_long_tail_is_searched_to_its_end(self, store: Store, thread: Thread) -> None:
         await asyncio.gather(*(thread.append(items=[user(f"word {n}")]) for n in range(300)))
         await thread.append(items=[user("the needle")])
 
-        assert await found(Database(store), "needle") == ["the needle"]
+        assert await search_texts(Database(store), "needle") == ["the needle"]
 
     @pytest.mark.promise("T-14", "B-12")
     async def test_items_are_found_by_any_of_the_words_the_rarest_counting_most(
@@ -181,7 +183,7 @@ class SearchContract(Given):
         thread = await db.create("thread")
         dogs = [user(f"the big dog number {n}") for n in range(12)]
         await thread.append(items=[*dogs, user("a fox over there"), user("cat")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
         hits = await db.search("THE big dog, a fox, or a hen?", any=True, limit=3)
 
         assert [hit.text[:7] for hit in hits] == ["a fox o", "the big", "the big"]
@@ -204,7 +206,7 @@ class SearchContract(Given):
             thread = await db.create(id)
             items = [Item(body=f"fox of {id} in {log}", log=log) for log in ("facts", "arcs")]
             await thread.append(items=items)
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
 
         async def texts(thread: str | None, log: str | None) -> list[str]:
             return sorted(hit.text for hit in await db.search("fox", any=any, thread=thread, log=log))
@@ -221,7 +223,7 @@ class SearchContract(Given):
         for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
             theirs = db.scope(tenant=tenant, user=user_id)
             await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
         alice = db.scope(tenant="default", user="alice")
 
         assert [hit.text for hit in await alice.search("fox", any=True)] == ["fox of alice at default"]
@@ -237,7 +239,7 @@ class SearchContract(Given):
     ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("fox one"), user("fox two"), user("fox three")])
-        await self.settle(store, indexed)
+        await self.update_index(store, indexed)
         await thread.log().pop()
 
         assert sorted(hit.text for hit in await db.search("fox", any=True, limit=1)) == ["fox two"]
@@ -258,9 +260,9 @@ class SearchContract(Given):
     @pytest.mark.promise("T-14")
     async def test_indexing_twice_finds_once(self, store: Store, thread: Thread) -> None:
         await thread.append(items=[user("fox")])
-        done = [await index_pending(store, Scope()), await index_pending(store, Scope())]
+        counts = [await index_pending(store, Scope()), await index_pending(store, Scope())]
 
-        assert (done, await found(Database(store), "fox")) == ([1, 0], ["fox"])
+        assert (counts, await search_texts(Database(store), "fox")) == ([1, 0], ["fox"])
 
     @pytest.mark.promise("T-14")
     async def test_the_best_hits_come_first_and_no_more_than_asked_for(

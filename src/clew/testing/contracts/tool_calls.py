@@ -10,10 +10,10 @@ from clew.core.errors import TranscriptBroken
 from clew.core.items import assistant, call, result, user
 from clew.core.values import Item
 from clew.database.thread import Thread
-from clew.testing.contracts.common import everything
-from clew.testing.fixtures import Given
+from clew.testing.contracts.common import thread_dump
+from clew.testing.fixtures import StoreFixtures
 
-BROKEN: Final[dict[str, list[Item]]] = {
+BROKEN_TRANSCRIPTS: Final[dict[str, list[Item]]] = {
     "a result without a call": [result("c", 1)],
     "a result twice": [call("c", "f", {}), result("c", 1), result("c", 1)],
     "a call twice": [call("c", "f", {}), call("c", "f", {})],
@@ -25,7 +25,7 @@ BROKEN: Final[dict[str, list[Item]]] = {
 }
 
 
-class PairingContract(Given):
+class PairingContract(StoreFixtures):
     """How calls and results are held together."""
 
     @pytest.mark.promise("B-05")
@@ -45,29 +45,29 @@ class PairingContract(Given):
         assert (await thread.head()).counters.open == {}
 
     @pytest.mark.promise("B-05")
-    @pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
+    @pytest.mark.parametrize("items", BROKEN_TRANSCRIPTS.values(), ids=BROKEN_TRANSCRIPTS)
     async def test_a_broken_transcript_is_refused_whole(self, thread: Thread, items: list[Item]) -> None:
         await thread.append(items=[user("before")])
-        before = await everything(thread)
+        before = await thread_dump(thread)
 
         with pytest.raises(TranscriptBroken):
             await thread.append(items=items)
-        assert await everything(thread) == before
+        assert await thread_dump(thread) == before
 
     @pytest.mark.promise("B-05")
-    @pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
+    @pytest.mark.parametrize("items", BROKEN_TRANSCRIPTS.values(), ids=BROKEN_TRANSCRIPTS)
     async def test_a_transcript_broken_across_changesets_is_refused(
         self, thread: Thread, items: list[Item]
     ) -> None:
-        refused = None
+        refusal = None
         for item in items:
             try:
                 await thread.append(items=[item])
             except TranscriptBroken as error:
-                refused = error
+                refusal = error
                 break
 
-        assert refused is not None
+        assert refusal is not None
         assert (await thread.head()).version < len(items)
 
     @pytest.mark.promise("B-05")
@@ -96,12 +96,12 @@ class PairingContract(Given):
     @pytest.mark.promise("B-05")
     async def test_a_broken_tail_is_repaired_by_one_item_once(self, thread: Thread) -> None:
         await thread.append(items=[call("c", "f", {}, run="r"), call("d", "f", {}, run="r")])
-        done = await thread.repair("the process died")
+        first = await thread.repair("the process died")
         again = await thread.repair("the process died")
         await thread.append(items=[user("next")])
 
         kinds = [item.kind for item in await thread.items()]
-        assert (done is not None, again) == (True, None)
+        assert (first is not None, again) == (True, None)
         assert kinds == ["call", "call", "repair", "message"]
 
     @pytest.mark.promise("B-05", "S-03")
@@ -109,11 +109,11 @@ class PairingContract(Given):
         await thread.append(items=[call("c", "f", {}, run="r")])
         await thread.append(items=[result("c", 1, run="r")])
         await thread.log().pop()
-        opened = (await thread.head()).counters.open
+        open_calls = (await thread.head()).counters.open
         await thread.log().pop()
         await thread.append(items=[user("next")])
 
-        assert (opened, (await thread.head()).counters.open) == ({"c": "r"}, {})
+        assert (open_calls, (await thread.head()).counters.open) == ({"c": "r"}, {})
 
     @pytest.mark.promise("B-05", "S-03")
     async def test_a_pop_of_a_repair_opens_its_calls_again(self, thread: Thread) -> None:

@@ -7,15 +7,15 @@ import pytest
 from clew.core import patch
 from clew.core.errors import VersionNotFound
 from clew.core.items import user
-from clew.core.ops import apply
+from clew.core.ops import apply_ops
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.common import canonical, replayed, said
-from clew.testing.fixtures import Given, Opening
+from clew.testing.contracts.common import canonical_bytes, contents_of, replay_state
+from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 
-async def written(thread: Thread, versions: int = 40) -> None:
+async def append_versions(thread: Thread, versions: int = 40) -> None:
     """Give a thread a past long enough for several anchors, with a snapshot in the middle."""
     for n in range(versions):
         text = f"{n}-" + "words " * 100
@@ -30,36 +30,38 @@ async def written(thread: Thread, versions: int = 40) -> None:
         )
 
 
-class TimeTravelContract(Given):
+class TimeTravelContract(StoreFixtures):
     """How the past is read."""
 
     @pytest.mark.promise("T-13")
     async def test_replaying_the_changesets_gives_the_head_to_the_byte(self, thread: Thread) -> None:
-        await written(thread)
+        await append_versions(thread)
 
-        assert canonical(replayed(await thread.changesets())) == canonical(await thread.state())
+        assert canonical_bytes(replay_state(await thread.changesets())) == canonical_bytes(
+            await thread.state()
+        )
 
     @pytest.mark.promise("T-13")
     async def test_replaying_gives_every_version_to_the_byte(self, thread: Thread) -> None:
-        await written(thread)
+        await append_versions(thread)
         changes = await thread.changesets()
 
         for version in range(41):
             state = await thread.state(at=version)
-            assert canonical(state) == canonical(replayed(changes[:version]))
+            assert canonical_bytes(state) == canonical_bytes(replay_state(changes[:version]))
 
     @pytest.mark.promise("T-13")
     async def test_replay_equals_the_head_when_the_store_is_opened_again(
-        self, opening: Opening | None, clock: Clock
+        self, opening: StoreOpener | None, clock: Clock
     ) -> None:
-        async with self.reopening(opening, clock) as db:
-            await written(await db.create("thread"))
-        async with self.reopening(opening, clock) as db:
+        async with self.reopen(opening, clock) as db:
+            await append_versions(await db.create("thread"))
+        async with self.reopen(opening, clock) as db:
             thread = db.thread("thread")
             await thread.append(patches=[patch.increment(["n"], 1)])
             state, changes = await thread.state(), await thread.changesets()
 
-        assert canonical(state) == canonical(replayed(changes))
+        assert canonical_bytes(state) == canonical_bytes(replay_state(changes))
 
     @pytest.mark.promise("T-13")
     async def test_items_are_those_of_the_version(self, thread: Thread) -> None:
@@ -68,7 +70,7 @@ class TimeTravelContract(Given):
 
         for version in range(7):
             window = await thread.items(at=version)
-            assert said(window) == [[n, m] for n in range(version) for m in range(2)]
+            assert contents_of(window) == [[n, m] for n in range(version) for m in range(2)]
             assert window.version == version
 
     @pytest.mark.promise("T-13")
@@ -121,12 +123,12 @@ class TimeTravelContract(Given):
 
     @pytest.mark.promise("B-03")
     async def test_the_difference_of_two_versions_leads_from_one_to_the_other(self, thread: Thread) -> None:
-        await written(thread, 12)
+        await append_versions(thread, 12)
 
         for before, after in [(0, 12), (3, 9), (9, 3), (7, 7)]:
             ops = await thread.diff(before, after)
-            found = apply(await thread.state(at=before), ops)
-            assert canonical(found) == canonical(await thread.state(at=after))
+            state = apply_ops(await thread.state(at=before), ops)
+            assert canonical_bytes(state) == canonical_bytes(await thread.state(at=after))
 
     @pytest.mark.promise("B-03")
     async def test_the_difference_is_small(self, thread: Thread) -> None:
@@ -139,7 +141,7 @@ class TimeTravelContract(Given):
     async def test_the_creation_time_is_kept_and_the_update_time_advances(
         self, db: Database, thread: Thread, clock: Clock
     ) -> None:
-        born = clock.now
+        creation = clock.now
         times = []
         for n in range(3):
             clock.advance(100)
@@ -147,7 +149,7 @@ class TimeTravelContract(Given):
             times.append(clock.now)
 
         head, (summary,) = await thread.head(), (await db.threads()).threads
-        assert (head.created, head.updated) == (summary.created, summary.updated) == (born, times[-1])
+        assert (head.created, head.updated) == (summary.created, summary.updated) == (creation, times[-1])
         assert [change.time for change in await thread.changesets()] == times
 
     @pytest.mark.promise("S-07")
@@ -165,16 +167,16 @@ class TimeTravelContract(Given):
 
     @pytest.mark.promise("S-07", "B-03")
     async def test_a_fork_is_born_when_it_is_made(self, db: Database, thread: Thread, clock: Clock) -> None:
-        born = clock.now
+        creation = clock.now
         clock.advance(100)
         await thread.append(items=[user("word")])
-        written = clock.now
+        append_time = clock.now
         clock.advance(100)
         fork = await thread.fork("fork")
         times = [(head.created, head.updated) for head in (await thread.head(), await fork.head())]
 
-        assert times == [(born, written), (clock.now, clock.now)]
-        assert [item.time for item in await fork.items()] == [written]
+        assert times == [(creation, append_time), (clock.now, clock.now)]
+        assert [item.time for item in await fork.items()] == [append_time]
 
     @pytest.mark.promise("S-07")
     async def test_time_never_runs_backwards_when_the_clock_does(self, thread: Thread, clock: Clock) -> None:

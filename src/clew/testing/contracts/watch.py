@@ -11,24 +11,26 @@ from clew.core.errors import ThreadNotFound
 from clew.core.items import user
 from clew.database.database import Database
 from clew.database.thread import WATCH_SECONDS, Thread
-from clew.testing.contracts.common import said
-from clew.testing.fixtures import Given
+from clew.testing.contracts.common import contents_of
+from clew.testing.fixtures import StoreFixtures
 
-PATIENCE = 10.0
+WAIT_SECONDS = 10.0
 
 
-async def watched(thread: Thread, count: int, *, after: int | None = None) -> list[tuple[int, list[object]]]:
+async def next_changes(
+    thread: Thread, count: int, *, after: int | None = None
+) -> list[tuple[int, list[object]]]:
     """The next few changesets: version and texts."""
-    found: list[tuple[int, list[object]]] = []
-    async with asyncio.timeout(PATIENCE), aclosing(thread.watch(after=after)) as changes:  # type: ignore[type-var]
+    versions_and_texts: list[tuple[int, list[object]]] = []
+    async with asyncio.timeout(WAIT_SECONDS), aclosing(thread.watch(after=after)) as changes:  # type: ignore[type-var]
         async for change in changes:
-            found.append((change.version, said(change.items)))
-            if len(found) == count:
+            versions_and_texts.append((change.version, contents_of(change.items)))
+            if len(versions_and_texts) == count:
                 break
-    return found
+    return versions_and_texts
 
 
-class WatchContract(Given):
+class WatchContract(StoreFixtures):
     """How changes are seen as they commit."""
 
     @pytest.mark.promise("T-14")
@@ -36,12 +38,12 @@ class WatchContract(Given):
         for n in range(5):
             await thread.append(items=[user(n)])
 
-        assert await watched(thread, 3, after=2) == [(3, [2]), (4, [3]), (5, [4])]
+        assert await next_changes(thread, 3, after=2) == [(3, [2]), (4, [3]), (5, [4])]
 
     @pytest.mark.promise("T-14")
     async def test_what_commits_later_wakes_the_watcher(self, thread: Thread) -> None:
         await thread.append(items=[user("before")])
-        watcher = asyncio.create_task(watched(thread, 2))
+        watcher = asyncio.create_task(next_changes(thread, 2))
         await asyncio.sleep(0.05)
         for text in ("one", "two"):
             await thread.append(items=[user(text)])
@@ -50,17 +52,17 @@ class WatchContract(Given):
 
     @pytest.mark.promise("T-14")
     async def test_several_watchers_see_every_change_of_a_crowd_once(self, thread: Thread) -> None:
-        watchers = [asyncio.create_task(watched(thread, 20, after=0)) for _ in range(3)]
+        watchers = [asyncio.create_task(next_changes(thread, 20, after=0)) for _ in range(3)]
         await asyncio.gather(*(thread.append(items=[user(n)]) for n in range(20)))
-        seen = await asyncio.gather(*watchers)
+        changes = await asyncio.gather(*watchers)
 
-        assert [version for version, _ in seen[0]] == list(range(1, 21))
-        assert seen[1:] == [seen[0], seen[0]]
+        assert [version for version, _ in changes[0]] == list(range(1, 21))
+        assert changes[1:] == [changes[0], changes[0]]
 
     @pytest.mark.promise("T-14", "S-05")
     async def test_a_watcher_sees_its_own_tenants_thread_only(self, db: Database) -> None:
         ours, theirs = await db.create("same"), await db.scope(tenant="acme").create("same")
-        watcher = asyncio.create_task(watched(ours, 1, after=0))
+        watcher = asyncio.create_task(next_changes(ours, 1, after=0))
         await asyncio.sleep(0.02)
         await theirs.append(items=[user("theirs")])
         await ours.append(items=[user("ours")])
@@ -70,47 +72,47 @@ class WatchContract(Given):
     @pytest.mark.promise("T-14", "S-05")
     async def test_a_watcher_in_another_tenant_is_woken_too(self, db: Database) -> None:
         theirs = await db.scope(tenant="acme", user="bob").create("theirs")
-        watcher = asyncio.create_task(watched(theirs, 1, after=0))
+        watcher = asyncio.create_task(next_changes(theirs, 1, after=0))
         await asyncio.sleep(0.05)
         async with asyncio.timeout(WATCH_SECONDS / 2):
             await theirs.append(items=[user("word")])
-            seen = await watcher
+            changes = await watcher
 
-        assert seen == [(1, ["word"])]
+        assert changes == [(1, ["word"])]
 
     @pytest.mark.promise("T-14", "S-04")
     async def test_a_watcher_that_gives_up_strands_nothing(self, thread: Thread) -> None:
-        watcher = asyncio.create_task(watched(thread, 1))
+        watcher = asyncio.create_task(next_changes(thread, 1))
         await asyncio.sleep(0.02)
         watcher.cancel()
         await asyncio.wait([watcher])
         await thread.append(items=[user("after")])
 
-        assert (watcher.cancelled(), said(await thread.items())) == (True, ["after"])
+        assert (watcher.cancelled(), contents_of(await thread.items())) == (True, ["after"])
 
     @pytest.mark.promise("T-14")
     async def test_a_watcher_of_no_thread_is_told_so(self, db: Database) -> None:
         with pytest.raises(ThreadNotFound):
-            await watched(db.thread("nobody"), 1)
+            await next_changes(db.thread("nobody"), 1)
 
     @pytest.mark.promise("T-14")
     async def test_whoever_changes_a_thread_stirs_those_who_wait_for_any(
         self, db: Database, thread: Thread
     ) -> None:
-        listener = asyncio.create_task(stirred(db, 0))
+        listener = asyncio.create_task(wait_for_change_number(db, 0))
         await asyncio.sleep(0.02)
         await thread.append(items=[user("word")])
         first = await listener
         await db.scope(tenant="acme").create("theirs")
-        second = await stirred(db, first)
+        second = await wait_for_change_number(db, first)
         await thread.delete()
 
-        assert len({0, first, second, await stirred(db, second)}) == 4
+        assert len({0, first, second, await wait_for_change_number(db, second)}) == 4
 
 
-async def stirred(db: Database, after: int) -> int:
+async def wait_for_change_number(db: Database, after: int) -> int:
     """The number that a store gives once it is another one."""
-    async with asyncio.timeout(PATIENCE):
-        while (now := await db.store.stirred(after, WATCH_SECONDS)) == after:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (number := await db.store.wait_for_any_change(after, WATCH_SECONDS)) == after:
             pass
-    return now
+    return number

@@ -16,7 +16,7 @@ from clew.core.arguments import check_methods
 from clew.core.errors import ClewError
 from clew.core.patch import append
 from clew.runtime.context import Context
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, Usage
 from clew.runtime.records.events import Event, MessageAdded, RunFinished, RunStarted, events_of
@@ -24,17 +24,17 @@ from clew.runtime.records.runs import NATURAL
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.state.log import Log
-from clew.runtime.state.schema import State, input, kept
-from clew.runtime.turn.approvals import Decision, Waiting, suspended_calls
+from clew.runtime.state.log import StateLog
+from clew.runtime.state.schema import State, input, persistent
+from clew.runtime.turn.approvals import Approval, Decision, pending_approvals
 from clew.workbench.agent.questions import Questions
-from clew.workbench.agent.tools import Code, Finishing, InDoubt, tools_of
-from clew.workbench.core_memory import CoreMemoryField, blocks_of, rendered
+from clew.workbench.agent.tools import CodeRunner, FinishingModel, InDoubtPolicy, workbench_tools
+from clew.workbench.core_memory import CoreMemoryField, blocks_of, render_blocks
 from clew.workbench.documents.documents import Document, documents_of
-from clew.workbench.documents.tools import names_of
+from clew.workbench.documents.tools import document_names
 from clew.workbench.interpreter.port import Output
-from clew.workbench.session.attachment import NEWS, Snapshot
-from clew.workbench.session.checkpoints import Saved
+from clew.workbench.session.attachment import NEWS_KEY, InterpreterSnapshot
+from clew.workbench.session.checkpoints import CheckpointResult
 from clew.workbench.session.session import Workbench
 
 INSTRUCTIONS = (
@@ -47,18 +47,18 @@ INSTRUCTIONS = (
 )
 
 
-class Work(State):
+class WorkState(State):
     """What the agent works on. Core memory, documents and the interpreter are parts of every manifest."""
 
     message: Annotated[str, input]
-    history: Annotated[Log[Message], append]
+    history: Annotated[StateLog[Message], append]
     core_memory: CoreMemoryField = dataclasses.field(default_factory=dict)
-    document_paths: Annotated[list[str], kept] = dataclasses.field(default_factory=list)
-    documents: Annotated[dict[str, Any], kept] = dataclasses.field(default_factory=dict)
+    document_paths: Annotated[list[str], persistent] = dataclasses.field(default_factory=list)
+    documents: Annotated[dict[str, Any], persistent] = dataclasses.field(default_factory=dict)
     reply: str = ""
 
 
-class Worked(msgspec.Struct, frozen=True, kw_only=True):
+class WorkResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a task came to: its answer, how it ended, and what became of the interpreter and the manifest."""
 
     session: str
@@ -66,18 +66,18 @@ class Worked(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
     termination: str = NATURAL
     problem: str | None = None
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[Approval, ...] = ()
     usage: Usage = Usage()
-    changes: tuple[Snapshot, ...] = ()
-    saved: Saved | None = None
+    changes: tuple[InterpreterSnapshot, ...] = ()
+    saved: CheckpointResult | None = None
 
 
-def nobody(event: Event | Output) -> None:
+def ignore_event(event: Event | Output) -> None:
     """Tells nobody."""
 
 
 @check_methods
-class Agent:
+class WorkbenchAgent:
     """Works on tasks in the session that is open at a workbench. Use it as an async context manager.
 
     ``depth`` bounds how deep questions about pieces may go. ``in_doubt`` says what becomes of code that may
@@ -86,29 +86,33 @@ class Agent:
 
     def __init__(
         self,
-        bench: Workbench,
+        workbench: Workbench,
         model: Model,
         *,
         depth: int = 2,
-        in_doubt: InDoubt = "report",
-        told: Callable[[Event | Output], None] = nobody,
-        patience: Patience | None = None,
+        in_doubt: InDoubtPolicy = "report",
+        notify: Callable[[Event | Output], None] = ignore_event,
+        retry_policy: RetryPolicy | None = None,
         compaction: Compaction | None = None,
     ) -> None:
-        self._bench = bench
-        self._told = told
-        self._questions = Questions(bench.db, model, depth=depth, user=bench.user)
-        tools = tools_of(bench, Code(bench, told), self._questions, in_doubt)
+        self._workbench = workbench
+        self._notify = notify
+        self._questions = Questions(workbench.db, model, depth=depth, user=workbench.user)
+        tools = workbench_tools(workbench, CodeRunner(workbench, notify), self._questions, in_doubt)
         stage = respond(
-            instructions=instructions, tools=tools, prepare=with_news, compaction=compaction, name="work"
+            instructions=instructions,
+            tools=tools,
+            prepare=add_interpreter_news,
+            compaction=compaction,
+            name="work",
         )
         # It is never entered: turns that others have queued are not for this agent.
         self._runtime = Runtime(
-            bench.db,
-            schema=Work,
+            workbench.db,
+            schema=WorkState,
             stages=[stage],
-            model=Finishing(model),
-            patience=patience or Patience(tool=600.0, turn=3600.0),
+            model=FinishingModel(model),
+            retry_policy=retry_policy or RetryPolicy(tool_seconds=600.0, turn_seconds=3600.0),
         )
 
     async def __aenter__(self) -> Self:
@@ -120,7 +124,7 @@ class Agent:
         await self._questions.close()
         await self._runtime.close()
 
-    async def work(self, task: str) -> Worked:
+    async def work(self, task: str) -> WorkResult:
         """Work on a task in the session that is open, as one turn, and write its manifest after it.
 
         Raises:
@@ -128,80 +132,82 @@ class Agent:
             RunFailed: The task could not be finished.
             ManifestConflict: The manifest was not written over what is there. The turn is kept all the same.
         """
-        attachment = self._bench.attachment
-        changes = await attachment.ready()
-        events = self._runtime.stream_turn(attachment.session, task, user=self._bench.user)
-        return await self._done(events, changes)
+        attachment = self._workbench.attachment
+        changes = await attachment.ensure_interpreter()
+        events = self._runtime.stream_turn(attachment.session, task, user=self._workbench.user)
+        return await self._follow_run(events, changes)
 
-    async def resume(self, decisions: Mapping[str, Decision] | None = None) -> Worked:
+    async def resume(self, decisions: Mapping[str, Decision] | None = None) -> WorkResult:
         """Go on with a task that was interrupted, or that waits for decisions.
 
         Raises:
             InvalidArgument: There is nothing to resume.
             TurnBusy: It is still at work somewhere.
         """
-        attachment = self._bench.attachment
-        changes = await attachment.ready()
-        return await self._done(self._resumed(attachment.session, decisions or {}), changes)
+        attachment = self._workbench.attachment
+        changes = await attachment.ensure_interpreter()
+        return await self._follow_run(self._resume_events(attachment.session, decisions or {}), changes)
 
-    async def _resumed(self, session: str, decisions: Mapping[str, Decision]) -> AsyncIterator[Event]:
+    async def _resume_events(self, session: str, decisions: Mapping[str, Decision]) -> AsyncIterator[Event]:
         """What a resumed run adds. It is told after it happened: only what is kept is told here."""
-        thread = self._bench.db.thread(session)
+        thread = self._workbench.db.thread(session)
         before = (await thread.head()).version
-        done = await self._runtime.resume(session, decisions, user=self._bench.user)
-        for change in await thread.changesets(after=before, upto=done.version):
+        result = await self._runtime.resume(session, decisions, user=self._workbench.user)
+        for change in await thread.changesets(after=before, upto=result.version):
             for event in events_of(change):
                 yield event
 
-    async def _done(self, events: AsyncIterator[Event], changes: Sequence[Snapshot]) -> Worked:
+    async def _follow_run(
+        self, events: AsyncIterator[Event], changes: Sequence[InterpreterSnapshot]
+    ) -> WorkResult:
         """Hear a run out, then write the manifest, whatever became of the run."""
-        worked = Worked(session=self._bench.attachment.session, changes=tuple(changes))
+        result = WorkResult(session=self._workbench.attachment.session, changes=tuple(changes))
         try:
             async for event in events:
-                self._told(event)
-                worked = heard(worked, event)
+                self._notify(event)
+                result = result_after(result, event)
         except ClewError:
-            await self._bench.checkpoint()
+            await self._workbench.checkpoint()
             raise
-        waiting = suspended_calls(await self._bench.db.thread(worked.session).state())
-        saved = await self._bench.checkpoint()
-        return msgspec.structs.replace(worked, waiting=waiting, saved=saved)
+        approvals = pending_approvals(await self._workbench.db.thread(result.session).state())
+        checkpoint = await self._workbench.checkpoint()
+        return msgspec.structs.replace(result, waiting=approvals, saved=checkpoint)
 
 
-def heard(worked: Worked, event: Event) -> Worked:
+def result_after(result: WorkResult, event: Event) -> WorkResult:
     """What is known of a task after one more event."""
     match event:
         case RunStarted(run=run):
-            return msgspec.structs.replace(worked, run=run)
+            return msgspec.structs.replace(result, run=run)
         case MessageAdded(message=message) if message.role == "assistant" and message.text:
-            return msgspec.structs.replace(worked, text=message.text)
+            return msgspec.structs.replace(result, text=message.text)
         case RunFinished(termination=termination, problem=problem, usage=usage):
-            return msgspec.structs.replace(worked, termination=termination, problem=problem, usage=usage)
-    return worked
+            return msgspec.structs.replace(result, termination=termination, problem=problem, usage=usage)
+    return result
 
 
 def instructions(state: Any) -> str:
     """What the agent is told in every turn: how it works, its core memory, and which documents there are."""
-    known = documents_of({"document_paths": state.document_paths, "documents": state.documents})
-    parts = [INSTRUCTIONS, rendered(blocks_of({"core_memory": state.core_memory}))]
-    return "\n\n".join([*parts, shelf(list(known.values()))])
+    documents = documents_of({"document_paths": state.document_paths, "documents": state.documents})
+    parts = [INSTRUCTIONS, render_blocks(blocks_of({"core_memory": state.core_memory}))]
+    return "\n\n".join([*parts, describe_documents(list(documents.values()))])
 
 
-def shelf(documents: Sequence[Document]) -> str:
+def describe_documents(documents: Sequence[Document]) -> str:
     """The documents as the agent is told of them, by the names that code knows them by."""
     if not documents:
         return "No documents are loaded."
-    names = names_of(documents)
+    names = document_names(documents)
     lines = [f"- {names[each.path]!r}: {each.characters} characters, {each.type}" for each in documents]
     return "\n".join(["Documents:", *lines])
 
 
-def with_news(messages: Sequence[Message], ctx: Context) -> Sequence[Message]:
+def add_interpreter_news(messages: Sequence[Message], context: Context) -> Sequence[Message]:
     """The messages, and what the agent has yet to be told of its interpreter, which is history then."""
-    said = ctx.turn.draft.state.get(NEWS)
-    if not isinstance(said, str) or not said:
+    news = context.turn.draft.state.get(NEWS_KEY)
+    if not isinstance(news, str) or not news:
         return messages
-    note = Message(role="system", content=said)
-    ctx.turn.add([note])
-    ctx.turn.draft.patch(patch.delete([NEWS]))
+    note = Message(role="system", content=news)
+    context.turn.add([note])
+    context.turn.draft.patch(patch.delete([NEWS_KEY]))
     return [*messages, note]

@@ -14,8 +14,8 @@ import msgspec
 
 from clew.core import patch
 from clew.core.arguments import check_methods
-from clew.core.encoding import JSON, encode, plain
-from clew.core.erasure.receipts import DOCUMENT as KIND
+from clew.core.encoding import JSON, as_json, encode
+from clew.core.erasure.receipts import DOCUMENT_KIND as KIND
 from clew.core.errors import (
     ClewError,
     RecordNotFound,
@@ -25,27 +25,31 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.manifest.document import DOCUMENTS
+from clew.core.manifest.document import DOCUMENTS_KEY
 from clew.core.ops import Document as State
 from clew.core.ops import Op
 from clew.core.values import AppendTo, Changeset, Committed, Exact, Put, Record
 from clew.database.database import Database
-from clew.workbench.documents.extraction import LIMITS, ReadingLimits, text_of
-from clew.workbench.documents.text import Passage, Place, Text, find, peek
-from clew.workbench.volume.paths import problem_of
+from clew.workbench.documents.extraction import LIMITS, ReadingLimits, extract_text
+from clew.workbench.documents.text import DocumentMatch, DocumentText, Passage, find_matches, passage_at
+from clew.workbench.volume.paths import name_problem
 from clew.workbench.volume.volume import Volume
 
-DETAILS: Final = "documents"
+DETAILS_KEY: Final = "documents"
 """The key of the state under which a thread keeps what is known of each document."""
-ACTIVE: Final = "active_document"
-LOADED, UNLOADED, SWITCHED = "DocumentLoaded", "DocumentUnloaded", "DocumentSwitched"
-COPIES: Final = "buffers/documents"
-TEXTS: Final = "buffers/texts"
+ACTIVE_KEY: Final = "active_document"
+DOCUMENT_LOADED, DOCUMENT_UNLOADED, DOCUMENT_SWITCHED = (
+    "DocumentLoaded",
+    "DocumentUnloaded",
+    "DocumentSwitched",
+)
+COPIES_FOLDER: Final = "buffers/documents"
+TEXTS_FOLDER: Final = "buffers/texts"
 """Where extracted texts stand, by their own checksums: made anew from the document if one is missing."""
-UNNAMED: Final = "document"
+FALLBACK_NAME: Final = "document"
 LONGEST_NAME: Final = 150
 
-Condition: TypeAlias = Literal["ok", "changed", "missing", "unknown"]
+FileCondition: TypeAlias = Literal["ok", "changed", "missing", "unknown"]
 """How a file is now; unknown is one of which nothing says what it was."""
 
 
@@ -67,20 +71,20 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str | None = None
 
 
-class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentListing(msgspec.Struct, frozen=True, kw_only=True):
     """The documents of a thread at one version, the active one, and how each file is now."""
 
     version: int
     documents: tuple[Document, ...] = ()
     active: str | None = None
-    conditions: dict[str, Condition] = {}
+    conditions: dict[str, FileCondition] = {}
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentMatches(msgspec.Struct, frozen=True, kw_only=True):
     """Where words stand in a document."""
 
     path: str
-    places: tuple[Place, ...]
+    places: tuple[DocumentMatch, ...]
 
 
 # What a state says of documents.
@@ -88,12 +92,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def documents_of(state: State) -> dict[str, Document]:
     """The loaded documents by their paths, in the order that the state has them."""
-    paths, details = state.get(DOCUMENTS), state.get(DETAILS)
-    known = details if isinstance(details, dict) else {}
-    return {path: _document(path, known.get(path)) for path in paths or () if isinstance(path, str)}
+    paths, details = state.get(DOCUMENTS_KEY), state.get(DETAILS_KEY)
+    details_by_path = details if isinstance(details, dict) else {}
+    return {
+        path: _document_from(path, details_by_path.get(path)) for path in paths or () if isinstance(path, str)
+    }
 
 
-def _document(path: str, details: JSON) -> Document:
+def _document_from(path: str, details: JSON) -> Document:
     """A document; of one that a manifest from elsewhere names, nothing else is known."""
     try:
         return msgspec.convert({**details, "path": path}, Document)
@@ -101,10 +107,10 @@ def _document(path: str, details: JSON) -> Document:
         return Document(path=path, name=PurePosixPath(path).name)
 
 
-def active_of(state: State) -> str | None:
+def active_path(state: State) -> str | None:
     """The document that is looked at if none is named."""
-    found, loaded = state.get(ACTIVE), documents_of(state)
-    return found if isinstance(found, str) and found in loaded else next(iter(loaded), None)
+    path, documents = state.get(ACTIVE_KEY), documents_of(state)
+    return path if isinstance(path, str) and path in documents else next(iter(documents), None)
 
 
 def safe_name(name: str) -> str:
@@ -112,12 +118,12 @@ def safe_name(name: str) -> str:
     last = name.replace("\\", "/").rpartition("/")[2]
     if len(last) > 2 * LONGEST_NAME:  # its beginning and its ending are all that can be kept of it
         last = last[:LONGEST_NAME] + last[-LONGEST_NAME:]
-    cleaned = "".join("-" if problem_of(f"x{sign}x") else sign for sign in last).strip(" .-")
-    stem, suffix = PurePosixPath(cleaned).stem, PurePosixPath(cleaned).suffix
+    letters = "".join("-" if name_problem(f"x{character}x") else character for character in last).strip(" .-")
+    stem, suffix = PurePosixPath(letters).stem, PurePosixPath(letters).suffix
     while stem and len(f"{stem}{suffix}".encode()) > LONGEST_NAME:
         stem = stem[:-1]
-    found = f"{stem}{suffix}".strip(" .")
-    return found if found and problem_of(found) is None else UNNAMED
+    result = f"{stem}{suffix}".strip(" .")
+    return result if result and name_problem(result) is None else FALLBACK_NAME
 
 
 # The documents of a thread.
@@ -148,12 +154,12 @@ class Documents:
         Raises:
             DocumentUnreadable: It has no text that could be read; nothing was kept.
         """
-        text = await text_of(content, name, self.limits)
-        kept, checksum = safe_name(name), sha256(content).hexdigest()
-        mark = sha256(encode([self._thread.id, checksum, kept])).hexdigest()[:16]
-        path = f"{COPIES}/{mark}/{kept}"
-        await asyncio.to_thread(self._keep, path, content, checksum)
-        return await self._load(path, content, text, copied=True)
+        text = await extract_text(content, name, self.limits)
+        file_name, checksum = safe_name(name), sha256(content).hexdigest()
+        digest = sha256(encode([self._thread.id, checksum, file_name])).hexdigest()[:16]
+        path = f"{COPIES_FOLDER}/{digest}/{file_name}"
+        await asyncio.to_thread(self._write_once, path, content, checksum)
+        return await self._load(path, content, text, is_copy=True)
 
     async def load(self, path: str) -> Document:
         """Load a file of the volume, or what it has become since; it is the active one then.
@@ -164,18 +170,20 @@ class Documents:
             DocumentUnreadable: It has no text that could be read.
         """
         content = await asyncio.to_thread(self._volume.read, path)
-        text = await text_of(content, PurePosixPath(path).name, self.limits)
+        text = await extract_text(content, PurePosixPath(path).name, self.limits)
         return await self._load(path, content, text)
 
-    async def list(self) -> Shelf:
+    async def list(self) -> DocumentListing:
         """What is loaded, which of it is active, and whether each file is still what it was."""
         head = await self._thread.head()
-        found = documents_of(head.state)
-        conditions = {path: await asyncio.to_thread(self._condition, each) for path, each in found.items()}
-        return Shelf(
+        documents = documents_of(head.state)
+        conditions = {
+            path: await asyncio.to_thread(self._condition, document) for path, document in documents.items()
+        }
+        return DocumentListing(
             version=head.version,
-            documents=tuple(found.values()),
-            active=active_of(head.state),
+            documents=tuple(documents.values()),
+            active=active_path(head.state),
             conditions=conditions,
         )
 
@@ -185,7 +193,9 @@ class Documents:
         Raises:
             RecordNotFound: It is not loaded.
         """
-        return await self._change(SWITCHED, lambda state: [patch.set([ACTIVE], _loaded(state, path).path)])
+        return await self._change(
+            DOCUMENT_SWITCHED, lambda state: [patch.set([ACTIVE_KEY], _find_document(state, path).path)]
+        )
 
     async def unload(self, path: str) -> Committed:
         """Take a document off the thread. Its file stays on the volume, where earlier versions find it.
@@ -193,9 +203,11 @@ class Documents:
         Raises:
             RecordNotFound: It is not loaded.
         """
-        return await self._change(UNLOADED, lambda state: _unloading(state, _loaded(state, path).path))
+        return await self._change(
+            DOCUMENT_UNLOADED, lambda state: _unload_ops(state, _find_document(state, path).path)
+        )
 
-    async def text(self, path: str | None = None) -> tuple[Document, Text]:
+    async def text(self, path: str | None = None) -> tuple[Document, DocumentText]:
         """All that is to be read in a document, or in the active one.
 
         Raises:
@@ -204,12 +216,12 @@ class Documents:
             VolumeFileChanged: Its file is not what it was.
         """
         state = await self._thread.state()
-        document = _loaded(state, path if path is not None else active_of(state) or "")
+        document = _find_document(state, path if path is not None else active_path(state) or "")
         content = await asyncio.to_thread(self._volume.read, document.path)
         actual = sha256(content).hexdigest()
         if document.sha256 not in (None, actual):
             raise VolumeFileChanged(path=document.path, expected=document.sha256, actual=actual)
-        return document, await self._text(document, content)
+        return document, await self._read_text(document, content)
 
     async def peek(self, path: str | None = None, start: int = 0, length: int = 4000) -> Passage:
         """A part of a document, or of the active one.
@@ -220,9 +232,9 @@ class Documents:
             VolumeFileChanged: Its file is not what it was.
             InvalidArgument: There is no such part.
         """
-        return peek((await self.text(path))[1], start, length)
+        return passage_at((await self.text(path))[1], start, length)
 
-    async def find(self, words: str, path: str | None = None, limit: int = 10) -> Found:
+    async def find(self, words: str, path: str | None = None, limit: int = 10) -> DocumentMatches:
         """Where words stand in a document, or in the active one.
 
         Raises:
@@ -232,12 +244,12 @@ class Documents:
             InvalidArgument: There are no words.
         """
         document, text = await self.text(path)
-        places = await asyncio.to_thread(find, text, words, limit)
-        return Found(path=document.path, places=tuple(places))
+        matches = await asyncio.to_thread(find_matches, text, words, limit)
+        return DocumentMatches(path=document.path, places=tuple(matches))
 
     # Files.
 
-    def _keep(self, path: str, content: bytes, checksum: str) -> None:
+    def _write_once(self, path: str, content: bytes, checksum: str) -> None:
         """Write a copy, unless it is there."""
         try:
             if self._volume.checksum(path) == checksum:
@@ -246,7 +258,7 @@ class Documents:
             pass
         self._volume.write(path, content)
 
-    def _condition(self, document: Document) -> Condition:
+    def _condition(self, document: Document) -> FileCondition:
         try:
             actual = self._volume.checksum(document.path)
         except (VolumeFileNotFound, VolumePathRefused):
@@ -255,43 +267,45 @@ class Documents:
             return "unknown"
         return "ok" if actual == document.sha256 else "changed"
 
-    async def _text(self, document: Document, content: bytes) -> Text:
+    async def _read_text(self, document: Document, content: bytes) -> DocumentText:
         """The text that was kept, if it is still the same; else it is read anew."""
-        kept = await asyncio.to_thread(self._kept_text, document.text)
-        if kept is not None:
-            return kept
-        text = await text_of(content, document.name, self.limits)
+        earlier = await asyncio.to_thread(self._read_cache, document.text)
+        if earlier is not None:
+            return earlier
+        text = await extract_text(content, document.name, self.limits)
         if document.text is not None:
-            await asyncio.to_thread(self._keep_text, text, document.text)
+            await asyncio.to_thread(self._write_cache, text, document.text)
         return text
 
-    def _kept_text(self, checksum: str | None) -> Text | None:
+    def _read_cache(self, checksum: str | None) -> DocumentText | None:
         if checksum is None:
             return None
         try:
             data = self._volume.read(_text_path(checksum))
         except (VolumeFileNotFound, VolumePathRefused, TooLarge):
             return None
-        return msgspec.json.decode(data, type=Text) if sha256(data).hexdigest() == checksum else None
+        return msgspec.json.decode(data, type=DocumentText) if sha256(data).hexdigest() == checksum else None
 
-    def _keep_text(self, text: Text, only: str | None = None) -> str | None:
+    def _write_cache(self, text: DocumentText, expected_checksum: str | None = None) -> str | None:
         """The checksum of a text, which is kept so that it need not be read again; None if it is not.
 
         With ``only`` another text than that is not kept: no record would say whose it is.
         """
         data = msgspec.json.encode(text)
         checksum = sha256(data).hexdigest()
-        if only not in (None, checksum):
+        if expected_checksum not in (None, checksum):
             return None
         try:
-            self._keep(_text_path(checksum), data, checksum)
+            self._write_once(_text_path(checksum), data, checksum)
         except ClewError:  # it only saves time
             return None
         return checksum
 
     # The thread.
 
-    async def _load(self, path: str, content: bytes, text: Text, *, copied: bool = False) -> Document:
+    async def _load(
+        self, path: str, content: bytes, text: DocumentText, *, is_copy: bool = False
+    ) -> Document:
         owner = (await self._thread.head()).owner
         document = Document(
             path=path,
@@ -303,17 +317,17 @@ class Documents:
             characters=len(text.text),
             sections=len(text.sections),
             notes=text.notes,
-            text=await asyncio.to_thread(self._keep_text, text),
+            text=await asyncio.to_thread(self._write_cache, text),
         )
-        details = {name: value for name, value in plain(document).items() if name != "path"}
+        details = {name: value for name, value in as_json(document).items() if name != "path"}
         patches: list[Op] = [
-            patch.union([DOCUMENTS], [path]),
-            patch.set([DETAILS, path], details),
-            patch.set([ACTIVE], path),
+            patch.union([DOCUMENTS_KEY], [path]),
+            patch.set([DETAILS_KEY, path], details),
+            patch.set([ACTIVE_KEY], path),
         ]
-        change = Changeset(patches=tuple(patches), reason=LOADED, author=self._author)
-        own = [*([path] if copied else ()), *([_text_path(document.text)] if document.text else ())]
-        records = [Put(record=_record(self._thread.id, owner, each)) for each in own]
+        change = Changeset(patches=tuple(patches), reason=DOCUMENT_LOADED, author=self._author)
+        own_paths = [*([path] if is_copy else ()), *([_text_path(document.text)] if document.text else ())]
+        records = [Put(record=_file_record(self._thread.id, owner, each)) for each in own_paths]
         await self._db.commit([AppendTo(thread=self._thread.id, change=change), *records])
         return document
 
@@ -325,35 +339,35 @@ class Documents:
             change = Changeset(patches=tuple(patches), reason=reason, author=self._author)
             expect = Exact(head.version, head.hash)
             try:
-                [done] = await self._db.commit(
+                [result] = await self._db.commit(
                     [AppendTo(thread=self._thread.id, change=change, expect=expect)]
                 )
             except VersionConflict:
                 continue
-            assert isinstance(done, Committed)
-            return done
+            assert isinstance(result, Committed)
+            return result
 
 
 def _text_path(checksum: str) -> str:
-    return f"{TEXTS}/{checksum}.json"
+    return f"{TEXTS_FOLDER}/{checksum}.json"
 
 
-def _record(thread: str, owner: str | None, path: str) -> Record:
+def _file_record(thread: str, owner: str | None, path: str) -> Record:
     """What lets a file of a document go with its thread when that is erased."""
     id = sha256(encode([thread, path])).hexdigest()[:20]
     return Record(kind=KIND, id=id, owner=owner, tags=(thread,), body={"path": path})
 
 
-def _loaded(state: State, path: str) -> Document:
-    found = documents_of(state).get(path)
-    if found is None:
+def _find_document(state: State, path: str) -> Document:
+    document = documents_of(state).get(path)
+    if document is None:
         raise RecordNotFound(kind=KIND, id=path)
-    return found
+    return document
 
 
-def _unloading(state: State, path: str) -> list[Op]:
-    times = list(state[DOCUMENTS]).count(path)
-    ops: list[Op] = [patch.remove([DOCUMENTS], path)] * times
-    if state.get(ACTIVE) == path:
-        ops.append(patch.delete([ACTIVE]))
-    return [*ops, patch.delete([DETAILS, path])]
+def _unload_ops(state: State, path: str) -> list[Op]:
+    times = list(state[DOCUMENTS_KEY]).count(path)
+    ops: list[Op] = [patch.remove([DOCUMENTS_KEY], path)] * times
+    if state.get(ACTIVE_KEY) == path:
+        ops.append(patch.delete([ACTIVE_KEY]))
+    return [*ops, patch.delete([DETAILS_KEY, path])]

@@ -20,17 +20,24 @@ from clew.core.errors import (
     DocumentWithoutText,
     MissingExtra,
 )
-from clew.workbench.documents.text import Section, Text, declared_charset, decoded, plain_text, titled
+from clew.workbench.documents.text import (
+    DocumentText,
+    Section,
+    declared_charset,
+    decode_text,
+    plain_text,
+    section_title,
+)
 from clew.workbench.volume.media_types import HTML, PDF, media_type
 
-WORKER: Final = Path(__file__).with_name("worker.py")
+WORKER_SCRIPT: Final = Path(__file__).with_name("worker.py")
 XHTML: Final = "application/xhtml+xml"
-NEEDS: Final = {"pdf": ("pypdf", "pypdf"), "html": ("bs4", "beautifulsoup4")}
+READER_PACKAGES: Final = {"pdf": ("pypdf", "pypdf"), "html": ("bs4", "beautifulsoup4")}
 READ_AS_PLAIN: Final = frozenset(
     ("application/json", "application/jsonl", "application/xml", "image/svg+xml")
 )
 MIB: Final = 1024 * 1024
-MOST: Final = 10_000
+MOST_SECTIONS: Final = 10_000
 """So many sections of a document are told apart."""
 
 
@@ -47,7 +54,7 @@ class ReadingLimits(msgspec.Struct, frozen=True, kw_only=True):
 LIMITS: Final = ReadingLimits()
 
 
-async def text_of(content: bytes, name: str, limits: ReadingLimits = LIMITS) -> Text:
+async def extract_text(content: bytes, name: str, limits: ReadingLimits = LIMITS) -> DocumentText:
     """The text of a file.
 
     Raises:
@@ -66,13 +73,13 @@ async def text_of(content: bytes, name: str, limits: ReadingLimits = LIMITS) -> 
     if name.lower().endswith(".pdf") and type != PDF:
         raise DocumentBroken(document=name, problem="it is called a PDF and is none")
     if type == PDF:
-        return _made(await _read("pdf", content, name, limits), type, None, ())
+        return _text_from_report(await _run_worker("pdf", content, name, limits), type, None, ())
     if type in (HTML, XHTML):
-        text, charset, notes = decoded(content, name, declared=declared_charset(content))
-        return _made(await _read("html", text.encode(), name, limits), type, charset, notes)
+        text, charset, notes = decode_text(content, name, fallback_charset=declared_charset(content))
+        return _text_from_report(await _run_worker("html", text.encode(), name, limits), type, charset, notes)
     if not type.startswith("text/") and type not in READ_AS_PLAIN:
         raise DocumentUnsupported(document=name, type=type)
-    return _checked(await asyncio.to_thread(plain_text, content, name, type), name, limits)
+    return _check_text(await asyncio.to_thread(plain_text, content, name, type), name, limits)
 
 
 def _check_size(name: str, what: str, size: int, limit: int) -> None:
@@ -80,31 +87,36 @@ def _check_size(name: str, what: str, size: int, limit: int) -> None:
         raise DocumentTooLarge(document=name, what=what, size=size, limit=limit)
 
 
-def _checked(text: Text, name: str, limits: ReadingLimits) -> Text:
+def _check_text(text: DocumentText, name: str, limits: ReadingLimits) -> DocumentText:
     if not text.text.strip():
         raise DocumentEmpty(document=name)
     _check_size(name, "characters", len(text.text), limits.characters)
-    return msgspec.structs.replace(text, sections=text.sections[:MOST])
+    return msgspec.structs.replace(text, sections=text.sections[:MOST_SECTIONS])
 
 
-def _made(told: dict[str, Any], type: str, charset: str | None, notes: tuple[str, ...]) -> Text:
-    return Text(
+def _text_from_report(
+    report: dict[str, Any], type: str, charset: str | None, notes: tuple[str, ...]
+) -> DocumentText:
+    return DocumentText(
         type=type,
-        text=told["text"],
-        sections=tuple(Section(name=titled(title), start=start) for title, start in told["sections"][:MOST]),
+        text=report["text"],
+        sections=tuple(
+            Section(name=section_title(title), start=start)
+            for title, start in report["sections"][:MOST_SECTIONS]
+        ),
         charset=charset,
-        notes=(*notes, *told["notes"]),
+        notes=(*notes, *report["notes"]),
     )
 
 
-async def _read(kind: str, content: bytes, name: str, limits: ReadingLimits) -> dict[str, Any]:
+async def _run_worker(kind: str, content: bytes, name: str, limits: ReadingLimits) -> dict[str, Any]:
     """What the worker says of a file; it and its time are over when this returns."""
-    module, package = NEEDS[kind]
+    module, package = READER_PACKAGES[kind]
     if importlib.util.find_spec(module) is None:
         raise MissingExtra(extra="workbench", package=package)
     numbers = (int(limits.seconds) + 1, limits.memory // MIB, limits.pages, limits.characters)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-B", str(WORKER), kind, *map(str, numbers)),
+        *(sys.executable, "-P", "-B", str(WORKER_SCRIPT), kind, *map(str, numbers)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -121,31 +133,31 @@ async def _read(kind: str, content: bytes, name: str, limits: ReadingLimits) -> 
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return _told(out, process.returncode or 0, name, limits)
+    return _parse_report(out, process.returncode or 0, name, limits)
 
 
-def _told(out: bytes, code: int, name: str, limits: ReadingLimits) -> dict[str, Any]:
+def _parse_report(out: bytes, code: int, name: str, limits: ReadingLimits) -> dict[str, Any]:
     if code < 0:  # a limit of the system's ended it
         raise DocumentTooSlow(document=name, seconds=limits.seconds)
     try:
-        told: dict[str, Any] = msgspec.json.decode(out)
+        report: dict[str, Any] = msgspec.json.decode(out)
     except msgspec.DecodeError as error:
         raise DocumentBroken(document=name, problem="its reader failed") from error
-    if "refused" in told:
-        raise _refusal(told, name, limits)
-    return told
+    if "refused" in report:
+        raise _unreadable_error(report, name, limits)
+    return report
 
 
-def _refusal(told: dict[str, Any], name: str, limits: ReadingLimits) -> DocumentUnreadable:
-    match told.pop("refused"):
+def _unreadable_error(report: dict[str, Any], name: str, limits: ReadingLimits) -> DocumentUnreadable:
+    match report.pop("refused"):
         case "encrypted":
             return DocumentEncrypted(document=name)
         case "empty":
             return DocumentEmpty(document=name)
         case "pictures":
-            return DocumentWithoutText(document=name, **told)
+            return DocumentWithoutText(document=name, **report)
         case "large":
-            return DocumentTooLarge(document=name, **told)
+            return DocumentTooLarge(document=name, **report)
         case "slow":
             return DocumentTooSlow(document=name, seconds=limits.seconds)
-    return DocumentBroken(document=name, **told)
+    return DocumentBroken(document=name, **report)

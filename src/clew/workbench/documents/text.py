@@ -12,11 +12,11 @@ from clew.core.text.excerpts import excerpt
 from clew.core.text.words import stem, words
 from clew.workbench.volume.media_types import MARKDOWN
 
-NAME: Final = 120
-LONGEST: Final = 20_000
+LONGEST_TITLE: Final = 120
+LONGEST_PASSAGE: Final = 20_000
 """So many characters are looked at in one go."""
-PASSAGE: Final = 1000
-BETWEEN: Final = re.compile(r"\n[ \t]*\n\s*|\n(?=#)|\f")
+LONGEST_PARAGRAPH: Final = 1000
+PARAGRAPH_BREAK: Final = re.compile(r"\n[ \t]*\n\s*|\n(?=#)|\f")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     start: int
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
     """All that is to be read in a document. ``notes`` say what was not read, or was guessed."""
 
     type: str
@@ -46,7 +46,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentMatch(msgspec.Struct, frozen=True, kw_only=True):
     """Where searched words stand: ``marks`` are where they begin and end in the excerpt."""
 
     start: int
@@ -55,16 +55,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[tuple[int, int], ...] = ()
 
 
-def peek(text: Text, start: int = 0, length: int = 4000) -> Passage:
+def passage_at(text: DocumentText, start: int = 0, length: int = 4000) -> Passage:
     """A part of a text.
 
     Raises:
         InvalidArgument: There is no such part.
     """
     size = len(text.text)
-    if not 0 <= start <= size or not 1 <= length <= LONGEST:
+    if not 0 <= start <= size or not 1 <= length <= LONGEST_PASSAGE:
         problem = (
-            f"The document has {size} characters: start from 0 to that, and take 1 to {LONGEST} of them."
+            f"The document has {size} characters: start from 0 to that, "
+            f"and take 1 to {LONGEST_PASSAGE} of them."
         )
         raise InvalidArgument(problem=problem)
     end = min(start + length, size)
@@ -82,36 +83,41 @@ def section_at(sections: Sequence[Section], start: int) -> str:
     return next((section.name for section in reversed(sections) if section.start <= start), "")
 
 
-def find(text: Text, searched: str, limit: int = 10) -> list[Place]:
+def find_matches(text: DocumentText, query: str, limit: int = 10) -> list[DocumentMatch]:
     """Where words stand, in whatever form: first where most of them stand together, then in order.
 
     Raises:
         InvalidArgument: There are no words to look for.
     """
-    looked_for = words(searched)
-    stems = {stem(word) for word in looked_for}
+    query_words = words(query)
+    stems = {stem(word) for word in query_words}
     if not stems:
         raise InvalidArgument(problem="Name words to look for.")
-    held = [
+    paragraphs = [
         (len(stems & {stem(word) for word in words(part)}), start, part)
-        for start, part in _passages(text.text)
+        for start, part in _paragraphs(text.text)
     ]
-    best = sorted((each for each in held if each[0]), key=lambda each: (-each[0], each[1]))
-    return [_place(text, start, part, looked_for) for _, start, part in best[:limit]]
+    best = sorted((each for each in paragraphs if each[0]), key=lambda each: (-each[0], each[1]))
+    return [_match_at(text, start, part, query_words) for _, start, part in best[:limit]]
 
 
-def _place(text: Text, start: int, part: str, looked_for: Sequence[str]) -> Place:
-    shown = excerpt(part, looked_for)
-    return Place(start=start, excerpt=shown.text, marks=shown.marks, section=section_at(text.sections, start))
+def _match_at(text: DocumentText, start: int, part: str, query_words: Sequence[str]) -> DocumentMatch:
+    preview = excerpt(part, query_words)
+    return DocumentMatch(
+        start=start, excerpt=preview.text, marks=preview.marks, section=section_at(text.sections, start)
+    )
 
 
-def _passages(text: str) -> Iterator[tuple[int, str]]:
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """The paragraphs of a text with their places; a long one in parts, cut between words."""
     start = 0
-    for match in [*BETWEEN.finditer(text), None]:
+    for match in [*PARAGRAPH_BREAK.finditer(text), None]:
         end = match.start() if match else len(text)
-        while end - start > PASSAGE:
-            cut = max(text.rfind(" ", start + PASSAGE // 2, start + PASSAGE), start + PASSAGE // 2)
+        while end - start > LONGEST_PARAGRAPH:
+            cut = max(
+                text.rfind(" ", start + LONGEST_PARAGRAPH // 2, start + LONGEST_PARAGRAPH),
+                start + LONGEST_PARAGRAPH // 2,
+            )
             yield start, text[start:cut]
             start = cut
         if text[start:end].strip():
@@ -119,13 +125,13 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
         start = match.end() if match else end
 
 
-def titled(name: str) -> str:
+def section_title(name: str) -> str:
     """The name of a section on one line, not too long."""
     line = " ".join(name.split())
-    return line if len(line) <= NAME else f"{line[: NAME - 1]}…"
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
 
 
-MARKS: Final = (
+BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig", "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32", "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32", "utf-32"),
@@ -133,9 +139,11 @@ MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16", "utf-16"),
 )
 """Byte order marks, how to read on, and what to call it. The longer one of two that begin alike is first."""
-GUESSED: Final = "It is not UTF-8 and says no other charset, so it was read as cp1252."
-LOST: Final = "Some bytes mean nothing in its charset and are shown as \ufffd."
-DECLARED: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+GUESS_NOTE: Final = "It is not UTF-8 and says no other charset, so it was read as cp1252."
+LOSS_NOTE: Final = "Some bytes mean nothing in its charset and are shown as \ufffd."
+CHARSET_DECLARATION: Final = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE
+)
 NO_CHARSETS: Final = frozenset(
     ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
 )
@@ -143,18 +151,20 @@ HEADING: Final = re.compile(r"#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$")
 FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def plain_text(content: bytes, name: str, type: str) -> Text:
+def plain_text(content: bytes, name: str, type: str) -> DocumentText:
     """The text of a file that is one.
 
     Raises:
         DocumentBroken: Its bytes are not in the charset that its beginning says.
     """
-    text, charset, notes = decoded(content, name)
-    found = headings(text) if type == MARKDOWN else pages(text)
-    return Text(type=type, text=text, sections=tuple(found), charset=charset, notes=notes)
+    text, charset, notes = decode_text(content, name)
+    sections = headings(text) if type == MARKDOWN else pages(text)
+    return DocumentText(type=type, text=text, sections=tuple(sections), charset=charset, notes=notes)
 
 
-def decoded(content: bytes, name: str, *, declared: str | None = None) -> tuple[str, str, tuple[str, ...]]:
+def decode_text(
+    content: bytes, name: str, *, fallback_charset: str | None = None
+) -> tuple[str, str, tuple[str, ...]]:
     """The characters of a file, the charset that they are in, and what was guessed.
 
     What is UTF-8 is read as such, whatever is declared.
@@ -162,34 +172,38 @@ def decoded(content: bytes, name: str, *, declared: str | None = None) -> tuple[
     Raises:
         DocumentBroken: Its bytes are not in the charset that its beginning says.
     """
-    for mark, codec, charset in MARKS:
+    for mark, codec, charset in BYTE_ORDER_MARKS:
         if content.startswith(mark):
             try:
-                return _even(content.decode(codec)), charset, ()
+                return _normalize_newlines(content.decode(codec)), charset, ()
             except UnicodeDecodeError as error:
                 raise DocumentBroken(document=name, problem=f"it says {charset}, and is not") from error
     try:
-        return _even(content.decode("utf-8")), "utf-8", ()
+        return _normalize_newlines(content.decode("utf-8")), "utf-8", ()
     except UnicodeDecodeError:
-        text = _even(content.decode(declared or "cp1252", errors="replace"))
-        lost = (LOST,) if "\ufffd" in text else ()
-        return text, declared or "cp1252", lost if declared else (GUESSED, *lost)
+        text = _normalize_newlines(content.decode(fallback_charset or "cp1252", errors="replace"))
+        loss_notes = (LOSS_NOTE,) if "\ufffd" in text else ()
+        return (
+            text,
+            fallback_charset or "cp1252",
+            loss_notes if fallback_charset else (GUESS_NOTE, *loss_notes),
+        )
 
 
 def declared_charset(content: bytes) -> str | None:
     """The charset that a page says it is in, if there is one of that name."""
-    said = DECLARED.search(content[:2048])
-    if said is None:
+    declaration = CHARSET_DECLARATION.search(content[:2048])
+    if declaration is None:
         return None
     try:
-        found = codecs.lookup(said[1].decode("ascii")).name
-        b"x".decode(found, "replace")
+        charset = codecs.lookup(declaration[1].decode("ascii")).name
+        b"x".decode(charset, "replace")
     except (LookupError, UnicodeError):
         return None
-    return None if found in NO_CHARSETS else found
+    return None if charset in NO_CHARSETS else charset
 
 
-def _even(text: str) -> str:
+def _normalize_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
 
 
@@ -208,5 +222,5 @@ def headings(text: str) -> Iterator[Section]:
         if marks and (not fence or marks[1].startswith(fence)):
             fence = "" if fence else marks[1]
         elif not fence and (heading := HEADING.match(line.rstrip("\n"))):
-            yield Section(name=titled(heading[1]), start=start)
+            yield Section(name=section_title(heading[1]), start=start)
         start += len(line)

@@ -24,20 +24,20 @@ PARAGRAPHS: Final = (
 )
 """Elements that have an empty line after them."""
 BLOCKS: Final = frozenset((*CELLS, *LINES, *PARAGRAPHS))
-HIDDEN: Final = frozenset(
+INVISIBLE: Final = frozenset(
     ("head", "iframe", "math", "noscript", "object", "script", "style", "svg", "template", "title")
 )
 
 
-class Refused(Exception):
+class UnreadableFile(Exception):
     """Why a file was not read: the name of the reason, and what is known of it."""
 
     def __init__(self, reason: str, **facts: Any) -> None:
         super().__init__(reason)
-        self.told = {"refused": reason, **facts}
+        self.report = {"refused": reason, **facts}
 
 
-def bound(seconds: int, memory: int) -> None:
+def limit_process(seconds: int, memory: int) -> None:
     """Take from this process what it does not need."""
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
@@ -56,58 +56,66 @@ def read_pdf(content: bytes, pages: int, characters: int) -> dict[str, Any]:
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Refused("encrypted")
+            raise UnreadableFile("encrypted")
         count = len(reader.pages)
         if count > pages:
-            raise Refused("large", what="pages", size=count, limit=pages)
-        return _paged(reader, count, characters)
+            raise UnreadableFile("large", what="pages", size=count, limit=pages)
+        return _read_pages(reader, count, characters)
     except DependencyError as error:
-        raise Refused("encrypted") from error
-    except (PyPdfError, RecursionError, *_SLIPS) as error:
-        raise Refused("broken", problem=_said(error)) from error
+        raise UnreadableFile("encrypted") from error
+    except (PyPdfError, RecursionError, *_DAMAGE_ERRORS) as error:
+        raise UnreadableFile("broken", problem=_error_text(error)) from error
 
 
-_SLIPS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotImplementedError, OSError)
+_DAMAGE_ERRORS: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    OSError,
+)
 """What a reader of a damaged file stumbles over."""
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def _paged(reader: Any, count: int, characters: int) -> dict[str, Any]:
+def _read_pages(reader: Any, count: int, characters: int) -> dict[str, Any]:
     parts: list[str] = []
-    sections, notes, size, drawn = [], [], 0, False
+    sections, notes, size, has_content = [], [], 0, False
     for number in range(count):
         sections.append([f"page {number + 1}", size])
         try:
             page = reader.pages[number]
             text = _clean(page.extract_text())
-            drawn = drawn or bool(text.strip()) or _is_drawn(page)
-        except (RecursionError, *_SLIPS) as error:
-            notes.append(f"Page {number + 1} could not be read: {_said(error)}.")
-            text, drawn = "", True
+            has_content = has_content or bool(text.strip()) or _has_drawing(page)
+        except (RecursionError, *_DAMAGE_ERRORS) as error:
+            notes.append(f"Page {number + 1} could not be read: {_error_text(error)}.")
+            text, has_content = "", True
         parts.append(f"{text.strip()}\n\n")
         size += len(parts[-1])
         if size > characters:
-            raise Refused("large", what="characters", size=size, limit=characters)
-    whole = "".join(parts)
+            raise UnreadableFile("large", what="characters", size=size, limit=characters)
+    full_text = "".join(parts)
     if len(notes) == count and count:
-        raise Refused("broken", problem=notes[0])
-    if not whole.strip():
-        raise Refused("pictures", pages=count) if drawn else Refused("empty")
-    return {"text": whole, "sections": sections, "notes": notes[:20]}
+        raise UnreadableFile("broken", problem=notes[0])
+    if not full_text.strip():
+        raise UnreadableFile("pictures", pages=count) if has_content else UnreadableFile("empty")
+    return {"text": full_text, "sections": sections, "notes": notes[:20]}
 
 
-def _is_drawn(page: Any) -> bool:
+def _has_drawing(page: Any) -> bool:
     contents = page.get_contents()
     return contents is not None and bool(contents.get_data().strip())
 
 
 def _clean(text: str) -> str:
     """Text without halves of surrogate pairs, which a font may give, and without NUL."""
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return whole.replace("\x00", "")
+    characters = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return characters.replace("\x00", "")
 
 
 # HTML.
@@ -119,43 +127,43 @@ def read_html(content: bytes, characters: int) -> dict[str, Any]:
 
     try:
         soup = BeautifulSoup(content.decode(), "html.parser")
-    except (RecursionError, AssertionError, *_SLIPS) as error:
-        raise Refused("broken", problem=_said(error)) from error
-    written = _Written(characters)
+    except (RecursionError, AssertionError, *_DAMAGE_ERRORS) as error:
+        raise UnreadableFile("broken", problem=_error_text(error)) from error
+    writer = _TextWriter(characters)
     if soup.title is not None and (title := " ".join(soup.title.get_text().split())):
-        written.take("text", title)
-        written.end("p")
-    for said in _walked(soup):
-        written.take(*said)
-    if not "".join(written.parts).strip():
-        raise Refused("empty")
-    return {"text": "".join(written.parts), "sections": written.sections, "notes": []}
+        writer.take("text", title)
+        writer.end_line("p")
+    for event in _tree_events(soup):
+        writer.take(*event)
+    if not "".join(writer.parts).strip():
+        raise UnreadableFile("empty")
+    return {"text": "".join(writer.parts), "sections": writer.sections, "notes": []}
 
 
-def _walked(soup: Any) -> Iterator[tuple[str, str]]:
+def _tree_events(soup: Any) -> Iterator[tuple[str, str]]:
     """What a tree says, in order, without calling itself: begins and ends of blocks, and texts."""
     from bs4.element import NavigableString, PreformattedString, Tag
 
-    rest: list[Any] = [soup]
-    kept = 0
-    while rest:
-        node = rest.pop()
+    stack: list[Any] = [soup]
+    pre_depth = 0
+    while stack:
+        node = stack.pop()
         if isinstance(node, tuple):
-            kept -= node[1] == "pre"
+            pre_depth -= node[1] == "pre"
             yield node
-        elif isinstance(node, Tag) and node.name not in HIDDEN:
-            kept += node.name == "pre"
+        elif isinstance(node, Tag) and node.name not in INVISIBLE:
+            pre_depth += node.name == "pre"
             if node.name in BLOCKS:
                 yield "begin", node.name
-                rest.append(("end", node.name))
-            rest.extend(reversed(node.contents))
+                stack.append(("end", node.name))
+            stack.extend(reversed(node.contents))
             if node.name == "img" and node.get("alt"):
                 yield "text", f"[{node['alt']}]"
         elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
-            yield "kept" if kept else "text", str(node)
+            yield "kept" if pre_depth else "text", str(node)
 
 
-class _Written:
+class _TextWriter:
     """Text as it is put together, line by line."""
 
     def __init__(self, characters: int) -> None:
@@ -165,19 +173,19 @@ class _Written:
         self._size = 0
         self._line = ""
 
-    def take(self, what: str, said: str) -> None:
+    def take(self, kind: str, value: str) -> None:
         """Take in what a tree says next."""
-        if what == "text":
-            self._line += said
-        elif what == "kept":
-            self._add(said.strip("\n"), "\n")
-        elif said in CELLS:
-            self._line += " | " if what == "begin" and self._line.strip() else ""
+        if kind == "text":
+            self._line += value
+        elif kind == "kept":
+            self._add(value.strip("\n"), "\n")
+        elif value in CELLS:
+            self._line += " | " if kind == "begin" and self._line.strip() else ""
         else:
-            self.end(said if what == "end" else "")
-            self._line = "- " if (what, said) == ("begin", "li") else ""
+            self.end_line(value if kind == "end" else "")
+            self._line = "- " if (kind, value) == ("begin", "li") else ""
 
-    def end(self, block: str) -> None:
+    def end_line(self, block: str) -> None:
         """End a line, which belongs to a block if it ends too."""
         text, self._line = " ".join(self._line.split()), ""
         if text and block in HEADINGS:
@@ -191,19 +199,19 @@ class _Written:
         self.parts.append(_clean(text) + end)
         self._size += len(self.parts[-1])
         if self._size > self._limit:
-            raise Refused("large", what="characters", size=self._size, limit=self._limit)
+            raise UnreadableFile("large", what="characters", size=self._size, limit=self._limit)
 
 
-def main(arguments: list[str], given: BinaryIO) -> dict[str, Any]:
+def main(arguments: list[str], file: BinaryIO) -> dict[str, Any]:
     """Read one file as the arguments say: the kind, seconds, MiB, pages and characters."""
     kind, (seconds, memory, pages, characters) = arguments[0], map(int, arguments[1:])
     logging.disable()
-    bound(seconds, memory * MIB)
-    content = given.read()
+    limit_process(seconds, memory * MIB)
+    content = file.read()
     try:
         return read_pdf(content, pages, characters) if kind == "pdf" else read_html(content, characters)
-    except Refused as refused:
-        return refused.told
+    except UnreadableFile as error:
+        return error.report
     except MemoryError:
         return {"refused": "slow"}
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import (
     InvalidArgument,
     RecordNotFound,
@@ -20,17 +20,17 @@ from clew.core.values import Drop, Item, Put, Record, RecordQuery, Write
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
 from clew.workbench.experiments.examples import (
-    EXAMPLE,
+    EXAMPLE_KIND,
     Example,
-    checked_name,
+    check_name,
     example_of,
+    example_record,
     examples_of,
-    record_of,
 )
 
-DATASET: Final = "data set"
-BATCH, PAGE = 100, 500
-FOUND_AT_MOST = 1000
+DATASET_KIND: Final = "data set"
+BATCH_SIZE, PAGE_SIZE = 100, 500
+MOST_HITS = 1000
 """How many places a search for threads looks at."""
 
 
@@ -44,7 +44,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which turns become examples: of which threads, from which version on, with how much before them."""
 
     threads: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class AdditionResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was put into a data set; examples that it had already are ``known``."""
 
     dataset: Dataset
@@ -68,26 +68,28 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 # Looking.
 
 
-async def datasets(db: Database, *, limit: int = 100, after: tuple[int, str] | None = None) -> list[Dataset]:
+async def read_datasets(
+    db: Database, *, limit: int = 100, after: tuple[int, str] | None = None
+) -> list[Dataset]:
     """Data sets, the newest first."""
-    query = RecordQuery(kind=DATASET, newest=True, limit=limit, after=after)
+    query = RecordQuery(kind=DATASET_KIND, newest=True, limit=limit, after=after)
     return [_dataset_of(record) for record in await db.records.find(query)]
 
 
-async def dataset(db: Database, name: str) -> Dataset:
+async def read_dataset(db: Database, name: str) -> Dataset:
     """A data set.
 
     Raises:
         RecordNotFound: There is none of this name.
     """
-    return _dataset_of(await db.records.get(DATASET, name))
+    return _dataset_of(await db.records.get(DATASET_KIND, name))
 
 
-async def examples(
-    db: Database, name: str, *, limit: int = PAGE, after: tuple[int, str] | None = None
+async def read_examples(
+    db: Database, name: str, *, limit: int = PAGE_SIZE, after: tuple[int, str] | None = None
 ) -> list[Example]:
     """Some examples of a data set, in order; ``after`` is the number and record id of the last one."""
-    query = RecordQuery(kind=EXAMPLE, tags=(f"dataset:{name}",), limit=limit, after=after)
+    query = RecordQuery(kind=EXAMPLE_KIND, tags=(f"dataset:{name}",), limit=limit, after=after)
     return [example_of(record) for record in await db.records.find(query)]
 
 
@@ -95,10 +97,10 @@ async def examples(
 async def every_example(db: Database, name: str) -> AsyncIterator[Example]:
     """All examples of a data set, in order, read page by page."""
     after: tuple[int, str] | None = None
-    while found := await examples(db, name, after=after):
-        for example in found:
+    while page := await read_examples(db, name, after=after):
+        for example in page:
             yield example
-        last = record_of(name, found[-1])
+        last = example_record(name, page[-1])
         after = (last.sort, last.id)
 
 
@@ -106,128 +108,129 @@ async def every_example(db: Database, name: str) -> AsyncIterator[Example]:
 
 
 @check_arguments
-async def make_dataset(db: Database, name: str, choice: Choice, *, now: int) -> Made:
+async def make_dataset(db: Database, name: str, selection: ExampleSelection, *, now: int) -> AdditionResult:
     """Make a data set from threads, or add to one. A turn becomes an example once, however often this runs.
 
     Raises:
         InvalidArgument: Nothing says which threads.
         ThreadNotFound: One that was named is not there.
     """
-    ids = await chosen_threads(db, choice)
-    found: list[Example] = []
+    ids = await select_threads(db, selection)
+    examples: list[Example] = []
     for id in ids:
-        left = None if choice.limit is None else choice.limit - len(found)
-        found += islice(await _examples_in(db, id, choice), left)
-    made = await add_examples(db, name, found, now=now)
-    await _drop_orphans(db, name, found)
-    return msgspec.structs.replace(made, threads=len(ids))
+        left = None if selection.limit is None else selection.limit - len(examples)
+        examples += islice(await _read_thread_examples(db, id, selection), left)
+    result = await add_examples(db, name, examples, now=now)
+    await _drop_orphans(db, name, examples)
+    return msgspec.structs.replace(result, threads=len(ids))
 
 
-async def chosen_threads(db: Database, choice: Choice) -> list[str]:
+async def select_threads(db: Database, selection: ExampleSelection) -> list[str]:
     """The threads of a choice: those that are named, and those that all of its other words fit."""
-    ids = dict.fromkeys(choice.threads)
-    if choice.search is not None or choice.label is not None or choice.owner is not None:
-        ids |= dict.fromkeys(await _fitting(db, choice))
+    ids = dict.fromkeys(selection.threads)
+    if selection.search is not None or selection.label is not None or selection.owner is not None:
+        ids |= dict.fromkeys(await _matching_threads(db, selection))
     elif not ids:
         raise InvalidArgument(problem="Say which threads: by id, by owner, by label, or by words in them.")
     return list(ids)
 
 
-async def _fitting(db: Database, choice: Choice) -> list[str]:
-    words: set[str] | None = None
-    if choice.search is not None:
-        found = await db.search(choice.search, owner=choice.owner, limit=FOUND_AT_MOST)
-        words = {hit.thread for hit in found}
-    fitting: list[str] = []
-    page = await db.threads(owner=choice.owner, limit=PAGE)
+async def _matching_threads(db: Database, selection: ExampleSelection) -> list[str]:
+    threads_with_words: set[str] | None = None
+    if selection.search is not None:
+        hits = await db.search(selection.search, owner=selection.owner, limit=MOST_HITS)
+        threads_with_words = {hit.thread for hit in hits}
+    ids: list[str] = []
+    page = await db.threads(owner=selection.owner, limit=PAGE_SIZE)
     while True:
-        fitting += [
+        ids += [
             thread.id
             for thread in page.threads
-            if choice.label in (None, *thread.labels) and (words is None or thread.id in words)
+            if selection.label in (None, *thread.labels)
+            and (threads_with_words is None or thread.id in threads_with_words)
         ]
         if page.next is None:
-            return fitting
-        page = await db.threads(owner=choice.owner, limit=PAGE, after=page.next)
+            return ids
+        page = await db.threads(owner=selection.owner, limit=PAGE_SIZE, after=page.next)
 
 
-async def _examples_in(db: Database, id: str, choice: Choice) -> Iterator[Example]:
+async def _read_thread_examples(db: Database, id: str, selection: ExampleSelection) -> Iterator[Example]:
     thread = db.thread(id)
     head = await thread.head()
     items: list[Item] = []
     after: int | None = None
-    while window := (await thread.items(first=PAGE, after=after, at=head.version)).items:
+    while window := (await thread.items(first=PAGE_SIZE, after=after, at=head.version)).items:
         items += window
         after = window[-1].place
-    return examples_of(id, head.owner, items, since=choice.from_version, window=choice.window)
+    return examples_of(id, head.owner, items, since=selection.from_version, window=selection.window)
 
 
-async def add_examples(db: Database, name: str, given: Iterable[Example], *, now: int) -> Made:
+async def add_examples(db: Database, name: str, examples: Iterable[Example], *, now: int) -> AdditionResult:
     """Put examples into a data set, which is made if it is not there; those it has already stay as they are.
 
     Raises:
         InvalidArgument: The name is none, or an example would belong to somebody else.
         RevisionConflict: Others added to it again and again.
     """
-    checked_name(name, "data set")
-    wanted = {example.id: example for example in given}
+    check_name(name, "data set")
+    examples_by_id = {example.id: example for example in examples}
     attempts = Attempts()
     while True:
         try:
-            before = await _header(db, name, now)
-            known = {example.id async for example in every_example(db, name)}
-            new = [example for id, example in wanted.items() if id not in known]
-            into = await _added(db, before, new)
+            before = await _ensure_dataset(db, name, now)
+            existing_ids = {example.id async for example in every_example(db, name)}
+            new = [example for id, example in examples_by_id.items() if id not in existing_ids]
+            dataset = await _add_batches(db, before, new)
         except RevisionConflict as conflict:
             attempts.count(conflict)
             continue  # somebody else adds to it: some of these may be there now
-        return Made(dataset=into, added=len(new), known=len(wanted) - len(new))
+        return AdditionResult(dataset=dataset, added=len(new), known=len(examples_by_id) - len(new))
 
 
-async def _header(db: Database, name: str, now: int) -> Dataset:
+async def _ensure_dataset(db: Database, name: str, now: int) -> Dataset:
     """A data set, which is made if it is not there.
 
     Raises:
         InvalidArgument: The name belongs to a data set of somebody else.
     """
     with suppress(RecordNotFound):
-        return await dataset(db, name)
-    made = Dataset(name=name, created=now)
-    return _dataset_of(await db.records.put(_record_of(made), expect=0))
+        return await read_dataset(db, name)
+    new = Dataset(name=name, created=now)
+    return _dataset_of(await db.records.put(_dataset_record(new), expect=0))
 
 
-async def _added(db: Database, into: Dataset, new: Sequence[Example]) -> Dataset:
+async def _add_batches(db: Database, dataset: Dataset, new: Sequence[Example]) -> Dataset:
     """Add examples in batches, each together with the count of them all."""
-    for start in range(0, len(new), BATCH):
-        batch = new[start : start + BATCH]
-        numbered = [
+    for start in range(0, len(new), BATCH_SIZE):
+        batch = new[start : start + BATCH_SIZE]
+        examples = [
             msgspec.structs.replace(example, number=number)
-            for number, example in enumerate(batch, start=into.added)
+            for number, example in enumerate(batch, start=dataset.added)
         ]
-        grown = msgspec.structs.replace(into, added=into.added + len(batch))
-        writes: list[Write] = [Put(record=_record_of(grown), expect=into.revision)]
-        writes += [Put(record=record_of(into.name, example), expect=0) for example in numbered]
-        header = (await db.commit(writes))[0]
-        assert isinstance(header, Record)
-        into = _dataset_of(header)
-    return into
+        dataset_after = msgspec.structs.replace(dataset, added=dataset.added + len(batch))
+        writes: list[Write] = [Put(record=_dataset_record(dataset_after), expect=dataset.revision)]
+        writes += [Put(record=example_record(dataset.name, example), expect=0) for example in examples]
+        record = (await db.commit(writes))[0]
+        assert isinstance(record, Record)
+        dataset = _dataset_of(record)
+    return dataset
 
 
-async def _drop_orphans(db: Database, name: str, made: Iterable[Example]) -> None:
+async def _drop_orphans(db: Database, name: str, examples: Iterable[Example]) -> None:
     """Take back examples of threads that were erased while they were read.
 
     An erasure removes threads first and records after them: either it finds what was just written, or the
     thread is gone already.
     """
     by_thread: dict[str, list[Example]] = {}
-    for example in made:
+    for example in examples:
         if example.source is not None:
             by_thread.setdefault(example.source.thread, []).append(example)
     for thread, orphans in by_thread.items():
         try:
             await db.thread(thread).head()
         except ThreadNotFound:
-            await _dropped(db, [record_of(name, example) for example in orphans])
+            await _drop_records(db, [example_record(name, example) for example in orphans])
 
 
 async def drop_dataset(db: Database, name: str) -> int:
@@ -236,28 +239,30 @@ async def drop_dataset(db: Database, name: str) -> int:
     Raises:
         RecordNotFound: There is none of this name.
     """
-    await dataset(db, name)
+    await read_dataset(db, name)
     count = 0
-    query = RecordQuery(kind=EXAMPLE, tags=(f"dataset:{name}",), limit=PAGE)
-    while found := await db.records.find(query):
-        await _dropped(db, found)
-        count += len(found)
-    await db.records.drop(DATASET, name)
+    query = RecordQuery(kind=EXAMPLE_KIND, tags=(f"dataset:{name}",), limit=PAGE_SIZE)
+    while records := await db.records.find(query):
+        await _drop_records(db, records)
+        count += len(records)
+    await db.records.drop(DATASET_KIND, name)
     return count
 
 
-async def _dropped(db: Database, records: Sequence[Record]) -> None:
+async def _drop_records(db: Database, records: Sequence[Record]) -> None:
     await db.commit([Drop(kind=record.kind, id=record.id) for record in records])
 
 
-def _record_of(told: Dataset) -> Record:
-    body = {"created": told.created, "added": told.added}
-    return Record(kind=DATASET, id=told.name, owner=told.owner, sort=told.created, body=plain(body))
+def _dataset_record(dataset: Dataset) -> Record:
+    body = {"created": dataset.created, "added": dataset.added}
+    return Record(
+        kind=DATASET_KIND, id=dataset.name, owner=dataset.owner, sort=dataset.created, body=as_json(body)
+    )
 
 
 def _dataset_of(record: Record) -> Dataset:
-    told = {"name": record.id, "owner": record.owner, "revision": record.revision}
+    attributes = {"name": record.id, "owner": record.owner, "revision": record.revision}
     try:
-        return msgspec.convert({**record.body, **told}, Dataset)
+        return msgspec.convert({**record.body, **attributes}, Dataset)
     except (msgspec.ValidationError, TypeError) as error:
         raise StoreDamaged(store=f"data set {record.id!r}", problem=str(error)) from error

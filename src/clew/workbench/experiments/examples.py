@@ -6,24 +6,24 @@ from typing import Final
 
 import msgspec
 
-from clew.core.encoding import JSON, check_id, encode, plain
+from clew.core.encoding import JSON, as_json, check_id, encode
 from clew.core.errors import InvalidArgument, StoreDamaged
-from clew.core.messages.projection import project
+from clew.core.messages.projection import project_item
 from clew.core.values import Item, Record
 
-EXAMPLE: Final = "example"
+EXAMPLE_KIND: Final = "example"
 LONGEST_NAME = 128
-SPEAKERS = ("user", "assistant", "system")
+ROLES = ("user", "assistant", "system")
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
     role: str
     content: str
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleSource(msgspec.Struct, frozen=True, kw_only=True):
     """Where an example comes from: a thread, and the version and place of the answer in it."""
 
     thread: str
@@ -39,9 +39,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     id: str
-    messages: tuple[Said, ...]
+    messages: tuple[ExampleMessage, ...]
     expected: JSON = None
-    source: Source | None = None
+    source: ExampleSource | None = None
     owner: str | None = None
     number: int = 0
     revision: int = 0
@@ -60,69 +60,73 @@ def examples_of(
     Tools, and what is said before they have answered, are left out. ``since`` leaves out turns that were
     answered before a version; of what was said, the newest ``window`` messages are kept.
     """
-    said: list[Said] = []
-    for asked, answer, item in _turns(items):
-        said += asked
+    messages: list[ExampleMessage] = []
+    for prompts, answer, item in _turns(items):
+        messages += prompts
         if answer is not None and item is not None:
-            if any(message.role == "user" for message in asked) and item.version >= since:
-                source = Source(thread=thread, version=item.version, item=item.place)
+            if any(message.role == "user" for message in prompts) and item.version >= since:
+                source = ExampleSource(thread=thread, version=item.version, item=item.place)
                 yield Example(
-                    id=_id_of([thread, item.place, item.version]),
-                    messages=tuple(said[-window:]),
+                    id=_content_id([thread, item.place, item.version]),
+                    messages=tuple(messages[-window:]),
                     expected=answer.content,
                     source=source,
                     owner=owner,
                 )
-            said.append(answer)
+            messages.append(answer)
 
 
-def _turns(items: Iterable[Item]) -> Iterator[tuple[list[Said], Said | None, Item | None]]:
+def _turns(
+    items: Iterable[Item],
+) -> Iterator[tuple[list[ExampleMessage], ExampleMessage | None, Item | None]]:
     """What was asked, and the last that was answered before somebody spoke again."""
-    asked: list[Said] = []
-    answer: Said | None = None
-    place: Item | None = None
-    for item, message in _spoken(items):
+    prompts: list[ExampleMessage] = []
+    answer: ExampleMessage | None = None
+    answer_item: Item | None = None
+    for item, message in _messages(items):
         if message.role == "assistant":
-            answer, place = message, item
+            answer, answer_item = message, item
             continue
         if answer is not None:
-            yield asked, answer, place
-            asked, answer, place = [], None, None
-        asked.append(message)
-    yield asked, answer, place
+            yield prompts, answer, answer_item
+            prompts, answer, answer_item = [], None, None
+        prompts.append(message)
+    yield prompts, answer, answer_item
 
 
-def _spoken(items: Iterable[Item]) -> Iterator[tuple[Item, Said]]:
+def _messages(items: Iterable[Item]) -> Iterator[tuple[Item, ExampleMessage]]:
     for item in items:
         if item.visibility == "all":
-            for message in project(item):
-                if message.text and message.role in SPEAKERS:
-                    yield item, Said(role=message.role, content=message.text)
+            for message in project_item(item):
+                if message.text and message.role in ROLES:
+                    yield item, ExampleMessage(role=message.role, content=message.text)
 
 
-def _id_of(told: JSON) -> str:
-    return hashlib.sha256(encode(told)).hexdigest()[:20]
+def _content_id(value: JSON) -> str:
+    return hashlib.sha256(encode(value)).hexdigest()[:20]
 
 
 # Lines of JSON.
 
 
-class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ExampleLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An example as a line of a file has it; ``input`` is short for one message of a user."""
 
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ExampleMessage, ...] = ()
     input: str | None = None
     expected: JSON = None
     id: str | None = None
-    source: Source | None = None
+    source: ExampleSource | None = None
     owner: str | None = None
 
 
 def line_of(example: Example) -> bytes:
     """An example as a line."""
-    said = {"id": example.id, "messages": plain(example.messages), "expected": example.expected}
-    more = {"source": plain(example.source), "owner": example.owner}
-    return encode(said | {name: value for name, value in more.items() if value is not None}) + b"\n"
+    fields = {"id": example.id, "messages": as_json(example.messages), "expected": example.expected}
+    optional_fields = {"source": as_json(example.source), "owner": example.owner}
+    return (
+        encode(fields | {name: value for name, value in optional_fields.items() if value is not None}) + b"\n"
+    )
 
 
 def examples_from(lines: Iterable[bytes]) -> Iterator[Example]:
@@ -138,24 +142,26 @@ def examples_from(lines: Iterable[bytes]) -> Iterator[Example]:
 
 def _example_from(line: bytes, number: int) -> Example:
     try:
-        told = msgspec.json.decode(line, type=Line)
+        fields = msgspec.json.decode(line, type=ExampleLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidArgument(problem=f"Line {number} is no example: {error}.") from error
     messages = (
-        told.messages if told.input is None else (*told.messages, Said(role="user", content=told.input))
+        fields.messages
+        if fields.input is None
+        else (*fields.messages, ExampleMessage(role="user", content=fields.input))
     )
     if not messages:
         raise InvalidArgument(problem=f"Line {number} is no example: it has neither messages nor an input.")
     return Example(
-        id=checked_name(told.id or _id_of([plain(messages), told.expected]), "example id"),
+        id=check_name(fields.id or _content_id([as_json(messages), fields.expected]), "example id"),
         messages=messages,
-        expected=told.expected,
-        source=told.source,
-        owner=told.owner,
+        expected=fields.expected,
+        source=fields.source,
+        owner=fields.owner,
     )
 
 
-def checked_name(name: str, what: str) -> str:
+def check_name(name: str, what: str) -> str:
     """A name of a data set, an example or an experiment.
 
     Raises:
@@ -171,28 +177,28 @@ def checked_name(name: str, what: str) -> str:
 # Records.
 
 
-def record_of(dataset: str, example: Example) -> Record:
+def example_record(dataset: str, example: Example) -> Record:
     """The record that an example is kept as. What names its thread goes when that is erased."""
-    about = () if example.source is None else (f"thread:{example.source.thread}",)
+    thread_tags = () if example.source is None else (f"thread:{example.source.thread}",)
     return Record(
-        kind=EXAMPLE,
+        kind=EXAMPLE_KIND,
         id=record_id(dataset, example.id),
         owner=example.owner,
-        tags=(f"dataset:{dataset}", *about),
+        tags=(f"dataset:{dataset}", *thread_tags),
         sort=example.number,
-        body=plain(msgspec.structs.replace(example, owner=None, number=0, revision=0)),
+        body=as_json(msgspec.structs.replace(example, owner=None, number=0, revision=0)),
     )
 
 
-def record_id(within: str, example: str) -> str:
+def record_id(parent: str, example: str) -> str:
     """The id of a record about an example: that of a data set, or of an experiment."""
-    return f"{within}/{example}"
+    return f"{parent}/{example}"
 
 
 def example_of(record: Record) -> Example:
     """The example behind a record."""
     try:
-        told = msgspec.convert(record.body, Example)
+        example = msgspec.convert(record.body, Example)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"example {record.id!r}", problem=str(error)) from error
-    return msgspec.structs.replace(told, owner=record.owner, number=record.sort, revision=record.revision)
+    return msgspec.structs.replace(example, owner=record.owner, number=record.sort, revision=record.revision)

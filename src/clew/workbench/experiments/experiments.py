@@ -6,27 +6,27 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.values import Drop, Record, RecordQuery
 from clew.database.database import Database
 from clew.workbench.experiments.examples import record_id
 from clew.workbench.experiments.results import (
-    RESULT,
-    Compared,
-    Result,
-    Summary,
+    RESULT_KIND,
+    ExampleComparison,
+    ExperimentResult,
+    ExperimentSummary,
+    compare_results,
     result_of,
-    side_by_side,
-    summed,
+    summary_of,
 )
 
-EXPERIMENT: Final = "experiment"
-Status: TypeAlias = Literal["unfinished", "done"]
-PAGE = 500
+EXPERIMENT_KIND: Final = "experiment"
+ExperimentStatus: TypeAlias = Literal["unfinished", "done"]
+PAGE_SIZE = 500
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment does: whom it asks, about what, and by which rule. Names, for those who look later.
 
     ``settings`` are whatever else makes it what it is, such as instructions.
@@ -45,11 +45,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    plan: Plan
+    plan: ExperimentPlan
     created: int
-    status: Status = "unfinished"
+    status: ExperimentStatus = "unfinished"
     ended: int | None = None
-    summary: Summary = Summary()
+    summary: ExperimentSummary = ExperimentSummary()
     owner: str | None = None
     revision: int = 0
 
@@ -62,83 +62,83 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     better: int
     worse: int
     same: int
-    examples: list[Compared]
+    examples: list[ExampleComparison]
 
 
 # Looking.
 
 
-async def experiments(
+async def read_experiments(
     db: Database, *, limit: int = 100, after: tuple[int, str] | None = None
 ) -> list[Experiment]:
     """Experiments, the newest first, as they stood when they were last run."""
-    query = RecordQuery(kind=EXPERIMENT, newest=True, limit=limit, after=after)
+    query = RecordQuery(kind=EXPERIMENT_KIND, newest=True, limit=limit, after=after)
     return [experiment_of(record) for record in await db.records.find(query)]
 
 
-async def experiment(db: Database, name: str) -> Experiment:
+async def read_experiment(db: Database, name: str) -> Experiment:
     """An experiment, summed up from the results that are there now.
 
     Raises:
         RecordNotFound: There is none of this name.
     """
-    return (await _with_results(db, name))[0]
+    return (await _read_with_results(db, name))[0]
 
 
-async def _with_results(db: Database, name: str) -> tuple[Experiment, list[Result]]:
+async def _read_with_results(db: Database, name: str) -> tuple[Experiment, list[ExperimentResult]]:
     """An experiment and all of its results, of which its numbers are."""
-    found = await last_run(db, name)
-    every = [result async for result in every_result(db, name)]
-    return msgspec.structs.replace(found, summary=summed(every)), every
+    experiment = await read_last_summary(db, name)
+    results = [result async for result in every_result(db, name)]
+    return msgspec.structs.replace(experiment, summary=summary_of(results)), results
 
 
-async def last_run(db: Database, name: str) -> Experiment:
+async def read_last_summary(db: Database, name: str) -> Experiment:
     """An experiment as it stood when it was last run; no result is read.
 
     Raises:
         RecordNotFound: There is none of this name.
     """
-    return experiment_of(await db.records.get(EXPERIMENT, name))
+    return experiment_of(await db.records.get(EXPERIMENT_KIND, name))
 
 
-async def results(
-    db: Database, name: str, *, limit: int = PAGE, after: tuple[int, str] | None = None
-) -> list[Result]:
+async def read_results(
+    db: Database, name: str, *, limit: int = PAGE_SIZE, after: tuple[int, str] | None = None
+) -> list[ExperimentResult]:
     """Some results of an experiment, in the order of the examples."""
-    query = RecordQuery(kind=RESULT, tags=(f"experiment:{name}",), limit=limit, after=after)
+    query = RecordQuery(kind=RESULT_KIND, tags=(f"experiment:{name}",), limit=limit, after=after)
     return [result_of(record) for record in await db.records.find(query)]
 
 
-async def every_result(db: Database, name: str) -> AsyncIterator[Result]:
+async def every_result(db: Database, name: str) -> AsyncIterator[ExperimentResult]:
     """All results of an experiment, read page by page."""
     after: tuple[int, str] | None = None
-    while found := await results(db, name, after=after):
-        for result in found:
+    while page := await read_results(db, name, after=after):
+        for result in page:
             yield result
-        after = (found[-1].number, record_id(name, found[-1].example))
+        after = (page[-1].number, record_id(name, page[-1].example))
 
 
 @check_arguments
-async def compare(db: Database, first: str, second: str) -> Comparison:
+async def compare_experiments(db: Database, first: str, second: str) -> Comparison:
     """Two experiments side by side.
 
     Raises:
         RecordNotFound: There is none of a name.
         InvalidArgument: They are not about the same data set.
     """
-    (one, left), (other, right) = await _with_results(db, first), await _with_results(db, second)
+    (one, left), (other, right) = await _read_with_results(db, first), await _read_with_results(db, second)
     if one.plan.dataset != other.plan.dataset:
         sets = f"{one.plan.dataset!r} and {other.plan.dataset!r}"
         raise InvalidArgument(problem=f"They are about two data sets, {sets}, so nothing can be compared.")
-    found = side_by_side(left, right)
-    moved = [each.difference for each in found if each.difference is not None]
+    comparisons = compare_results(left, right)
+    differences = [each.difference for each in comparisons if each.difference is not None]
     return Comparison(
         first=one,
         second=other,
-        better=sum(by > 0 for by in moved),
-        worse=sum(by < 0 for by in moved),
-        same=sum(by == 0 for by in moved),
-        examples=found,
+        better=sum(difference > 0 for difference in differences),
+        worse=sum(by < 0 for by in differences),
+        same=sum(by == 0 for by in differences),
+        examples=comparisons,
     )
 
 
@@ -148,26 +148,30 @@ async def drop_experiment(db: Database, name: str) -> int:
     Raises:
         RecordNotFound: There is none of this name.
     """
-    await last_run(db, name)
+    await read_last_summary(db, name)
     count = 0
-    query = RecordQuery(kind=RESULT, tags=(f"experiment:{name}",), limit=PAGE)
-    while found := await db.records.find(query):
-        await db.commit([Drop(kind=RESULT, id=record.id) for record in found])
-        count += len(found)
-    await db.records.drop(EXPERIMENT, name)
+    query = RecordQuery(kind=RESULT_KIND, tags=(f"experiment:{name}",), limit=PAGE_SIZE)
+    while records := await db.records.find(query):
+        await db.commit([Drop(kind=RESULT_KIND, id=record.id) for record in records])
+        count += len(records)
+    await db.records.drop(EXPERIMENT_KIND, name)
     return count
 
 
-def record_of(told: Experiment) -> Record:
+def experiment_record(experiment: Experiment) -> Record:
     """The record that an experiment is kept as."""
-    body = {name: plain(getattr(told, name)) for name in ("plan", "created", "status", "ended", "summary")}
-    return Record(kind=EXPERIMENT, id=told.name, owner=told.owner, sort=told.created, body=body)
+    body = {
+        name: as_json(getattr(experiment, name)) for name in ("plan", "created", "status", "ended", "summary")
+    }
+    return Record(
+        kind=EXPERIMENT_KIND, id=experiment.name, owner=experiment.owner, sort=experiment.created, body=body
+    )
 
 
 def experiment_of(record: Record) -> Experiment:
     """The experiment behind a record."""
-    told = {"name": record.id, "owner": record.owner, "revision": record.revision}
+    attributes = {"name": record.id, "owner": record.owner, "revision": record.revision}
     try:
-        return msgspec.convert({**record.body, **told}, Experiment)
+        return msgspec.convert({**record.body, **attributes}, Experiment)
     except (msgspec.ValidationError, TypeError) as error:
         raise StoreDamaged(store=f"experiment {record.id!r}", problem=str(error)) from error

@@ -9,16 +9,16 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.values import Record
-from clew.workbench.experiments.examples import Example, Source, record_id
+from clew.workbench.experiments.examples import Example, ExampleSource, record_id
 
-RESULT: Final = "experiment result"
-SHOWN = 500
+RESULT_KIND: Final = "experiment result"
+SHOWN_LIMIT = 500
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came out for one example: an output and its score, or an error.
 
     ``ms`` is how long the answer took; ``cost`` is in millionths of a dollar, None if no price is known.
@@ -36,13 +36,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: int | None = None
     started: int = 0
     ms: float = 0.0
-    source: Source | None = None
+    source: ExampleSource | None = None
     owner: str | None = None
     number: int = 0
     revision: int = 0
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Results summed up. ``mean`` is over those that have a score; ``cost`` is None unless all have one."""
 
     count: int = 0
@@ -55,30 +55,30 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     p95_ms: float | None = None
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One example in two experiments. ``difference`` is how much better the second is."""
 
     example: str
     question: str
     expected: JSON
-    first: Result | None
-    second: Result | None
+    first: ExperimentResult | None
+    second: ExperimentResult | None
     difference: float | None
 
 
-def summed(results: Iterable[Result]) -> Summary:
+def summary_of(results: Iterable[ExperimentResult]) -> ExperimentSummary:
     """Results as numbers."""
-    found = list(results)
-    scores = [result.score for result in found if result.score is not None]
-    costs = [result.cost for result in found if result.cost is not None]
-    times = sorted(result.ms for result in found if result.error is None)
-    return Summary(
-        count=len(found),
-        failed=sum(result.error is not None for result in found),
+    rows = list(results)
+    scores = [result.score for result in rows if result.score is not None]
+    costs = [result.cost for result in rows if result.cost is not None]
+    times = sorted(result.ms for result in rows if result.error is None)
+    return ExperimentSummary(
+        count=len(rows),
+        failed=sum(result.error is not None for result in rows),
         mean=round(math.fsum(scores) / len(scores), 6) if scores else None,
-        input_tokens=sum(result.input_tokens for result in found),
-        output_tokens=sum(result.output_tokens for result in found),
-        cost=sum(costs) if found and len(costs) == len(found) else None,
+        input_tokens=sum(result.input_tokens for result in rows),
+        output_tokens=sum(result.output_tokens for result in rows),
+        cost=sum(costs) if rows and len(costs) == len(rows) else None,
         p50_ms=_quantile(times, 0.5),
         p95_ms=_quantile(times, 0.95),
     )
@@ -89,27 +89,31 @@ def _quantile(times: Sequence[float], part: float) -> float | None:
     return times[max(math.ceil(part * len(times)) - 1, 0)] if times else None
 
 
-def side_by_side(first: Iterable[Result], second: Iterable[Result]) -> list[Compared]:
+def compare_results(
+    first: Iterable[ExperimentResult], second: Iterable[ExperimentResult]
+) -> list[ExampleComparison]:
     """Two experiments on one data set, example by example, in its order."""
     left, right = _by_example(first), _by_example(second)
     names = {**left, **right}
     order = sorted(names, key=lambda name: (names[name].number, name))
-    return [_compared(name, left.get(name), right.get(name)) for name in order]
+    return [_comparison(name, left.get(name), right.get(name)) for name in order]
 
 
-def _by_example(results: Iterable[Result]) -> Mapping[str, Result]:
+def _by_example(results: Iterable[ExperimentResult]) -> Mapping[str, ExperimentResult]:
     return {result.example: result for result in results}
 
 
-def _compared(example: str, first: Result | None, second: Result | None) -> Compared:
-    told = first or second
-    assert told is not None
+def _comparison(
+    example: str, first: ExperimentResult | None, second: ExperimentResult | None
+) -> ExampleComparison:
+    either = first or second
+    assert either is not None
     scores = [None if result is None else result.score for result in (first, second)]
     before, after = scores
-    return Compared(
+    return ExampleComparison(
         example=example,
-        question=told.question,
-        expected=told.expected,
+        question=either.question,
+        expected=either.expected,
         first=first,
         second=second,
         difference=None if before is None or after is None else round(after - before, 6),
@@ -119,26 +123,26 @@ def _compared(example: str, first: Result | None, second: Result | None) -> Comp
 # Records.
 
 
-def record_of(experiment: str, result: Result) -> Record:
+def result_record(experiment: str, result: ExperimentResult) -> Record:
     """The record that a result is kept as. It belongs to whom its example belongs to."""
-    about = () if result.source is None else (f"thread:{result.source.thread}",)
+    thread_tags = () if result.source is None else (f"thread:{result.source.thread}",)
     return Record(
-        kind=RESULT,
+        kind=RESULT_KIND,
         id=record_id(experiment, result.example),
         owner=result.owner,
-        tags=(f"experiment:{experiment}", *about),
+        tags=(f"experiment:{experiment}", *thread_tags),
         sort=result.number,
-        body=plain(msgspec.structs.replace(result, owner=None, number=0, revision=0)),
+        body=as_json(msgspec.structs.replace(result, owner=None, number=0, revision=0)),
     )
 
 
-def result_of(record: Record) -> Result:
+def result_of(record: Record) -> ExperimentResult:
     """The result behind a record."""
     try:
-        told = msgspec.convert(record.body, Result)
+        result = msgspec.convert(record.body, ExperimentResult)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"experiment result {record.id!r}", problem=str(error)) from error
-    return msgspec.structs.replace(told, owner=record.owner, number=record.sort, revision=record.revision)
+    return msgspec.structs.replace(result, owner=record.owner, number=record.sort, revision=record.revision)
 
 
 Scorer: TypeAlias = Callable[[Example, Any], Any]
@@ -155,7 +159,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 def exact(example: Example, output: JSON) -> float:
     """1 if the output is what was expected, but for white space around it."""
-    return float(_trimmed(output) == _trimmed(example.expected))
+    return float(_trim(output) == _trim(example.expected))
 
 
 @check_arguments
@@ -166,15 +170,15 @@ def contains(example: Example, output: JSON) -> float:
 
 def json_equal(example: Example, output: JSON) -> float:
     """1 if both are the same JSON, however it is written."""
-    found = _parsed(output)
-    return float(found is not _NO_JSON and found == _parsed(example.expected))
+    value = _parse_json(output)
+    return float(value is not _NO_JSON and value == _parse_json(example.expected))
 
 
 SCORERS: Final[dict[str, Scorer]] = {"exact": exact, "contains": contains, "json": json_equal}
 """The rules that are built in, by name."""
 
 
-def _trimmed(value: JSON) -> JSON:
+def _trim(value: JSON) -> JSON:
     return value.strip() if isinstance(value, str) else value
 
 
@@ -185,7 +189,7 @@ def _text(value: JSON) -> str:
 _NO_JSON = object()
 
 
-def _parsed(value: JSON) -> Any:
+def _parse_json(value: JSON) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -200,34 +204,34 @@ async def score_of(scorer: Scorer, example: Example, output: JSON) -> Score:
     Raises:
         InvalidArgument: That is no score.
     """
-    told = await called(scorer, example, output)
-    if isinstance(told, msgspec.Struct):
-        told = msgspec.to_builtins(told)
-    if isinstance(told, dict):
-        return _with_detail(told)
-    return Score(score=_number(told))
+    value = await call_function(scorer, example, output)
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    if isinstance(value, dict):
+        return _score_with_detail(value)
+    return Score(score=_check_number(value))
 
 
-def _with_detail(told: dict[str, Any]) -> Score:
-    if "score" not in told:
+def _score_with_detail(fields: dict[str, Any]) -> Score:
+    if "score" not in fields:
         raise InvalidArgument(problem="The scorer gave an object without a score.")
-    rest = {name: value for name, value in told.items() if name != "score"}
+    rest = {name: value for name, value in fields.items() if name != "score"}
     if rest.keys() == {"detail"}:
-        return Score(score=_number(told["score"]), detail=rest["detail"])
-    return Score(score=_number(told["score"]), detail=rest or None)
+        return Score(score=_check_number(fields["score"]), detail=rest["detail"])
+    return Score(score=_check_number(fields["score"]), detail=rest or None)
 
 
-def _number(told: object) -> float:
-    if not isinstance(told, int | float) or not math.isfinite(told) or not 0 <= told <= 1:
-        raise InvalidArgument(problem=f"The scorer gave {told!r}, which is no number from 0 to 1.")
-    return float(told)
+def _check_number(value: object) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+        raise InvalidArgument(problem=f"The scorer gave {value!r}, which is no number from 0 to 1.")
+    return float(value)
 
 
-async def called(function: Callable[..., Any], *given: Any) -> Any:
+async def call_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function gives, async or not; one that is not has a thread of its own."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
     ):
-        return await function(*given)
-    found = await asyncio.to_thread(function, *given)
-    return await found if inspect.isawaitable(found) else found
+        return await function(*arguments)
+    result = await asyncio.to_thread(function, *arguments)
+    return await result if inspect.isawaitable(result) else result

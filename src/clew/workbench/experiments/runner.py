@@ -21,24 +21,24 @@ from clew.runtime.attempts import Attempts
 from clew.runtime.records.steps import problem_of
 from clew.runtime.settings import now_ms
 from clew.workbench.experiments import experiments, results
-from clew.workbench.experiments.datasets import dataset, every_example
-from clew.workbench.experiments.examples import EXAMPLE, Example, checked_name, record_id
+from clew.workbench.experiments.datasets import every_example, read_dataset
+from clew.workbench.experiments.examples import EXAMPLE_KIND, Example, check_name, record_id
 from clew.workbench.experiments.experiments import (
-    EXPERIMENT,
+    EXPERIMENT_KIND,
     Experiment,
-    Plan,
-    Status,
+    ExperimentPlan,
+    ExperimentStatus,
     every_result,
-    experiment,
+    read_experiment,
 )
-from clew.workbench.experiments.results import Result, Scorer, called, score_of
-from clew.workbench.experiments.subjects import Answer, Subject
+from clew.workbench.experiments.results import ExperimentResult, Scorer, call_function, score_of
+from clew.workbench.experiments.subjects import ExperimentSubject, SubjectAnswer
 
-Left: TypeAlias = asyncio.Queue[tuple[Example, int] | None]
+ExampleQueue: TypeAlias = asyncio.Queue[tuple[Example, int] | None]
 """Examples that are left, each with the revision that its result must have; None is the end."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an experiment is run: so many examples at once, so many seconds for each, so many of them."""
 
     at_once: int = 4
@@ -52,12 +52,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 async def run_experiment(
     db: Database,
     name: str,
-    plan: Plan,
-    subject: Subject,
+    plan: ExperimentPlan,
+    subject: ExperimentSubject,
     scorer: Scorer,
-    terms: Terms | None = None,
+    options: ExperimentOptions | None = None,
     *,
-    told: Callable[[Result], None] = lambda result: None,
+    notify: Callable[[ExperimentResult], None] = lambda result: None,
 ) -> Experiment:
     """Ask about every example that has no result yet, and give the experiment as it stands then.
 
@@ -67,159 +67,170 @@ async def run_experiment(
         InvalidArgument: An experiment of this name does something else.
         RecordNotFound: There is no such data set.
     """
-    how = terms or Terms()
-    if how.at_once < 1:
+    options = options or ExperimentOptions()
+    if options.at_once < 1:
         raise InvalidArgument(problem="At least one example must be asked about at a time.")
-    begun = await _begun(db, checked_name(name, "experiment"), plan, how.clock())
+    experiment = await _start_experiment(db, check_name(name, "experiment"), plan, options.clock())
     try:
-        is_whole = await _tried(_Trial(db, begun, subject, scorer, how, told), db, begun, how)
+        is_complete = await _run_workers(
+            _ExampleWorker(db, experiment, subject, scorer, options, notify), db, experiment, options
+        )
     except ExceptionGroup as several:
         raise several.exceptions[0] from several  # one is enough to know why it stopped
-    return await _ended(db, begun, how.clock(), is_whole=is_whole)
+    return await _finish_experiment(db, experiment, options.clock(), is_complete=is_complete)
 
 
-async def _tried(trial: "_Trial", db: Database, begun: Experiment, how: Terms) -> bool:
+async def _run_workers(
+    worker: "_ExampleWorker", db: Database, experiment: Experiment, options: ExperimentOptions
+) -> bool:
     """Ask about all examples that are left, so many at once; whether every one had its turn."""
-    queue: Left = asyncio.Queue(how.at_once)
+    queue: ExampleQueue = asyncio.Queue(options.at_once)
     async with asyncio.TaskGroup() as group:
-        for _ in range(how.at_once):
-            group.create_task(trial.work(queue))
-        is_whole = await _handed_out(db, begun, how, queue)
-        for _ in range(how.at_once):
+        for _ in range(options.at_once):
+            group.create_task(worker.work(queue))
+        is_complete = await _enqueue_examples(db, experiment, options, queue)
+        for _ in range(options.at_once):
             await queue.put(None)
-    return is_whole
+    return is_complete
 
 
-async def _begun(db: Database, name: str, plan: Plan, now: int) -> Experiment:
-    await dataset(db, plan.dataset)
+async def _start_experiment(db: Database, name: str, plan: ExperimentPlan, now: int) -> Experiment:
+    await read_dataset(db, plan.dataset)
     new = Experiment(name=name, plan=plan, created=now)
     with suppress(RevisionConflict):
-        return experiments.experiment_of(await db.records.put(experiments.record_of(new), expect=0))
-    found = experiments.experiment_of(await db.records.get(EXPERIMENT, name))
-    if found.plan != plan:
+        return experiments.experiment_of(await db.records.put(experiments.experiment_record(new), expect=0))
+    earlier = experiments.experiment_of(await db.records.get(EXPERIMENT_KIND, name))
+    if earlier.plan != plan:
         raise InvalidArgument(
-            problem=f"Experiment {name!r} was begun otherwise: {_said(found.plan)}. Choose another name."
+            problem=f"Experiment {name!r} was begun otherwise: {_describe_plan(earlier.plan)}. "
+            "Choose another name."
         )
-    return found
+    return earlier
 
 
-def _said(plan: Plan) -> str:
+def _describe_plan(plan: ExperimentPlan) -> str:
     return f"{plan.subject} on data set {plan.dataset!r}, scored by {plan.scorer}"
 
 
-async def _handed_out(db: Database, begun: Experiment, how: Terms, queue: Left) -> bool:
+async def _enqueue_examples(
+    db: Database, experiment: Experiment, options: ExperimentOptions, queue: ExampleQueue
+) -> bool:
     """Hand out the examples that are left; whether every one had its turn."""
-    before = {result.example: result async for result in every_result(db, begun.name)}
-    seen = 0
-    async for example in every_example(db, begun.plan.dataset):
-        if how.limit is not None and seen >= how.limit:
+    results_by_example = {result.example: result async for result in every_result(db, experiment.name)}
+    count = 0
+    async for example in every_example(db, experiment.plan.dataset):
+        if options.limit is not None and count >= options.limit:
             return False
-        seen += 1
-        known = before.get(example.id)
-        if known is None:
+        count += 1
+        earlier = results_by_example.get(example.id)
+        if earlier is None:
             await queue.put((example, 0))
-        elif how.retry_failed and known.error is not None:
-            await queue.put((example, known.revision))
+        elif options.retry_failed and earlier.error is not None:
+            await queue.put((example, earlier.revision))
     return True
 
 
-async def _ended(db: Database, begun: Experiment, now: int, *, is_whole: bool) -> Experiment:
+async def _finish_experiment(
+    db: Database, experiment: Experiment, now: int, *, is_complete: bool
+) -> Experiment:
     """Keep how an experiment stands, whoever else has done a part of it."""
     attempts = Attempts()
     while True:
-        found = await experiment(db, begun.name)
-        status: Status = "done" if is_whole else "unfinished"
-        over = msgspec.structs.replace(found, status=status, ended=now if is_whole else None)
+        current = await read_experiment(db, experiment.name)
+        status: ExperimentStatus = "done" if is_complete else "unfinished"
+        final = msgspec.structs.replace(current, status=status, ended=now if is_complete else None)
         try:
-            await db.records.put(experiments.record_of(over), expect=found.revision)
+            await db.records.put(experiments.experiment_record(final), expect=current.revision)
         except RevisionConflict as conflict:
             attempts.count(conflict)
             continue
-        return over
+        return final
 
 
-class _Trial:
+class _ExampleWorker:
     """Asks about one example after another, and keeps what comes out."""
 
     def __init__(
         self,
         db: Database,
-        begun: Experiment,
-        subject: Subject,
+        experiment: Experiment,
+        subject: ExperimentSubject,
         scorer: Scorer,
-        how: Terms,
-        told: Callable[[Result], None],
+        options: ExperimentOptions,
+        notify: Callable[[ExperimentResult], None],
     ) -> None:
         self._db = db
-        self._name = begun.name
-        self._dataset = begun.plan.dataset
+        self._name = experiment.name
+        self._dataset = experiment.plan.dataset
         self._subject = subject
         self._scorer = scorer
-        self._how = how
-        self._told = told
+        self._options = options
+        self._notify = notify
 
-    async def work(self, queue: Left) -> None:
+    async def work(self, queue: ExampleQueue) -> None:
         """Take examples until there are none."""
-        while (taken := await queue.get()) is not None:
-            example, revision = taken
-            result = await self._result(example)
-            if await self._kept(example, result, revision):
-                self._told(result)
+        while (entry := await queue.get()) is not None:
+            example, revision = entry
+            result = await self._run_example(example)
+            if await self._store_result(example, result, revision):
+                self._notify(result)
 
-    async def _result(self, example: Example) -> Result:
-        started, began = self._how.clock(), time.perf_counter()
-        bare = Result(
+    async def _run_example(self, example: Example) -> ExperimentResult:
+        start_time, start = self._options.clock(), time.perf_counter()
+        blank = ExperimentResult(
             example=example.id,
             question=example.question,
             expected=example.expected,
             source=example.source,
             owner=example.owner,
             number=example.number,
-            started=started,
+            started=start_time,
         )
         try:
-            answer = await self._answer(example)
+            answer = await self._ask_subject(example)
         except Exception as error:  # noqa: BLE001  # what is asked is not ours; its error is its result
-            return msgspec.structs.replace(bare, error=problem_of(error), ms=_ms_since(began))
-        ms = _ms_since(began)
-        found = msgspec.structs.replace(
-            bare,
+            return msgspec.structs.replace(blank, error=problem_of(error), ms=_milliseconds_since(start))
+        ms = _milliseconds_since(start)
+        result = msgspec.structs.replace(
+            blank,
             output=answer.output,
             input_tokens=answer.usage.input_tokens,
             output_tokens=answer.usage.output_tokens,
             cost=answer.cost,
             ms=ms,
         )
-        return await self._scored(example, found)
+        return await self._score_result(example, result)
 
-    async def _answer(self, example: Example) -> Answer:
-        deadline = asyncio.timeout(self._how.seconds)
+    async def _ask_subject(self, example: Example) -> SubjectAnswer:
+        deadline = asyncio.timeout(self._options.seconds)
         try:
             async with deadline:
-                given = await called(self._subject, example)
+                output = await call_function(self._subject, example)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
-            raise DeadlineExceeded(what=f"Example {example.id!r}", seconds=self._how.seconds) from error
-        answer = given if isinstance(given, Answer) else Answer(output=msgspec.to_builtins(given))
+            raise DeadlineExceeded(what=f"Example {example.id!r}", seconds=self._options.seconds) from error
+        answer = (
+            output if isinstance(output, SubjectAnswer) else SubjectAnswer(output=msgspec.to_builtins(output))
+        )
         return msgspec.structs.replace(answer, output=encode_checked(answer.output, "output")[1])
 
-    async def _scored(self, example: Example, found: Result) -> Result:
+    async def _score_result(self, example: Example, result: ExperimentResult) -> ExperimentResult:
         try:
-            score = await score_of(self._scorer, example, found.output)
+            score = await score_of(self._scorer, example, result.output)
             detail = encode_checked(score.detail, "detail")[1]
         except Exception as error:  # noqa: BLE001  # a scorer is not ours; its error is kept with what it could not score
-            return msgspec.structs.replace(found, error=f"The scorer failed. {problem_of(error)}")
-        return msgspec.structs.replace(found, score=score.score, detail=detail)
+            return msgspec.structs.replace(result, error=f"The scorer failed. {problem_of(error)}")
+        return msgspec.structs.replace(result, score=score.score, detail=detail)
 
-    async def _kept(self, example: Example, result: Result, revision: int) -> bool:
+    async def _store_result(self, example: Example, result: ExperimentResult, revision: int) -> bool:
         """Keep a result, unless its example was erased meanwhile or somebody else was faster."""
-        within = record_id(self._dataset, example.id)
+        example_record_id = record_id(self._dataset, example.id)
         try:
             await self._db.commit(
                 [
-                    Require(kind=EXAMPLE, id=within, expect=example.revision),
-                    Put(record=results.record_of(self._name, result), expect=revision),
+                    Require(kind=EXAMPLE_KIND, id=example_record_id, expect=example.revision),
+                    Put(record=results.result_record(self._name, result), expect=revision),
                 ]
             )
         except RevisionConflict:
@@ -227,5 +238,5 @@ class _Trial:
         return True
 
 
-def _ms_since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 3)
+def _milliseconds_since(start: float) -> float:
+    return round((time.perf_counter() - start) * 1000, 3)

@@ -6,19 +6,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.core.encoding import JSON, plain
+from clew.core.encoding import JSON, as_json
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, Usage
 from clew.runtime.records.steps import Prices
 from clew.runtime.respond.respond import Stage
 from clew.runtime.state.schema import Conversation, State
-from clew.runtime.tools.tool import Function, Tool
+from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.workbench.experiments.examples import Example
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SubjectAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was answered, and what it cost: in millionths of a dollar, None if no price is known."""
 
     output: JSON
@@ -26,34 +26,34 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     cost: int | None = None
 
 
-Subject: TypeAlias = Callable[[Example], Any]
+ExperimentSubject: TypeAlias = Callable[[Example], Any]
 """What is asked: it answers an example with an output, or with an ``Answer``. It may be async."""
 
 
 @check_arguments
-def asked(
+def agent_subject(
     model: Model | None = None,
     *,
     stages: Sequence[Stage] | None = None,
     schema: type[State] = Conversation,
     response_model: Model | None = None,
-    tools: Sequence[Tool | Function] = (),
+    tools: Sequence[Tool | ToolFunction] = (),
     instructions: str = "",
     output: type[Any] | None = None,
-    patience: Patience | None = None,
+    retry_policy: RetryPolicy | None = None,
     prices: Prices | None = None,
-) -> Callable[[Example], Awaitable[Answer]]:
+) -> Callable[[Example], Awaitable[SubjectAnswer]]:
     """A model, or the stages of a runtime, as something that an experiment can ask.
 
     Nothing is kept of its turns. With an ``output`` type the answer is what that shows; otherwise it is
     the text.
     """
-    known = prices or {}
+    price_table = prices or {}
     models = [each.name for each in (model, response_model) if each is not None]
 
-    async def answer(example: Example) -> Answer:
+    async def answer_example(example: Example) -> SubjectAnswer:
         *before, last = example.messages
-        done = await run_agent(
+        result = await run_agent(
             last.content,
             schema=schema,
             stages=stages,
@@ -62,15 +62,15 @@ def asked(
             tools=tools,
             instructions=instructions,
             output=output,
-            history=[Message(role=said.role, content=said.content) for said in before],
-            patience=patience,
-            prices=known,
+            history=[Message(role=message.role, content=message.content) for message in before],
+            retry_policy=retry_policy,
+            prices=price_table,
         )
-        is_priced = bool(done.usage.cost) or all(name in known for name in models)
-        return Answer(
-            output=done.text if output is None else plain(done.output),
-            usage=done.usage,
-            cost=done.usage.cost if is_priced and models else None,
+        is_priced = bool(result.usage.cost) or all(name in price_table for name in models)
+        return SubjectAnswer(
+            output=result.text if output is None else as_json(result.output),
+            usage=result.usage,
+            cost=result.usage.cost if is_priced and models else None,
         )
 
-    return answer
+    return answer_example

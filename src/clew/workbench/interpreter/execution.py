@@ -3,106 +3,113 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from clew.workbench.interpreter.port import Dropped, Output, Printed, Raised, Shown, Stopped
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Output,
+    OverflowOutput,
+    StopOutput,
+    StreamOutput,
+)
 
 
 class Execution:
     """What one run gave so far, for one reader who may be slower than the code."""
 
     def __init__(self, output: int) -> None:
-        self._left = output
-        self._dropped = 0
-        self._raised: Raised | None = None
-        self._waiting: asyncio.Queue[Output | BaseException | None] = asyncio.Queue()
-        self.settled = asyncio.Event()
+        self._bytes_left = output
+        self._bytes_over = 0
+        self._error: ErrorOutput | None = None
+        self._queue: asyncio.Queue[Output | BaseException | None] = asyncio.Queue()
+        self.completion = asyncio.Event()
         """The code is at its end, or its interpreter is."""
-        self.stopping = asyncio.Event()
+        self.stop_request = asyncio.Event()
         """Somebody wants it to end."""
-        self.why = ""
+        self.stop_reason = ""
 
     def take(self, output: Output) -> None:
         """Keep an output for the reader, as far as the limit goes."""
-        if isinstance(output, Raised):
-            self._raised = output
-        elif isinstance(output, Printed):
+        if isinstance(output, ErrorOutput):
+            self._error = output
+        elif isinstance(output, StreamOutput):
             self._take_text(output)
-        elif isinstance(output, Shown):
-            self._take_whole(output, sum(len(form.encode()) for form in output.forms.values()))
+        elif isinstance(output, DisplayOutput):
+            self._take_display(output, sum(len(form.encode()) for form in output.forms.values()))
 
-    def _take_text(self, output: Printed) -> None:
+    def _take_text(self, output: StreamOutput) -> None:
         size = len(output.text.encode())
-        if size > self._left:
-            kept = output.text.encode()[: self._left].decode(errors="ignore")
-            self._dropped += size - len(kept.encode())
-            self._left = 0
-            output = Printed(output.stream, kept)
-        self._left = max(0, self._left - size)
+        if size > self._bytes_left:
+            text = output.text.encode()[: self._bytes_left].decode(errors="ignore")
+            self._bytes_over += size - len(text.encode())
+            self._bytes_left = 0
+            output = StreamOutput(output.stream, text)
+        self._bytes_left = max(0, self._bytes_left - size)
         if output.text:
-            self._waiting.put_nowait(output)
+            self._queue.put_nowait(output)
 
-    def _take_whole(self, output: Shown, size: int) -> None:
-        if size > self._left:
-            self._dropped += size
+    def _take_display(self, output: DisplayOutput, size: int) -> None:
+        if size > self._bytes_left:
+            self._bytes_over += size
         else:
-            self._left -= size
-            self._waiting.put_nowait(output)
+            self._bytes_left -= size
+            self._queue.put_nowait(output)
 
-    def stop(self, why: str) -> None:
+    def stop(self, reason: str) -> None:
         """Ask for its end; the first who asks gives the reason."""
-        if not self.stopping.is_set():
-            self.why = why
-            self.stopping.set()
+        if not self.stop_request.is_set():
+            self.stop_reason = reason
+            self.stop_request.set()
 
-    def finish(self, stopped: Stopped | None) -> None:
+    def finish(self, stop: StopOutput | None) -> None:
         """Say how it ended. A stop hides the error by which the code obeyed it."""
-        if self._dropped:
-            self._waiting.put_nowait(Dropped(self._dropped))
-        last = stopped or self._raised
+        if self._bytes_over:
+            self._queue.put_nowait(OverflowOutput(self._bytes_over))
+        last = stop or self._error
         if last is not None:
-            self._waiting.put_nowait(last)
-        self._waiting.put_nowait(None)
+            self._queue.put_nowait(last)
+        self._queue.put_nowait(None)
 
     def fail(self, error: BaseException) -> None:
         """Say that it did not come to run, or that nobody knows how it ended."""
-        self._waiting.put_nowait(error)
+        self._queue.put_nowait(error)
 
     async def outputs(self) -> AsyncIterator[Output]:
         """What it gives, as it comes, to its end."""
-        while (output := await self._waiting.get()) is not None:
+        while (output := await self._queue.get()) is not None:
             if isinstance(output, BaseException):
                 raise output
             yield output
 
 
-async def see_through(
+async def wait_for_end(
     execution: Execution, *, seconds: float, grace: float, interrupt: Callable[[], Awaitable[None]]
 ) -> bool:
     """Whether a run that was begun came to its end: by itself, or within the grace after an interrupt."""
-    if not await either(execution.settled, execution.stopping, timeout=seconds):
+    if not await wait_for_any(execution.completion, execution.stop_request, timeout=seconds):
         execution.stop("time")
-    while not execution.settled.is_set() and grace > 0:
+    while not execution.completion.is_set() and grace > 0:
         await interrupt()
         # Between two messages nobody hears an interrupt, so it is sent again.
-        await either(execution.settled, timeout=min(1.0, grace))
+        await wait_for_any(execution.completion, timeout=min(1.0, grace))
         grace -= 1.0
-    return execution.settled.is_set()
+    return execution.completion.is_set()
 
 
-async def either(*events: asyncio.Event, timeout: float) -> bool:
+async def wait_for_any(*events: asyncio.Event, timeout: float) -> bool:
     """Whether one of the events came in time."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
+    tasks = [asyncio.create_task(event.wait()) for event in events]
     try:
-        done, _ = await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
+        first, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return bool(first)
     finally:
-        for task in waiting:
+        for task in tasks:
             task.cancel()
 
 
-def stop_of(execution: Execution, *, seconds: float, grace: float, alive: bool) -> Stopped | None:
+def stop_output_of(execution: Execution, *, seconds: float, grace: float, alive: bool) -> StopOutput | None:
     """How a run was stopped, if it was asked to."""
-    if not execution.stopping.is_set():
+    if not execution.stop_request.is_set():
         return None
-    how = f"it took longer than {seconds:g} s" if execution.why == "time" else "it was interrupted"
+    how = f"it took longer than {seconds:g} s" if execution.stop_reason == "time" else "it was interrupted"
     after = "" if alive else f", and did not obey within {grace:g} s"
-    return Stopped(execution.why, how + after, alive=alive)
+    return StopOutput(execution.stop_reason, how + after, alive=alive)

@@ -1,7 +1,7 @@
 """What a kernel does to itself before the first code runs. A script: kernels read it, nobody imports it."""
 
 
-def _begin() -> None:
+def _prepare_kernel() -> None:
     import os
 
     import zmq
@@ -17,5 +17,5 @@ def _begin() -> None:
 
 
 if __name__ == "__main__":
-    _begin()
-    del _begin
+    _prepare_kernel()
+    del _prepare_kernel

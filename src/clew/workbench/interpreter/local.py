@@ -9,25 +9,25 @@ from pathlib import Path
 
 from clew.core.arguments import check_methods
 from clew.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
-from clew.workbench.interpreter.execution import Execution, see_through, stop_of
-from clew.workbench.interpreter.kernel import Family, private_folder
-from clew.workbench.interpreter.port import Isolation, Output, Sandbox, Stopped
+from clew.workbench.interpreter.execution import Execution, stop_output_of, wait_for_end
+from clew.workbench.interpreter.kernel import KernelProcesses, make_private_folder
+from clew.workbench.interpreter.port import Isolation, Output, Sandbox, StopOutput
 
 try:
     from clew.workbench.interpreter.kernel import (
         Channels,
-        Message,
-        answers,
+        KernelMessage,
+        is_answer_to,
         is_idle,
         output_of,
-        write_connection,
+        write_connection_file,
     )
 except ImportError as error:
     raise MissingExtra(extra="workbench", package="jupyter_client") from error
 
-_PARTING = 0.05
+_DRAIN_SECONDS = 0.05
 """Seconds in which what a dead kernel had published still reaches us."""
-_LAST_WORDS = 3.0
+_LATE_OUTPUT_SECONDS = 3.0
 """Seconds to wait, after a reply, for outputs still under way."""
 
 
@@ -38,22 +38,24 @@ WALLS = frozenset({"namespaces", "landlock"})
 class LocalInterpreter:
     """A live kernel on this machine; see :class:`~clew.workbench.interpreter.port.Interpreter`."""
 
-    def __init__(self, sandbox: Sandbox, family: Family, channels: Channels, *, grace: float) -> None:
+    def __init__(
+        self, sandbox: Sandbox, processes: KernelProcesses, channels: Channels, *, grace: float
+    ) -> None:
         self.id = f"local-{secrets.token_hex(8)}"
         self.sandbox = sandbox
-        self._family = family
+        self._processes = processes
         self._channels = channels
         self._grace = grace
-        self._turn = asyncio.Lock()
-        self._current: tuple[Message, Execution] | None = None
+        self._run_lock = asyncio.Lock()
+        self._current: tuple[KernelMessage, Execution] | None = None
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
-        listening = [asyncio.create_task(self._hear()), asyncio.create_task(self._hear_replies())]
-        self._mourning = asyncio.create_task(self._mourn(listening))
+        readers = [asyncio.create_task(self._read_publications()), asyncio.create_task(self._read_replies())]
+        self._closing_task = asyncio.create_task(self._close_after_exit(readers))
 
     def describe(self) -> Isolation:
         """What its code is kept apart from, and what not."""
-        return self._family.isolation
+        return self._processes.isolation
 
     async def run(self, code: str) -> AsyncIterator[Output]:
         """Run code and give its outputs as they come; one run at a time, others wait."""
@@ -62,29 +64,29 @@ class LocalInterpreter:
         except UnicodeEncodeError as error:
             raise InvalidArgument(f"The code is not text: {error}.") from error
         execution = Execution(self.sandbox.limits.output)
-        self._keep(asyncio.create_task(self._conduct(execution, code)))
+        self._track_task(asyncio.create_task(self._run_to_end(execution, code)))
         try:
             async for output in execution.outputs():
                 yield output
         finally:
             execution.stop("interrupted")
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def _track_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _conduct(self, execution: Execution, code: str) -> None:
+    async def _run_to_end(self, execution: Execution, code: str) -> None:
         """See one run through to its end, whoever still listens."""
-        async with self._turn:
-            if self._family.dead.is_set():
-                execution.fail(InterpreterGone(self.id, self._family.death.detail))
+        async with self._run_lock:
+            if self._processes.exit_event.is_set():
+                execution.fail(InterpreterGone(self.id, self._processes.exit_reason.detail))
                 return
-            if execution.stopping.is_set():
-                execution.finish(Stopped(execution.why, "it had not begun", alive=True))
+            if execution.stop_request.is_set():
+                execution.finish(StopOutput(execution.stop_reason, "it had not begun", alive=True))
                 return
             try:
                 await self._execute(execution, code)
-                execution.finish(self._how_it_stopped(execution))
+                execution.finish(self._stop_output(execution))
             except Exception as error:  # noqa: BLE001  # nobody awaits this; who reads the outputs raises it
                 execution.fail(error)
             finally:
@@ -98,48 +100,50 @@ class LocalInterpreter:
         self._current = (request, execution)
         await self._channels.send(request)
         seconds = self.sandbox.limits.seconds
-        interrupt = self._family.interrupt
-        if not await see_through(execution, seconds=seconds, grace=self._grace, interrupt=interrupt):
-            await self._family.end("it did not obey an interrupt, and was killed")
+        interrupt = self._processes.interrupt
+        if not await wait_for_end(execution, seconds=seconds, grace=self._grace, interrupt=interrupt):
+            await self._processes.kill("it did not obey an interrupt, and was killed")
 
-    def _how_it_stopped(self, execution: Execution) -> Stopped | None:
-        alive = not self._family.dead.is_set()
+    def _stop_output(self, execution: Execution) -> StopOutput | None:
+        alive = not self._processes.exit_event.is_set()
         if self._closed and not alive:
-            return Stopped("closed", "the interpreter was closed", alive=False)
-        stopped = stop_of(execution, seconds=self.sandbox.limits.seconds, grace=self._grace, alive=alive)
-        if stopped is None and not alive:
-            return Stopped(self._family.death.why, self._family.death.detail, alive=False)
-        return stopped
+            return StopOutput("closed", "the interpreter was closed", alive=False)
+        stop = stop_output_of(execution, seconds=self.sandbox.limits.seconds, grace=self._grace, alive=alive)
+        if stop is None and not alive:
+            return StopOutput(
+                self._processes.exit_reason.why, self._processes.exit_reason.detail, alive=False
+            )
+        return stop
 
-    async def _hear(self) -> None:
+    async def _read_publications(self) -> None:
         while True:
-            message = await self._channels.published()
-            if self._current is not None and answers(message, self._current[0]):
-                self._pass_on(message, self._current[1])
+            message = await self._channels.next_publication()
+            if self._current is not None and is_answer_to(message, self._current[0]):
+                self._take_message(message, self._current[1])
 
-    def _pass_on(self, message: Message, execution: Execution) -> None:
+    def _take_message(self, message: KernelMessage, execution: Execution) -> None:
         output = output_of(message)
         if output is not None:
             execution.take(output)
         elif is_idle(message):
-            execution.settled.set()
+            execution.completion.set()
 
-    async def _hear_replies(self) -> None:
+    async def _read_replies(self) -> None:
         while True:
-            message = await self._channels.reply()
-            if self._current is not None and answers(message, self._current[0]):
+            message = await self._channels.next_reply()
+            if self._current is not None and is_answer_to(message, self._current[0]):
                 # Where so much was published that its end was lost, the reply is the end.
-                asyncio.get_running_loop().call_later(_LAST_WORDS, self._current[1].settled.set)
+                asyncio.get_running_loop().call_later(_LATE_OUTPUT_SECONDS, self._current[1].completion.set)
 
-    async def _mourn(self, listening: list[asyncio.Task[None]]) -> None:
-        await self._family.dead.wait()
+    async def _close_after_exit(self, readers: list[asyncio.Task[None]]) -> None:
+        await self._processes.exit_event.wait()
         # What it published on its way out may still be under way.
-        await asyncio.sleep(_PARTING)
-        for task in listening:
+        await asyncio.sleep(_DRAIN_SECONDS)
+        for task in readers:
             task.cancel()
-        await asyncio.wait(listening)
+        await asyncio.wait(readers)
         if self._current is not None:
-            self._current[1].settled.set()
+            self._current[1].completion.set()
         self._channels.close()
 
     async def interrupt(self) -> None:
@@ -149,14 +153,14 @@ class LocalInterpreter:
 
     async def alive(self) -> bool:
         """Whether its process is there."""
-        return not self._family.dead.is_set()
+        return not self._processes.exit_event.is_set()
 
     async def close(self) -> None:
         """End it, and every process that its code began."""
-        if not self._family.dead.is_set():
+        if not self._processes.exit_event.is_set():
             self._closed = True
-        await self._family.end("it was closed")
-        await asyncio.shield(self._mourning)
+        await self._processes.kill("it was closed")
+        await asyncio.shield(self._closing_task)
 
 
 @check_methods
@@ -167,11 +171,13 @@ class LocalInterpreters:
     has to come up. ``walls`` are the system's means that may be used to keep it apart.
     """
 
-    def __init__(self, *, grace: float = 5.0, patience: float = 60.0, walls: Collection[str] = WALLS) -> None:
+    def __init__(
+        self, *, grace: float = 5.0, start_timeout: float = 60.0, walls: Collection[str] = WALLS
+    ) -> None:
         self._grace = grace
-        self._patience = patience
+        self._start_timeout = start_timeout
         self._walls = walls
-        self._made: dict[str, LocalInterpreter] = {}
+        self._interpreters: dict[str, LocalInterpreter] = {}
 
     async def make(self, sandbox: Sandbox) -> LocalInterpreter:
         """Start a new one, with no variables.
@@ -179,43 +185,47 @@ class LocalInterpreters:
         Raises:
             InterpreterFailed: It did not come up.
         """
-        _look_at(sandbox)
-        private = private_folder()
-        connection = write_connection(private / "run")
+        _check_sandbox(sandbox)
+        private = make_private_folder()
+        connection = write_connection_file(private / "run")
         try:
-            family = await Family.start(sandbox, private, walls=self._walls)
+            processes = await KernelProcesses.start(sandbox, private, walls=self._walls)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
         channels = Channels(connection)
         try:
-            await self._meet(family, channels)
+            await self._wait_until_ready(processes, channels)
         except BaseException:
             channels.close()
-            await family.end("it did not come up")
+            await processes.kill("it did not come up")
             raise
-        made = LocalInterpreter(sandbox, family, channels, grace=self._grace)
-        self._made = {id: other for id, other in self._made.items() if await other.alive()}
-        self._made[made.id] = made
-        return made
+        interpreter = LocalInterpreter(sandbox, processes, channels, grace=self._grace)
+        self._interpreters = {id: other for id, other in self._interpreters.items() if await other.alive()}
+        self._interpreters[interpreter.id] = interpreter
+        return interpreter
 
     async def close(self) -> None:
         """End every interpreter that it made."""
-        await asyncio.gather(*(made.close() for made in self._made.values()))
+        await asyncio.gather(*(interpreter.close() for interpreter in self._interpreters.values()))
 
-    async def _meet(self, family: Family, channels: Channels) -> None:
-        greeting = asyncio.create_task(channels.greet())
-        dying = asyncio.create_task(family.dead.wait())
+    async def _wait_until_ready(self, processes: KernelProcesses, channels: Channels) -> None:
+        ready_task = asyncio.create_task(channels.wait_until_ready())
+        exit_task = asyncio.create_task(processes.exit_event.wait())
         try:
-            await asyncio.wait({greeting, dying}, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
-            if dying.done():
-                raise InterpreterFailed("local", f"it did not come up: {family.death.detail}")
-            if not greeting.done():
-                raise InterpreterFailed("local", f"it did not answer within {self._patience:g} s", retry=True)
+            await asyncio.wait(
+                {ready_task, exit_task}, timeout=self._start_timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if exit_task.done():
+                raise InterpreterFailed("local", f"it did not come up: {processes.exit_reason.detail}")
+            if not ready_task.done():
+                raise InterpreterFailed(
+                    "local", f"it did not answer within {self._start_timeout:g} s", retry=True
+                )
         finally:
-            for task in (greeting, dying):
+            for task in (ready_task, exit_task):
                 task.cancel()
-            await asyncio.wait({greeting, dying})
+            await asyncio.wait({ready_task, exit_task})
 
     async def attach(self, id: str, sandbox: Sandbox) -> LocalInterpreter:
         """Take up one that this object made and that is still alive, with its variables.
@@ -223,17 +233,17 @@ class LocalInterpreters:
         Raises:
             InterpreterGone: There is none with this id, it is dead, or it is on another volume.
         """
-        found = self._made.get(id)
-        if found is None:
+        interpreter = self._interpreters.get(id)
+        if interpreter is None:
             raise InterpreterGone(id, "this process made none with this id")
-        if not await found.alive():
+        if not await interpreter.alive():
             raise InterpreterGone(id, "it is dead")
-        if not _same_volume(found.sandbox, sandbox):
+        if not _is_same_volume(interpreter.sandbox, sandbox):
             raise InterpreterGone(id, "it is on another volume")
-        return found
+        return interpreter
 
 
-def _look_at(sandbox: Sandbox) -> None:
+def _check_sandbox(sandbox: Sandbox) -> None:
     if sys.platform != "linux":
         raise InterpreterFailed("local", "it needs Linux; elsewhere, use a provider")
     for folder in (sandbox.scratch, sandbox.volume):
@@ -241,5 +251,5 @@ def _look_at(sandbox: Sandbox) -> None:
             raise InterpreterFailed("local", f"there is no folder {folder}, or it is not an absolute path")
 
 
-def _same_volume(one: Sandbox, other: Sandbox) -> bool:
+def _is_same_volume(one: Sandbox, other: Sandbox) -> bool:
     return Path(one.volume).resolve() == Path(other.volume).resolve()

@@ -6,14 +6,14 @@ from typing import Protocol
 import msgspec
 
 
-class Printed(msgspec.Struct, frozen=True, tag="printed"):
+class StreamOutput(msgspec.Struct, frozen=True, tag="printed"):
     """Text that the code wrote, as it came; ``stream`` is stdout or stderr."""
 
     stream: str
     text: str
 
 
-class Shown(msgspec.Struct, frozen=True, tag="shown"):
+class DisplayOutput(msgspec.Struct, frozen=True, tag="shown"):
     """A value that the code showed, in every form it has: text by media type, pictures as base64."""
 
     forms: Mapping[str, str]
@@ -21,7 +21,7 @@ class Shown(msgspec.Struct, frozen=True, tag="shown"):
     """Whether it is the value of the last expression, not something displayed on the way."""
 
 
-class Raised(msgspec.Struct, frozen=True, tag="raised"):
+class ErrorOutput(msgspec.Struct, frozen=True, tag="raised"):
     """The error that ended the code."""
 
     name: str
@@ -29,7 +29,7 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     traceback: str
 
 
-class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+class StopOutput(msgspec.Struct, frozen=True, tag="stopped"):
     """A limit, an interrupt or the interpreter's death ended the code; ``why`` names which.
 
     ``time``, ``memory`` and ``processes`` are limits; ``interrupted`` was asked for; ``died`` is an end of
@@ -43,17 +43,17 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     """Whether the interpreter is still there with its variables."""
 
 
-class Dropped(msgspec.Struct, frozen=True, tag="dropped"):
+class OverflowOutput(msgspec.Struct, frozen=True, tag="dropped"):
     """How much output was over the limit and is lost; said once, at the end. The code itself ran on."""
 
     bytes: int
 
 
-Output = Printed | Shown | Raised | Stopped | Dropped
+Output = StreamOutput | DisplayOutput | ErrorOutput | StopOutput | OverflowOutput
 """What a run gives. The last says how it ended: ``Raised`` or ``Stopped``, or neither where all went well."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class InterpreterLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What code may use before it is stopped."""
 
     seconds: float = 60.0
@@ -75,7 +75,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
     volume: str
     scratch: str
-    limits: Limits = Limits()
+    limits: InterpreterLimits = InterpreterLimits()
     environment: Mapping[str, str] = {}
     """The only variables that it has beside those that it cannot do without."""
 

@@ -10,18 +10,26 @@ from contextlib import suppress
 import msgspec
 
 from clew.core.errors import ClewError, InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
-from clew.workbench.interpreter.execution import Execution, see_through, stop_of
-from clew.workbench.interpreter.port import Isolation, Output, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.execution import Execution, stop_output_of, wait_for_end
+from clew.workbench.interpreter.port import (
+    DisplayOutput,
+    ErrorOutput,
+    Isolation,
+    Output,
+    Sandbox,
+    StopOutput,
+    StreamOutput,
+)
 
 _MARK, _END = "\x1e\x1eclew:", "\x1e"
 
 
-class _Said(msgspec.Struct):
+class _DisplayMessage(msgspec.Struct):
     result: bool
     forms: dict[str, str]
 
 
-def asking_for_result(code: str) -> str:
+def wrap_last_expression(code: str) -> str:
     """The code, with its last expression handed to what shows it; lines keep their numbers."""
     try:
         tree = ast.parse(code)
@@ -32,63 +40,63 @@ def asking_for_result(code: str) -> str:
     assert last.end_lineno is not None
     assert last.end_col_offset is not None
     source = code.encode()
-    lines = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", source))]
-    start = lines[last.lineno - 1] + last.col_offset
-    end = lines[last.end_lineno - 1] + last.end_col_offset
+    line_starts = [0, *(newline.end() for newline in re.finditer(rb"\r\n|\r|\n", source))]
+    start = line_starts[last.lineno - 1] + last.col_offset
+    end = line_starts[last.end_lineno - 1] + last.end_col_offset
     if source[end:].lstrip().startswith(b";"):
         return code
-    spliced = source[:start] + b"__clew_result__((" + source[start:end] + b"))" + source[end:]
-    return spliced.decode()
+    result = source[:start] + b"__clew_result__((" + source[start:end] + b"))" + source[end:]
+    return result.decode()
 
 
-class Listening:
+class OutputParser:
     """Takes what a context prints, piece by piece, and gives texts and shown values."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held = ""
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._buffer = ""
 
     def take(self, text: str) -> list[Output]:
         """What can be told so far; the beginning of a mark is held until the rest has come."""
-        self._held += text
-        given: list[Output] = []
+        self._buffer += text
+        outputs: list[Output] = []
         while True:
-            before, mark, after = self._held.partition(_MARK)
+            before, mark, after = self._buffer.partition(_MARK)
             if not mark:
-                keep = _beginning(self._held)
-                given += _printed(self._held[: len(self._held) - keep])
-                self._held = self._held[len(self._held) - keep :]
-                return given
-            said, end, rest = after.partition(_END)
-            if not end and len(said) <= self._most:
-                given += _printed(before)
-                self._held = mark + after
-                return given
-            given += _printed(before)
-            given += _shown(said) if end else _printed(mark + said)
-            self._held = rest
+                tail_length = _partial_mark_length(self._buffer)
+                outputs += _stream_outputs(self._buffer[: len(self._buffer) - tail_length])
+                self._buffer = self._buffer[len(self._buffer) - tail_length :]
+                return outputs
+            message, end, rest = after.partition(_END)
+            if not end and len(message) <= self._longest:
+                outputs += _stream_outputs(before)
+                self._buffer = mark + after
+                return outputs
+            outputs += _stream_outputs(before)
+            outputs += _display_outputs(message) if end else _stream_outputs(mark + message)
+            self._buffer = rest
 
-    def rest(self) -> list[Output]:
+    def flush(self) -> list[Output]:
         """What is left when nothing more comes."""
-        held, self._held = self._held, ""
-        return _printed(held)
+        text, self._buffer = self._buffer, ""
+        return _stream_outputs(text)
 
 
-def _beginning(text: str) -> int:
+def _partial_mark_length(text: str) -> int:
     """How many characters at the end may be the beginning of a mark."""
     return next((size for size in range(len(_MARK) - 1, 0, -1) if text.endswith(_MARK[:size])), 0)
 
 
-def _printed(text: str) -> list[Output]:
-    return [Printed("stdout", text)] if text else []
+def _stream_outputs(text: str) -> list[Output]:
+    return [StreamOutput("stdout", text)] if text else []
 
 
-def _shown(said: str) -> list[Output]:
+def _display_outputs(message: str) -> list[Output]:
     try:
-        found = msgspec.json.decode(said, type=_Said)
+        display = msgspec.json.decode(message, type=_DisplayMessage)
     except msgspec.DecodeError:
-        return _printed(_MARK + said + _END)
-    return [Shown(found.forms, result=found.result)]
+        return _stream_outputs(_MARK + message + _END)
+    return [DisplayOutput(display.forms, result=display.result)]
 
 
 try:
@@ -99,13 +107,13 @@ try:
 except ImportError as error:
     raise MissingExtra(extra="daytona", package="daytona") from error
 
-_CLOSED = "it was closed"
-_ENDED = "worker process ended"
-_UNKNOWN = ("context is not active", "context not found")
+_CLOSE_REASON = "it was closed"
+_EXIT_WORDS = "worker process ended"
+_UNKNOWN_CONTEXT_WORDS = ("context is not active", "context not found")
 """What the provider says when a context's process ends, or has ended before; it has no codes for that."""
 
 
-def _refusal(error: DaytonaError) -> int | None:
+def _status_code(error: DaytonaError) -> int | None:
     """The status with which a provider refused, however deep in the error it is."""
     status = error.status_code
     cause: BaseException | None = error
@@ -114,17 +122,17 @@ def _refusal(error: DaytonaError) -> int | None:
     return status
 
 
-def translated(error: DaytonaError, id: str | None = None) -> ClewError:
+def translate_error(error: DaytonaError, id: str | None = None) -> ClewError:
     """A provider's error as ours; ``id`` is of the interpreter that it was about."""
-    status = _refusal(error)
+    status = _status_code(error)
     if id is not None and status in (404, 410):
         return InterpreterGone(id, "its provider does not know it any more")
-    again = (
+    may_retry = (
         isinstance(error, DaytonaConnectionError | DaytonaTimeoutError)
         or status == 429
         or (status is not None and status >= 500)
     )
-    return InterpreterFailed("daytona", " ".join(str(error).split()).rstrip("."), retry=again)
+    return InterpreterFailed("daytona", " ".join(str(error).split()).rstrip("."), retry=may_retry)
 
 
 def _was_interrupted(error: DaytonaError) -> bool:
@@ -150,16 +158,19 @@ class RemoteInterpreter:
         self._context = context
         self._process = process
         self._grace = grace
-        self._turn = asyncio.Lock()
+        self._run_lock = asyncio.Lock()
         self._current: Execution | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._gone = ""
+        self._end_reason = ""
 
     def describe(self) -> Isolation:
         """What its code is kept apart from: it runs on the provider's machine."""
-        off = bool(self._remote.network_block_all)
+        is_offline = bool(self._remote.network_block_all)
         return Isolation(
-            network=off, files=True, processes=True, notes=() if off else ("the network is allowed",)
+            network=is_offline,
+            files=True,
+            processes=True,
+            notes=() if is_offline else ("the network is allowed",),
         )
 
     async def run(self, code: str) -> AsyncIterator[Output]:
@@ -169,7 +180,7 @@ class RemoteInterpreter:
         except UnicodeEncodeError as error:
             raise InvalidArgument(f"The code is not text: {error}.") from error
         execution = Execution(self.sandbox.limits.output)
-        task = asyncio.create_task(self._conduct(execution, code))
+        task = asyncio.create_task(self._run_to_end(execution, code))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -178,13 +189,13 @@ class RemoteInterpreter:
         finally:
             execution.stop("interrupted")
 
-    async def _conduct(self, execution: Execution, code: str) -> None:
+    async def _run_to_end(self, execution: Execution, code: str) -> None:
         """See one run through to its end, whoever still listens."""
-        async with self._turn:
-            if self._gone:
-                execution.fail(InterpreterGone(self.id, self._gone))
-            elif execution.stopping.is_set():
-                execution.finish(Stopped(execution.why, "it had not begun", alive=True))
+        async with self._run_lock:
+            if self._end_reason:
+                execution.fail(InterpreterGone(self.id, self._end_reason))
+            elif execution.stop_request.is_set():
+                execution.finish(StopOutput(execution.stop_reason, "it had not begun", alive=True))
             elif not code.strip():
                 execution.finish(None)
             else:
@@ -197,83 +208,85 @@ class RemoteInterpreter:
                     self._current = None
 
     async def _execute(self, execution: Execution, code: str) -> None:
-        sending = asyncio.create_task(self._send(execution, code))
-        sending.add_done_callback(lambda _: execution.settled.set())
+        task = asyncio.create_task(self._send(execution, code))
+        task.add_done_callback(lambda _: execution.completion.set())
         seconds = self.sandbox.limits.seconds
-        if not await see_through(execution, seconds=seconds, grace=self._grace, interrupt=self._signal):
-            await self._give_up("it did not obey an interrupt, and was killed")
-        if not sending.done():
-            sending.cancel()
+        if not await wait_for_end(
+            execution, seconds=seconds, grace=self._grace, interrupt=self._send_interrupt
+        ):
+            await self._delete_context("it did not obey an interrupt, and was killed")
+        if not task.done():
+            task.cancel()
         try:
             with suppress(asyncio.CancelledError):
-                await sending
+                await task
         except DaytonaError as error:
-            await self._end_badly(execution, error)
+            await self._finish_after_error(execution, error)
         else:
-            execution.finish(self._how_it_stopped(execution))
+            execution.finish(self._stop_output(execution))
 
     async def _send(self, execution: Execution, code: str) -> None:
-        listening = Listening(2 * self.sandbox.limits.output)
+        parser = OutputParser(2 * self.sandbox.limits.output)
 
-        def raised(error: ExecutionError) -> None:
-            execution.take(Raised(error.name, error.value, error.traceback))
+        def take_error(error: ExecutionError) -> None:
+            execution.take(ErrorOutput(error.name, error.value, error.traceback))
 
-        def printed(said: OutputMessage) -> None:
-            for output in listening.take(said.output):
+        def take_text(message: OutputMessage) -> None:
+            for output in parser.take(message.output):
                 execution.take(output)
 
         try:
             await self._remote.code_interpreter.run_code(
-                asking_for_result(code),
+                wrap_last_expression(code),
                 context=self._context,
-                on_stdout=printed,
-                on_stderr=lambda said: execution.take(Printed("stderr", said.output)),
-                on_error=raised,
+                on_stdout=take_text,
+                on_stderr=lambda said: execution.take(StreamOutput("stderr", said.output)),
+                on_error=take_error,
                 timeout=math.ceil(self.sandbox.limits.seconds + 2 * self._grace),
             )
         finally:
-            for output in listening.rest():
+            for output in parser.flush():
                 execution.take(output)
 
-    def _how_it_stopped(self, execution: Execution) -> Stopped | None:
-        if self._gone == _CLOSED:
-            return Stopped("closed", "the interpreter was closed", alive=False)
+    def _stop_output(self, execution: Execution) -> StopOutput | None:
+        if self._end_reason == _CLOSE_REASON:
+            return StopOutput("closed", "the interpreter was closed", alive=False)
         seconds = self.sandbox.limits.seconds
-        return stop_of(execution, seconds=seconds, grace=self._grace, alive=not self._gone)
+        return stop_output_of(execution, seconds=seconds, grace=self._grace, alive=not self._end_reason)
 
-    async def _end_badly(self, execution: Execution, error: DaytonaError) -> None:
-        if self._gone == _CLOSED or (self._gone and execution.stopping.is_set()):
-            execution.finish(self._how_it_stopped(execution))
+    async def _finish_after_error(self, execution: Execution, error: DaytonaError) -> None:
+        if self._end_reason == _CLOSE_REASON or (self._end_reason and execution.stop_request.is_set()):
+            execution.finish(self._stop_output(execution))
         elif _was_interrupted(error):
-            if not execution.stopping.is_set():
-                execution.take(Raised("KeyboardInterrupt", "", ""))
-            execution.finish(self._how_it_stopped(execution))
-        elif any(words in str(error) for words in _UNKNOWN):
-            self._gone = "its process has ended"
-            execution.fail(InterpreterGone(self.id, self._gone))
-        elif _ENDED in str(error):
-            self._gone = "its process ended"
-            execution.finish(Stopped("died", self._gone, alive=False))
-        elif _refusal(error) is not None:
-            execution.fail(translated(error, self.id))
+            if not execution.stop_request.is_set():
+                execution.take(ErrorOutput("KeyboardInterrupt", "", ""))
+            execution.finish(self._stop_output(execution))
+        elif any(words in str(error) for words in _UNKNOWN_CONTEXT_WORDS):
+            self._end_reason = "its process has ended"
+            execution.fail(InterpreterGone(self.id, self._end_reason))
+        elif _EXIT_WORDS in str(error):
+            self._end_reason = "its process ended"
+            execution.finish(StopOutput("died", self._end_reason, alive=False))
+        elif _status_code(error) is not None:
+            execution.fail(translate_error(error, self.id))
         else:
-            await self._end_lost(execution, error)
+            await self._finish_lost_run(execution, error)
 
-    async def _end_lost(self, execution: Execution, error: DaytonaError) -> None:
+    async def _finish_lost_run(self, execution: Execution, error: DaytonaError) -> None:
         """Nobody knows how far the code came: it is interrupted, and what is left of it is looked at."""
-        await self._signal()
+        await self._send_interrupt()
         alive = await self.alive()
         if not alive:
-            self._gone = "the connection to its provider broke, and it does not answer"
-        execution.finish(Stopped("lost", str(error), alive=alive))
+            self._end_reason = "the connection to its provider broke, and it does not answer"
+        execution.finish(StopOutput("lost", str(error), alive=alive))
 
-    async def _signal(self) -> None:
+    async def _send_interrupt(self) -> None:
         """Interrupt the context's process: the provider has no other way to say it."""
         with suppress(DaytonaError):
             await self._remote.process.exec(f"kill -INT {self._process}", timeout=5)
 
-    async def _give_up(self, why: str) -> None:
-        self._gone = why
+    async def _delete_context(self, reason: str) -> None:
+        self._end_reason = reason
         with suppress(DaytonaError):
             await self._remote.code_interpreter.delete_context(self._context, request_timeout=10)
 
@@ -284,7 +297,7 @@ class RemoteInterpreter:
 
     async def alive(self) -> bool:
         """Whether its provider still has it."""
-        if self._gone:
+        if self._end_reason:
             return False
         try:
             contexts = await self._remote.code_interpreter.list_contexts(request_timeout=10)
@@ -298,11 +311,11 @@ class RemoteInterpreter:
         Raises:
             InterpreterFailed: Its provider did not say that it is gone; closing again may help.
         """
-        self._gone = _CLOSED
+        self._end_reason = _CLOSE_REASON
         try:
             await self._remote.delete(wait=True)
         except DaytonaError as error:
-            if _refusal(error) not in (404, 410):
-                raise translated(error) from error
+            if _status_code(error) not in (404, 410):
+                raise translate_error(error) from error
         if self._current is not None:
-            self._current.settled.set()
+            self._current.completion.set()

@@ -19,21 +19,21 @@ FORMS = {
 }
 LIMITS = {"MEMORY": resource.RLIMIT_DATA, "FILE_SIZE": resource.RLIMIT_FSIZE}
 """What it is sent with, and what that limits."""
-PIECE = 16384
+PIECE_CHARACTERS = 16384
 """Characters in one piece: a line over a megabyte is more than the other side reads."""
 
 
 def forms_of(value: Any) -> dict[str, str]:
     """A value in every form it has."""
-    found: dict[str, Any] = {"text/plain": repr(value)}
-    found |= {kind: getattr(value, name)() for name, kind in FORMS.items() if hasattr(value, name)}
+    forms: dict[str, Any] = {"text/plain": repr(value)}
+    forms |= {kind: getattr(value, name)() for name, kind in FORMS.items() if hasattr(value, name)}
     if hasattr(value, "savefig"):
         picture = io.BytesIO()
         value.savefig(picture, format="png")
-        found["image/png"] = picture.getvalue()
+        forms["image/png"] = picture.getvalue()
     return {
         kind: base64.b64encode(form).decode() if isinstance(form, bytes) else str(form)
-        for kind, form in found.items()
+        for kind, form in forms.items()
         if form is not None
     }
 
@@ -41,8 +41,8 @@ def forms_of(value: Any) -> dict[str, str]:
 def show(value: Any, *, result: bool) -> None:
     """Write a value where it is found again in what is printed."""
     message = f"\x1e\x1eclew:{json.dumps({'result': result, 'forms': forms_of(value)})}\x1e"
-    for place in range(0, len(message), PIECE):
-        sys.stdout.write(message[place : place + PIECE])
+    for start in range(0, len(message), PIECE_CHARACTERS):
+        sys.stdout.write(message[start : start + PIECE_CHARACTERS])
         sys.stdout.flush()
 
 
@@ -58,18 +58,18 @@ def show_result(value: Any) -> None:
         show(value, result=True)
 
 
-def refuse(*_: object) -> NoReturn:
+def refuse_input(*_: object) -> NoReturn:
     """Nobody answers: what the context reads is commands, not a person."""
     raise EOFError("input is refused: there is nobody who could answer")
 
 
-def begin() -> None:
+def prepare_context() -> None:
     """Make all this known to the code, and set the limits."""
-    vars(builtins).update(display=display, __clew_result__=show_result, input=refuse)
+    vars(builtins).update(display=display, __clew_result__=show_result, input=refuse_input)
     for name, limit in LIMITS.items():
         resource.setrlimit(limit, (globals()[name], globals()[name]))
 
 
 if __name__ == "__main__":
-    begin()
+    prepare_context()
     print(os.getpid())  # noqa: T201  # the number by which it is interrupted

@@ -17,19 +17,19 @@ class Scratch(Protocol):
     taken away.
     """
 
-    def made(self, key: str) -> Path:
+    def make(self, key: str) -> Path:
         """A new folder for whoever has the key."""
         ...
 
-    def found(self, path: str | None, key: str) -> Path | None:
+    def find(self, path: str | None, key: str) -> Path | None:
         """A folder that was made for a key, if it is one."""
         ...
 
-    def is_there(self, folder: Path) -> bool:
+    def exists(self, folder: Path) -> bool:
         """Whether it is still there, as far as can be told from here."""
         ...
 
-    def gone(self, folder: Path) -> None:
+    def remove(self, folder: Path) -> None:
         """Take a folder away, with all that is in it."""
         ...
 
@@ -40,21 +40,21 @@ class LocalScratch:
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = (parent or Path(tempfile.gettempdir())).resolve()
 
-    def made(self, key: str) -> Path:
+    def make(self, key: str) -> Path:
         """A new and empty folder for whoever has the key."""
         self._parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=_prefix(key), dir=self._parent))
 
-    def found(self, path: str | None, key: str) -> Path | None:
+    def find(self, path: str | None, key: str) -> Path | None:
         """A folder that was made for a key, if it is one and no link."""
-        folder = _named(path, key, self._parent)
+        folder = _folder_for_key(path, key, self._parent)
         return None if folder is None or folder.is_symlink() else folder
 
-    def is_there(self, folder: Path) -> bool:
+    def exists(self, folder: Path) -> bool:
         """Whether it is still there."""
         return folder.is_dir()
 
-    def gone(self, folder: Path) -> None:
+    def remove(self, folder: Path) -> None:
         """Take a folder away, with all that is in it."""
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -65,23 +65,23 @@ class RemoteScratch:
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent or Path("/tmp")
 
-    def made(self, key: str) -> Path:
+    def make(self, key: str) -> Path:
         """A name that nobody has used."""
         return self._parent / f"{_prefix(key)}{secrets.token_hex(4)}"
 
-    def found(self, path: str | None, key: str) -> Path | None:
+    def find(self, path: str | None, key: str) -> Path | None:
         """A name that was made for a key, if it is one."""
-        return _named(path, key, self._parent)
+        return _folder_for_key(path, key, self._parent)
 
-    def is_there(self, folder: Path) -> bool:
+    def exists(self, folder: Path) -> bool:
         """It is if its sandbox is, which only the provider can say."""
         return True
 
-    def gone(self, folder: Path) -> None:
+    def remove(self, folder: Path) -> None:
         """It goes with its sandbox."""
 
 
-def _named(path: str | None, key: str, parent: Path) -> Path | None:
+def _folder_for_key(path: str | None, key: str, parent: Path) -> Path | None:
     """A path, if its name is one for a key, in a folder."""
     if path is None or "\0" in path:
         return None

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from clew.workbench.interpreter.walls import (
-    UNASKED,
-    Plan,
-    confine,
-    fence,
+    NOT_REQUESTED,
+    LaunchPlan,
+    apply_landlock,
+    drop_capabilities,
+    enter_namespaces,
+    enter_private_root,
     libc,
-    limit,
-    separate,
-    surrender,
+    set_limits,
 )
 
-POLL = 0.2
+POLL_SECONDS = 0.2
 """Seconds between two looks at what the family uses."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -37,7 +37,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 # --- who is in the family, and what they use ----------------------------------------------------
 
 
-def parents() -> Iterator[tuple[int, int]]:
+def process_parents() -> Iterator[tuple[int, int]]:
     """Every process that can be seen, with its parent."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -49,21 +49,21 @@ def parents() -> Iterator[tuple[int, int]]:
                 continue
 
 
-def family(head: int) -> set[int]:
+def descendants(root: int) -> set[int]:
     """Every process below this one, however far it has moved away."""
-    below: dict[int, list[int]] = {}
-    for process, parent in parents():
-        below.setdefault(parent, []).append(process)
-    found: set[int] = set()
-    waiting = [head]
-    while waiting:
-        children = below.get(waiting.pop(), [])
-        waiting += children
-        found.update(children)
-    return found
+    children_by_parent: dict[int, list[int]] = {}
+    for process, parent in process_parents():
+        children_by_parent.setdefault(parent, []).append(process)
+    processes: set[int] = set()
+    stack = [root]
+    while stack:
+        children = children_by_parent.get(stack.pop(), [])
+        stack += children
+        processes.update(children)
+    return processes
 
 
-def memory(processes: set[int]) -> int:
+def resident_bytes(processes: set[int]) -> int:
     """How many bytes they hold, what they share counted for each."""
     pages = 0
     for process in processes:
@@ -74,7 +74,7 @@ def memory(processes: set[int]) -> int:
     return pages * resource.getpagesize()
 
 
-def proportional(processes: set[int]) -> int:
+def proportional_bytes(processes: set[int]) -> int:
     """How many bytes they hold, what they share counted once; slower to ask."""
     total = 0
     for process in processes:
@@ -86,12 +86,12 @@ def proportional(processes: set[int]) -> int:
     return total * 1024
 
 
-def excess(limits: dict[str, int]) -> str | None:
+def limit_in_excess(limits: dict[str, int]) -> str | None:
     """Which limit the family is over, if any."""
-    processes = family(os.getpid())
+    processes = descendants(os.getpid())
     if len(processes) > limits["processes"]:
         return "processes"
-    if memory(processes) > limits["memory"] and proportional(processes) > limits["memory"]:
+    if resident_bytes(processes) > limits["memory"] and proportional_bytes(processes) > limits["memory"]:
         return "memory"
     return None
 
@@ -99,7 +99,7 @@ def excess(limits: dict[str, int]) -> str | None:
 # --- the three processes ------------------------------------------------------------------------
 
 
-def become_kernel(plan: Plan, *, alone: bool) -> NoReturn:
+def become_kernel(plan: LaunchPlan, *, in_namespace: bool) -> NoReturn:
     """Turn this process into the kernel."""
     try:
         os.setsid()
@@ -110,8 +110,8 @@ def become_kernel(plan: Plan, *, alone: bool) -> NoReturn:
             os.dup2(source, number)
         os.chdir(plan["folder"])
         os.umask(0o077)
-        limit(plan["limits"], alone=alone)
-        surrender()
+        set_limits(plan["limits"], in_namespace=in_namespace)
+        drop_capabilities()
         os.execve(plan["argv"][0], plan["argv"], plan["environment"])
     except (OSError, ValueError) as error:
         os.write(2, f"the kernel could not be started: {error}\n".encode())
@@ -119,7 +119,7 @@ def become_kernel(plan: Plan, *, alone: bool) -> NoReturn:
         os._exit(127)
 
 
-def tell(**what: Any) -> None:
+def send_report(**what: Any) -> None:
     """Say something to whoever started us; where nobody listens any more, there is nothing to say."""
     try:
         os.write(1, json.dumps(what).encode() + b"\n")
@@ -129,36 +129,36 @@ def tell(**what: Any) -> None:
 
 def reap(kernel: int) -> int | None:
     """Bury whoever ended; the kernel's end, where it is among them."""
-    ended = None
+    exit_code = None
     while True:
         try:
             process, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended
+            return exit_code
         if process == 0:
-            return ended
+            return exit_code
         if process == kernel:
-            ended = os.waitstatus_to_exitcode(status)
+            exit_code = os.waitstatus_to_exitcode(status)
 
 
-def watch(kernel: int, limits: dict[str, int]) -> dict[str, Any]:
+def watch_kernel(kernel: int, limits: dict[str, int]) -> dict[str, Any]:
     """Pass on interrupts, bury the dead, and look at what is used, until the kernel must go or is gone."""
-    looked = time.monotonic()
+    last_check = time.monotonic()
     while True:
-        got = signal.sigtimedwait([signal.SIGCHLD, signal.SIGINT], POLL)
-        if got is not None and got.si_signo == signal.SIGINT:
-            interrupt(kernel)
-        ended = reap(kernel)
-        if ended is not None:
-            return {"why": "died", "code": ended}
-        if time.monotonic() - looked >= POLL:
-            looked = time.monotonic()
-            over = excess(limits)
-            if over is not None:
-                return {"why": over}
+        signal_info = signal.sigtimedwait([signal.SIGCHLD, signal.SIGINT], POLL_SECONDS)
+        if signal_info is not None and signal_info.si_signo == signal.SIGINT:
+            interrupt_kernel(kernel)
+        exit_code = reap(kernel)
+        if exit_code is not None:
+            return {"why": "died", "code": exit_code}
+        if time.monotonic() - last_check >= POLL_SECONDS:
+            last_check = time.monotonic()
+            limit_name = limit_in_excess(limits)
+            if limit_name is not None:
+                return {"why": limit_name}
 
 
-def interrupt(kernel: int) -> None:
+def interrupt_kernel(kernel: int) -> None:
     """Interrupt the kernel and what it started in its own group."""
     try:
         os.killpg(kernel, signal.SIGINT)
@@ -166,25 +166,31 @@ def interrupt(kernel: int) -> None:
         return
 
 
-def be_init(plan: Plan, refused: str | None) -> NoReturn:
+def run_init(plan: LaunchPlan, namespace_problem: str | None) -> NoReturn:
     """Start the kernel, watch it, and end with it: in a process namespace that ends its whole family."""
     try:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGINT])
-        unconfined = refused or confine(plan)
-        unfenced = None if unconfined is None else fence(plan) if "landlock" in plan["walls"] else UNASKED
+        mount_problem = namespace_problem or enter_private_root(plan)
+        landlock_problem = (
+            None
+            if mount_problem is None
+            else apply_landlock(plan)
+            if "landlock" in plan["walls"]
+            else NOT_REQUESTED
+        )
         kernel = os.fork()
         if kernel == 0:
-            become_kernel(plan, alone=refused is None)
-        tell(started=True, alone=refused, confined=unconfined, fenced=unfenced)
-        ended = watch(kernel, plan["limits"])
-        tell(ended=ended, log=last_words(plan["log"]))
+            become_kernel(plan, in_namespace=namespace_problem is None)
+        send_report(started=True, alone=namespace_problem, confined=mount_problem, fenced=landlock_problem)
+        ending = watch_kernel(kernel, plan["limits"])
+        send_report(ended=ending, log=log_tail(plan["log"]))
     finally:
         os._exit(0)
 
 
-def last_words(path: str) -> str:
+def log_tail(path: str) -> str:
     """The end of what the kernel wrote where nobody reads: the reason, where it failed."""
     try:
         with Path(path).open("rb") as log:
@@ -194,30 +200,30 @@ def last_words(path: str) -> str:
         return ""
 
 
-def end_family() -> None:
+def kill_descendants() -> None:
     """Kill everything below us, whatever session or group it went to, and bury it."""
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        below = family(os.getpid())
-        for process in below:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        processes = descendants(os.getpid())
+        for process in processes:
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         reap(0)
-        if not below:
+        if not processes:
             return
         time.sleep(0.005)
 
 
-def obey(init: int, alive: int) -> None:
+def forward_commands(init: int, init_reader: int) -> None:
     """Pass commands on to the init until it ends, or until whoever commands is gone."""
-    waiting = select.poll()
-    for source in (0, alive):
-        waiting.register(source, select.POLLIN | select.POLLHUP)
+    poll = select.poll()
+    for source in (0, init_reader):
+        poll.register(source, select.POLLIN | select.POLLHUP)
     while True:
-        ready = {number for number, _ in waiting.poll()}
-        if alive in ready:
+        ready = {number for number, _ in poll.poll()}
+        if init_reader in ready:
             return
         if not (commands := os.read(0, 4096)):
             return
@@ -227,18 +233,18 @@ def obey(init: int, alive: int) -> None:
 
 def main() -> None:
     """Read the plan, start the family, and leave nothing of it behind."""
-    plan: Plan = json.loads(sys.stdin.buffer.readline())
+    plan: LaunchPlan = json.loads(sys.stdin.buffer.readline())
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     network = bool(plan["network"])
-    refused = separate(network=network) if "namespaces" in plan["walls"] else UNASKED
-    alive, held = os.pipe()
+    namespace_problem = enter_namespaces(network=network) if "namespaces" in plan["walls"] else NOT_REQUESTED
+    init_reader, init_writer = os.pipe()
     init = os.fork()
     if init == 0:
-        os.close(alive)
-        be_init(plan, refused)
-    os.close(held)
-    obey(init, alive)
-    end_family()
+        os.close(init_reader)
+        run_init(plan, namespace_problem)
+    os.close(init_writer)
+    forward_commands(init, init_reader)
+    kill_descendants()
     shutil.rmtree(plan["private"], ignore_errors=True)
 
 

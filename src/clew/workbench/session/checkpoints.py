@@ -6,6 +6,7 @@ it is kept in memory between two checkpoints, so one that was skipped cannot mak
 
 import asyncio
 import enum
+import functools
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Literal, TypeAlias, TypeVar
@@ -25,22 +26,30 @@ from clew.core.errors import (
     VolumeFileNotFound,
 )
 from clew.core.manifest.document import CORE_MEMORY, Manifest, logs_of, manifest_of
-from clew.core.manifest.files import Place, path_of
-from clew.core.manifest.stamps import PROBLEMS, Mark, Stamped, Standing, read_stamped, stamped, standing
+from clew.core.manifest.files import ManifestAddress, manifest_path
+from clew.core.manifest.stamps import (
+    PROBLEMS,
+    ManifestStatus,
+    StampedManifest,
+    ThreadVersion,
+    encode_stamped_manifest,
+    manifest_status,
+    read_stamped_manifest,
+)
 from clew.core.values import Head
 from clew.database.database import Database
-from clew.workbench.session.manifests import imported
+from clew.workbench.session.manifests import import_manifest
 from clew.workbench.volume.volume import Volume
 
 T = TypeVar("T")
 Persistence: TypeAlias = Literal["strict", "best effort"]
-Taken: TypeAlias = Literal["manifest", "database"]
+SourceOfTruth: TypeAlias = Literal["manifest", "database"]
 ATTEMPTS = 16
 """How often a checkpoint looks again because somebody else has written meanwhile."""
 UNREADABLE, SET_ASIDE = "unreadable", "set-aside"
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CheckpointResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a checkpoint; ``code`` and ``problem`` say what was wrong, if anything was."""
 
     status: Literal["written", "unchanged", "failed"]
@@ -49,7 +58,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str | None = None
 
 
-class Restore(enum.Enum):
+class RestoreKind(enum.Enum):
     """What a session was opened from."""
 
     FRESH = "fresh"
@@ -66,27 +75,27 @@ class Restore(enum.Enum):
     """The manifest could not be used, and was left as it is."""
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a session was found: from what, how many changes later, and what was wrong."""
 
-    how: Restore
+    how: RestoreKind
     version: int | None = None
     folded: int = 0
     code: str | None = None
     problem: str | None = None
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+class _ManifestSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The file as it is, what it holds, and how that stands to the thread; the thread's head."""
 
     checksum: str | None
-    found: Stamped | None
-    standing: Standing | None
+    content: StampedManifest | None
+    status: ManifestStatus | None
     head: Head | None
 
 
 @check_methods
-class Checkpoints:
+class ManifestCheckpoints:
     """The manifest of one session, kept on its volume.
 
     ``strict`` raises whatever is wrong with it. ``best effort`` says it and goes on, and tries again at the
@@ -97,21 +106,21 @@ class Checkpoints:
         self,
         db: Database,
         volume: Volume,
-        place: Place,
+        address: ManifestAddress,
         *,
         clock: Callable[[], int],
         persistence: Persistence = "strict",
         defaults: Mapping[str, JSON] = CORE_MEMORY,
     ) -> None:
-        self.path = str(path_of(place))
+        self.path = str(manifest_path(address))
         self._db = db
         self._volume = volume
-        self._place = place
+        self._address = address
         self._clock = clock
-        self._strict = persistence == "strict"
+        self._is_strict = persistence == "strict"
         self._defaults = defaults
 
-    async def restore(self) -> Restored:
+    async def restore(self) -> RestoreResult:
         """Bring the manifest up to where the session is, and say what was found.
 
         Raises:
@@ -120,17 +129,17 @@ class Checkpoints:
             ManifestWriteFailed: It could not be written. Only if it is strict.
         """
         try:
-            return await self._restored()
+            return await self._restore()
         except ManifestUnreadable as error:
-            if self._strict or not await self._is_known():
+            if self._is_strict or not await self._is_known():
                 raise
-            return await self._reported(error)
+            return await self._restore_from_database(error)
         except ClewError as error:
-            if self._strict:
+            if self._is_strict:
                 raise
-            return await self._reported(error)
+            return await self._restore_from_database(error)
 
-    async def save(self) -> Saved:
+    async def save(self) -> CheckpointResult:
         """Write the manifest of the session as it is now, unless that is what is there.
 
         Raises:
@@ -139,125 +148,136 @@ class Checkpoints:
             ManifestWriteFailed: It could not be written.
         """
         try:
-            return await self._saved()
+            return await self._save()
         except ManifestUnreadable as error:
-            if self._strict:
+            if self._is_strict:
                 raise
-            done = await self._tried()
-            return msgspec.structs.replace(done, code=error.code, problem=str(error))
+            result = await self._try_save()
+            return msgspec.structs.replace(result, code=error.code, problem=str(error))
         except ClewError as error:
-            if self._strict:
+            if self._is_strict:
                 raise
-            return _failed(error)
+            return _failure(error)
 
-    async def take(self, which: Taken) -> Restored:
+    async def take(self, source: SourceOfTruth) -> RestoreResult:
         """Say which of the two holds, where they disagree; the other's file is put aside, never lost.
 
         Raises:
             InvalidArgument: The one that should hold is not there.
             TurnBusy: A turn is at work.
         """
-        seen = await self._looked()
-        if which == "manifest":
-            await self._imported(seen)
-        elif seen.head is None:
-            raise InvalidArgument(problem=f"The database has no session {self._place.session!r} to take.")
-        if seen.checksum is not None:
+        snapshot = await self._read_snapshot()
+        if source == "manifest":
+            await self._import_manifest(snapshot)
+        elif snapshot.head is None:
+            raise InvalidArgument(problem=f"The database has no session {self._address.session!r} to take.")
+        if snapshot.checksum is not None:
             await self._put_aside(SET_ASIDE)
-        done = await self._saved()
-        return Restored(how=Restore.TAKEN, version=done.version)
+        result = await self._save()
+        return RestoreResult(how=RestoreKind.TAKEN, version=result.version)
 
     # How it is done.
 
-    async def _restored(self) -> Restored:
-        seen = await self._looked()
-        if seen.head is None and seen.found is None:
-            return Restored(how=Restore.FRESH)
-        self._check(seen)
-        assert seen.head is not None
-        await self._saved()
-        version = seen.head.version
-        if seen.found is None or seen.found.stamp is None:
-            return Restored(how=Restore.REBUILT, version=version)
-        folded = version - seen.found.stamp.version
-        return Restored(how=Restore.FORWARD if folded else Restore.CURRENT, version=version, folded=folded)
+    async def _restore(self) -> RestoreResult:
+        snapshot = await self._read_snapshot()
+        if snapshot.head is None and snapshot.content is None:
+            return RestoreResult(how=RestoreKind.FRESH)
+        self._check_status(snapshot)
+        assert snapshot.head is not None
+        await self._save()
+        version = snapshot.head.version
+        if snapshot.content is None or snapshot.content.stamp is None:
+            return RestoreResult(how=RestoreKind.REBUILT, version=version)
+        behind = version - snapshot.content.stamp.version
+        return RestoreResult(
+            how=RestoreKind.FORWARD if behind else RestoreKind.CURRENT, version=version, folded=behind
+        )
 
-    async def _reported(self, error: ClewError) -> Restored:
+    async def _restore_from_database(self, error: ClewError) -> RestoreResult:
         """The session from the database alone, if its manifest cannot be used."""
-        done = await self._tried()
-        how = Restore.REBUILT if done.status == "written" else Restore.DATABASE
-        return Restored(how=how, version=done.version, code=error.code, problem=str(error))
+        result = await self._try_save()
+        how = RestoreKind.REBUILT if result.status == "written" else RestoreKind.DATABASE
+        return RestoreResult(how=how, version=result.version, code=error.code, problem=str(error))
 
-    async def _tried(self) -> Saved:
+    async def _try_save(self) -> CheckpointResult:
         try:
-            return await self._saved()
+            return await self._save()
         except ClewError as error:
-            return _failed(error)
+            return _failure(error)
 
-    async def _saved(self) -> Saved:
+    async def _save(self) -> CheckpointResult:
         for _ in range(ATTEMPTS):
-            seen = await self._looked()
-            self._check(seen)
-            if seen.head is None:
-                raise ThreadNotFound(thread=self._place.session)
-            if seen.standing is Standing.CURRENT:
-                return Saved(status="unchanged", version=seen.head.version)
-            content = stamped(await self._manifest(seen.head), seen.head.version, seen.head.hash)
+            snapshot = await self._read_snapshot()
+            self._check_status(snapshot)
+            if snapshot.head is None:
+                raise ThreadNotFound(thread=self._address.session)
+            if snapshot.status is ManifestStatus.CURRENT:
+                return CheckpointResult(status="unchanged", version=snapshot.head.version)
+            content = encode_stamped_manifest(
+                await self._manifest(snapshot.head), snapshot.head.version, snapshot.head.hash
+            )
+            write = functools.partial(self._volume.write, self.path, content, expect=snapshot.checksum)
             try:
-                await self._on_volume(lambda: self._volume.write(self.path, content, expect=seen.checksum))  # noqa: B023  # awaited at once
+                await self._on_volume(write)
             except VolumeFileChanged:
                 continue  # somebody else was faster: what they wrote decides what is left to do
-            return Saved(status="written", version=seen.head.version)
-        raise ManifestWriteFailed(session=self._place.session, problem="others keep writing to it")
+            return CheckpointResult(status="written", version=snapshot.head.version)
+        raise ManifestWriteFailed(session=self._address.session, problem="others keep writing to it")
 
-    def _check(self, seen: _Seen) -> None:
+    def _check_status(self, snapshot: _ManifestSnapshot) -> None:
         """Refuse to write over what the database does not know."""
-        if seen.standing in PROBLEMS:
-            stamp = seen.found.stamp if seen.found is not None else None
-            found = stamp.version if stamp is not None else None
-            head = seen.head.version if seen.head is not None else None
+        if snapshot.status in PROBLEMS:
+            stamp = snapshot.content.stamp if snapshot.content is not None else None
+            stamp_version = stamp.version if stamp is not None else None
+            head = snapshot.head.version if snapshot.head is not None else None
             where = "lost" if head is None else f"at version {head}"
-            problem = PROBLEMS[seen.standing].format(found=found, where=where)
-            raise ManifestConflict(session=self._place.session, found=found, head=head, problem=problem)
+            problem = PROBLEMS[snapshot.status].format(found=stamp_version, where=where)
+            raise ManifestConflict(
+                session=self._address.session, found=stamp_version, head=head, problem=problem
+            )
 
-    async def _looked(self) -> _Seen:
+    async def _read_snapshot(self) -> _ManifestSnapshot:
         """What the volume and the database have.
 
         The file is read first, so that it is never ahead only because others are writing.
         """
-        content = await self._read()
+        data = await self._read()
         head = await self._head()
-        if content is None:
-            return _Seen(checksum=None, found=None, standing=None, head=head)
+        if data is None:
+            return _ManifestSnapshot(checksum=None, content=None, status=None, head=head)
         try:
-            found = read_stamped(content, self._place.session)
+            content = read_stamped_manifest(data, self._address.session)
         except InvalidArgument as error:
-            kept = self.path if head is None else await self._put_aside(UNREADABLE)
-            raise ManifestUnreadable(session=self._place.session, kept=kept, problem=str(error)) from error
-        return _Seen(
-            checksum=sha256(content).hexdigest(),
-            found=found,
-            standing=await self._standing(found, head),
+            path = self.path if head is None else await self._put_aside(UNREADABLE)
+            raise ManifestUnreadable(session=self._address.session, kept=path, problem=str(error)) from error
+        return _ManifestSnapshot(
+            checksum=sha256(data).hexdigest(),
+            content=content,
+            status=await self._status_of(content, head),
             head=head,
         )
 
-    async def _standing(self, found: Stamped, head: Head | None) -> Standing:
-        how = standing(found, await self._mark(head, found))
-        if how is Standing.UNSTAMPED and head is not None and found.manifest == await self._manifest(head):
-            return Standing.BEHIND  # nothing is lost if it is written anew, with its version
-        return how
+    async def _status_of(self, content: StampedManifest, head: Head | None) -> ManifestStatus:
+        status = manifest_status(content, await self._thread_version(head, content))
+        if (
+            status is ManifestStatus.UNSTAMPED
+            and head is not None
+            and content.manifest == await self._manifest(head)
+        ):
+            return ManifestStatus.BEHIND  # nothing is lost if it is written anew, with its version
+        return status
 
-    async def _mark(self, head: Head | None, found: Stamped) -> Mark | None:
+    async def _thread_version(self, head: Head | None, content: StampedManifest) -> ThreadVersion | None:
         if head is None:
             return None
-        before = None
-        if found.stamp is not None and 0 <= found.stamp.version < head.version:
-            before = (await self._db.thread(head.id).head(at=found.stamp.version)).hash
-        return Mark(version=head.version, hash=head.hash, before=before)
+        hash_at_stamp = None
+        if content.stamp is not None and 0 <= content.stamp.version < head.version:
+            hash_at_stamp = (await self._db.thread(head.id).head(at=content.stamp.version)).hash
+        return ThreadVersion(version=head.version, hash=head.hash, hash_at_stamp=hash_at_stamp)
 
     async def _head(self) -> Head | None:
         try:
-            return await self._db.thread(self._place.session).head()
+            return await self._db.thread(self._address.session).head()
         except ThreadNotFound:
             return None
 
@@ -269,16 +289,16 @@ class Checkpoints:
         windows = {log: await thread.items(log=log, at=head.version) for log in logs_of(head)}
         return manifest_of(head, windows, self._defaults)
 
-    async def _imported(self, seen: _Seen) -> None:
-        if seen.found is None:
-            raise InvalidArgument(problem=f"The volume has no manifest of session {self._place.session!r}.")
-        manifest, now = seen.found.manifest, self._clock()
-        await imported(
+    async def _import_manifest(self, snapshot: _ManifestSnapshot) -> None:
+        if snapshot.content is None:
+            raise InvalidArgument(problem=f"The volume has no manifest of session {self._address.session!r}.")
+        manifest, now = snapshot.content.manifest, self._clock()
+        await import_manifest(
             self._db,
-            self._place.session,
+            self._address.session,
             manifest,
             now=now,
-            owner=self._place.user,
+            owner=self._address.user,
             defaults=self._defaults,
         )
 
@@ -288,11 +308,11 @@ class Checkpoints:
         except VolumeFileNotFound:
             return None
 
-    async def _put_aside(self, why: str) -> str:
+    async def _put_aside(self, suffix: str) -> str:
         """Give the file another name, which nothing reads and nothing overwrites."""
-        kept = f"{self.path}.{why}-{self._clock()}"
-        await self._on_volume(lambda: self._volume.move(self.path, kept))
-        return kept
+        path = f"{self.path}.{suffix}-{self._clock()}"
+        await self._on_volume(lambda: self._volume.move(self.path, path))
+        return path
 
     async def _on_volume(self, work: Callable[[], T]) -> T:
         """Do something with files, apart from everything else that runs.
@@ -305,8 +325,8 @@ class Checkpoints:
         except (VolumeFileNotFound, VolumeFileChanged):
             raise
         except (ClewError, OSError) as error:
-            raise ManifestWriteFailed(session=self._place.session, problem=str(error)) from error
+            raise ManifestWriteFailed(session=self._address.session, problem=str(error)) from error
 
 
-def _failed(error: ClewError) -> Saved:
-    return Saved(status="failed", code=error.code, problem=str(error))
+def _failure(error: ClewError) -> CheckpointResult:
+    return CheckpointResult(status="failed", code=error.code, problem=str(error))

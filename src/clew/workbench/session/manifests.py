@@ -13,25 +13,32 @@ from clew.core.errors import (
     VersionConflict,
     VolumeFileNotFound,
 )
-from clew.core.manifest.document import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement
-from clew.core.manifest.files import Place, older_manifest, older_paths, path_of
-from clew.core.values import Absent, AppendTo, Committed, Exact, Expect, Head, Write
+from clew.core.manifest.document import (
+    CORE_MEMORY,
+    Manifest,
+    logs_of,
+    manifest_of,
+    read_manifest,
+    replacement_changeset,
+)
+from clew.core.manifest.files import ManifestAddress, manifest_path, older_manifest, older_paths
+from clew.core.values import Absent, AppendTo, Committed, Exact, Expectation, Head, Write
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
-from clew.runtime.maintenance.idle import Resting, abandoned, rest_at
-from clew.runtime.records.episodes import ACTIVE_ROW, active_episode, end_of
+from clew.runtime.maintenance.idle import IdleThread, abandonment_of, read_idle_thread_at
+from clew.runtime.records.episodes import ACTIVE_EPISODE, active_episode, plan_end
 from clew.runtime.records.runs import DONE
-from clew.runtime.state.inputs import free_id
-from clew.runtime.turn.inbound import standing
+from clew.runtime.state.inputs import check_thread_id
+from clew.runtime.turn.inbound import run_state_of
 from clew.workbench.volume.volume import Volume
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a manifest of the older layout; ours are bounded by their volume."""
-WHY = "Another session was imported in its place."
+ABANDON_REASON = "Another session was imported in its place."
 
 
 @check_arguments
-async def exported(db: Database, session: str, defaults: Mapping[str, JSON] = CORE_MEMORY) -> Manifest:
+async def export_manifest(db: Database, session: str, defaults: Mapping[str, JSON] = CORE_MEMORY) -> Manifest:
     """The manifest of a session, at one version of it.
 
     Raises:
@@ -45,7 +52,7 @@ async def exported(db: Database, session: str, defaults: Mapping[str, JSON] = CO
 
 
 @check_arguments
-async def imported(
+async def import_manifest(
     db: Database,
     session: str,
     manifest: Manifest,
@@ -53,7 +60,7 @@ async def imported(
     now: int,
     owner: str | None = None,
     defaults: Mapping[str, JSON] = CORE_MEMORY,
-    expect: Expect | None = None,
+    expect: Expectation | None = None,
 ) -> Committed:
     """Make a session what a manifest says, and nothing else; one that is not there is made.
 
@@ -65,61 +72,61 @@ async def imported(
         VersionConflict: The session is not where ``expect`` says, or somebody wrote meanwhile.
         TranscriptBroken: The history holds a result without its call.
     """
-    free_id(session)
+    check_thread_id(session)
     try:
-        resting = await rest_at(db, session, now)
+        idle_thread = await read_idle_thread_at(db, session, now)
     except ThreadNotFound:
         if isinstance(expect, Exact):
             raise
-        change = replacement(None, manifest, defaults)
-        return await _committed(db, AppendTo(thread=session, change=change, expect=Absent(owner)))
-    _check_version(resting.head, expect)
+        change = replacement_changeset(None, manifest, defaults)
+        return await _commit(db, AppendTo(thread=session, change=change, expect=Absent(owner)))
+    _check_version(idle_thread.head, expect)
     attempts = Attempts()
     while True:
         try:
-            return await _replaced(db, resting, manifest, defaults, now)
+            return await _replace_session(db, idle_thread, manifest, defaults, now)
         except RevisionConflict as conflict:
-            if conflict.kind != ACTIVE_ROW:
+            if conflict.kind != ACTIVE_EPISODE:
                 raise
             attempts.count(conflict)  # somebody has just ended the episode
 
 
-def _check_version(head: Head, expect: Expect | None) -> None:
+def _check_version(head: Head, expect: Expectation | None) -> None:
     if isinstance(expect, Exact) and expect.version != head.version:
         raise VersionConflict(thread=head.id, expected=expect.version, actual=head.version)
 
 
-async def _replaced(
-    db: Database, resting: Resting, manifest: Manifest, defaults: Mapping[str, JSON], now: int
+async def _replace_session(
+    db: Database, idle_thread: IdleThread, manifest: Manifest, defaults: Mapping[str, JSON], now: int
 ) -> Committed:
-    head = resting.head
-    given_up = abandoned(resting, WHY, now)
-    last = standing(head.state)
+    head = idle_thread.head
+    abandonment = abandonment_of(idle_thread, ABANDON_REASON, now)
+    run_state = run_state_of(head.state)
     run: dict[str, JSON] | None = None
-    if last.id:  # a run that lost its lease must find another epoch than its own
-        run = {"id": last.id, "epoch": last.epoch + 1, "status": DONE}
-    change = replacement(head, manifest, defaults, run)
-    change = msgspec.structs.replace(change, run_meta=given_up.meta)
+    if run_state.id:  # a run that lost its lease must find another epoch than its own
+        run = {"id": run_state.id, "epoch": run_state.epoch + 1, "status": DONE}
+    change = replacement_changeset(head, manifest, defaults, run)
+    change = msgspec.structs.replace(change, run_meta=abandonment.meta)
     append = AppendTo(thread=head.id, change=change, expect=Exact(head.version, head.hash))
-    return await _committed(db, append, *given_up.writes, *await _episode_over(db, head, now))
+    return await _commit(db, append, *abandonment.writes, *await _episode_end_writes(db, head, now))
 
 
-async def _episode_over(db: Database, head: Head, now: int) -> list[Write]:
+async def _episode_end_writes(db: Database, head: Head, now: int) -> list[Write]:
     """What ends the episode that a session is in, if it is in one."""
     episode = await active_episode(db, head.id)
-    return [] if episode is None else end_of(episode, by="import", now=now, last=head.version)[1]
+    return [] if episode is None else plan_end(episode, by="import", now=now, last=head.version)[1]
 
 
-async def _committed(db: Database, *writes: Write) -> Committed:
-    done = (await db.commit(writes))[0]
-    assert isinstance(done, Committed)
-    return done
+async def _commit(db: Database, *writes: Write) -> Committed:
+    result = (await db.commit(writes))[0]
+    assert isinstance(result, Committed)
+    return result
 
 
 # Files.
 
 
-def load(volume: Volume, place: Place, *, older: bool = False) -> Manifest:
+def load_manifest(volume: Volume, address: ManifestAddress, *, older: bool = False) -> Manifest:
     """The manifest of a session on its user's volume; with ``older`` also from the layout before this one.
 
     Raises:
@@ -127,21 +134,21 @@ def load(volume: Volume, place: Place, *, older: bool = False) -> Manifest:
         VolumePathRefused: The volume is another user's, or something else stands there.
         InvalidArgument: It is no manifest of this session.
     """
-    path = str(path_of(place))
+    path = str(manifest_path(address))
     try:
-        manifest = read(volume.read(path))
+        manifest = read_manifest(volume.read(path))
     except VolumeFileNotFound:
         if not older:
             raise
-        manifest = _older(volume, place)
-    if manifest.session != place.session:
-        problem = f"The manifest at {path!r} is of session {manifest.session!r}, not {place.session!r}."
+        manifest = _load_older_manifest(volume, address)
+    if manifest.session != address.session:
+        problem = f"The manifest at {path!r} is of session {manifest.session!r}, not {address.session!r}."
         raise InvalidArgument(problem=problem)
     return manifest
 
 
-def _older(volume: Volume, place: Place) -> Manifest:
-    for path in older_paths(place):
+def _load_older_manifest(volume: Volume, address: ManifestAddress) -> Manifest:
+    for path in older_paths(address):
         try:
             content = volume.tenant.read(path.parts, LARGEST)
         except VolumeFileNotFound:
@@ -150,5 +157,5 @@ def _older(volume: Volume, place: Place) -> Manifest:
             document = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidArgument(problem=f"The older manifest cannot be read: {error}.") from error
-        return older_manifest(place.session, document)
-    raise VolumeFileNotFound(path=str(path_of(place)))
+        return older_manifest(address.session, document)
+    raise VolumeFileNotFound(path=str(manifest_path(address)))

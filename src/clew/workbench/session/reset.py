@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from clew.core.manifest.document import INTERPRETER, Interpreter
+from clew.core.manifest.document import INTERPRETER_KEY, InterpreterState
 from clew.core.ops import Document
 
 
@@ -29,7 +29,7 @@ class Transition(enum.Enum):
     """It is ended, since the session is left or another one attaches."""
 
 
-class Reason(enum.Enum):
+class ResetReason(enum.Enum):
     """Why an interpreter is given up. There are no others."""
 
     EXPLICIT = "force_new_session"
@@ -46,68 +46,71 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     subpath: str
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class LiveInterpreter(msgspec.Struct, frozen=True, kw_only=True):
     """The interpreter that this program holds for the session."""
 
     id: str
     alive: bool
 
 
-class Reuse(msgspec.Struct, frozen=True):
+class ReuseInterpreter(msgspec.Struct, frozen=True):
     """Go on with the one that is held."""
 
 
-class Resume(msgspec.Struct, frozen=True):
+class ResumeInterpreter(msgspec.Struct, frozen=True):
     """Try to take up the one that the session had."""
 
     id: str
 
 
-class Make(msgspec.Struct, frozen=True, kw_only=True):
+class StartInterpreter(msgspec.Struct, frozen=True, kw_only=True):
     """Start a new one; after a reset, if nothing is known of an earlier one."""
 
     transition: Transition
-    reason: Reason | None = None
+    reason: ResetReason | None = None
 
 
-Choice: TypeAlias = Reuse | Resume | Make
+InterpreterChoice: TypeAlias = ReuseInterpreter | ResumeInterpreter | StartInterpreter
 
-WORDS = {
-    Reason.EXPLICIT: "a new one was asked for",
-    Reason.VOLUME: "the earlier one was on another volume",
-    Reason.SANDBOX: "the earlier one ended, or could not be used any more",
-    Reason.RESUME: "the earlier one could not be found again",
+REASON_TEXTS = {
+    ResetReason.EXPLICIT: "a new one was asked for",
+    ResetReason.VOLUME: "the earlier one was on another volume",
+    ResetReason.SANDBOX: "the earlier one ended, or could not be used any more",
+    ResetReason.RESUME: "the earlier one could not be found again",
     None: "no earlier one is known",
 }
 
 
-def saved_of(state: Document) -> Interpreter:
+def interpreter_state_of(state: Document) -> InterpreterState:
     """What a session says of its interpreter; what makes no sense is as if it were not there."""
     try:
-        return msgspec.convert(state.get(INTERPRETER, {}), Interpreter)
+        return msgspec.convert(state.get(INTERPRETER_KEY, {}), InterpreterState)
     except msgspec.ValidationError:
-        return Interpreter()
+        return InterpreterState()
 
 
-def choice(saved: Interpreter, mount: Mount, live: Live | None, *, force_new: bool = False) -> Choice:
+def choose_interpreter(
+    state: InterpreterState, mount: Mount, live: LiveInterpreter | None, *, force_new: bool = False
+) -> InterpreterChoice:
     """Which interpreter a session gets."""
-    if force_new and (saved.sandbox_id is not None or live is not None):
-        return Make(transition=Transition.RECREATED, reason=Reason.EXPLICIT)
+    if force_new and (state.sandbox_id is not None or live is not None):
+        return StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.EXPLICIT)
     if live is not None:
-        if live.alive and live.id == saved.sandbox_id:
-            return Reuse()
-        return Make(transition=Transition.RECREATED, reason=Reason.SANDBOX)
-    if saved.sandbox_id is None:
-        return Make(transition=Transition.CREATED)
-    if (saved.volume_name, saved.volume_subpath) != (mount.name, mount.subpath):
-        return Make(transition=Transition.RECREATED, reason=Reason.VOLUME)
-    return Resume(saved.sandbox_id)
+        if live.alive and live.id == state.sandbox_id:
+            return ReuseInterpreter()
+        return StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.SANDBOX)
+    if state.sandbox_id is None:
+        return StartInterpreter(transition=Transition.CREATED)
+    if (state.volume_name, state.volume_subpath) != (mount.name, mount.subpath):
+        return StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.VOLUME)
+    return ResumeInterpreter(state.sandbox_id)
 
 
-def news(reason: Reason | None) -> str:
+def interpreter_news(reason: ResetReason | None) -> str:
     """What an agent is told that may believe its variables are still there."""
     return (
-        f"The Python interpreter is a new one, because {WORDS[reason]}. All variables, imports and files of "
+        f"The Python interpreter is a new one, because {REASON_TEXTS[reason]}. "
+        "All variables, imports and files of "
         "the working directory from before are gone. Loaded documents are there again in `documents`, and "
         "files on the volume are there as they were."
     )

@@ -16,28 +16,34 @@ from clew.core.arguments import check_methods
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.manifest.document import CORE_MEMORY
-from clew.core.manifest.files import Place
+from clew.core.manifest.files import ManifestAddress
 from clew.database.database import Database
 from clew.runtime.settings import now_ms
-from clew.runtime.state.inputs import free_id
-from clew.workbench.interpreter.port import Interpreter, Interpreters, Limits
+from clew.runtime.state.inputs import check_thread_id
+from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Interpreters
 from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch
-from clew.workbench.session.attachment import Attachment, Snapshot, Surroundings
-from clew.workbench.session.checkpoints import Checkpoints, Persistence, Restored, Saved, Taken
+from clew.workbench.session.attachment import Attachment, InterpreterSnapshot, WorkbenchResources
+from clew.workbench.session.checkpoints import (
+    CheckpointResult,
+    ManifestCheckpoints,
+    Persistence,
+    RestoreResult,
+    SourceOfTruth,
+)
 from clew.workbench.session.reset import Mount
 from clew.workbench.volume.volume import Volume
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
+class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a session was opened: from what, what became of its interpreter, and of its manifest.
 
     ``problems`` says which documents are not there, or not what they were.
     """
 
     session: str
-    restored: Restored
-    changes: tuple[Snapshot, ...]
-    saved: Saved
+    restored: RestoreResult
+    changes: tuple[InterpreterSnapshot, ...]
+    saved: CheckpointResult
     problems: Mapping[str, str] = {}
 
 
@@ -63,7 +69,7 @@ class Workbench:
         provider: str = "local",
         is_remote: bool = False,
         persistence: Persistence = "strict",
-        limits: Limits | None = None,
+        limits: InterpreterLimits | None = None,
         defaults: Mapping[str, JSON] = CORE_MEMORY,
         scratch: Path | None = None,
         clock: Callable[[], int] = now_ms,
@@ -74,13 +80,13 @@ class Workbench:
         self._workspace = workspace
         self._persistence: Persistence = persistence
         self._defaults = defaults
-        self._around = Surroundings(
+        self._resources = WorkbenchResources(
             db=db,
             volume=volume,
             mount=Mount(name=volume_name, subpath=volume.folder.relative_to(volume.tenant.root).as_posix()),
             interpreters=interpreters,
             provider=provider,
-            limits=limits or Limits(),
+            limits=limits or InterpreterLimits(),
             scratch=RemoteScratch(scratch) if is_remote else LocalScratch(scratch),
             is_remote=is_remote,
             clock=clock,
@@ -121,8 +127,8 @@ class Workbench:
         return self.attachment.interpreter
 
     async def open(
-        self, session: str, *, force_new_session: bool = False, take: Taken | None = None
-    ) -> Opened:
+        self, session: str, *, force_new_session: bool = False, take: SourceOfTruth | None = None
+    ) -> OpenResult:
         """Open a session as its manifest says; one that is open is left first, and its interpreter ended.
 
         Raises:
@@ -135,23 +141,23 @@ class Workbench:
             await self.close()  # before anything of the other session is even read
         elif take == "manifest":
             await self._leave()
-        await self._check_owner(free_id(session))
+        await self._check_owner(check_thread_id(session))
         checkpoints = self._checkpoints(session)
-        restored = await (checkpoints.restore() if take is None else checkpoints.take(take))
+        restore = await (checkpoints.restore() if take is None else checkpoints.take(take))
         await self.db.create(session, owner=self.user, exist_ok=True)
-        attachment = self._attachment or Attachment(session, self._around)
-        changes = await attachment.ready(force_new=force_new_session)
+        attachment = self._attachment or Attachment(session, self._resources)
+        changes = await attachment.ensure_interpreter(force_new=force_new_session)
         self._attachment = attachment
-        saved = await checkpoints.save()
-        return Opened(
+        checkpoint = await checkpoints.save()
+        return OpenResult(
             session=session,
-            restored=restored,
+            restored=restore,
             changes=tuple(changes),
-            saved=saved,
+            saved=checkpoint,
             problems=attachment.problems,
         )
 
-    async def checkpoint(self) -> Saved:
+    async def checkpoint(self) -> CheckpointResult:
         """Write the manifest of the session that is open.
 
         Raises:
@@ -161,9 +167,9 @@ class Workbench:
         """
         return await self._checkpoints(self.attachment.session).save()
 
-    async def reset(self) -> Sequence[Snapshot]:
+    async def reset(self) -> Sequence[InterpreterSnapshot]:
         """Give the session that is open a new interpreter (``force_new_session``); what that took."""
-        changes = await self.attachment.ready(force_new=True)
+        changes = await self.attachment.ensure_interpreter(force_new=True)
         await self.checkpoint()
         return changes
 
@@ -176,17 +182,17 @@ class Workbench:
                 await self._checkpoints(session).save()
 
     async def _leave(self) -> None:
-        leaving, self._attachment = self._attachment, None
-        if leaving is not None:
-            await leaving.close()
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            await attachment.close()
 
-    def _checkpoints(self, session: str) -> Checkpoints:
-        place = Place(workspace=self._workspace, user=self.user, session=session)
-        return Checkpoints(
+    def _checkpoints(self, session: str) -> ManifestCheckpoints:
+        address = ManifestAddress(workspace=self._workspace, user=self.user, session=session)
+        return ManifestCheckpoints(
             self.db,
             self.volume,
-            place,
-            clock=self._around.clock,
+            address,
+            clock=self._resources.clock,
             persistence=self._persistence,
             defaults=self._defaults,
         )

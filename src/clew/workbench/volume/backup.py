@@ -18,21 +18,29 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import msgspec
 
 from clew.core.errors import ClewError, InvalidArgument, StoreBusy
-from clew.core.manifest.document import CHECKPOINT
-from clew.workbench.volume.operators import ASIDE
-from clew.workbench.volume.paths import UNFINISHED
-from clew.workbench.volume.tree import FILE, Tree, chunks_of, names_in, problem_of_file, put, remove
+from clew.core.manifest.document import STAMP_KEY
+from clew.workbench.volume.operators import ASIDE_FOLDER
+from clew.workbench.volume.paths import PART_NAME
+from clew.workbench.volume.tree import (
+    FILE_FLAGS,
+    Tree,
+    chunks_of,
+    file_problem,
+    move_entry,
+    names_in,
+    remove_entry,
+)
 from clew.workbench.volume.volume import META, USERS
 
-INDEX: Final = "index.json"
-FILES: Final = "files"
+INDEX_FILE: Final = "index.json"
+FILES_FOLDER: Final = "files"
 FORMAT: Final = 1
 STAGED: Final = ".restored.part"
 REPLACED: Final = ".replaced.part"
 """Folders of a restore in the root of a volume, by names that no tenant has."""
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class BackupEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A file of a copy; ``path`` is percent-encoded, since names on a disk need not be text."""
 
     path: str
@@ -45,15 +53,15 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(os.fsdecode(unquote_to_bytes(self.path)).split("/"))
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True):
+class VolumeIndex(msgspec.Struct, frozen=True, kw_only=True):
     """What a copy holds, and what was left out of it and why."""
 
     format: int
-    files: tuple[Copied, ...]
+    files: tuple[BackupEntry, ...]
     left_out: dict[str, str] = {}
 
 
-def beside(backup: Path) -> Path:
+def volume_copy_path(backup: Path) -> Path:
     """Where the copy of the volume stands that goes with a backup. It is no volume by itself."""
     return backup.with_name(f"{backup.name}.files")
 
@@ -66,8 +74,8 @@ class VolumeCopy:
         self._target = target
         self._part = target.with_name(f"{target.name}.part")
         self._stopped = stopped or threading.Event()
-        self._seen: dict[str, tuple[int, int, int]] = {}
-        self._files: dict[str, Copied] = {}
+        self._file_marks: dict[str, tuple[int, int, int]] = {}
+        self._files: dict[str, BackupEntry] = {}
         self._left_out: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -87,27 +95,27 @@ class VolumeCopy:
         """Take away what was copied and has not become a whole copy."""
         shutil.rmtree(self._part, ignore_errors=True)
 
-    def finish(self) -> Index:
+    def finish(self) -> VolumeIndex:
         """Copy what users have written since, write the index, and give the copy its proper name.
 
         Only a whole copy has that name.
         """
         self._copy(lambda parts: parts[1:2] == (USERS,))
         files = tuple(self._files[path] for path in sorted(self._files))
-        index = Index(format=FORMAT, files=files, left_out=self._left_out)
-        _write(self._part / INDEX, iter([msgspec.json.format(msgspec.json.encode(index), indent=1)]))
+        index = VolumeIndex(format=FORMAT, files=files, left_out=self._left_out)
+        _write(self._part / INDEX_FILE, iter([msgspec.json.format(msgspec.json.encode(index), indent=1)]))
         for folder, _, _ in os.walk(self._part):
             _sync(Path(folder))
         self._part.rename(self._target)
         _sync(self._target.parent)
         return index
 
-    def _copy(self, wanted: Callable[[tuple[str, ...]], bool]) -> None:
-        for parts, folder in _everything(self._root):
+    def _copy(self, is_included: Callable[[tuple[str, ...]], bool]) -> None:
+        for parts, folder in _all_files(self._root):
             path = quote_from_bytes(os.fsencode("/".join(parts)))
             if self._stopped.is_set():
                 raise StoreBusy(store=str(self._root))  # nobody waits for it any more
-            if not wanted(parts):
+            if not is_included(parts):
                 continue
             try:
                 self._copy_file(parts, path, folder)
@@ -115,31 +123,31 @@ class VolumeCopy:
                 continue  # it went between two looks
 
     def _copy_file(self, parts: tuple[str, ...], path: str, folder: int) -> None:
-        found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-        if (problem := problem_of_file(found)) is not None:
+        file_stat = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+        if (problem := file_problem(file_stat)) is not None:
             self._left_out[path] = problem
             return
-        mark = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._seen.get(path) == mark:
+        mark = (file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns)
+        if self._file_marks.get(path) == mark:
             return
-        file = os.open(parts[-1], FILE, dir_fd=folder)
+        file = os.open(parts[-1], FILE_FLAGS, dir_fd=folder)
         try:
-            size, checksum = _write(self._part.joinpath(FILES, *parts), chunks_of(file))
+            size, checksum = _write(self._part.joinpath(FILES_FOLDER, *parts), chunks_of(file))
         finally:
             os.close(file)
-        self._seen[path] = mark
-        self._files[path] = Copied(path=path, size=size, sha256=checksum)
+        self._file_marks[path] = mark
+        self._files[path] = BackupEntry(path=path, size=size, sha256=checksum)
 
 
-def _everything(root: Path) -> Iterator[tuple[tuple[str, ...], int]]:
+def _all_files(root: Path) -> Iterator[tuple[tuple[str, ...], int]]:
     """Every file of a volume, with a descriptor of its folder; not what is being written or erased."""
     for above, folders, names, descriptor in os.fwalk(root, follow_symlinks=False):
         inner = Path(above).relative_to(root).parts
-        left = {ASIDE} if len(inner) == 1 else {STAGED, REPLACED} if not inner else set()
+        left = {ASIDE_FOLDER} if len(inner) == 1 else {STAGED, REPLACED} if not inner else set()
         folders[:] = sorted(name for name in folders if name not in left)
         links = [name for name in folders if _is_link(name, descriptor)]
         for name in sorted([*names, *links]):
-            if not UNFINISHED.match(name):
+            if not PART_NAME.match(name):
                 yield (*inner, name), descriptor
 
 
@@ -154,22 +162,22 @@ def _write(file: Path, chunks: Iterator[bytes]) -> tuple[int, str]:
     """Write a file of a copy; its size and checksum."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     size, digest = 0, sha256()
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
         for chunk in chunks:
-            opened.write(chunk)
+            stream.write(chunk)
             digest.update(chunk)
             size += len(chunk)
-        opened.flush()
-        os.fsync(opened.fileno())
+        stream.flush()
+        os.fsync(stream.fileno())
     return size, digest.hexdigest()
 
 
-def versions_in(index: Index, copy: Path) -> dict[tuple[str, str], int]:
+def manifest_versions(index: VolumeIndex, copy: Path) -> dict[tuple[str, str], int]:
     """The highest versions that manifests stand for, by the folder of their tenant and their session."""
     versions: dict[tuple[str, str], int] = {}
     for file in index.files:
         if file.parts[1:2] == (META,) and file.parts[-1].endswith(".json"):
-            session, version = _stamp((copy / FILES).joinpath(*file.parts).read_bytes())
+            session, version = _stamp((copy / FILES_FOLDER).joinpath(*file.parts).read_bytes())
             place = (file.parts[0], session)
             versions[place] = max(version, versions.get(place, 0))
     return versions
@@ -187,7 +195,7 @@ def _stamp(content: bytes) -> tuple[str, int]:
     """The session and the version that a manifest names; one that cannot be read names none."""
     try:
         document = msgspec.json.decode(content)
-        return str(document["session"]), int(document[CHECKPOINT]["version"])
+        return str(document["session"]), int(document[STAMP_KEY]["version"])
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError):
         return "", 0
 
@@ -195,14 +203,14 @@ def _stamp(content: bytes) -> tuple[str, int]:
 # Putting it back.
 
 
-def read_index(copy: Path) -> Index:
+def read_index(copy: Path) -> VolumeIndex:
     """What a copy holds.
 
     Raises:
         InvalidArgument: It is not whole, no copy, or of another release.
     """
     try:
-        index = msgspec.json.decode((copy / INDEX).read_bytes(), type=Index)
+        index = msgspec.json.decode((copy / INDEX_FILE).read_bytes(), type=VolumeIndex)
     except FileNotFoundError as error:
         raise InvalidArgument(problem=f"{str(copy)!r} has no index; the backup was not finished.") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -215,19 +223,19 @@ def read_index(copy: Path) -> Index:
     return index
 
 
-def damage(copy: Path, index: Index) -> dict[str, str]:
+def damage_of(copy: Path, index: VolumeIndex) -> dict[str, str]:
     """What is wrong with the files of a copy, by path; nothing if it is whole."""
-    return difference(copy / FILES, index)
+    return differences(copy / FILES_FOLDER, index)
 
 
-def difference(root: Path, index: Index) -> dict[str, str]:
+def differences(root: Path, index: VolumeIndex) -> dict[str, str]:
     """How a volume differs from what an index says, by path."""
     tree = Tree(root)
-    found = ((file.path, _problem(tree, file)) for file in index.files)
-    return {path: problem for path, problem in found if problem is not None}
+    problems = ((file.path, _entry_problem(tree, file)) for file in index.files)
+    return {path: problem for path, problem in problems if problem is not None}
 
 
-def _problem(tree: Tree, file: Copied) -> str | None:
+def _entry_problem(tree: Tree, file: BackupEntry) -> str | None:
     try:
         checksum = tree.checksum(file.parts)
     except ClewError as error:
@@ -241,7 +249,7 @@ class StagedVolume:
     So it is on the same disk, also where the volume is one of its own, and only names have to change.
     """
 
-    def __init__(self, copy: Path, index: Index, root: Path, stopped: threading.Event) -> None:
+    def __init__(self, copy: Path, index: VolumeIndex, root: Path, stopped: threading.Event) -> None:
         self._copy = copy
         self._index = index
         self._root = root
@@ -251,14 +259,14 @@ class StagedVolume:
         """Copy every file, and say how that differs from the index, by path."""
         for name in (STAGED, REPLACED):  # what one that was killed has left
             _remove_folder(self._root, name)
-        target = Tree(self._root, (STAGED,), similar=True)
+        target = Tree(self._root, (STAGED,), allow_similar=True)
         target.make()
         for file in self._index.files:
             if self._stopped.is_set():
                 raise StoreBusy(store=str(self._root))  # nobody waits for it any more
-            with (self._copy / FILES).joinpath(*file.parts).open("rb") as source:
+            with (self._copy / FILES_FOLDER).joinpath(*file.parts).open("rb") as source:
                 target.write(file.parts, chunks_of(source.fileno()))
-        return difference(self._root / STAGED, self._index)
+        return differences(self._root / STAGED, self._index)
 
     def discard(self) -> None:
         """Take away the copy, if it has not taken its place."""
@@ -271,19 +279,19 @@ def switch_volume(root: Path) -> None:
     Killed in the middle, nothing is lost: what is not there any more is in the folder of what was replaced,
     and what is not there yet in that of the copy. Restoring again makes it whole.
     """
-    tree = Tree(root, similar=True)
+    tree = Tree(root, allow_similar=True)
     for name in names_in(tree, ()):
         if name not in (STAGED, REPLACED):
-            put(tree, (name,), (REPLACED, name))
+            move_entry(tree, (name,), (REPLACED, name))
     for name in names_in(tree, (STAGED,)):
-        put(tree, (STAGED, name), (name,))
+        move_entry(tree, (STAGED, name), (name,))
     for name in (STAGED, REPLACED):
         _remove_folder(root, name)
 
 
 def _remove_folder(root: Path, name: str) -> None:
     if (root / name).is_dir():
-        remove(Tree(root), (name,))
+        remove_entry(Tree(root), (name,))
 
 
 def is_empty(root: Path) -> bool:

@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Final
 
 from clew.core.arguments import check_methods
-from clew.core.erasure.receipts import Sought
+from clew.core.erasure.receipts import FileSelection
 from clew.core.errors import VolumeFileChanged, VolumeFileNotFound, VolumePathRefused
-from clew.core.manifest.files import NOBODY, OLD_NAME, file_name, manifest_name
+from clew.core.manifest.files import NO_USER, OLD_NAME, file_name, manifest_name
 from clew.core.ports import OwnedFile
-from clew.workbench.volume.paths import UNFINISHED, parts_of
-from clew.workbench.volume.tree import Parts, Tree, names_in, put, remove, sizes_of
+from clew.workbench.volume.paths import PART_NAME, parts_of
+from clew.workbench.volume.tree import PathParts, Tree, move_entry, names_in, remove_entry, sizes_of
 from clew.workbench.volume.volume import FOLDERS, META, USERS, Volume
 
 WORKSPACES: Final = "workspaces"
-ASIDE: Final = "erasing"
-OWN, SESSIONS = "own", "manifests"
+ASIDE_FOLDER: Final = "erasing"
+OWN_FILES, MANIFESTS = "own", "manifests"
 """What a thing that was put aside is, at the beginning of its name there."""
-SESSION: Final = re.compile(r"\.?(react-session-[a-z0-9_=~-]+\.json)(\..*)?\Z", re.DOTALL)
+MANIFEST_NAME: Final = re.compile(r"\.?(react-session-[a-z0-9_=~-]+\.json)(\..*)?\Z", re.DOTALL)
 """A manifest, one that was kept aside since it cannot be read, or one that never got its name."""
 BEYOND: Final = (
     "backups and snapshots of the volume",
@@ -45,29 +45,31 @@ class Volumes:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def of(self, tenant: str, user: str | None) -> Volume:
+    def volume_of(self, tenant: str, user: str | None) -> Volume:
         """One user's part, with all that is in it: code may have written more than a call may."""
         return Volume(self.root, tenant, user, largest=sys.maxsize)
 
-    async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
+    async def count(self, tenant: str, selection: FileSelection) -> dict[str, int]:
         """How many files and bytes there are of what is sought, by kind."""
-        return await asyncio.to_thread(self._found, tenant, sought)
+        return await asyncio.to_thread(self._count_selection, tenant, selection)
 
-    async def put_aside(self, tenant: str, sought: Sought, receipt: str, number: int) -> dict[str, int]:
+    async def put_aside(
+        self, tenant: str, selection: FileSelection, receipt: str, number: int
+    ) -> dict[str, int]:
         """Put them aside; how many files and bytes stand under this number now, by kind."""
-        return await asyncio.to_thread(self._put_aside, tenant, sought, f"{receipt}-{number}")
+        return await asyncio.to_thread(self._put_aside, tenant, selection, f"{receipt}-{number}")
 
     async def remove(self, tenant: str, receipt: str, number: int) -> None:
         """Remove what was put aside under a number, or under one before it."""
         await asyncio.to_thread(self._remove, tenant, receipt, number)
 
-    async def forget(self, tenant: str, thread: str) -> None:
+    async def remove_thread(self, tenant: str, thread: str) -> None:
         """Remove what is kept of a thread that was deleted."""
-        await asyncio.to_thread(self._forget, tenant, thread)
+        await asyncio.to_thread(self._remove_thread, tenant, thread)
 
-    async def of_owner(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
+    async def files_of(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
         """Every file of an owner."""
-        volume = self.of(tenant, owner)
+        volume = self.volume_of(tenant, owner)
         for path in await asyncio.to_thread(self._paths, tenant, owner):
             try:
                 content = await asyncio.to_thread(volume.read, path)
@@ -75,47 +77,47 @@ class Volumes:
                 continue  # it went meanwhile
             yield OwnedFile(path=path, content=content)
 
-    async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
+    async def add(self, tenant: str, owner: str, file: OwnedFile) -> None:
         """Keep a file for an owner.
 
         Raises:
             VolumeFileChanged: There is another one already.
             VolumePathRefused: Its path cannot be used.
         """
-        volume = self.of(tenant, owner)
+        volume = self.volume_of(tenant, owner)
         try:
             await asyncio.to_thread(volume.write, file.path, file.content, expect=None)
         except VolumeFileChanged as error:
             if error.actual != sha256(file.content).hexdigest():
                 raise
 
-    def _found(self, tenant: str, sought: Sought) -> dict[str, int]:
+    def _count_selection(self, tenant: str, selection: FileSelection) -> dict[str, int]:
         tree = self._tree(tenant)
         counts: dict[str, int] = {}
-        for what, parts in _chosen(tree, sought):
-            _count(counts, tree, what, parts)
+        for what, parts in _selection_paths(tree, selection):
+            _add_counts(counts, tree, what, parts)
         return counts
 
-    def _put_aside(self, tenant: str, sought: Sought, name: str) -> dict[str, int]:
+    def _put_aside(self, tenant: str, selection: FileSelection, name: str) -> dict[str, int]:
         tree = self._tree(tenant)
-        for what, parts in _chosen(tree, sought):
-            put(tree, parts, (ASIDE, name, f"{what}.{secrets.token_hex(8)}"))
+        for what, parts in _selection_paths(tree, selection):
+            move_entry(tree, parts, (ASIDE_FOLDER, name, f"{what}.{secrets.token_hex(8)}"))
         counts: dict[str, int] = {}
-        for each in names_in(tree, (ASIDE, name)):
-            _count(counts, tree, each.partition(".")[0], (ASIDE, name, each))
+        for each in names_in(tree, (ASIDE_FOLDER, name)):
+            _add_counts(counts, tree, each.partition(".")[0], (ASIDE_FOLDER, name, each))
         return counts
 
     def _remove(self, tenant: str, receipt: str, number: int) -> None:
         tree = self._tree(tenant)
-        for name in names_in(tree, (ASIDE,)):
-            begun, _, last = name.rpartition("-")
-            if begun == receipt and last.isdecimal() and int(last) <= number:
-                remove(tree, (ASIDE, name))
+        for name in names_in(tree, (ASIDE_FOLDER,)):
+            prefix, _, last = name.rpartition("-")
+            if prefix == receipt and last.isdecimal() and int(last) <= number:
+                remove_entry(tree, (ASIDE_FOLDER, name))
 
-    def _forget(self, tenant: str, thread: str) -> None:
+    def _remove_thread(self, tenant: str, thread: str) -> None:
         tree = self._tree(tenant)
-        for _, parts in _chosen(tree, Sought(threads=(thread,))):
-            remove(tree, parts)
+        for _, parts in _selection_paths(tree, FileSelection(threads=(thread,))):
+            remove_entry(tree, parts)
 
     def _paths(self, tenant: str, owner: str) -> list[str]:
         """Where an owner's files stand that can be read; links and the like are no files of theirs."""
@@ -125,7 +127,7 @@ class Volumes:
             paths += [
                 entry.parts
                 for entry in tree.entries(folder)
-                if entry.problem is None and SESSION.match(entry.parts[-1])
+                if entry.problem is None and MANIFEST_NAME.match(entry.parts[-1])
             ]
         return ["/".join(parts) for parts in paths]
 
@@ -133,24 +135,27 @@ class Volumes:
         return Tree(self.root, (file_name(tenant),))
 
 
-def _chosen(tree: Tree, sought: Sought) -> list[tuple[str, tuple[str, ...]]]:
+def _selection_paths(tree: Tree, selection: FileSelection) -> list[tuple[str, tuple[str, ...]]]:
     """What of a tenant's folder is sought: whole folders, manifests and other files."""
-    found = list(_folders_of(tree, sought.owner)) if sought.owner is not None else []
-    single = [(SESSIONS, parts) for parts in _manifests(tree, sought.threads)]
-    single += [(parts[2], parts) for parts in _files(tree, sought.files)]
-    taken = {parts for _, parts in found}
-    return [*found, *((what, parts) for what, parts in single if taken.isdisjoint(_above(parts)))]
+    folders = list(_owner_folders(tree, selection.owner)) if selection.owner is not None else []
+    files = [(MANIFESTS, parts) for parts in _thread_manifests(tree, selection.threads)]
+    files += [(parts[2], parts) for parts in _user_files(tree, selection.files)]
+    folder_paths = {parts for _, parts in folders}
+    return [
+        *folders,
+        *((what, parts) for what, parts in files if folder_paths.isdisjoint(_path_prefixes(parts))),
+    ]
 
 
-def _folders_of(tree: Tree, owner: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _owner_folders(tree: Tree, owner: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     name = file_name(owner)
     if name in names_in(tree, (USERS,)):
-        yield OWN, (USERS, name)
+        yield OWN_FILES, (USERS, name)
     for folder in _user_folders(tree, META, name):
-        yield SESSIONS, folder
+        yield MANIFESTS, folder
     if OLD_NAME.match(owner) and ".." not in owner:
         for folder in _user_folders(tree, None, owner):
-            yield SESSIONS, folder
+            yield MANIFESTS, folder
 
 
 def _user_folders(tree: Tree, above: str | None, user: str | None) -> Iterator[tuple[str, ...]]:
@@ -163,27 +168,27 @@ def _user_folders(tree: Tree, above: str | None, user: str | None) -> Iterator[t
                 yield (*users, name)
 
 
-def _files(tree: Tree, files: Iterable[tuple[str | None, str]]) -> Iterator[tuple[str, ...]]:
+def _user_files(tree: Tree, files: Iterable[tuple[str | None, str]]) -> Iterator[tuple[str, ...]]:
     """Files of users by their paths, also unfinished ones. A path that is a trick is nobody's file."""
     for owner, path in files:
         with suppress(VolumePathRefused):
-            parts = (USERS, NOBODY if owner is None else file_name(owner), *parts_of(path))
+            parts = (USERS, NO_USER if owner is None else file_name(owner), *parts_of(path))
             for name in names_in(tree, parts[:-1]) if parts[2] in FOLDERS else ():
-                if name == parts[-1] or (UNFINISHED.match(name) and name.startswith(f".{parts[-1]}.")):
+                if name == parts[-1] or (PART_NAME.match(name) and name.startswith(f".{parts[-1]}.")):
                     yield (*parts[:-1], name)
 
 
-def _above(parts: Parts) -> list[tuple[str, ...]]:
+def _path_prefixes(parts: PathParts) -> list[tuple[str, ...]]:
     """A path, and all that it leads through."""
     return [tuple(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
-def _manifests(tree: Tree, threads: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def _thread_manifests(tree: Tree, threads: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """The manifests of some threads, whoever's they are: also unreadable ones, and those never finished."""
     names = {manifest_name(id) for id in threads}
     for folder in _user_folders(tree, META, None):
         for name in names_in(tree, folder):
-            if (found := SESSION.match(name)) is not None and found[1] in names:
+            if (match := MANIFEST_NAME.match(name)) is not None and match[1] in names:
                 yield (*folder, name)
     older = {f"react-session-{id}.json" for id in threads if OLD_NAME.match(id) and ".." not in id}
     for folder in _user_folders(tree, None, None):
@@ -191,10 +196,10 @@ def _manifests(tree: Tree, threads: Iterable[str]) -> Iterator[tuple[str, ...]]:
             yield from ((*inner, name) for name in names_in(tree, inner) if name in older)
 
 
-def _count(counts: dict[str, int], tree: Tree, what: str, parts: Parts) -> None:
+def _add_counts(counts: dict[str, int], tree: Tree, what: str, parts: PathParts) -> None:
     for inner, size in sizes_of(tree, parts):
         kind = what
-        if what == OWN:
+        if what == OWN_FILES:
             kind = inner[0] if inner and inner[0] in FOLDERS else "other folders"
         for name, more in ((f"files in {kind}", 1), (f"bytes in {kind}", size)):
             counts[name] = counts.get(name, 0) + more

@@ -11,9 +11,11 @@ LONGEST_NAME: Final = 200
 LONGEST_PATH: Final = 1000
 DEEPEST: Final = 32
 FORBIDDEN: Final = frozenset('<>:"|?*\\')
-RESERVED: Final = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\..*)?\Z", re.IGNORECASE)
+DEVICE_NAME: Final = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\..*)?\Z", re.IGNORECASE
+)
 """Names that are devices on Windows, with any ending."""
-UNFINISHED: Final = re.compile(r"\..*\.part\Z", re.DOTALL)
+PART_NAME: Final = re.compile(r"\..*\.part\Z", re.DOTALL)
 """How a file is called while it is written."""
 
 
@@ -26,25 +28,27 @@ def parts_of(path: str) -> tuple[str, ...]:
     if not path:
         raise VolumePathRefused(path=path, problem="it is empty")
     if path.startswith("/"):
-        raise VolumePathRefused(path=shown(path), problem="it is absolute")
+        raise VolumePathRefused(path=printable_name(path), problem="it is absolute")
     if len(path.encode(errors="surrogatepass")) > LONGEST_PATH:
-        raise VolumePathRefused(path=f"{shown(path[:80])}…", problem=f"it is over {LONGEST_PATH} bytes long")
+        raise VolumePathRefused(
+            path=f"{printable_name(path[:80])}…", problem=f"it is over {LONGEST_PATH} bytes long"
+        )
     parts = tuple(path.split("/"))
     if len(parts) > DEEPEST:
-        raise VolumePathRefused(path=shown(path), problem=f"it is over {DEEPEST} folders deep")
+        raise VolumePathRefused(path=printable_name(path), problem=f"it is over {DEEPEST} folders deep")
     for part in parts:
-        if (problem := problem_of(part)) is not None:
-            raise VolumePathRefused(path=shown(path), problem=problem)
+        if (problem := name_problem(part)) is not None:
+            raise VolumePathRefused(path=printable_name(path), problem=problem)
     return parts
 
 
-def problem_of(name: str) -> str | None:
+def name_problem(name: str) -> str | None:
     """Why a name cannot be that of a file or folder; None if it can."""
     if not name:
         return "a part of it is empty"
     if name in (".", ".."):
         return f"{name!r} leads elsewhere"
-    if any(unicodedata.category(sign)[0] == "C" or sign in "\u2028\u2029" for sign in name):
+    if any(unicodedata.category(character)[0] == "C" or character in "\u2028\u2029" for character in name):
         return "it holds a character that cannot be seen, or is none"
     if not FORBIDDEN.isdisjoint(name):
         return 'it holds one of < > : " | ? * \\'
@@ -52,17 +56,17 @@ def problem_of(name: str) -> str | None:
         return "a part of it begins or ends with a space, or ends with a dot"
     if max(len(unicodedata.normalize(form, name).encode()) for form in ("NFC", "NFD")) > LONGEST_NAME:
         return f"a part of it is over {LONGEST_NAME} bytes long"
-    if RESERVED.match(name) or UNFINISHED.match(name):
+    if DEVICE_NAME.match(name) or PART_NAME.match(name):
         return "the name is reserved"
     return None
 
 
-def key_of(name: str) -> str:
+def collision_key(name: str) -> str:
     """What a name has in common with all others that some file system holds for the same."""
-    decomposed = unicodedata.normalize("NFD", name).casefold()
-    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", decomposed).casefold())
+    key = unicodedata.normalize("NFD", name).casefold()
+    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", key).casefold())
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """A name as text, also if it is none."""
     return name.encode(errors="backslashreplace").decode()

@@ -30,22 +30,22 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.workbench.volume.paths import UNFINISHED, key_of, problem_of, shown
+from clew.workbench.volume.paths import PART_NAME, collision_key, name_problem, printable_name
 
-WHAT = "The volume"
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-CHUNK = 1 << 20
+STORE_NAME = "The volume"
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+CHUNK_BYTES = 1 << 20
 WAIT_SECONDS, POLL_SECONDS = 5.0, 0.005
 LINK = "a link or something else that is no folder stands on the way"
 NOT_PLAIN = "what stands there is no plain file"
 TWO_NAMES = "the file has a second name, perhaps outside the volume"
 
-Parts = Sequence[str]
+PathParts = Sequence[str]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A file found in a tree, or what cannot be used as one and why."""
 
     parts: tuple[str, ...]
@@ -60,10 +60,10 @@ class Tree:
     With ``similar`` a name may be one that another file system would take for another's.
     """
 
-    def __init__(self, root: Path, base: Parts = (), *, similar: bool = False) -> None:
+    def __init__(self, root: Path, base: PathParts = (), *, allow_similar: bool = False) -> None:
         self.root = root
         self.base = tuple(base)
-        self._similar = similar
+        self._allow_similar = allow_similar
 
     @property
     def folder(self) -> Path:
@@ -72,10 +72,10 @@ class Tree:
 
     def make(self, *parts: str) -> None:
         """Make a folder, if it is not there."""
-        with translated(parts), self.opened(parts, make=True):
+        with translate_errors(parts), self.open_folder(parts, make=True):
             pass
 
-    def read(self, parts: Parts, limit: int) -> bytes:
+    def read(self, parts: PathParts, limit: int) -> bytes:
         """What a file holds.
 
         Raises:
@@ -83,7 +83,11 @@ class Tree:
             VolumePathRefused: It is no plain file, or a link stands on the way.
             TooLarge: It is over the limit.
         """
-        with translated(parts), self.opened(parts[:-1]) as folder, _opened_file(folder, parts) as file:
+        with (
+            translate_errors(parts),
+            self.open_folder(parts[:-1]) as folder,
+            _open_file(folder, parts) as file,
+        ):
             size, content = os.fstat(file).st_size, bytearray()
             for chunk in chunks_of(file) if size <= limit else ():
                 content += chunk
@@ -94,18 +98,18 @@ class Tree:
             raise TooLarge(what="file", size=size, limit=limit)
         return bytes(content)
 
-    def checksum(self, parts: Parts) -> str:
+    def checksum(self, parts: PathParts) -> str:
         """The SHA-256 of what a file holds.
 
         Raises:
             VolumeFileNotFound: There is none.
             VolumePathRefused: It is no plain file, or a link stands on the way.
         """
-        with translated(parts), self.opened(parts[:-1]) as folder:
+        with translate_errors(parts), self.open_folder(parts[:-1]) as folder:
             return _checksum(folder, parts)
 
     def write(
-        self, parts: Parts, content: Iterable[bytes], *, expect: str | EllipsisType | None = ...
+        self, parts: PathParts, content: Iterable[bytes], *, expect: str | EllipsisType | None = ...
     ) -> None:
         """Write a file: whole, or not at all, and on disk when this returns.
 
@@ -113,12 +117,12 @@ class Tree:
             VolumePathRefused: What stands there is no plain file, or the name is another's elsewhere.
             VolumeFileChanged: It is not what ``expect`` says.
         """
-        with translated(parts, writing=True), self.opened(parts[:-1], make=True) as folder:
+        with translate_errors(parts, writing=True), self.open_folder(parts[:-1], make=True) as folder:
             part = f".{parts[-1]}.{secrets.token_hex(8)}.part"
             try:
                 _write_new(folder, part, content)
-                with _locked(folder):
-                    _check_target(folder, parts, similar=self._similar)
+                with _lock_folder(folder):
+                    _check_target(folder, parts, allow_similar=self._allow_similar)
                     check_expected(folder, parts, expect)
                     os.replace(part, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
             finally:
@@ -126,54 +130,54 @@ class Tree:
                     os.unlink(part, dir_fd=folder)
             os.fsync(folder)
 
-    def delete(self, parts: Parts) -> None:
+    def delete(self, parts: PathParts) -> None:
         """Take a file away; a link goes, and never what it leads to.
 
         Raises:
             VolumeFileNotFound: There is none.
             VolumePathRefused: It is a folder, or a link stands on the way.
         """
-        with translated(parts), self.opened(parts[:-1]) as folder:
+        with translate_errors(parts), self.open_folder(parts[:-1]) as folder:
             if stat.S_ISDIR(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
                 raise VolumePathRefused(path="/".join(parts), problem=NOT_PLAIN)
             os.unlink(parts[-1], dir_fd=folder)
             os.fsync(folder)
 
-    def move(self, parts: Parts, name: str) -> None:
+    def move(self, parts: PathParts, name: str) -> None:
         """Give a file another name in its folder, which must be free.
 
         Raises:
             VolumeFileNotFound: There is none.
             VolumePathRefused: The name is taken, or a link stands on the way.
         """
-        with translated(parts), self.opened(parts[:-1]) as folder, _locked(folder):
-            if key_of(name) in {key_of(other) for other in listed(folder)}:
+        with translate_errors(parts), self.open_folder(parts[:-1]) as folder, _lock_folder(folder):
+            if collision_key(name) in {collision_key(other) for other in folder_names(folder)}:
                 raise VolumePathRefused(path="/".join((*parts[:-1], name)), problem="the name is taken")
             os.rename(parts[-1], name, src_dir_fd=folder, dst_dir_fd=folder)
             os.fsync(folder)
 
-    def tidy(self, parts: Parts, before: int) -> None:
+    def tidy(self, parts: PathParts, before: int) -> None:
         """Take away what was begun in a folder, or below it, before a time and never got its name."""
         for entry in list(self.entries(parts)):
-            if UNFINISHED.match(entry.parts[-1]) and entry.modified < before:
+            if PART_NAME.match(entry.parts[-1]) and entry.modified < before:
                 with suppress(VolumeFileNotFound):
                     self.delete(entry.parts)
 
-    def entries(self, parts: Parts = (), after: Parts = ()) -> Iterator[Entry]:
+    def entries(self, parts: PathParts = (), after: PathParts = ()) -> Iterator[TreeEntry]:
         """What is in a folder and below it, in order of the names; nothing if it is not there."""
-        with suppress(VolumeFileNotFound), translated(parts), self.opened(parts) as folder:
-            yield from _walked(folder, tuple(parts), tuple(after))
+        with suppress(VolumeFileNotFound), translate_errors(parts), self.open_folder(parts) as folder:
+            yield from _folder_entries(folder, tuple(parts), tuple(after))
 
     @contextmanager
-    def opened(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+    def open_folder(self, parts: PathParts, *, make: bool = False) -> Iterator[int]:
         """A descriptor of a folder, reached step by step."""
         if make:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = os.open(self.root, FOLDER)
+        folder = os.open(self.root, FOLDER_FLAGS)
         try:
             for depth, name in enumerate((*self.base, *parts)):
-                checked = depth >= len(self.base) and not self._similar
-                inner = _entered(folder, name, make=make, checked=checked)
+                refuse_similar = depth >= len(self.base) and not self._allow_similar
+                inner = _open_inner_folder(folder, name, make=make, refuse_similar=refuse_similar)
                 os.close(folder)
                 folder = inner
             yield folder
@@ -181,25 +185,25 @@ class Tree:
             os.close(folder)
 
 
-def _entered(folder: int, name: str, *, make: bool, checked: bool) -> int:
+def _open_inner_folder(folder: int, name: str, *, make: bool, refuse_similar: bool) -> int:
     """A descriptor of a folder in a folder; made if it may be, and on disk then."""
     if make:
         try:
-            return os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            return os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         except FileNotFoundError:
-            with _locked(folder), suppress(FileExistsError):
-                if checked:
+            with _lock_folder(folder), suppress(FileExistsError):
+                if refuse_similar:
                     _check_name(folder, (name,))
                 os.mkdir(name, 0o700, dir_fd=folder)
                 os.fsync(folder)
-    return os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+    return os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
 
 
 @contextmanager
-def _opened_file(folder: int, parts: Parts) -> Iterator[int]:
+def _open_file(folder: int, parts: PathParts) -> Iterator[int]:
     """A descriptor of a plain file. It is looked at before, since to open a device may be to use it."""
     _check_plain(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), parts)
-    file = os.open(parts[-1], FILE, dir_fd=folder)
+    file = os.open(parts[-1], FILE_FLAGS, dir_fd=folder)
     try:
         _check_plain(os.fstat(file), parts)
         yield file
@@ -207,42 +211,42 @@ def _opened_file(folder: int, parts: Parts) -> Iterator[int]:
         os.close(file)
 
 
-def _check_plain(found: os.stat_result, parts: Parts) -> None:
-    if (problem := problem_of_file(found)) is not None:
+def _check_plain(file_stat: os.stat_result, parts: PathParts) -> None:
+    if (problem := file_problem(file_stat)) is not None:
         raise VolumePathRefused(path="/".join(parts), problem=problem)
 
 
-def problem_of_file(found: os.stat_result) -> str | None:
+def file_problem(file_stat: os.stat_result) -> str | None:
     """Why something cannot be used as a file; None if it can."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(file_stat.st_mode):
         return NOT_PLAIN
-    return TWO_NAMES if found.st_nlink > 1 else None
+    return TWO_NAMES if file_stat.st_nlink > 1 else None
 
 
-def _check_target(folder: int, parts: Parts, *, similar: bool) -> None:
+def _check_target(folder: int, parts: PathParts, *, allow_similar: bool) -> None:
     """Refuse to replace what is no plain file, and a name that some file system would take for another."""
     try:
         _check_plain(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), parts)
     except FileNotFoundError:
-        if not similar:
+        if not allow_similar:
             _check_name(folder, parts)
 
 
-def _check_name(folder: int, parts: Parts) -> None:
-    key = key_of(parts[-1])
-    for other in listed(folder):
-        if other != parts[-1] and key_of(other) == key:
-            problem = f"{shown(other)!r} is there, which is the same name on other systems"
+def _check_name(folder: int, parts: PathParts) -> None:
+    key = collision_key(parts[-1])
+    for other in folder_names(folder):
+        if other != parts[-1] and collision_key(other) == key:
+            problem = f"{printable_name(other)!r} is there, which is the same name on other systems"
             raise VolumePathRefused(path="/".join(parts), problem=problem)
 
 
-def listed(folder: int) -> list[str]:
+def folder_names(folder: int) -> list[str]:
     """The names in a folder, in order."""
-    with os.scandir(folder) as found:
-        return sorted(entry.name for entry in found)
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
 
 
-def check_expected(folder: int, parts: Parts, expect: str | EllipsisType | None) -> None:
+def check_expected(folder: int, parts: PathParts, expect: str | EllipsisType | None) -> None:
     """Refuse to go on if a file is not what somebody has seen; ``...`` is whatever it is."""
     if isinstance(expect, EllipsisType):
         return
@@ -254,9 +258,9 @@ def check_expected(folder: int, parts: Parts, expect: str | EllipsisType | None)
         raise VolumeFileChanged(path="/".join(parts), expected=expect, actual=actual)
 
 
-def _checksum(folder: int, parts: Parts) -> str:
+def _checksum(folder: int, parts: PathParts) -> str:
     digest = sha256()
-    with _opened_file(folder, parts) as file:
+    with _open_file(folder, parts) as file:
         for chunk in chunks_of(file):
             digest.update(chunk)
     return digest.hexdigest()
@@ -264,19 +268,19 @@ def _checksum(folder: int, parts: Parts) -> str:
 
 def chunks_of(file: int) -> Iterator[bytes]:
     """What an open file holds, a part at a time."""
-    while chunk := os.read(file, CHUNK):
+    while chunk := os.read(file, CHUNK_BYTES):
         yield chunk
 
 
 def _write_new(folder: int, name: str, content: Iterable[bytes]) -> None:
-    with os.fdopen(os.open(name, NEW, 0o600, dir_fd=folder), "wb") as opened:
-        opened.writelines(content)
-        opened.flush()
-        os.fsync(opened.fileno())
+    with os.fdopen(os.open(name, NEW_FILE_FLAGS, 0o600, dir_fd=folder), "wb") as file:
+        file.writelines(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager
-def _locked(folder: int) -> Iterator[None]:
+def _lock_folder(folder: int) -> Iterator[None]:
     """Keep other writers of this folder out; code in a sandbox may hold the lock too, so not for ever."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
@@ -285,7 +289,7 @@ def _locked(folder: int) -> Iterator[None]:
             break
         except BlockingIOError:
             if time.monotonic() > end:
-                raise StoreBusy(store=WHAT) from None
+                raise StoreBusy(store=STORE_NAME) from None
             time.sleep(POLL_SECONDS)
     try:
         yield
@@ -293,112 +297,118 @@ def _locked(folder: int) -> Iterator[None]:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
-def _walked(folder: int, above: tuple[str, ...], after: tuple[str, ...]) -> Iterator[Entry]:
-    for name in listed(folder):
+def _folder_entries(folder: int, above: tuple[str, ...], after: tuple[str, ...]) -> Iterator[TreeEntry]:
+    for name in folder_names(folder):
         parts = (*above, name)
         if parts < after[: len(parts)] or parts == after:
             continue
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            file_stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             continue
-        if not stat.S_ISDIR(found.st_mode):
-            yield _entry(parts, found)
-        elif (problem := problem_of(name)) is not None:
-            yield Entry(parts=parts, problem=problem)
+        if not stat.S_ISDIR(file_stat.st_mode):
+            yield _entry(parts, file_stat)
+        elif (problem := name_problem(name)) is not None:
+            yield TreeEntry(parts=parts, problem=problem)
         else:
-            yield from _below(folder, parts, after)
+            yield from _subfolder_entries(folder, parts, after)
 
 
-def _below(folder: int, parts: tuple[str, ...], after: tuple[str, ...]) -> Iterator[Entry]:
+def _subfolder_entries(folder: int, parts: tuple[str, ...], after: tuple[str, ...]) -> Iterator[TreeEntry]:
     try:
-        inner = os.open(parts[-1], FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        inner = os.open(parts[-1], FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
         return
     try:
-        yield from _walked(inner, parts, after)
+        yield from _folder_entries(inner, parts, after)
     finally:
         os.close(inner)
 
 
-def _entry(parts: tuple[str, ...], found: os.stat_result) -> Entry:
-    problem = problem_of(parts[-1]) or problem_of_file(found)
-    return Entry(parts=parts, size=found.st_size, modified=found.st_mtime_ns // 1_000_000, problem=problem)
+def _entry(parts: tuple[str, ...], file_stat: os.stat_result) -> TreeEntry:
+    problem = name_problem(parts[-1]) or file_problem(file_stat)
+    return TreeEntry(
+        parts=parts, size=file_stat.st_size, modified=file_stat.st_mtime_ns // 1_000_000, problem=problem
+    )
 
 
 @contextmanager
-def translated(parts: Parts, *, writing: bool = False) -> Iterator[None]:
+def translate_errors(parts: PathParts, *, writing: bool = False) -> Iterator[None]:
     """The system's errors in our words."""
     try:
         yield
     except OSError as error:
-        raise _meant(error, "/".join(parts), writing=writing) from error
+        raise _volume_error(error, "/".join(parts), writing=writing) from error
 
 
-def _meant(error: OSError, path: str, *, writing: bool) -> ClewError:
+def _volume_error(error: OSError, path: str, *, writing: bool) -> ClewError:
     match error.errno:
         case errno.ENOENT:  # somebody who writes finds it so only if the folder goes at the same moment
-            return StoreBusy(store=WHAT) if writing else VolumeFileNotFound(path=path)
+            return StoreBusy(store=STORE_NAME) if writing else VolumeFileNotFound(path=path)
         case errno.ELOOP | errno.ENOTDIR | errno.EISDIR | errno.ENXIO:
             return VolumePathRefused(path=path, problem=LINK)
         case errno.ENAMETOOLONG | errno.EINVAL:
             return VolumePathRefused(path=path, problem="the file system does not take this name")
         case errno.ENOSPC | errno.EDQUOT:
-            return StorageFull(store=WHAT)
+            return StorageFull(store=STORE_NAME)
         case errno.EROFS | errno.EACCES | errno.EPERM:
-            return StoreReadOnly(store=WHAT)
+            return StoreReadOnly(store=STORE_NAME)
         case _:
-            return StorageError(store=WHAT, problem=error.strerror or str(error))
+            return StorageError(store=STORE_NAME, problem=error.strerror or str(error))
 
 
-BLOCK = 1 << 20
-TRIES = 20
+ZEROS_BYTES = 1 << 20
+REMOVE_ATTEMPTS = 20
 """How often to remove what somebody puts into a folder while it is removed."""
 
 
-def names_in(tree: Tree, parts: Parts) -> list[str]:
+def names_in(tree: Tree, parts: PathParts) -> list[str]:
     """The names in a folder, in order; none if there is no such folder."""
     try:
-        with translated(parts), tree.opened(parts) as folder:
-            return listed(folder)
+        with translate_errors(parts), tree.open_folder(parts) as folder:
+            return folder_names(folder)
     except (VolumeFileNotFound, VolumePathRefused):
         return []
 
 
-def sizes_of(tree: Tree, parts: Parts) -> Iterator[tuple[tuple[str, ...], int]]:
+def sizes_of(tree: Tree, parts: PathParts) -> Iterator[tuple[tuple[str, ...], int]]:
     """Everything below a name that is no folder, by its path from there, with its size."""
-    with translated(parts), tree.opened(parts[:-1]) as above:
-        found = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode):
-            yield (), found.st_size
+    with translate_errors(parts), tree.open_folder(parts[:-1]) as above:
+        file_stat = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+        if not stat.S_ISDIR(file_stat.st_mode):
+            yield (), file_stat.st_size
             return
-        for folder, _, names, descriptor in os.fwalk(parts[-1], dir_fd=above, onerror=_raised):
+        for folder, _, names, descriptor in os.fwalk(parts[-1], dir_fd=above, onerror=_raise_unless_missing):
             inner = tuple(folder.split("/")[1:])
             for name in names:
                 with suppress(FileNotFoundError):
                     yield (*inner, name), os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_size
 
 
-def put(tree: Tree, parts: Parts, target: Parts) -> None:
+def move_entry(tree: Tree, parts: PathParts, target: PathParts) -> None:
     """Give a file or folder another name, in another folder of the tree; nothing if it is gone."""
-    with translated(parts), tree.opened(target[:-1], make=True) as to, suppress(FileNotFoundError):
-        with tree.opened(parts[:-1]) as above:
-            os.rename(parts[-1], target[-1], src_dir_fd=above, dst_dir_fd=to)
+    with (
+        translate_errors(parts),
+        tree.open_folder(target[:-1], make=True) as target_folder,
+        suppress(FileNotFoundError),
+    ):
+        with tree.open_folder(parts[:-1]) as above:
+            os.rename(parts[-1], target[-1], src_dir_fd=above, dst_dir_fd=target_folder)
             os.fsync(above)
-        os.fsync(to)
+        os.fsync(target_folder)
 
 
-def remove(tree: Tree, parts: Parts) -> None:
+def remove_entry(tree: Tree, parts: PathParts) -> None:
     """Take a file or a folder with all that is in it away; what files held is written over first.
 
     Raises:
         StoreBusy: Somebody goes on writing there.
     """
-    with translated(parts), tree.opened(parts[:-1]) as above, suppress(FileNotFoundError):
-        found = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
+    with translate_errors(parts), tree.open_folder(parts[:-1]) as above, suppress(FileNotFoundError):
+        file_stat = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+        if stat.S_ISDIR(file_stat.st_mode):
             _remove_folder(above, parts[-1])
         else:
             _remove_file(above, parts[-1])
@@ -406,8 +416,10 @@ def remove(tree: Tree, parts: Parts) -> None:
 
 
 def _remove_folder(above: int, name: str) -> None:
-    for _ in range(TRIES):
-        for _, folders, names, descriptor in os.fwalk(name, dir_fd=above, topdown=False, onerror=_raised):
+    for _ in range(REMOVE_ATTEMPTS):
+        for _, folders, names, descriptor in os.fwalk(
+            name, dir_fd=above, topdown=False, onerror=_raise_unless_missing
+        ):
             for each in names:
                 _remove_file(descriptor, each)
             for each in folders:
@@ -415,7 +427,7 @@ def _remove_folder(above: int, name: str) -> None:
         with suppress(OSError):
             os.rmdir(name, dir_fd=above)
             return
-    raise StoreBusy(store=WHAT)
+    raise StoreBusy(store=STORE_NAME)
 
 
 def _remove_empty(above: int, name: str) -> None:
@@ -429,25 +441,29 @@ def _remove_empty(above: int, name: str) -> None:
 
 def _remove_file(above: int, name: str) -> None:
     with suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-            _write_over(above, name, found)
+        file_stat = os.stat(name, dir_fd=above, follow_symlinks=False)
+        if stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1:
+            _overwrite_file(above, name, file_stat)
         os.unlink(name, dir_fd=above)
 
 
-def _write_over(above: int, name: str, seen: os.stat_result) -> None:
+def _overwrite_file(above: int, name: str, expected_stat: os.stat_result) -> None:
     """Write zeros over a file's bytes, unless it is another by now: that may be somebody else's."""
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=above), "wb", closefd=True) as file:
-        found = os.fstat(file.fileno())
-        if (found.st_dev, found.st_ino, found.st_nlink) != (seen.st_dev, seen.st_ino, 1):
+        actual_stat = os.fstat(file.fileno())
+        if (actual_stat.st_dev, actual_stat.st_ino, actual_stat.st_nlink) != (
+            expected_stat.st_dev,
+            expected_stat.st_ino,
+            1,
+        ):
             return
-        for start in range(0, found.st_size, BLOCK):
-            file.write(bytes(min(BLOCK, found.st_size - start)))
+        for start in range(0, actual_stat.st_size, ZEROS_BYTES):
+            file.write(bytes(min(ZEROS_BYTES, actual_stat.st_size - start)))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _raised(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error

@@ -18,9 +18,9 @@ import msgspec
 from clew.core.arguments import check_methods
 from clew.core.encoding import check_id, check_tenant
 from clew.core.errors import InvalidArgument, TooLarge, VolumeFull, VolumePathRefused
-from clew.core.manifest.files import NOBODY, file_name
-from clew.workbench.volume.paths import parts_of, shown
-from clew.workbench.volume.tree import Entry, Tree
+from clew.core.manifest.files import NO_USER, file_name
+from clew.workbench.volume.paths import parts_of, printable_name
+from clew.workbench.volume.tree import Tree, TreeEntry
 
 FOLDERS: Final = ("memory", "artifacts", "buffers")
 META: Final = "meta"
@@ -30,7 +30,7 @@ LARGEST: Final = 64 * 1024 * 1024
 DAY_MS: Final = 24 * 60 * 60 * 1000
 WORKSPACE: Final = re.compile(r"[a-z0-9_=~-]+\Z")
 MANIFEST: Final = re.compile(r"react-session-[a-z0-9_=~-]+\.json(\.[a-z0-9-]{1,60})?\Z")
-ELSEWHERE: Final = "paths begin with memory/, artifacts/ or buffers/"
+UNKNOWN_FOLDER: Final = "paths begin with memory/, artifacts/ or buffers/"
 NOT_A_MANIFEST: Final = "meta/ holds manifests at workspaces/<workspace>/users/<user>/, and only this user's"
 
 
@@ -66,7 +66,7 @@ class Volume:
         largest: int = LARGEST,
         capacity: int | None = None,
     ) -> None:
-        self.user = NOBODY if user is None else file_name(check_id(user, "user"))
+        self.user = NO_USER if user is None else file_name(check_id(user, "user"))
         self._largest = largest
         self._capacity = capacity
         self.tenant = Tree(root, (file_name(check_tenant(tenant)),))
@@ -92,7 +92,7 @@ class Volume:
             VolumeFileNotFound: There is none.
             TooLarge: It is larger than this volume takes.
         """
-        tree, parts = self._place(path)
+        tree, parts = self._resolve_path(path)
         return tree.read(parts, self._largest)
 
     def write(self, path: str, content: bytes, *, expect: str | EllipsisType | None = ...) -> None:
@@ -107,7 +107,7 @@ class Volume:
             TooLarge: It is larger than this volume takes.
             VolumeFull: The user's part has no room for it.
         """
-        tree, parts = self._place(path)
+        tree, parts = self._resolve_path(path)
         if len(content) > self._largest:
             raise TooLarge(what="file", size=len(content), limit=self._largest)
         if tree is self._own and self._capacity is not None:
@@ -121,7 +121,7 @@ class Volume:
             VolumePathRefused: The path cannot be used, or is a folder's.
             VolumeFileNotFound: There is none.
         """
-        tree, parts = self._place(path)
+        tree, parts = self._resolve_path(path)
         tree.delete(parts)
 
     def move(self, path: str, to: str) -> None:
@@ -131,7 +131,7 @@ class Volume:
             VolumePathRefused: A path cannot be used, or the name is taken.
             VolumeFileNotFound: There is none.
         """
-        (tree, parts), (_, target) = self._place(path), self._place(to)
+        (tree, parts), (_, target) = self._resolve_path(path), self._resolve_path(to)
         if parts[:-1] != target[:-1]:
             raise VolumePathRefused(path=to, problem="a file stays in its folder")
         tree.move(parts, target[-1])
@@ -143,7 +143,7 @@ class Volume:
             VolumePathRefused: The path cannot be used, or no plain file stands there.
             VolumeFileNotFound: There is none.
         """
-        tree, parts = self._place(path)
+        tree, parts = self._resolve_path(path)
         return tree.checksum(parts)
 
     def list(self, folder: str = "", *, after: str | None = None, limit: int = 100) -> VolumePage:
@@ -155,30 +155,30 @@ class Volume:
         if limit < 1:
             raise InvalidArgument(problem="A page has at least one file.")
         last = tuple(after.split("/")) if after else ()
-        found = list(islice(self._entries(folder, last), limit + 1))
-        page = found[:limit]
+        entries = list(islice(self._entries(folder, last), limit + 1))
+        page = entries[:limit]
         return VolumePage(
             files=tuple(_file(entry) for entry in page if entry.problem is None),
-            next="/".join(page[-1].parts) if len(found) > limit else None,
-            refused={shown("/".join(e.parts)): e.problem for e in page if e.problem is not None},
+            next="/".join(page[-1].parts) if len(entries) > limit else None,
+            refused={printable_name("/".join(e.parts)): e.problem for e in page if e.problem is not None},
         )
 
     def usage(self) -> int:
         """How many bytes the files of memory/, artifacts/ and buffers/ have."""
         return sum(entry.size for entry in self._entries("", ()))
 
-    def _entries(self, folder: str, after: tuple[str, ...]) -> Iterator[Entry]:
+    def _entries(self, folder: str, after: tuple[str, ...]) -> Iterator[TreeEntry]:
         if folder:
             parts = parts_of(folder)
             if parts[0] not in FOLDERS:
-                raise VolumePathRefused(path=folder, problem=ELSEWHERE)
+                raise VolumePathRefused(path=folder, problem=UNKNOWN_FOLDER)
             yield from self._own.entries(parts, after)
             return
         for name in sorted(FOLDERS):
             if (name,) >= after[:1]:
                 yield from self._own.entries((name,), after)
 
-    def _place(self, path: str) -> tuple[Tree, tuple[str, ...]]:
+    def _resolve_path(self, path: str) -> tuple[Tree, tuple[str, ...]]:
         """Where a file stands, once it is sure that it is this user's."""
         parts = tuple(path.split("/"))
         if parts[0] == META:
@@ -186,7 +186,7 @@ class Volume:
             return self.tenant, parts
         parts = parts_of(path)
         if parts[0] not in FOLDERS or len(parts) < 2:
-            raise VolumePathRefused(path=path, problem=ELSEWHERE)
+            raise VolumePathRefused(path=path, problem=UNKNOWN_FOLDER)
         return self._own, parts
 
     def _check_meta(self, path: str, parts: tuple[str, ...]) -> None:
@@ -196,7 +196,7 @@ class Volume:
                 WORKSPACE.match(workspace) and MANIFEST.match(name) and len(name) <= 250
             ):
                 return
-        raise VolumePathRefused(path=shown(path), problem=NOT_A_MANIFEST)
+        raise VolumePathRefused(path=printable_name(path), problem=NOT_A_MANIFEST)
 
     def _check_room(self, parts: tuple[str, ...], size: int, capacity: int) -> None:
         others = sum(entry.size for entry in self._entries("", ()) if entry.parts != parts)
@@ -204,5 +204,5 @@ class Volume:
             raise VolumeFull(path="/".join(parts), size=size, left=left)
 
 
-def _file(entry: Entry) -> VolumeFile:
+def _file(entry: TreeEntry) -> VolumeFile:
     return VolumeFile(path="/".join(entry.parts), size=entry.size, modified=entry.modified)

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from clew.cli.chat.answer import Answer, Heard, LiveAnswer
+from clew.cli.chat.answer import ChatReply, ReplyCollector, ReplyWriter
 from clew.runtime.model.messages import Message
 from clew.runtime.records.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
 
@@ -17,9 +17,9 @@ def shown(*events: Event, terminal: bool = False) -> str:
     """What a person sees of an answer."""
     out = io.StringIO()
     width = {"TERM": "xterm", "COLUMNS": "60", "NO_COLOR": "1"}
-    live = LiveAnswer(Console(file=out, force_terminal=terminal, _environ=width), LABELS)
+    live = ReplyWriter(Console(file=out, force_terminal=terminal, _environ=width), LABELS)
     for event in events:
-        live.hear(event)
+        live.show_event(event)
     live.end()
     return out.getvalue()
 
@@ -62,7 +62,7 @@ def test_an_answer_cannot_steer_the_terminal() -> None:
 
 
 def test_what_was_kept_is_what_was_heard() -> None:
-    answer = Answer()
+    answer = ReplyCollector()
     for event in (
         RunStarted(run="r1"),
         TextDelta(text="Hel", step=0),
@@ -70,13 +70,13 @@ def test_what_was_kept_is_what_was_heard() -> None:
         said("Bye."),
         RunFinished(run="r1", termination="natural"),
     ):
-        answer.hear(event)
+        answer.add(event)
 
-    assert answer.heard == Heard(run="r1", text="Hello.\n\nBye.")
+    assert answer.reply == ChatReply(run="r1", text="Hello.\n\nBye.")
 
 
 def test_a_reply_that_could_not_be_kept_is_heard_all_the_same() -> None:
-    answer = Answer()
-    answer.hear(TextDelta(text="You are not alone.", step=0))
+    answer = ReplyCollector()
+    answer.add(TextDelta(text="You are not alone.", step=0))
 
-    assert answer.heard.text == "You are not alone."
+    assert answer.reply.text == "You are not alone."

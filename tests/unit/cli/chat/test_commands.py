@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clew.cli.chat.commands import COMMANDS, parsed, unknown
+from clew.cli.chat.commands import COMMANDS, parse_command, unknown_command_message
 from clew.cli.chat.keyboard import Completion
 from clew.cli.chat.screen import short_ids
-from clew.cli.chat.session import Mode, Who, who_talks
+from clew.cli.chat.session import ChatMode, Participant, new_participant
 from clew.core.errors import InvalidId
 from clew.runtime.context import MemoryMode
 
@@ -33,7 +33,7 @@ def test_the_commands_are_these() -> None:
     ],
 )
 def test_a_command_is_one_word_of_letters_behind_a_slash(line: str, meant: object) -> None:
-    assert parsed(line) == meant
+    assert parse_command(line) == meant
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_command_is_one_word_of_letters_behind_a_slash(line: str, meant: objec
     ],
 )
 def test_a_typing_error_is_answered_by_what_was_meant(typed: str, said: str) -> None:
-    assert unknown(typed) == said
+    assert unknown_command_message(typed) == said
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_a_typing_error_is_answered_by_what_was_meant(typed: str, said: str) -> 
 def test_commands_are_completed_and_what_they_take(line: str, word: str, offered: list[str]) -> None:
     completion = Completion({"/resume": lambda: ["alice-1", "alice-2", "bob"]})
 
-    assert completion.look(line, word) == offered
+    assert completion.find_matches(line, word) == offered
 
 
 def test_matches_are_given_one_by_one() -> None:
     completion = Completion({})
-    completion.look("/h", "/h")
+    completion.find_matches("/h", "/h")
 
     assert [completion.match(number) for number in range(3)] == ["/help ", "/history ", None]
 
@@ -88,25 +88,25 @@ def test_ids_are_shortened_as_far_as_they_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("thread", "user", "mode", "who"),
     [
-        (None, None, Mode.PERSISTENT, Who(thread="new")),
-        ("t", None, Mode.PERSISTENT, Who(thread="t")),
-        ("t", "", Mode.PERSISTENT, Who(thread="t")),
-        (None, "alice", Mode.PERSISTENT, Who(thread="new", user="alice")),
-        ("t", "alice", Mode.GUEST, Who(thread="t", mode=Mode.GUEST)),
+        (None, None, ChatMode.PERSISTENT, Participant(thread="new")),
+        ("t", None, ChatMode.PERSISTENT, Participant(thread="t")),
+        ("t", "", ChatMode.PERSISTENT, Participant(thread="t")),
+        (None, "alice", ChatMode.PERSISTENT, Participant(thread="new", user="alice")),
+        ("t", "alice", ChatMode.GUEST, Participant(thread="t", mode=ChatMode.GUEST)),
     ],
 )
 def test_who_talks_is_said_by_the_options_or_by_the_table(
-    thread: str | None, user: str | None, mode: Mode, who: Who
+    thread: str | None, user: str | None, mode: ChatMode, who: Participant
 ) -> None:
-    assert who_talks(thread=thread, user=user, mode=mode, new_id=lambda: "new") == who
+    assert new_participant(thread=thread, user=user, mode=mode, new_id=lambda: "new") == who
 
 
 def test_a_guest_is_incognito() -> None:
-    modes = [Who(thread="t", mode=mode).memory_mode for mode in Mode]
+    modes = [Participant(thread="t", mode=mode).memory_mode for mode in ChatMode]
 
     assert modes == [MemoryMode.INCOGNITO, None]
 
 
 def test_no_conversation_has_the_name_of_a_memory() -> None:
     with pytest.raises(InvalidId):
-        who_talks(thread="memory/alice", user=None, mode=Mode.PERSISTENT, new_id=str)
+        new_participant(thread="memory/alice", user=None, mode=ChatMode.PERSISTENT, new_id=str)

@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 
 from clew.cli.chat import screen
 from clew.cli.chat.conversation import Tally
-from clew.cli.chat.session import Mode, Who
+from clew.cli.chat.session import ChatMode, Participant
 from clew.cli.commands.chat import farewell
-from clew.runtime.memory.learn.finalizer import Kept
+from clew.runtime.memory.learn.finalizer import EpisodeMemory
 from clew.runtime.memory.values import Arc, Fact, Rule
 
 ARC = Arc(id="arc-1", episode="e", summary="talked about work", open_loops=("ask the boss",))
@@ -24,7 +24,7 @@ ANN = Fact(
     quote="My sister is called Ann.",
 )
 SHORT = Rule(id="rule-1234567890", about="manner", text="Keep answers short.")
-KEPT = Kept(arc=ARC, facts=(ANN,), rules=(SHORT,))
+KEPT = EpisodeMemory(arc=ARC, facts=(ANN,), rules=(SHORT,))
 IDS = {ANN.id: "fact-123456", SHORT.id: "rule-123456"}
 
 
@@ -37,7 +37,7 @@ def drawn(shown: RenderableType, width: int = 80) -> list[str]:
 
 
 def test_an_end_lists_what_was_learned_with_ids() -> None:
-    assert drawn(screen.ended(3, KEPT, IDS, is_made=True)) == [
+    assert drawn(screen.session_end(3, KEPT, IDS, is_complete=True)) == [
         "The session has ended after 3 turns.",
         "  Talked about work.",
         "  Still open: ask the boss.",
@@ -49,7 +49,7 @@ def test_an_end_lists_what_was_learned_with_ids() -> None:
 
 
 def test_an_end_that_taught_nothing_says_so() -> None:
-    assert drawn(screen.ended(1, Kept(), {}, is_made=True)) == [
+    assert drawn(screen.session_end(1, EpisodeMemory(), {}, is_complete=True)) == [
         "The session has ended after 1 turn.",
         "Nothing new is remembered.",
         "Your next message begins another session.",
@@ -57,14 +57,14 @@ def test_an_end_that_taught_nothing_says_so() -> None:
 
 
 def test_what_is_still_being_made_is_not_called_nothing() -> None:
-    shown = "\n".join(drawn(screen.ended(1, Kept(), {}, is_made=False)))
+    shown = "\n".join(drawn(screen.session_end(1, EpisodeMemory(), {}, is_complete=False)))
 
     assert "made in the background" in shown
     assert "Nothing new" not in shown
 
 
 def test_an_end_fits_a_narrow_terminal() -> None:
-    lines = drawn(screen.ended(3, KEPT, IDS, is_made=True), 40)
+    lines = drawn(screen.session_end(3, KEPT, IDS, is_complete=True), 40)
 
     assert max(map(len, lines)) <= 40
     assert "fact-123456" in " ".join(lines)
@@ -73,13 +73,15 @@ def test_an_end_fits_a_narrow_terminal() -> None:
 def test_what_was_learned_cannot_steer_the_terminal() -> None:
     wild = Rule(id="rule-1", about="manner", text="\x1b[2JKeep answers short.")
 
-    assert "\x1b" not in "".join(drawn(screen.ended(1, Kept(rules=(wild,)), {}, is_made=True)))
+    assert "\x1b" not in "".join(
+        drawn(screen.session_end(1, EpisodeMemory(rules=(wild,)), {}, is_complete=True))
+    )
 
 
 @pytest.mark.parametrize(("width", "lines"), [(120, 2), (60, 3), (40, 4), (20, 5)])
 def test_the_last_words_can_be_given_to_a_shell_as_they_are(width: int, lines: int) -> None:
-    who = Who(thread="s1", user="alice", mode=Mode.PERSISTENT)
-    said = farewell(Tally(thread="s1", is_begun=True), who, "sqlite:///somewhere/else.db", width)
+    who = Participant(thread="s1", user="alice", mode=ChatMode.PERSISTENT)
+    said = farewell(Tally(thread="s1", has_thread=True), who, "sqlite:///somewhere/else.db", width)
     command = said.partition("\n")[2].replace("\\\n", " ")
 
     assert len(said.splitlines()) == lines

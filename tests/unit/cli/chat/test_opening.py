@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 from clew.cli.chat.screen import opening
-from clew.cli.chat.session import Who
-from clew.companion.values import LIMITS
+from clew.cli.chat.session import Participant
+from clew.companion.values import LIMITS_NOTICE
 
 
 def test_a_chat_begins_with_what_it_cannot_do() -> None:
     console = Console(width=200)
     with console.capture() as shown:
-        console.print(opening(Who(thread="a", user="ann"), "offline"))
+        console.print(opening(Participant(thread="a", user="ann"), "offline"))
 
-    assert LIMITS in shown.get()
+    assert LIMITS_NOTICE in shown.get()

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from clew.cli.chat.wrap import Wrapping
+from clew.cli.chat.wrap import LineWrapper
 
 TEXTS = st.text(alphabet=st.sampled_from("ab cd.,\n 漢字かな。é—x"), max_size=120)
 
 
 def wrapped(pieces: list[str], width: int = 12, indent: str = "  ") -> str:
-    lines = Wrapping(width, indent)
+    lines = LineWrapper(width, indent)
     return "".join([*(lines.add(piece) for piece in pieces), lines.end()])
 
 
@@ -23,7 +23,7 @@ def test_a_line_is_broken_between_words() -> None:
 
 
 def test_a_word_is_held_back_until_it_is_whole() -> None:
-    lines = Wrapping(12)
+    lines = LineWrapper(12)
 
     assert [lines.add("un"), lines.add("do "), lines.end()] == ["", "undo", "\n"]
 

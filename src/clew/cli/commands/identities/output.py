@@ -5,56 +5,56 @@ from collections.abc import Sequence
 import msgspec
 from rich.text import Text
 
-from clew.cli.audit import noted
-from clew.cli.command import Answer, Call
+from clew.cli.audit import audit_action
+from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import E, Tenant, User, Workspace
 
-HIDDEN = {"hash"}
+SECRET_FIELDS = {"hash"}
 """What is kept of an entry and is nobody's business."""
 
 
-async def switch(
-    call: Call, kind: type[Tenant | Workspace | User], names: tuple[str, ...], *, enabled: bool
-) -> Answer:
+async def switch_entry(
+    call: CommandCall, kind: type[Tenant | Workspace | User], names: tuple[str, ...], *, enabled: bool
+) -> CommandResult:
     """Let an entry in, or let it in no more, and say so."""
     async with call.database() as db:
         directory = Directory(db)
-        found = await directory.get(kind, *names)
+        entry = await directory.get(kind, *names)
         owner = names[-1] if kind is User else None
         action = f"{'enable' if enabled else 'disable'} {kind.kind}"
-        about = {"workspace": names[-1]} if kind is Workspace else {}
-        await noted(db, action, tenant=names[0], owner=owner, **about)
-        changed = await directory.change(found, enabled=enabled)
+        facts = {"workspace": names[-1]} if kind is Workspace else {}
+        await audit_action(db, action, tenant=names[0], owner=owner, **facts)
+        new_entry = await directory.change(entry, enabled=enabled)
     words = f"{kind.kind.capitalize()} {values.clean(names[-1])} is {'enabled' if enabled else 'disabled'}."
-    return one(changed, words)
+    return entry_result(new_entry, words)
 
 
-def one(entry: msgspec.Struct, words: str) -> Answer:
+def entry_result(entry: msgspec.Struct, words: str) -> CommandResult:
     """An answer of a sentence about one entry."""
-    return Answer(value=plain(entry), shown=Text(words))
+    return CommandResult(value=entry_value(entry), display=Text(words))
 
 
-def many(entries: Sequence[E], columns: tuple[str, ...]) -> Answer:
+def table_result(entries: Sequence[E], columns: tuple[str, ...]) -> CommandResult:
     """An answer of a table."""
-    made = values.table(*columns)
+    table = values.empty_table(*columns)
     for entry in entries:
-        made.add_row(*(_cell(column, getattr(entry, column)) for column in columns))
-    shown = made if entries else Text("There are none.")
-    return Answer(value={"found": [plain(entry) for entry in entries]}, shown=shown)
+        table.add_row(*(_cell_text(column, getattr(entry, column)) for column in columns))
+    display = table if entries else Text("There are none.")
+    return CommandResult(value={"found": [entry_value(entry) for entry in entries]}, display=display)
 
 
-def plain(entry: msgspec.Struct) -> dict[str, object]:
+def entry_value(entry: msgspec.Struct) -> dict[str, object]:
     """An entry for JSON, without what nobody should see."""
-    return {name: value for name, value in msgspec.to_builtins(entry).items() if name not in HIDDEN}
+    return {name: value for name, value in msgspec.to_builtins(entry).items() if name not in SECRET_FIELDS}
 
 
-def _cell(column: str, value: object) -> str:
+def _cell_text(column: str, value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return values.when(value)
+        return values.utc_time(value)
     return values.clean(", ".join(value) if isinstance(value, tuple) else str(value))

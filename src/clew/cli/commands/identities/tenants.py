@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from clew.cli.audit import noted
-from clew.cli.command import Answer, Call
-from clew.cli.commands.identities.output import many, one, switch
+from clew.cli.audit import audit_action
+from clew.cli.command import CommandCall, CommandResult
+from clew.cli.commands.identities.output import entry_result, switch_entry, table_result
 from clew.cli.render import values
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
@@ -16,13 +16,13 @@ Name = Annotated[str, typer.Option("--name", help="What people call it.")]
 
 
 async def create(
-    call: Call,
+    call: CommandCall,
     id: Id,
     name: Name = "",
     external: Annotated[
         str | None, typer.Option("--external", metavar="ID", help="Its name at the issuer of tokens.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Enter a tenant, with its first workspace.
 
     Entering it again in the same words changes nothing.
@@ -30,35 +30,35 @@ async def create(
     Example: clew tenants create acme --name "Acme Ltd."
     """
     async with call.database(create=True) as db:
-        wanted = Tenant(id=id, name=name, external=external)
-        await noted(db, "create tenant", tenant=id)
-        made = await Directory(db).add(wanted)
-    return one(made, f"Tenant {values.clean(id)} is entered.")
+        tenant = Tenant(id=id, name=name, external=external)
+        await audit_action(db, "create tenant", tenant=id)
+        entry = await Directory(db).add(tenant)
+    return entry_result(entry, f"Tenant {values.clean(id)} is entered.")
 
 
-async def list_(call: Call) -> Answer:
+async def list_(call: CommandCall) -> CommandResult:
     """List every tenant, the oldest first.
 
     Example: clew tenants list --json
     """
     async with call.database() as db:
-        found = [tenant async for tenant in Directory(db).every(Tenant)]
-    return many(found, ("id", "name", "external", "enabled", "created"))
+        tenants = [tenant async for tenant in Directory(db).entries(Tenant)]
+    return table_result(tenants, ("id", "name", "external", "enabled", "created"))
 
 
-async def disable(call: Call, id: Id) -> Answer:
+async def disable(call: CommandCall, id: Id) -> CommandResult:
     """Let nobody of a tenant in until it is enabled again.
 
     Nothing of it is deleted.
 
     Example: clew tenants disable acme
     """
-    return await switch(call, Tenant, (id,), enabled=False)
+    return await switch_entry(call, Tenant, (id,), enabled=False)
 
 
-async def enable(call: Call, id: Id) -> Answer:
+async def enable(call: CommandCall, id: Id) -> CommandResult:
     """Let a disabled tenant in again.
 
     Example: clew tenants enable acme
     """
-    return await switch(call, Tenant, (id,), enabled=True)
+    return await switch_entry(call, Tenant, (id,), enabled=True)

@@ -9,14 +9,19 @@ from clew.core.arguments import check_arguments
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.core.messages.projection import plain_messages
 from clew.core.values import Item
-from clew.runtime.memory.learn.promotion import Decision, decided, is_verbatim, promoted
+from clew.runtime.memory.learn.promotion import (
+    PromotionDecision,
+    candidates_to_keep,
+    is_verbatim,
+    promotion_decisions,
+)
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.merge import Learned, slot
-from clew.runtime.memory.phrases.statements import is_fleeting, stated
-from clew.runtime.memory.phrases.tables import SINGLE
-from clew.runtime.memory.values import QUOTE, Candidate, Source
+from clew.runtime.memory.merge import LearnResult, slot
+from clew.runtime.memory.phrases.statements import is_fleeting, statements_in
+from clew.runtime.memory.phrases.tables import SINGLE_PREDICATES
+from clew.runtime.memory.values import LONGEST_QUOTE, Candidate, MemorySource
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Request
+from clew.runtime.model.protocol import ModelRequest
 
 INSTRUCTIONS = """\
 List what these messages of one person tell about them that is worth knowing in a later conversation:
@@ -55,41 +60,41 @@ class NoticedRule(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float = 0.5
 
 
-class Noticed(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFindings(msgspec.Struct, frozen=True, kw_only=True):
     """What a model noticed in some messages."""
 
     facts: list[NoticedFact] = []
     rules: list[NoticedRule] = []
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of the user, and where it stands."""
 
     text: str
-    source: Source
+    source: MemorySource
 
 
-class Extracted(msgspec.Struct, frozen=True, kw_only=True):
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates, who found them, and what went wrong if a model was asked in vain."""
 
     candidates: tuple[Candidate, ...]
     by: Literal["model", "statements"]
-    unquoted: int = 0
+    rejected_count: int = 0
     problem: str | None = None
 
 
-Fill: TypeAlias = Callable[[Request, type[Noticed]], Awaitable[Noticed]]
+FillFindings: TypeAlias = Callable[[ModelRequest, type[ModelFindings]], Awaitable[ModelFindings]]
 """Asks a model for a typed answer, as ``ctx.turn.fill`` does with the model given."""
 
 
 @check_arguments
-def said_by_user(items: Iterable[Item], thread: str) -> list[Said]:
+def user_turns(items: Iterable[Item], thread: str) -> list[UserTurn]:
     """What the user said, in order, with where each stands. Items may be of any format."""
-    found = []
+    turns = []
     for item in items:
         text = "\n".join(message.text for message in plain_messages([item]) if message.role == "user")
         if text:
-            source = Source(
+            source = MemorySource(
                 thread=thread,
                 run=item.run,
                 item=item.id,
@@ -97,98 +102,107 @@ def said_by_user(items: Iterable[Item], thread: str) -> list[Said]:
                 place=item.place,
                 time=item.time,
             )
-            found.append(Said(text=text, source=source))
-    return found
+            turns.append(UserTurn(text=text, source=source))
+    return turns
 
 
-async def extracted(turns: Sequence[Said], fill: Fill | None = None) -> Extracted:
+async def extract_candidates(turns: Sequence[UserTurn], fill: FillFindings | None = None) -> Extraction:
     """What some turns of the user tell. Without a model, or if it fails, what they state plainly."""
-    plainly = [
+    statements = [
         candidate
-        for number, said in enumerate(turns)
-        for candidate in stated(said.text, turn=number, source=said.source)
+        for number, turn in enumerate(turns)
+        for candidate in statements_in(turn.text, turn=number, source=turn.source)
     ]
     if fill is None or not turns:
-        return Extracted(candidates=tuple(plainly), by="statements")
+        return Extraction(candidates=tuple(statements), by="statements")
     try:
-        noticed = await fill(_request(turns), Noticed)
+        findings = await fill(_model_request(turns), ModelFindings)
     except (ModelFailed, DeadlineExceeded) as failure:
-        return Extracted(candidates=tuple(plainly), by="statements", problem=str(failure))
-    made = [*map(_of_fact, noticed.facts[:MOST]), *map(_of_rule, noticed.rules[:MOST])]
-    quoted = [
+        return Extraction(candidates=tuple(statements), by="statements", problem=str(failure))
+    candidates = [
+        *map(_candidate_of_fact, findings.facts[:MOST]),
+        *map(_candidate_of_rule, findings.rules[:MOST]),
+    ]
+    verbatim = [
         msgspec.structs.replace(
             candidate,
             source=turns[candidate.turn].source,
             fleeting=is_fleeting(candidate.quote) or is_fleeting(turns[candidate.turn].text),
         )
-        for candidate in made
-        if _is_quoted(candidate, turns)
+        for candidate in candidates
+        if _has_verbatim_quote(candidate, turns)
     ]
-    return Extracted(candidates=_joined(plainly, quoted), by="model", unquoted=len(made) - len(quoted))
-
-
-def _request(turns: Sequence[Said]) -> Request:
-    lines = [f"[{number}] {said.text}" for number, said in enumerate(turns, start=1)]
-    return Request(messages=[Message(role="user", content="\n\n".join(lines))], instructions=INSTRUCTIONS)
-
-
-def _of_fact(noticed: NoticedFact) -> Candidate:
-    predicate = noticed.predicate.upper().replace(" ", "_")
-    return Candidate(
-        category=noticed.category,
-        subject=noticed.subject,
-        predicate=predicate,
-        object=noticed.object,
-        negated=noticed.negated,
-        single=noticed.only_one or predicate in SINGLE,
-        quote=noticed.quote[: QUOTE + 1],
-        confidence=min(max(noticed.confidence, 0.0), 1.0),
-        how="model",
-        turn=noticed.message - 1,
+    return Extraction(
+        candidates=_join_candidates(statements, verbatim),
+        by="model",
+        rejected_count=len(candidates) - len(verbatim),
     )
 
 
-def _of_rule(noticed: NoticedRule) -> Candidate:
+def _model_request(turns: Sequence[UserTurn]) -> ModelRequest:
+    lines = [f"[{number}] {turn.text}" for number, turn in enumerate(turns, start=1)]
+    return ModelRequest(
+        messages=[Message(role="user", content="\n\n".join(lines))], instructions=INSTRUCTIONS
+    )
+
+
+def _candidate_of_fact(finding: NoticedFact) -> Candidate:
+    predicate = finding.predicate.upper().replace(" ", "_")
+    return Candidate(
+        category=finding.category,
+        subject=finding.subject,
+        predicate=predicate,
+        object=finding.object,
+        negated=finding.negated,
+        single=finding.only_one or predicate in SINGLE_PREDICATES,
+        quote=finding.quote[: LONGEST_QUOTE + 1],
+        confidence=min(max(finding.confidence, 0.0), 1.0),
+        how="model",
+        turn=finding.message - 1,
+    )
+
+
+def _candidate_of_rule(finding: NoticedRule) -> Candidate:
     return Candidate(
         kind="rule",
         category="preference",
-        subject=noticed.about,
+        subject=finding.about,
         predicate="WANTS_REPLIES",
-        object=noticed.rule,
-        quote=noticed.quote[: QUOTE + 1],
-        confidence=min(max(noticed.confidence, 0.0), 1.0),
+        object=finding.rule,
+        quote=finding.quote[: LONGEST_QUOTE + 1],
+        confidence=min(max(finding.confidence, 0.0), 1.0),
         how="model",
-        turn=noticed.message - 1,
+        turn=finding.message - 1,
     )
 
 
-def _is_quoted(candidate: Candidate, turns: Sequence[Said]) -> bool:
+def _has_verbatim_quote(candidate: Candidate, turns: Sequence[UserTurn]) -> bool:
     is_turn = 0 <= candidate.turn < len(turns)
     return is_turn and bool(candidate.object) and is_verbatim(candidate.quote, turns[candidate.turn].text)
 
 
-def _joined(plainly: Sequence[Candidate], noticed: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _join_candidates(statements: Sequence[Candidate], findings: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Both together; what was stated plainly is not taken a second time from the same turn."""
-    known = {(entry.kind, entry.turn, slot(entry)) for entry in plainly}
-    rules = {(entry.turn, entry.subject.lower()) for entry in plainly if entry.kind == "rule"}
+    statement_keys = {(entry.kind, entry.turn, slot(entry)) for entry in statements}
+    rule_keys = {(entry.turn, entry.subject.lower()) for entry in statements if entry.kind == "rule"}
     fresh = [
         entry
-        for entry in noticed
-        if (entry.kind, entry.turn, slot(entry)) not in known
-        and not (entry.kind == "rule" and (entry.turn, entry.subject.lower()) in rules)
+        for entry in findings
+        if (entry.kind, entry.turn, slot(entry)) not in statement_keys
+        and not (entry.kind == "rule" and (entry.turn, entry.subject.lower()) in rule_keys)
     ]
-    return (*plainly, *fresh)
+    return (*statements, *fresh)
 
 
-EARLIER = 100
+EARLIER_ARCS = 100
 """How many arcs are read to see whether something was said in an earlier episode."""
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class RememberResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided about each candidate, what became of those kept, and who noticed them."""
 
-    decisions: tuple[Decision, ...]
-    learned: Learned
+    decisions: tuple[PromotionDecision, ...]
+    result: LearnResult
     by: Literal["model", "statements"]
     problem: str | None = None
 
@@ -196,33 +210,37 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 @check_arguments
 async def remember(
     memory: Memory,
-    turns: Sequence[Said],
+    turns: Sequence[UserTurn],
     *,
-    fill: Fill | None = None,
-    held: Iterable[Candidate] = (),
+    fill: FillFindings | None = None,
+    earlier: Iterable[Candidate] = (),
     run: str | None = None,
     key: str | None = None,
-) -> Remembered:
+) -> RememberResult:
     """Keep what some turns of the user tell, by the rules of promotion, in one change of the memory.
 
     ``held`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
     """
-    noticed: Extracted = await extracted(turns, fill)
-    decisions = await weighed(memory, turns, [*held, *noticed.candidates])
-    learned = await memory.learn(promoted(decisions), run=run, key=key)
-    return Remembered(decisions=tuple(decisions), learned=learned, by=noticed.by, problem=noticed.problem)
+    extraction: Extraction = await extract_candidates(turns, fill)
+    decisions = await decide_promotions(memory, turns, [*earlier, *extraction.candidates])
+    result = await memory.learn(candidates_to_keep(decisions), run=run, key=key)
+    return RememberResult(
+        decisions=tuple(decisions), result=result, by=extraction.by, problem=extraction.problem
+    )
 
 
-async def weighed(memory: Memory, turns: Sequence[Said], candidates: Iterable[Candidate]) -> list[Decision]:
+async def decide_promotions(
+    memory: Memory, turns: Sequence[UserTurn], candidates: Iterable[Candidate]
+) -> list[PromotionDecision]:
     """What becomes of candidates, given what the user said in these turns and in earlier episodes."""
-    earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER)).arcs]
-    return decided(_once(candidates), [said.text for said in turns], earlier)
+    earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER_ARCS)).arcs]
+    return promotion_decisions(_distinct_candidates(candidates), [turn.text for turn in turns], earlier)
 
 
-def _once(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _distinct_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     """What was noticed twice in one turn counts once."""
-    named = {
+    candidates_by_key = {
         (each.kind, each.turn, each.subject, each.predicate, each.object, each.negated): each
         for each in candidates
     }
-    return list(named.values())
+    return list(candidates_by_key.values())

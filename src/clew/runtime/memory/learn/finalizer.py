@@ -11,28 +11,28 @@ from typing import TypeVar
 import msgspec
 
 from clew.core.arguments import check_methods
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.words import words
 from clew.core.values import HISTORY, Write
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
-from clew.runtime.memory.learn.extraction import Said, extracted, said_by_user, weighed
-from clew.runtime.memory.learn.promotion import promoted
+from clew.runtime.memory.learn.extraction import UserTurn, decide_promotions, extract_candidates, user_turns
+from clew.runtime.memory.learn.promotion import candidates_to_keep
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
-from clew.runtime.memory.phrases.refusals import unrefused
-from clew.runtime.memory.values import THEMES, Arc, Candidate, Fact, Rule, Source
-from clew.runtime.memory.vectors.jobs import embedding
+from clew.runtime.memory.phrases.refusals import without_refusals
+from clew.runtime.memory.values import MOST_THEMES, Arc, Candidate, Fact, MemorySource, Rule
+from clew.runtime.memory.vectors.jobs import embedding_job
 from clew.runtime.model import call
-from clew.runtime.model.call import Patience
+from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, Request
-from clew.runtime.records.episodes import Episode, Left
+from clew.runtime.model.protocol import Model, ModelRequest
+from clew.runtime.records.episodes import Episode, EpisodeResult
 
 T = TypeVar("T")
-SUMMARY = 240
-LONG_WORD = 4
+LONGEST_SUMMARY = 240
+LEAST_WORD_LENGTH = 4
 INSTRUCTIONS = """\
 This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to
 three themes of one or two words, a summary of one or two sentences that begins with a verb in the past
@@ -40,7 +40,7 @@ three themes of one or two words, a summary of one or two sentences that begins 
 taken. Say nothing that was not said, and nothing that the person asked not to remember."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in short, as a model tells it."""
 
     themes: list[str] = []
@@ -66,141 +66,160 @@ class Finalizer:
         *,
         embedder: EmbeddingProvider | None = None,
         embed_items: bool = False,
-        patience: Patience | None = None,
-        is_done: Callable[[Message, Message], bool] = lambda said, reply: False,
+        retry_policy: RetryPolicy | None = None,
+        is_command: Callable[[Message, Message], bool] = lambda message, reply: False,
     ) -> None:
         self._model = model
-        self._is_done = is_done
+        self._is_command = is_command
         self._embedder = embedder
         self._embed_items = embed_items
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
 
-    async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
+    async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         """What an episode leaves behind; it is committed with the end of its job."""
-        turns = await _turns(db, episode)
+        turns = await _turns_of_episode(db, episode)
         if not turns:
-            return Left(episode=episode)
-        left = unrefused([said.text for said in turns])
-        if not any(left):
-            return Left(episode=msgspec.structs.replace(episode, candidates=()))
-        noticed = await extracted(turns, self._filled if self._model is not None else None)
-        done = {said.text for said, reply in pairwise(transcript) if self._is_done(said, reply)}
-        fresh = [found for found in noticed.candidates if turns[found.turn].text not in done]
-        told = await self._told(_without_refused(transcript, turns, left)) or _told_plainly(left)
+            return EpisodeResult(episode=episode)
+        texts = without_refusals([message.text for message in turns])
+        if not any(texts):
+            return EpisodeResult(episode=msgspec.structs.replace(episode, candidates=()))
+        extraction = await extract_candidates(turns, self._fill if self._model is not None else None)
+        command_texts = {said.text for said, reply in pairwise(transcript) if self._is_command(said, reply)}
+        fresh = [
+            candidate
+            for candidate in extraction.candidates
+            if turns[candidate.turn].text not in command_texts
+        ]
+        summary = await self._summarize(
+            _transcript_without_refusals(transcript, turns, texts)
+        ) or _summarize_plainly(texts)
 
-        async def plan(episode: Episode) -> Left:
-            planned = await self._planned(db, episode, turns, fresh, told)
+        async def plan(episode: Episode) -> EpisodeResult:
+            planned = await self._planned(db, episode, turns, fresh, summary)
             return msgspec.structs.replace(planned, replan=plan)
 
         return await plan(episode)
 
     async def _planned(
-        self, db: Database, episode: Episode, turns: Sequence[Said], fresh: Sequence[Candidate], told: Told
-    ) -> Left:
+        self,
+        db: Database,
+        episode: Episode,
+        turns: Sequence[UserTurn],
+        fresh: Sequence[Candidate],
+        told: ConversationSummary,
+    ) -> EpisodeResult:
         """The arc and what is promoted, merged into the memory as it is now. No model is asked."""
         memory = memory_of(db, episode.thread, episode.user)
-        decisions = await weighed(memory, turns, [*_held(episode, turns), *fresh])
-        arc = _arc(episode, told)
-        writes = await memory.closing(arc, promoted(decisions))
-        ended = msgspec.structs.replace(episode, arc=plain(arc), candidates=())
-        return Left(episode=ended, writes=[*writes, *self._embedding(episode, memory)])
+        decisions = await decide_promotions(memory, turns, [*_candidates_of_episode(episode, turns), *fresh])
+        arc = _arc_of(episode, told)
+        writes = await memory.episode_writes(arc, candidates_to_keep(decisions))
+        ended = msgspec.structs.replace(episode, arc=as_json(arc), candidates=())
+        return EpisodeResult(episode=ended, writes=[*writes, *self._embedding_jobs(episode, memory)])
 
-    async def _filled(self, request: Request, kind: type[T]) -> T:
+    async def _fill(self, request: ModelRequest, kind: type[T]) -> T:
         assert self._model is not None
-        return (await call.fill(self._model, request, kind, self._patience))[0]
+        return (await call.fill(self._model, request, kind, self._retry_policy))[0]
 
-    async def _told(self, transcript: Sequence[Message]) -> Told | None:
+    async def _summarize(self, transcript: Sequence[Message]) -> ConversationSummary | None:
         """The conversation in short; None if there is no model, it fails, or it has nothing to say."""
         if self._model is None:
             return None
-        said = [message for message in transcript if message.role in ("user", "assistant") and message.text]
+        messages = [
+            message for message in transcript if message.role in ("user", "assistant") and message.text
+        ]
         try:
-            told = await self._filled(Request(messages=said, instructions=INSTRUCTIONS), Told)
+            told = await self._fill(
+                ModelRequest(messages=messages, instructions=INSTRUCTIONS), ConversationSummary
+            )
         except (ModelFailed, DeadlineExceeded):
             return None
         return told if told.summary.strip() else None
 
-    def _embedding(self, episode: Episode, memory: Memory) -> list[Write]:
+    def _embedding_jobs(self, episode: Episode, memory: Memory) -> list[Write]:
         """Jobs for the vectors of what is new."""
         if self._embedder is None:
             return []
-        jobs: list[Write] = [embedding(memory.thread, memory.owner, episode.id)]
+        jobs: list[Write] = [embedding_job(memory.thread, memory.owner, episode.id)]
         if self._embed_items:
-            jobs.append(embedding(episode.thread, episode.user, episode.id, [HISTORY]))
+            jobs.append(embedding_job(episode.thread, episode.user, episode.id, [HISTORY]))
         return jobs
 
 
-async def _turns(db: Database, episode: Episode) -> list[Said]:
+async def _turns_of_episode(db: Database, episode: Episode) -> list[UserTurn]:
     """What the user said in an episode, with where each turn stands."""
     try:
         items = await db.thread(episode.thread).items(after=episode.first - 1, at=episode.last, whole=True)
     except ThreadNotFound:
         return []
-    return said_by_user(items, episode.thread)
+    return user_turns(items, episode.thread)
 
 
-def _held(episode: Episode, turns: Sequence[Said]) -> list[Candidate]:
+def _candidates_of_episode(episode: Episode, turns: Sequence[UserTurn]) -> list[Candidate]:
     """The candidates held in the episode's row, each with the number of its turn."""
-    numbers = {said.source.place: number for number, said in enumerate(turns)}
-    found = [msgspec.convert(candidate, Candidate) for candidate in episode.candidates]
+    numbers = {turn.source.place: number for number, turn in enumerate(turns)}
+    candidates = [msgspec.convert(candidate, Candidate) for candidate in episode.candidates]
     return [
         msgspec.structs.replace(candidate, turn=numbers[candidate.source.place])
-        for candidate in found
+        for candidate in candidates
         if candidate.source is not None and candidate.source.place in numbers
     ]
 
 
-def _without_refused(
-    transcript: Sequence[Message], turns: Sequence[Said], left: Sequence[str]
+def _transcript_without_refusals(
+    transcript: Sequence[Message], turns: Sequence[UserTurn], texts: Sequence[str]
 ) -> list[Message]:
     """A conversation without what the user asked not to keep, nor the answer to a turn of nothing else."""
-    kept_of = {said.text: text for said, text in zip(turns, left, strict=True)}
-    found: list[Message] = []
-    is_kept = True
+    text_by_message = {turn.text: text for turn, text in zip(turns, texts, strict=True)}
+    messages: list[Message] = []
+    is_allowed = True
     for message in transcript:
         if message.role == "user":
-            text = kept_of.get(message.text, message.text)
-            is_kept = bool(text)
-            found += [Message(role="user", content=text)] if is_kept else []
-        elif is_kept:
-            found.append(message)
-    return found
+            text = text_by_message.get(message.text, message.text)
+            is_allowed = bool(text)
+            messages += [Message(role="user", content=text)] if is_allowed else []
+        elif is_allowed:
+            messages.append(message)
+    return messages
 
 
-def _arc(episode: Episode, told: Told) -> Arc:
+def _arc_of(episode: Episode, summary: ConversationSummary) -> Arc:
     return Arc(
         id=f"arc-{episode.id}",
         episode=episode.id,
-        summary=told.summary,
-        themes=tuple(told.themes[:THEMES]),
-        mood_opened=told.mood_opened,
-        mood_closed=told.mood_closed,
-        open_loops=tuple(told.open_loops),
-        approach=told.approach,
-        source=Source(thread=episode.thread, version=episode.last or 0),
+        summary=summary.summary,
+        themes=tuple(summary.themes[:MOST_THEMES]),
+        mood_opened=summary.mood_opened,
+        mood_closed=summary.mood_closed,
+        open_loops=tuple(summary.open_loops),
+        approach=summary.approach,
+        source=MemorySource(thread=episode.thread, version=episode.last or 0),
         began=episode.started,
         ended=episode.ended or episode.touched,
     )
 
 
-def _told_plainly(turns: Sequence[str]) -> Told:
+def _summarize_plainly(turns: Sequence[str]) -> ConversationSummary:
     """Without a model: the words said most, and the longest turn in the user's own words."""
     counts = Counter(
         word
         for text in turns
         for word in words(text)
-        if word not in FUNCTION_WORDS and len(word) >= LONG_WORD
+        if word not in FUNCTION_WORDS and len(word) >= LEAST_WORD_LENGTH
     )
     longest = " ".join(max(turns, key=len).split())
-    cut = longest if len(longest) <= SUMMARY else f"{longest[: SUMMARY - 1].rsplit(' ', 1)[0]}…"
-    return Told(themes=[word for word, _ in counts.most_common(THEMES)], summary=f"they said: “{cut}”")
+    excerpt = (
+        longest if len(longest) <= LONGEST_SUMMARY else f"{longest[: LONGEST_SUMMARY - 1].rsplit(' ', 1)[0]}…"
+    )
+    return ConversationSummary(
+        themes=[word for word, _ in counts.most_common(MOST_THEMES)], summary=f"they said: “{excerpt}”"
+    )
 
 
-NEWEST = 200
+NEWEST_FACTS = 200
 """So many of the newest facts are looked through: an episode teaches a few."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class EpisodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """An episode in short, and what was learned in it, the newest first."""
 
     arc: Arc | None = None
@@ -208,18 +227,18 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
 
 
-async def kept_of(memory: Memory, episode: Episode) -> Kept:
+async def read_episode_memory(memory: Memory, episode: Episode) -> EpisodeMemory:
     """What an episode left behind. What was corrected, forgotten or undone since is not among it."""
-    facts = (await memory.page(limit=NEWEST)).facts
+    facts = (await memory.page(limit=NEWEST_FACTS)).facts
     rules = (await memory.profile()).rules
-    return Kept(
+    return EpisodeMemory(
         arc=None if episode.arc is None else msgspec.convert(episode.arc, Arc),
         facts=tuple(fact for fact in facts if _is_from(fact.source, episode)),
         rules=tuple(rule for rule in rules if _is_from(rule.source, episode)),
     )
 
 
-def _is_from(source: Source | None, episode: Episode) -> bool:
+def _is_from(source: MemorySource | None, episode: Episode) -> bool:
     """Whether something was learned from a turn of an episode."""
     if source is None or source.thread != episode.thread or source.place < episode.first:
         return False

@@ -5,17 +5,23 @@ from typing import Any
 from clew.core.arguments import check_arguments
 from clew.core.values import HISTORY
 from clew.runtime.context import Context
-from clew.runtime.memory.learn.extraction import Fill, Noticed, Said, extracted, said_by_user
-from clew.runtime.model.protocol import Model, Request
+from clew.runtime.memory.learn.extraction import (
+    FillFindings,
+    ModelFindings,
+    UserTurn,
+    extract_candidates,
+    user_turns,
+)
+from clew.runtime.model.protocol import Model, ModelRequest
 from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.draft import Delta
 
-RECENT = 64
+RECENT_ITEMS = 64
 """How many of the newest items are looked through for the message of the turn."""
 
 
 @check_arguments
-def noticing(model: Model | None = None, *, by_model: bool = True) -> Stage:
+def notice(model: Model | None = None, *, by_model: bool = True) -> Stage:
     """A stage that notices what the user's message tells, and holds it for the end of the episode.
 
     It asks the model given, or the one that classifies and decides; if there is none, or it fails, what was
@@ -23,28 +29,31 @@ def noticing(model: Model | None = None, *, by_model: bool = True) -> Stage:
     counts. Put it behind the stage that answers, and the user does not wait for it.
     """
 
-    async def notice(state: Any, ctx: Context) -> Delta | None:
-        held = ctx.session_memory_buffer
-        if held is not None:
-            asked = (model or ctx.control_llm) if by_model else None
-            noticed = await extracted(await _said(ctx), None if asked is None else _filling(ctx, asked))
-            for candidate in noticed.candidates:
-                held.hold(candidate)
+    async def notice(state: Any, context: Context) -> Delta | None:
+        buffer = context.session_memory_buffer
+        if buffer is not None:
+            chosen_model = (model or context.control_llm) if by_model else None
+            extraction = await extract_candidates(
+                await _turns_of_run(context),
+                None if chosen_model is None else _fill_with(context, chosen_model),
+            )
+            for candidate in extraction.candidates:
+                buffer.add(candidate)
         return None
 
     return notice
 
 
-async def _said(ctx: Context) -> list[Said]:
+async def _turns_of_run(context: Context) -> list[UserTurn]:
     """What the user said in this turn, with where it stands."""
-    if ctx.turn.stored is None:
+    if context.turn.store_thread is None:
         return []
-    items = await ctx.turn.stored.items(last=RECENT, log=HISTORY)
-    return said_by_user([item for item in items if item.run == ctx.turn.id], ctx.turn.thread)
+    items = await context.turn.store_thread.items(last=RECENT_ITEMS, log=HISTORY)
+    return user_turns([item for item in items if item.run == context.turn.id], context.turn.thread)
 
 
-def _filling(ctx: Context, model: Model) -> Fill:
-    async def fill(request: Request, kind: type[Noticed]) -> Noticed:
-        return await ctx.turn.fill(model, request, kind)
+def _fill_with(context: Context, model: Model) -> FillFindings:
+    async def fill(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
+        return await context.turn.fill(model, request, kind)
 
     return fill

@@ -13,7 +13,7 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     ``splits`` says that it may list several things, ``lower`` that capitals in it mean nothing.
     """
 
-    says: str
+    template: str
     kind: Literal["fact", "rule"] = "fact"
     category: str = "context"
     subject: str = "User"
@@ -28,18 +28,18 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern."""
-        return _compiled(self.says)
+        return _compile(self.template)
 
 
 @cache
-def _compiled(says: str) -> re.Pattern[str]:
-    return re.compile(says.format(**PARTS), re.IGNORECASE)
+def _compile(template: str) -> re.Pattern[str]:
+    return re.compile(template.format(**PATTERN_PARTS), re.IGNORECASE)
 
 
 CLAUSE_END = (
     r"(?=\s*(?:[.;!?\n]|$|\b(?:but|because|so|since|when)\b|\band\s+(?:i|i['’]m|my|we|she|he|they|it)\b))"
 )
-PARTS = {
+PATTERN_PARTS = {
     "start": r"(?:^|[,:;–—(]\s*|\b(?:and|but|so|oh|hi|hey|hello|also|actually|please|pls|ok|okay)[,\s]+)",
     "polite": r"(?:(?:can|could|would|will)\s+(?:you|we)\s+)?(?:please\s+|pls\s+|just\s+|always\s+)*",
     "name": (
@@ -81,7 +81,7 @@ PARTS = {
     ),
 }
 
-SEVERAL = frozenset(
+PLURAL_RELATIONS = frozenset(
     (
         *(
             "friend",
@@ -101,7 +101,7 @@ SEVERAL = frozenset(
 )
 """Of whom one has several, so that another name is another one. Of a sister it rather is a correction."""
 
-RELATIONS = {
+ENGLISH_RELATIONS = {
     "mom": "mother", "mum": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather",
     "schwester": "sister", "bruder": "brother", "mutter": "mother", "vater": "father", "hund": "dog",
     "katze": "cat", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "boyfriend",
@@ -114,14 +114,14 @@ RELATIONS = {
 """What relations are called in English, so that a sister is a sister in any language."""
 
 
-_ENGLISH = (
+_ENGLISH_WORDS = (
     "a an the and or but if so of in on at to for from by with about as into over under is are was "
     "were be been am do does did have has had can could will would should shall may might must not no "
     "nor i me my mine we us our you your he him his she her it its they them their this that these "
     "those there here what which who whom whose when where why how any some all just too very really "
     "also than then now s t m re ve ll d don "
 )
-_OTHERS = (
+_OTHER_WORDS = (
     "der die das ein eine einer einen und oder aber ist sind war ich mich mir mein meine du dich dir "
     "dein er sie es wir ihr nicht kein keine was wer wie wo wann warum auf mit von zu im am den dem "
     "des fur bin hat habe le la les un une des et ou mais est sont je me moi mon ma mes tu te ton il "
@@ -129,4 +129,4 @@ _OTHERS = (
     "as suis el los las una unos y o pero es son soy yo mi mis tu tus se no que quien como donde "
     "cuando por para con en del al "
 )
-FUNCTION_WORDS = frozenset(f"{_ENGLISH} {_OTHERS}".split())
+FUNCTION_WORDS = frozenset(f"{_ENGLISH_WORDS} {_OTHER_WORDS}".split())

@@ -10,7 +10,7 @@ from clew.core.text.words import words
 from clew.runtime.memory.phrases.statements import SENTENCE
 from clew.runtime.memory.values import Candidate
 
-PARTS = {
+PATTERN_PARTS = {
     "start": (
         r"(?:^\s*|[,.;:!?–—(]\s*|\b(?:and|but|so|oh|please|actually|hey|wait|also|just|bitte|und|aber)[,\s]+)"
         r"(?:(?:can|could|would|will)\s+you\s+)?(?:please\s+|kindly\s+|just\s+|maybe\s+)*"
@@ -21,8 +21,8 @@ PARTS = {
     "kept": r"(?:remembered|saved|stored|noted|recorded|logged|memori[sz]ed|written\s+down|kept)",
     "what": r"\s+(?P<what>[^.;!?\n]{1,80})",
 }
-ASKED = tuple(
-    re.compile(says.format(**PARTS), re.IGNORECASE)
+REFUSAL_PATTERNS = tuple(
+    re.compile(says.format(**PATTERN_PARTS), re.IGNORECASE)
     for says in (
         r"{start}(?:do\s+not|don['’]?t|never|not)\s+{keep}{what}",
         r"{start}(?:do\s+not|don['’]?t|never|not)\s+write{what}\s+down",
@@ -54,54 +54,54 @@ ASKED = tuple(
         r"^unut(?P<deictic>)\s+(?P<what>bunu|[şs]unu)\b",
     )
 )
-HUSHED = re.compile(
+OFF_THE_RECORD = re.compile(
     r"\boff\s+the\s+record\b|\b(?:just|strictly|only)\s+between\s+(?:you\s+and\s+me|us)\b"
     r"|\bbetween\s+(?:you\s+and\s+me|us)\s+only\b|\bthat(?:['’]s|\s+(?:is|was))\s+(?:private|confidential)\b",
     re.IGNORECASE,
 )
-SECRET = re.compile(
+SECRECY = re.compile(
     r"\b(?:out\s+of\s+(?:your\s+)?memory|to\s+yourself|off\s+the\s+record|private|between\s+(?:us|you\s+and\s+me))\b",
     re.IGNORECASE,
 )
 """What makes "keep that …" a wish not to keep it."""
 
-SAID = (
+I_SAID = (
     r"(?:what\s+)?i(?:['’]ve)?\s+(?:just\s+|never\s+|didn['’]?t\s+|did\s+not\s+)?"
     r"(?:said|say|told|tell|wrote|mentioned|mention)(?:\s+you)?"
 )
-ABOUT = re.compile(
-    rf"^\s*(?:anything|everything|all|that|{SAID}(?:\s+anything)?)\s+(?:i\s+said\s+)?about\s+(?P<name>.+)$",
+ABOUT_NAME = re.compile(
+    rf"^\s*(?:anything|everything|all|that|{I_SAID}(?:\s+anything)?)\s+(?:i\s+said\s+)?about\s+(?P<name>.+)$",
     re.IGNORECASE,
 )
-ALL = re.compile(
+EVERYTHING = re.compile(
     r"^(?:everything|anything|any\s+of\s+(?:this|it|that)|all\s+(?:of\s+)?(?:this|that|it)|(?:a\s+record\s+of\s+)?this\s+"
     r"(?:conversation|chat|session)|today|alles|tout|todo|tutto)\b",
     re.IGNORECASE,
 )
-TO_COME = re.compile(r"\bi\s+say\b|\btoday\b|\bthis\s+(?:conversation|chat|session)\b", re.IGNORECASE)
-BYGONE = re.compile(r"\bforget\b|\bsaid\b|\btold\b", re.IGNORECASE)
+FUTURE = re.compile(r"\bi\s+say\b|\btoday\b|\bthis\s+(?:conversation|chat|session)\b", re.IGNORECASE)
+PAST = re.compile(r"\bforget\b|\bsaid\b|\btold\b", re.IGNORECASE)
 """Whether "everything" is also what will be said, or only what was."""
 
-AHEAD = re.compile(
+FOLLOWING = re.compile(
     r"^(?:this|the\s+following|what\s+i['’]?m\s+(?:about|going)\s+to|das\s+folgende|ceci|esto)\b",
     re.IGNORECASE,
 )
-BEHIND = re.compile(
-    rf"^\s*(?:that|it(?!\s+(?:short|brief))|das|[çc]a|cela|eso|questo|{SAID}|was\s+ich|ce\s+que\s+j|lo\s+que|"
+PRECEDING = re.compile(
+    rf"^\s*(?:that|it(?!\s+(?:short|brief))|das|[çc]a|cela|eso|questo|{I_SAID}|was\s+ich|ce\s+que\s+j|lo\s+que|"
     r"d[ai]t|wat\s+ik|quello|ci[òo]|o\s+tym|tego|co\s+(?:w[łl]a[śs]nie\s+)?powiedzia[łl][ae]m|is[st]o|o\s+que|"
     r"bunu|[şs]unu|(?:az\s+[öo]nce\s+)?\w+di[ğg]imi|"
     r"(?:the|my)\s+last\s+(?:thing|bit|part|message|sentence))(?:\b|(?<=ça))",
     re.IGNORECASE,
 )
 IDIOM = re.compile(r"^(?:it\s+(?:short|brief|simple|up|going|real)|going|calm|in\s+mind)\b", re.IGNORECASE)
-ENOUGH = 3
+ENOUGH_WORDS = 3
 """A sentence that has so many words besides the wish says something itself."""
 
-FILLER = re.compile(
+FILLER_WORD = re.compile(
     r"please|but|and|actually|wait|oh|hey|hmm|no|sorry|ok|okay|thanks|thank|you|can|could|would|so|well|just|"
     r"bitte|danke|now|either|too|then|this|that|is|s"
 )
-BESIDES = re.compile(
+UNIMPORTANT_WORD = re.compile(
     r"my|the|an?|about|s|name|that|i|m|am|is|to|me|you|your|for|of|in|on|any|anything|everything|all|said|told"
 )
 
@@ -116,110 +116,116 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     last: int | None = None
     about: frozenset[str] = frozenset()
-    by: int = 0
-    how: Literal["that", "all", "named"] = "that"
+    wish_turn: int = 0
+    extent: Literal["that", "all", "named"] = "that"
 
 
-def refusals(turns: Sequence[str]) -> list[Refusal]:
+def refusals_in(turns: Sequence[str]) -> list[Refusal]:
     """What the user asked not to be kept, in the order in which they asked."""
-    return [refusal for number in range(len(turns)) for refusal in _in_turn(turns, number)]
+    return [refusal for number in range(len(turns)) for refusal in _refusals_in_turn(turns, number)]
 
 
-def is_refused(candidate: Candidate, among: Sequence[Refusal], said: str) -> bool:
+def is_refused(candidate: Candidate, refusals: Sequence[Refusal], text: str) -> bool:
     """Whether the user asked not to keep this; ``said`` is the turn it was noticed in."""
-    named = set(words(f"{candidate.subject} {candidate.predicate} {candidate.object} {candidate.quote}"))
+    candidate_words = set(
+        words(f"{candidate.subject} {candidate.predicate} {candidate.object} {candidate.quote}")
+    )
     return any(
-        (candidate.turn in refusal.turns and _is_within(candidate.quote, refusal, said))
-        or (refusal.about and refusal.about <= named and candidate.turn <= refusal.by)
-        for refusal in among
+        (candidate.turn in refusal.turns and _overlaps(candidate.quote, refusal, text))
+        or (refusal.about and refusal.about <= candidate_words and candidate.turn <= refusal.wish_turn)
+        for refusal in refusals
     )
 
 
-def unrefused(turns: Sequence[str]) -> list[str]:
+def without_refusals(turns: Sequence[str]) -> list[str]:
     """What the user said, turn by turn, without what they asked not to keep, and without those wishes."""
-    among = refusals(turns)
+    refusals = refusals_in(turns)
     return [
-        " ".join(s[0].strip() for s in SENTENCE.finditer(text) if not _is_gone(s, number, among))
+        " ".join(
+            s[0].strip() for s in SENTENCE.finditer(text) if not _is_sentence_refused(s, number, refusals)
+        )
         for number, text in enumerate(turns)
     ]
 
 
-def _is_gone(sentence: re.Match[str], number: int, among: Sequence[Refusal]) -> bool:
-    said = set(words(sentence[0]))
+def _is_sentence_refused(sentence: re.Match[str], number: int, refusals: Sequence[Refusal]) -> bool:
+    sentence_words = set(words(sentence[0]))
     return any(
-        (number in refusal.turns and _is_within(sentence[0], refusal, sentence.string))
-        or (refusal.about and refusal.about <= said and number <= refusal.by)
-        or (refusal.by == number and any(asked.search(sentence[0]) for asked in ASKED))
-        for refusal in among
+        (number in refusal.turns and _overlaps(sentence[0], refusal, sentence.string))
+        or (refusal.about and refusal.about <= sentence_words and number <= refusal.wish_turn)
+        or (refusal.wish_turn == number and any(pattern.search(sentence[0]) for pattern in REFUSAL_PATTERNS))
+        for refusal in refusals
     )
 
 
-def _is_within(quote: str, refusal: Refusal, said: str) -> bool:
+def _overlaps(quote: str, refusal: Refusal, text: str) -> bool:
     """Whether a quote touches what was refused of its turn. One that is not found there does."""
-    at = said.find(quote)
-    until = len(said) if refusal.last is None else refusal.last
+    at = text.find(quote)
+    until = len(text) if refusal.last is None else refusal.last
     return at < 0 or (at < until and at + len(quote) > refusal.first)
 
 
-def _in_turn(turns: Sequence[str], number: int) -> Iterator[Refusal]:
-    text, found = turns[number], False
+def _refusals_in_turn(turns: Sequence[str], number: int) -> Iterator[Refusal]:
+    text, has_wish = turns[number], False
     for sentence in SENTENCE.finditer(text):
-        for match in (match for asked in ASKED for match in asked.finditer(sentence[0])):
-            refusal = _meant(match, sentence, turns, number)
+        for match in (match for pattern in REFUSAL_PATTERNS for match in pattern.finditer(sentence[0])):
+            refusal = _refusal_of_match(match, sentence, turns, number)
             if refusal is not None:
-                found = True
+                has_wish = True
                 yield refusal
-    if not found and HUSHED.search(text):
-        yield _here_or_before(HUSHED.sub(" ", text), number)
+    if not has_wish and OFF_THE_RECORD.search(text):
+        yield _refusal_of_turn(OFF_THE_RECORD.sub(" ", text), number)
 
 
-def _meant(
+def _refusal_of_match(
     match: re.Match[str], sentence: re.Match[str], turns: Sequence[str], number: int
 ) -> Refusal | None:
     """What one wish refers to; None if it is no such wish."""
     what, groups, text = match["what"].strip(), match.groupdict(), turns[number]
-    if IDIOM.match(what) or ("hushed" in groups and not SECRET.search(what)):
+    if IDIOM.match(what) or ("hushed" in groups and not SECRECY.search(what)):
         return None
-    about = ABOUT.match(what)
+    about = ABOUT_NAME.match(what)
     if about is not None:
-        return _named(about["name"], number)
-    if ALL.match(what):
-        until = len(turns) if TO_COME.search(what) and not BYGONE.search(match[0]) else number + 1
-        return Refusal(turns=frozenset(range(until)), by=number, how="all")
-    if AHEAD.match(what):
-        return _here_or_before(text[: sentence.start()] + _rest(match) + text[sentence.end() :], number)
-    if BEHIND.match(what):
-        return _before(match, sentence, text, number)
-    return None if {"hushed", "deictic"} & groups.keys() else _named(what, number)
+        return _refusal_by_name(about["name"], number)
+    if EVERYTHING.match(what):
+        until = len(turns) if FUTURE.search(what) and not PAST.search(match[0]) else number + 1
+        return Refusal(turns=frozenset(range(until)), wish_turn=number, extent="all")
+    if FOLLOWING.match(what):
+        return _refusal_of_turn(
+            text[: sentence.start()] + _text_besides(match) + text[sentence.end() :], number
+        )
+    if PRECEDING.match(what):
+        return _refusal_before(match, sentence, text, number)
+    return None if {"hushed", "deictic"} & groups.keys() else _refusal_by_name(what, number)
 
 
-def _named(what: str, number: int) -> Refusal | None:
+def _refusal_by_name(what: str, number: int) -> Refusal | None:
     name = re.split(r"[,:–—]|\b(?:please|but)\b", what, maxsplit=1, flags=re.IGNORECASE)[0]
-    about = frozenset(word for word in words(name) if not BESIDES.fullmatch(word))
-    return Refusal(about=about, by=number, how="named") if about else None
+    about = frozenset(word for word in words(name) if not UNIMPORTANT_WORD.fullmatch(word))
+    return Refusal(about=about, wish_turn=number, extent="named") if about else None
 
 
-def _before(match: re.Match[str], sentence: re.Match[str], text: str, number: int) -> Refusal:
+def _refusal_before(match: re.Match[str], sentence: re.Match[str], text: str, number: int) -> Refusal:
     """The sentence of the wish if it says anything else, else what stands before it, or the turn before."""
     here = frozenset({number})
-    if _says_something(_rest(match)):
-        return Refusal(turns=here, first=sentence.start(), last=sentence.end(), by=number)
-    if _says_something(text[: sentence.start()]):
-        return Refusal(turns=here, last=sentence.start(), by=number)
-    return Refusal(turns=frozenset({max(number - 1, 0)}), by=number)
+    if _has_content(_text_besides(match)):
+        return Refusal(turns=here, first=sentence.start(), last=sentence.end(), wish_turn=number)
+    if _has_content(text[: sentence.start()]):
+        return Refusal(turns=here, last=sentence.start(), wish_turn=number)
+    return Refusal(turns=frozenset({max(number - 1, 0)}), wish_turn=number)
 
 
-def _here_or_before(rest: str, number: int) -> Refusal:
+def _refusal_of_turn(rest: str, number: int) -> Refusal:
     """The turn itself if it says anything besides the wish, else the one before."""
-    turn = number if _says_something(rest) else max(number - 1, 0)
-    return Refusal(turns=frozenset({turn}), by=number)
+    turn = number if _has_content(rest) else max(number - 1, 0)
+    return Refusal(turns=frozenset({turn}), wish_turn=number)
 
 
-def _rest(match: re.Match[str]) -> str:
+def _text_besides(match: re.Match[str]) -> str:
     """What a sentence says besides a wish. What follows a comma is not part of the wish."""
     after = re.split(r"[,:–—]|\bbut\b", match["what"], maxsplit=1)[1:]
     return f" {match.string[: match.start()]} {' '.join(after)} {match.string[match.end() :]} "
 
 
-def _says_something(rest: str) -> bool:
-    return len([word for word in words(rest) if not FILLER.fullmatch(word)]) >= ENOUGH
+def _has_content(rest: str) -> bool:
+    return len([word for word in words(rest) if not FILLER_WORD.fullmatch(word)]) >= ENOUGH_WORDS

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.runtime.memory.phrases.phrase import RELATIONS, SEVERAL, Phrase
-from clew.runtime.memory.phrases.tables import ASKED, FACTS, OTHERS, RULES
-from clew.runtime.memory.values import QUOTE, Candidate, Source
+from clew.runtime.memory.phrases.phrase import ENGLISH_RELATIONS, PLURAL_RELATIONS, Phrase
+from clew.runtime.memory.phrases.tables import (
+    FACT_PHRASES,
+    OTHER_LANGUAGE_PHRASES,
+    REMEMBER_PHRASES,
+    RULE_PHRASES,
+)
+from clew.runtime.memory.values import LONGEST_QUOTE, Candidate, MemorySource
 
 SENTENCE = re.compile(
     r"(?:[^.!?\n…]|(?<=\bDr)\.|(?<=\bMr)\.|(?<=\bMs)\.|(?<=\bMrs)\.|(?<=\bProf)\.)+[.!?…]*(?=\s|$)"
@@ -17,23 +22,23 @@ SENTENCE = re.compile(
 REQUEST = re.compile(
     r"^\W*(?:so\s+|and\s+|hey\s+|hi\s+)?(?:can|could|would|will)\s+(?:you|we)\b", re.IGNORECASE
 )
-CLAUSE = re.compile(
+CLAUSE_BREAK = re.compile(
     r"(?<!said)(?<!says)(?<!say)(?<!told me)(?<!thinks)[,;]\s+|\s(?:and|but|so)\s+", re.IGNORECASE
 )
 """Where one clause ends and another begins; not between what somebody says and that they say it."""
 
-REPORTED = re.compile(
+REPORTED_SPEECH = re.compile(
     r"\b(?:he|she|they|you|who|everyone|everybody|people|mom|mum|mother|dad|father|sister|brother|boss|friend)\b"
     r"[^.;]{0,30}\b(?:said|says|say|told|tells|asked|asks|wants|thinks|thought|calls|(?<!is\s)(?<!['’]s\s)called|call|"
     r"wrote)\b",
     re.IGNORECASE,
 )
-UNSURE = re.compile(
+DOUBT = re.compile(
     r"\b(?:maybe|perhaps|probably|possibly|might|wish|hope|when|whenever|whether|unless|until|not\s+sure|doubt|"
     r"(?:don['’]?t|do\s+not|didn['’]?t)\s+(?:think|believe|know|mean|say)|thought|as\s+(?:if|though))\b",
     re.IGNORECASE,
 )
-SUPPOSED = re.compile(
+SUPPOSITION = re.compile(
     r"\bif\b|\bimagine\b|\bpretend\b|\bsuppos(?:e|ing)\b|\blet['’]?s\s+say\b|\bfor\s+example\b|\b(?:translate|rewrite|"
     r"proofread)\b|\bin\s+(?:the|a|my|this)\s+(?:book|novel|film|movie|story|song|dream|game|text|poem|letter|essay)\b",
     re.IGNORECASE,
@@ -50,32 +55,32 @@ LASTING = re.compile(
     r"toujours|d[ée]sormais|siempre)\b",
     re.IGNORECASE,
 )
-TRAILING = re.compile(
+TRAILING_WORD = re.compile(
     r"\s+(?:please|pls|too|as\s+well|at\s+all|any\s?more|though|and|or|really|now)$", re.IGNORECASE
 )
-EDGES = " ,\"'’“”"
-NOBODY = re.compile(
+EDGE_CHARACTERS = " ,\"'’“”"
+NO_NAME = re.compile(
     r"(?:back|tomorrow|later|when|if|crazy|maybe|anytime|now|today|tonight|please|again|soon|old|names|stupid|an?|the|"
     r"and|or|at|on|whatever|anything|once|after|before|an|by)",
     re.IGNORECASE,
 )
 """What follows "call me" without being a name."""
 
-POINTING = re.compile(
+POINTING_WORD = re.compile(
     r"(?:it|that|this|them|these|those|you|him|her|how|when|what|if|to|where|who|being|because|everything|nothing|"
     r"anything|something|much|enough|more|myself|talking|your?)",
     re.IGNORECASE,
 )
 """The first word of what says nothing by itself, or begins a clause."""
 
-MENTIONED = re.compile(
+BACK_REFERENCE = re.compile(
     r"(?:the|an?|some|one)(?:\s+(?:idea|way|plan|sound|look|first|second|third|last|one|other|suggestion|answer|fact|"
     r"thought|question|point)\b.*)?",
     re.IGNORECASE,
 )
 """What is only understood by what was said before it."""
 
-NOWHERE = re.compile(
+NO_PLACE = re.compile(
     r"(?:constant\s+)?(?:fear|hope|denial|peace|hell|pain|poverty|sin|terror|progress|silence|here|there|nights?|days?|"
     r"shifts?|free|nothing|money|teams?|pairs?)\b"
     r"|(?:the|an?|my|this|that)\s+(?:past|present|moment|future|now|wrong|dream|world|bubble|fantasy|head|lie|nightmare|"
@@ -91,11 +96,11 @@ ASIDE = re.compile(
 )
 """How a part of a list begins that is no part of it."""
 
-LONGEST_PART = 4
-OPEN = ("LIKES", "PREFERS", "WANTS", "WORRIES_ABOUT", "AVOIDS", "IS")
+MOST_PART_WORDS = 4
+OPEN_PREDICATES = ("LIKES", "PREFERS", "WANTS", "WORRIES_ABOUT", "AVOIDS", "IS")
 """Predicates whose object can be anything that somebody can name."""
 
-SAME = {
+USUAL_WORDS = {
     "bullets": "bullet points",
     "bullet point": "bullet points",
     "bulletpoints": "bullet points",
@@ -105,15 +110,15 @@ SAME = {
 
 
 @check_arguments
-def stated(text: str, *, turn: int = 0, source: Source | None = None) -> list[Candidate]:
+def statements_in(text: str, *, turn: int = 0, source: MemorySource | None = None) -> list[Candidate]:
     """What one turn states plainly, each with the words it stands in."""
-    found: dict[tuple[str, str, str, str], Candidate] = {}
+    candidates: dict[tuple[str, str, str, str], Candidate] = {}
     for sentence in SENTENCE.findall(text):
-        for candidate in _in_sentence(sentence.strip()):
-            kept = msgspec.structs.replace(candidate, turn=turn, source=source)
-            name = (kept.kind, kept.subject, kept.predicate, kept.object.casefold())
-            found.setdefault(name, kept)
-    return list(found.values())
+        for candidate in _candidates_in_sentence(sentence.strip()):
+            entry = msgspec.structs.replace(candidate, turn=turn, source=source)
+            key = (entry.kind, entry.subject, entry.predicate, entry.object.casefold())
+            candidates.setdefault(key, entry)
+    return list(candidates.values())
 
 
 def is_fleeting(sentence: str) -> bool:
@@ -121,29 +126,29 @@ def is_fleeting(sentence: str) -> bool:
     return bool(FLEETING.search(sentence)) and not LASTING.search(sentence)
 
 
-def _in_sentence(sentence: str) -> Iterator[Candidate]:
+def _candidates_in_sentence(sentence: str) -> Iterator[Candidate]:
     if sentence.endswith("?") and not REQUEST.search(sentence):
         return
-    taken: list[tuple[int, int]] = []
-    for phrase in (*RULES, *FACTS, *OTHERS, *ASKED):
+    spans: list[tuple[int, int]] = []
+    for phrase in (*RULE_PHRASES, *FACT_PHRASES, *OTHER_LANGUAGE_PHRASES, *REMEMBER_PHRASES):
         for match in phrase.pattern.finditer(sentence):
-            if _is_free(match, taken) and _is_meant(sentence, match.start()):
-                found = list(_made(phrase, match, sentence))
-                taken += [match.span()] if found else []
-                yield from found
+            if _is_free(match, spans) and _is_meant(sentence, match.start()):
+                candidates = list(_candidates_of_match(phrase, match, sentence))
+                spans += [match.span()] if candidates else []
+                yield from candidates
 
 
-def _is_free(match: re.Match[str], taken: Iterable[tuple[int, int]]) -> bool:
+def _is_free(match: re.Match[str], spans: Iterable[tuple[int, int]]) -> bool:
     """Whether nothing else was stated by the same words: what is asked for is not also a liking."""
-    return all(match.end() <= first or last <= match.start() for first, last in taken)
+    return all(match.end() <= first or last <= match.start() for first, last in spans)
 
 
 def _is_meant(sentence: str, at: int) -> bool:
     """Whether what begins at a place is the speaker's own word, and no supposition."""
     before = sentence[:at]
-    clause = CLAUSE.split(before)[-1]
-    framed = SUPPOSED.search(before) or REPORTED.search(clause) or UNSURE.search(clause)
-    return not framed and not _is_quoted(sentence, at)
+    clause = CLAUSE_BREAK.split(before)[-1]
+    frame = SUPPOSITION.search(before) or REPORTED_SPEECH.search(clause) or DOUBT.search(clause)
+    return not frame and not _is_quoted(sentence, at)
 
 
 def _is_quoted(sentence: str, at: int) -> bool:
@@ -151,22 +156,22 @@ def _is_quoted(sentence: str, at: int) -> bool:
     return sentence.count('"', 0, at) % 2 == 1 or sentence.count("“", 0, at) > sentence.count("”", 0, at)
 
 
-def _made(phrase: Phrase, match: re.Match[str], sentence: str) -> Iterator[Candidate]:
+def _candidates_of_match(phrase: Phrase, match: re.Match[str], sentence: str) -> Iterator[Candidate]:
     groups = match.groupdict()
-    whole = _cleaned(groups.get("what") or groups.get("what2") or "")
-    who = RELATIONS.get((groups.get("who") or "").lower(), (groups.get("who") or "").lower())
-    parts = _split(whole) if phrase.splits else [whole]
-    for what in (_named(part) if phrase.subject == "name" else part for part in parts):
-        if not _says_something(phrase, what):
+    text = _trim(groups.get("what") or groups.get("what2") or "")
+    who = ENGLISH_RELATIONS.get((groups.get("who") or "").lower(), (groups.get("who") or "").lower())
+    parts = _list_parts(text) if phrase.splits else [text]
+    for what in (_capitalize_name(part) if phrase.subject == "name" else part for part in parts):
+        if not _has_content(phrase, what):
             continue
         yield Candidate(
             kind=phrase.kind,
             category=phrase.category if phrase.kind == "fact" else "preference",
-            subject=_usual(phrase.subject.format(who=who, what=what)),
+            subject=_usual_subject(phrase.subject.format(who=who, what=what)),
             predicate=phrase.predicate or "WANTS_REPLIES",
             object=phrase.object.format(what=what.lower() if phrase.lower else what),
             negated=bool(groups.get("neg")),
-            single=phrase.single and who not in SEVERAL,
+            single=phrase.single and who not in PLURAL_RELATIONS,
             quote=_quote(sentence, match),
             confidence=phrase.confidence,
             plain=phrase.plain,
@@ -174,39 +179,39 @@ def _made(phrase: Phrase, match: re.Match[str], sentence: str) -> Iterator[Candi
         )
 
 
-def _named(what: str) -> str:
+def _capitalize_name(what: str) -> str:
     return what.capitalize() if what.islower() else what
 
 
-def _usual(subject: str) -> str:
+def _usual_subject(subject: str) -> str:
     """One word for one thing: bullets are bullet points."""
-    return SAME.get(subject.lower(), subject)
+    return USUAL_WORDS.get(subject.lower(), subject)
 
 
-def _says_something(phrase: Phrase, what: str) -> bool:
+def _has_content(phrase: Phrase, what: str) -> bool:
     first = what.partition(" ")[0]
     if phrase.subject == "name":
-        return bool(first) and not NOBODY.fullmatch(first) and (len(what) < 4 or not what.isupper())
-    if phrase.predicate in OPEN or phrase.subject == "topic {what}":
-        return bool(first) and not POINTING.fullmatch(first) and not MENTIONED.fullmatch(what)
+        return bool(first) and not NO_NAME.fullmatch(first) and (len(what) < 4 or not what.isupper())
+    if phrase.predicate in OPEN_PREDICATES or phrase.subject == "topic {what}":
+        return bool(first) and not POINTING_WORD.fullmatch(first) and not BACK_REFERENCE.fullmatch(what)
     if phrase.predicate in ("LIVES_IN", "WORKS_AT"):
-        return bool(first) and not NOWHERE.match(what)
+        return bool(first) and not NO_PLACE.match(what)
     return "{what}" not in phrase.object or bool(what)
 
 
-def _cleaned(what: str) -> str:
-    return TRAILING.sub("", FLEETING.sub("", what).strip(EDGES)).strip(EDGES)
+def _trim(what: str) -> str:
+    return TRAILING_WORD.sub("", FLEETING.sub("", what).strip(EDGE_CHARACTERS)).strip(EDGE_CHARACTERS)
 
 
-def _split(what: str) -> Sequence[str]:
+def _list_parts(what: str) -> Sequence[str]:
     """The parts of a list; what is said aside in it is none."""
     parts = re.split(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|und|et|y|e)\s+", what)
-    named = [part.strip() for part in parts if part.strip()]
-    return [part for part in named if not ASIDE.match(part) and len(part.split()) <= LONGEST_PART]
+    nonempty = [part.strip() for part in parts if part.strip()]
+    return [part for part in nonempty if not ASIDE.match(part) and len(part.split()) <= MOST_PART_WORDS]
 
 
 def _quote(sentence: str, match: re.Match[str]) -> str:
     """The sentence, or as much of it around the words as a quote may have."""
-    if len(sentence) <= QUOTE:
+    if len(sentence) <= LONGEST_QUOTE:
         return sentence
-    return sentence[match.start() : match.start() + QUOTE].strip()
+    return sentence[match.start() : match.start() + LONGEST_QUOTE].strip()

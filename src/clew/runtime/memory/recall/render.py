@@ -32,35 +32,35 @@ class EpisodicEntry(msgspec.Struct, frozen=True, kw_only=True, tag="episodic"):
     id: str = ""
 
 
-Entry: TypeAlias = SemanticEntry | EpisodicEntry
+WorkingEntry: TypeAlias = SemanticEntry | EpisodicEntry
 
 MAY_MENTION = "You may bring these up where it helps."
-ASKED_ONLY = "Let these guide your tone. Do not bring them up unless the user asks about them."
+ONLY_IF_ASKED = "Let these guide your tone. Do not bring them up unless the user asks about them."
 
 
-def entry_of(known: Fact | Arc, *, is_catch_up: bool = False) -> Entry:
+def working_entry(entry: Fact | Arc, *, is_catch_up: bool = False) -> WorkingEntry:
     """What is known, as an entry of working memory."""
-    if isinstance(known, Arc):
+    if isinstance(entry, Arc):
         return EpisodicEntry(
-            summary=known.summary,
-            primary_themes=known.themes,
+            summary=entry.summary,
+            primary_themes=entry.themes,
             is_catch_up=is_catch_up,
-            approach_used=known.approach,
-            id=known.id,
+            approach_used=entry.approach,
+            id=entry.id,
         )
     return SemanticEntry(
-        category=known.category,
-        subject=known.subject,
-        predicate=known.predicate,
-        object=known.object,
-        evidence_quote=known.quote,
-        negated=known.negated,
-        id=known.id,
+        category=entry.category,
+        subject=entry.subject,
+        predicate=entry.predicate,
+        object=entry.object,
+        evidence_quote=entry.quote,
+        negated=entry.negated,
+        id=entry.id,
     )
 
 
 @check_arguments
-def rendered(entry: Entry | str) -> str:
+def render_entry(entry: WorkingEntry | str) -> str:
     """One line for a prompt or a panel. A plain string, as old checkpoints hold it, is that line."""
     if isinstance(entry, str):
         return entry
@@ -73,13 +73,13 @@ def rendered(entry: Entry | str) -> str:
     return f"[{entry.category}] {entry.subject} {predicate} {entry.object}{quote}"
 
 
-def rendered_all(entries: Iterable[Entry | str]) -> list[str]:
+def render_entries(entries: Iterable[WorkingEntry | str]) -> list[str]:
     """A line for each entry, in order."""
-    return [rendered(entry) for entry in entries]
+    return [render_entry(entry) for entry in entries]
 
 
 @check_arguments
-def prompt_part(entries: Sequence[Entry | str], rules: Sequence[Rule], *, recall: bool) -> str:
+def prompt_part(entries: Sequence[WorkingEntry | str], rules: Sequence[Rule], *, recall: bool) -> str:
     """What a prompt says of the user: rules always; what is recalled with leave to mention it, or without."""
     parts = []
     if rules:
@@ -87,8 +87,10 @@ def prompt_part(entries: Sequence[Entry | str], rules: Sequence[Rule], *, recall
             "\n".join(["How this user wants to be answered:", *(f"- {rule.text}" for rule in rules)])
         )
     if entries:
-        leave = MAY_MENTION if recall else ASKED_ONLY
-        parts.append("\n".join([f"What is known. {leave}", *(f"- {line}" for line in rendered_all(entries))]))
+        permission = MAY_MENTION if recall else ONLY_IF_ASKED
+        parts.append(
+            "\n".join([f"What is known. {permission}", *(f"- {line}" for line in render_entries(entries))])
+        )
     return "\n\n".join(parts)
 
 

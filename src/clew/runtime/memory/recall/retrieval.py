@@ -9,46 +9,46 @@ import msgspec
 
 from clew.core.arguments import check_methods
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
-from clew.core.text.rank import fused
+from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
-from clew.core.values import Found, Item, RecordQuery
+from clew.core.values import Item, RecordQuery, SearchHit
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
-from clew.runtime.memory.recall.render import Entry, entry_of
-from clew.runtime.memory.values import ARCS, FACTS, Profile, arc_of, fact_of
+from clew.runtime.memory.recall.render import WorkingEntry, working_entry
+from clew.runtime.memory.values import ARCS, FACTS, MemoryProfile, arc_of, fact_of
 from clew.runtime.memory.vectors.embedding import (
-    VECTOR,
-    born,
+    VECTOR_KIND,
+    birth_tag,
     current_space,
-    embed_some,
+    embed_batch,
     embed_texts,
-    space_of,
-    together,
+    joint_tag,
+    vector_space,
 )
-from clew.runtime.memory.vectors.vectors import Kept, nearest
+from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 from clew.runtime.model.boundary import reason_of
 from clew.runtime.settings import now_ms
 
 log = logging.getLogger("clew")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
-DAY = 24 * 60 * 60 * 1000
-SEARCHED = 20
-PATIENCE = 2.0
+DAY_MS = 24 * 60 * 60 * 1000
+MOST_HITS = 20
+QUERY_SECONDS = 2.0
 """So many seconds are waited for the vector of a message."""
 
-VECTORS = 2_000
+MOST_VECTORS = 2_000
 """How many vectors are compared at most, the newest; each is read and compared by itself."""
 
-CALLED = " is called "
+IS_CALLED = " is called "
 """How the text of a fact reads that tells somebody's name."""
 
-ALIKE = 0.1
+LEAST_LIKENESS = 0.1
 """Vectors less alike than this say nothing about each other."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much is recalled: so many facts, so many arcs, and arcs no older than so many days."""
 
     facts: int = 5
@@ -57,10 +57,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     fact_days: int | None = None
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What bears on a message, and how it was found. ``problem`` says why vectors could not be used."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[WorkingEntry, ...] = ()
     path: RetrievalPath = "token_recall"
     problem: str | None = None
 
@@ -74,8 +74,8 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn knows of its user: the rules always, the entries, and whether they may be brought up."""
 
-    profile: Profile
-    recalled: Recalled
+    profile: MemoryProfile
+    result: RecallResult
 
 
 @check_methods
@@ -87,134 +87,148 @@ class Retriever:
         memory: Memory,
         embedder: EmbeddingProvider | None = None,
         *,
-        limits: Limits | None = None,
-        patience: float = PATIENCE,
+        limits: RecallLimits | None = None,
+        timeout_seconds: float = QUERY_SECONDS,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._memory = memory
         self._embedder = embedder
-        self._limits = limits or Limits()
-        self._patience = patience
+        self._limits = limits or RecallLimits()
+        self._timeout_seconds = timeout_seconds
         self._clock = clock
 
     async def working_memory(self, message: str, *, first_turn: bool) -> WorkingMemory:
         """All that a turn is told. On a thread's first turn the last episode is told too, however old."""
         profile = await self._memory.profile()
-        recalled = await self.recall(message)
+        result = await self.recall(message)
         if first_turn and profile.version:
             last = await self.catch_up()
-            others = [entry for entry in recalled.entries if not last or entry.id != last[0].id]
-            newest = [] if others else await self._newest()
-            recalled = msgspec.structs.replace(recalled, entries=(*last, *others, *newest))
-        return WorkingMemory(profile=profile, recalled=recalled)
+            others = [entry for entry in result.entries if not last or entry.id != last[0].id]
+            newest = [] if others else await self._newest_facts()
+            result = msgspec.structs.replace(result, entries=(*last, *others, *newest))
+        return WorkingMemory(profile=profile, result=result)
 
-    async def recall(self, message: str) -> Recalled:
+    async def recall(self, message: str) -> RecallResult:
         """The facts and arcs that bear on a message, the best first."""
-        vector, path, problem = await query_vector(self._embedder, message, self._patience)
-        facts = await self._ranked(message, vector, FACTS, self._limits.facts, self._limits.fact_days)
-        arcs = await self._ranked(message, vector, ARCS, self._limits.arcs, self._limits.arc_days)
-        entries = [*(entry_of(fact_of(item)) for item in facts), *(entry_of(arc_of(item)) for item in arcs)]
-        return Recalled(entries=tuple(entries), path=path, problem=problem)
+        vector, path, problem = await query_vector(self._embedder, message, self._timeout_seconds)
+        facts = await self._best_items(message, vector, FACTS, self._limits.facts, self._limits.fact_days)
+        arcs = await self._best_items(message, vector, ARCS, self._limits.arcs, self._limits.arc_days)
+        entries = [
+            *(working_entry(fact_of(item)) for item in facts),
+            *(working_entry(arc_of(item)) for item in arcs),
+        ]
+        return RecallResult(entries=tuple(entries), path=path, problem=problem)
 
-    async def catch_up(self) -> list[Entry]:
+    async def catch_up(self) -> list[WorkingEntry]:
         """The last episode, however long ago; nothing if there was none."""
-        return [entry_of(arc, is_catch_up=True) for arc in (await self._memory.page("arcs", limit=1)).arcs]
+        return [
+            working_entry(arc, is_catch_up=True) for arc in (await self._memory.page("arcs", limit=1)).arcs
+        ]
 
-    async def embed(self) -> int:
+    async def embed_missing(self) -> int:
         """Make the vectors that are missing; how many. To be done in the queue, never in a turn."""
         if self._embedder is None:
             return 0
-        memory, by = self._memory, self._embedder
-        space = await current_space(by)
-        done = 0
+        memory, embedder = self._memory, self._embedder
+        space = await current_space(embedder)
+        total = 0
         for log in (FACTS, ARCS):
             try:
-                while some := await embed_some(memory.db, memory.thread, memory.owner, log, by, space):
-                    done += some
+                while count := await embed_batch(
+                    memory.db, memory.thread, memory.owner, log, embedder, space
+                ):
+                    total += count
             except ThreadNotFound:
                 return 0
-        return done
+        return total
 
-    async def _newest(self) -> list[Entry]:
+    async def _newest_facts(self) -> list[WorkingEntry]:
         """What was learned last, for a first turn that says too little to find anything by."""
-        return [entry_of(fact) for fact in (await self._memory.page(limit=self._limits.facts)).facts]
+        return [working_entry(fact) for fact in (await self._memory.page(limit=self._limits.facts)).facts]
 
-    async def _ranked(
+    async def _best_items(
         self, message: str, vector: Sequence[float] | None, log: str, limit: int, days: int | None
     ) -> list[Item]:
-        lists = [await self.by_words(message, log)]
+        rankings = [await self.places_by_words(message, log)]
         if vector is not None:
-            lists.append(await self.by_vector(vector, log))
-        oldest = self._clock() - days * DAY if days is not None else None
-        found: list[Item] = []
-        for place in fused(lists):
+            rankings.append(await self.places_by_vector(vector, log))
+        oldest = self._clock() - days * DAY_MS if days is not None else None
+        items: list[Item] = []
+        for place in fuse_rankings(rankings):
             item = await item_at(self._memory.db, self._memory.thread, log, place)
             if item is not None and (oldest is None or item.time >= oldest):
-                found.append(item)
-            if len(found) == limit:
+                items.append(item)
+            if len(items) == limit:
                 break
-        return found
+        return items
 
-    async def by_words(self, message: str, log: str = FACTS) -> list[int]:
+    async def places_by_words(self, message: str, log: str = FACTS) -> list[int]:
         """The places of what holds any of the words, the best first.
 
         Whoever is named is looked for by what they are to the user too, and the other way round.
         """
-        said = words(message)
-        telling = [word for word in said if word not in FUNCTION_WORDS] or said
-        hits = await self._holding(telling, log)
-        others = await self._others(hits, telling) if log == FACTS else []
-        if others:
-            hits = await self._holding([*telling, *others], log)
+        message_words = words(message)
+        significant_words = [word for word in message_words if word not in FUNCTION_WORDS] or message_words
+        hits = await self._hits_of_words(significant_words, log)
+        other_names = await self._other_names(hits, significant_words) if log == FACTS else []
+        if other_names:
+            hits = await self._hits_of_words([*significant_words, *other_names], log)
         return [hit.place for hit in hits]
 
-    async def _holding(self, telling: Sequence[str], log: str) -> list[Found]:
+    async def _hits_of_words(self, significant_words: Sequence[str], log: str) -> list[SearchHit]:
         memory = self._memory
         return await memory.db.search(
-            " ".join(telling), any=True, owner=memory.owner, thread=memory.thread, log=log, limit=SEARCHED
+            " ".join(significant_words),
+            any=True,
+            owner=memory.owner,
+            thread=memory.thread,
+            log=log,
+            limit=MOST_HITS,
         )
 
-    async def _others(self, hits: Sequence[Found], telling: Sequence[str]) -> list[str]:
+    async def _other_names(self, hits: Sequence[SearchHit], significant_words: Sequence[str]) -> list[str]:
         """The words by which those who are spoken of are called otherwise: Ann is the sister."""
         memory = self._memory
-        found: list[str] = []
+        result: list[str] = []
         for hit in hits:
-            item = await item_at(memory.db, memory.thread, FACTS, hit.place) if CALLED in hit.text else None
+            item = (
+                await item_at(memory.db, memory.thread, FACTS, hit.place) if IS_CALLED in hit.text else None
+            )
             if item is not None:
                 fact = fact_of(item)
                 names, kinship = words(fact.object), words(fact.subject)
-                if names and set(names) <= set(telling):
-                    found += kinship
-                elif kinship and set(kinship) <= set(telling):
-                    found += names
-        return [word for word in dict.fromkeys(found) if word not in telling]
+                if names and set(names) <= set(significant_words):
+                    result += kinship
+                elif kinship and set(kinship) <= set(significant_words):
+                    result += names
+        return [word for word in dict.fromkeys(result) if word not in significant_words]
 
-    async def by_vector(self, vector: Sequence[float], log: str = FACTS) -> list[int]:
+    async def places_by_vector(self, vector: Sequence[float], log: str = FACTS) -> list[int]:
         """The places of what is most alike, the best first."""
         if self._embedder is None:
             return []
         db, thread = self._memory.db, self._memory.thread
         try:
-            tags = (thread, log, space_of(self._embedder.name, vector), await born(db, thread))
+            tags = (thread, log, vector_space(self._embedder.name, vector), await birth_tag(db, thread))
         except ThreadNotFound:
             return []
-        query = RecordQuery(kind=VECTOR, tags=(together(tags),), newest=True, limit=VECTORS)
+        query = RecordQuery(kind=VECTOR_KIND, tags=(joint_tag(tags),), newest=True, limit=MOST_VECTORS)
         records = await db.records.find(query)
-        among = ((record.sort, msgspec.convert(record.body, Kept)) for record in records)
-        return [place for _, place in nearest(vector, among, SEARCHED, least=ALIKE)]
+        vectors = ((record.sort, msgspec.convert(record.body, StoredVector)) for record in records)
+        return [place for _, place in nearest(vector, vectors, MOST_HITS, least=LEAST_LIKENESS)]
 
 
 async def query_vector(
-    embedder: EmbeddingProvider | None, message: str, patience: float
+    embedder: EmbeddingProvider | None, message: str, timeout_seconds: float
 ) -> tuple[Sequence[float] | None, RetrievalPath, str | None]:
     """The vector of a message, how it is to be searched then, and what went wrong if there is none."""
     if embedder is None:
         return None, "token_recall", None
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout_seconds):
             (vector,) = await embed_texts(embedder, [message])
     except TimeoutError:
-        return None, "token_recall_after_embed_error", f"no vector within {patience} seconds"
+        return None, "token_recall_after_embed_error", f"no vector within {timeout_seconds} seconds"
     except (ModelFailed, DeadlineExceeded) as failure:  # words answer, and this is told
         log.warning("A query got no vector, and was answered by words: %s", reason_of(failure))
         log.debug("Why, in words that may be the query's:", exc_info=failure)

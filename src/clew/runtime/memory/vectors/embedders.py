@@ -15,25 +15,25 @@ from clew.core.arguments import check_arguments, check_methods
 from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
-from clew.runtime.model.call import Patience, tried
-from clew.runtime.model.redaction import hidden, is_passing
+from clew.runtime.model.call import RetryPolicy, call_with_retries
+from clew.runtime.model.redaction import is_transient, redact
 
-BATCH = 64
-LONGEST = 8_000
+BATCH_SIZE = 64
+LONGEST_TEXT = 8_000
 """So many letters of a text are sent; models read no more, and some refuse more."""
 
-SERVER = "https://api.openai.com/v1"
-PACKAGE = "sentence_transformers"
-KINDS = "openai:<model>, local:<model>, hashing or none"
+DEFAULT_URL = "https://api.openai.com/v1"
+LOCAL_PACKAGE = "sentence_transformers"
+EMBEDDER_KINDS = "openai:<model>, local:<model>, hashing or none"
 
 
-class _Vector(msgspec.Struct, frozen=True):
+class _EmbeddingRow(msgspec.Struct, frozen=True):
     embedding: list[float]
     index: int
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    data: list[_Vector]
+class _EmbeddingAnswer(msgspec.Struct, frozen=True):
+    data: list[_EmbeddingRow]
 
 
 @check_methods
@@ -48,19 +48,19 @@ class RemoteEmbedder:
         self,
         model: str,
         *,
-        base_url: str = SERVER,
+        base_url: str = DEFAULT_URL,
         key: str = "",
         dimensions: int | None = None,
-        batch: int = BATCH,
-        patience: Patience | None = None,
+        batch: int = BATCH_SIZE,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.name = model if dimensions is None else f"{model}-{dimensions}"
         self._model = model
         self._dimensions = dimensions
         self._batch = batch
         self._key = key
-        self._patience = patience or Patience()
-        self._http = _httpx()
+        self._retry_policy = retry_policy or RetryPolicy()
+        self._http = _import_httpx()
         headers = {"authorization": f"Bearer {key}"} if key else {}
         # The deadline of a call is ours to keep, so that a slow answer is told as what it is.
         self._client = self._http.AsyncClient(
@@ -85,16 +85,16 @@ class RemoteEmbedder:
             ModelFailed: It gave none that can be used, however often it was asked.
             DeadlineExceeded: It took too long, every time.
         """
-        asked = [text[:LONGEST].strip() or "." for text in texts]  # an empty text is refused by some
-        found: list[list[float]] = []
-        for first in range(0, len(asked), self._batch):
-            found += await self._some(asked[first : first + self._batch])
-        return found
+        inputs = [text[:LONGEST_TEXT].strip() or "." for text in texts]  # an empty text is refused by some
+        vectors: list[list[float]] = []
+        for first in range(0, len(inputs), self._batch):
+            vectors += await self._embed_batch(inputs[first : first + self._batch])
+        return vectors
 
-    async def _some(self, texts: Sequence[str]) -> list[list[float]]:
-        return await tried(self, lambda attempt: self._once(texts), self._patience)
+    async def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        return await call_with_retries(self, lambda attempt: self._request_vectors(texts), self._retry_policy)
 
-    async def _once(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _request_vectors(self, texts: Sequence[str]) -> list[list[float]]:
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self._dimensions is not None:
             body["dimensions"] = self._dimensions
@@ -102,43 +102,47 @@ class RemoteEmbedder:
             answer = await self._client.post("embeddings", json=body)
         except self._http.HTTPError as error:
             problem = f"its server could not be reached or broke off: {error!r}"
-            raise self._failed(problem, retry=True) from None
+            raise self._model_failure(problem, retry=True) from None
         if answer.status_code != 200:
-            raise self._refused(answer.status_code, answer.headers, answer.text)
-        return self._checked(answer.content, len(texts))
+            raise self._status_failure(answer.status_code, answer.headers, answer.text)
+        return self._parse_vectors(answer.content, len(texts))
 
-    def _checked(self, content: bytes, count: int) -> list[list[float]]:
+    def _parse_vectors(self, content: bytes, count: int) -> list[list[float]]:
         """The vectors in the order of their texts, all there and all of one size."""
         try:
-            answer = msgspec.json.decode(content, type=_Answer)
+            answer = msgspec.json.decode(content, type=_EmbeddingAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._failed(f"its answer is not what was asked for: {error}", retry=True) from None
-        found = {vector.index: vector.embedding for vector in answer.data}
-        if sorted(found) != list(range(count)) or len(answer.data) != count:
-            raise self._failed(f"it gave {len(answer.data)} vectors for {count} texts", retry=True)
-        sizes = sorted({len(vector) for vector in found.values()})
+            raise self._model_failure(f"its answer is not what was asked for: {error}", retry=True) from None
+        vectors = {vector.index: vector.embedding for vector in answer.data}
+        if sorted(vectors) != list(range(count)) or len(answer.data) != count:
+            raise self._model_failure(f"it gave {len(answer.data)} vectors for {count} texts", retry=True)
+        sizes = sorted({len(vector) for vector in vectors.values()})
         if len(sizes) > 1 or sizes == [0]:
-            raise self._failed(f"its vectors have {' and '.join(map(str, sizes))} numbers")
+            raise self._model_failure(f"its vectors have {' and '.join(map(str, sizes))} numbers")
         if self._dimensions not in (None, sizes[0]):
-            raise self._failed(f"its vectors have {sizes[0]} numbers instead of {self._dimensions}")
-        return [found[index] for index in range(count)]
+            raise self._model_failure(f"its vectors have {sizes[0]} numbers instead of {self._dimensions}")
+        return [vectors[index] for index in range(count)]
 
-    def _refused(self, status: int, headers: Mapping[str, str], text: str) -> ModelFailed:
-        said = f"it answered {status}"
+    def _status_failure(self, status: int, headers: Mapping[str, str], text: str) -> ModelFailed:
+        summary = f"it answered {status}"
         if status in (401, 403):  # what is said of credentials may quote them
-            return self._failed(f"{said}; check the credentials")
-        message = _message(text)
-        after = headers.get("retry-after", "")
-        return self._failed(
-            f"{said}: {message}" if message else said,
-            retry=is_passing(status),
-            after=round(float(after) * 1000) if after.replace(".", "", 1).isdecimal() else None,
+            return self._model_failure(f"{summary}; check the credentials")
+        message = _error_message(text)
+        retry_after = headers.get("retry-after", "")
+        return self._model_failure(
+            f"{summary}: {message}" if message else summary,
+            retry=is_transient(status),
+            retry_after_ms=round(float(retry_after) * 1000)
+            if retry_after.replace(".", "", 1).isdecimal()
+            else None,
         )
 
-    def _failed(self, problem: str, *, retry: bool = False, after: int | None = None) -> ModelFailed:
+    def _model_failure(
+        self, problem: str, *, retry: bool = False, retry_after_ms: int | None = None
+    ) -> ModelFailed:
         secrets = [self._key] if self._key else []
         return ModelFailed(
-            model=self.name, problem=hidden(problem, secrets), retry=retry, retry_after_ms=after
+            model=self.name, problem=redact(problem, secrets), retry=retry, retry_after_ms=retry_after_ms
         )
 
 
@@ -160,15 +164,15 @@ class LocalEmbedder:
         MissingExtra: sentence-transformers is not installed.
     """
 
-    def __init__(self, model: str | Encoder, *, name: str | None = None, batch: int = BATCH) -> None:
+    def __init__(self, model: str | Encoder, *, name: str | None = None, batch: int = BATCH_SIZE) -> None:
         if name is None and not isinstance(model, str):
             raise InvalidArgument(problem="A model that is already made needs a name.")
         self.name = name or f"local:{model}"
         self._batch = batch
-        if isinstance(model, str) and not _is_there(PACKAGE):
+        if isinstance(model, str) and not _is_installed(LOCAL_PACKAGE):
             raise MissingExtra(extra="embeddings", package="sentence-transformers")
         self._model = model
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """One vector for each text.
@@ -176,24 +180,22 @@ class LocalEmbedder:
         Raises:
             ModelFailed: The model cannot be loaded, or does not work.
         """
-        async with self._turn:
-            return await asyncio.to_thread(self._encoded, [text[:LONGEST] for text in texts])
+        async with self._lock:
+            return await asyncio.to_thread(self._encode, [text[:LONGEST_TEXT] for text in texts])
 
-    def _encoded(self, texts: list[str]) -> list[list[float]]:
+    def _encode(self, texts: list[str]) -> list[list[float]]:
         try:
             if isinstance(self._model, str):
-                self._model = _load(self._model)
+                self._model = _load_model(self._model)
             rows = self._model.encode(texts, batch_size=self._batch, show_progress_bar=False)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ModelFailed(model=self.name, problem=hidden(f"{error}", ())) from error
+            raise ModelFailed(model=self.name, problem=redact(f"{error}", ())) from error
         return [[float(number) for number in row] for row in rows]
 
 
 @check_arguments
 @asynccontextmanager
-async def named_embedder(
-    asked: str, environment: Mapping[str, str]
-) -> AsyncIterator[EmbeddingProvider | None]:
+async def open_embedder(name: str, environment: Mapping[str, str]) -> AsyncIterator[EmbeddingProvider | None]:
     """The embedder that a setting names: ``openai:<model>``, ``local:<model>``, ``hashing`` or ``none``.
 
     The first takes its key from ``OPENAI_API_KEY`` and its server from ``OPENAI_BASE_URL``.
@@ -202,33 +204,33 @@ async def named_embedder(
         InvalidArgument: There is no such embedder.
         MissingExtra: What it needs is not installed.
     """
-    kind, _, model = asked.partition(":")
+    kind, _, model = name.partition(":")
     if kind == "openai" and model:
-        server = environment.get("OPENAI_BASE_URL") or SERVER
+        server = environment.get("OPENAI_BASE_URL") or DEFAULT_URL
         async with RemoteEmbedder(
             model, base_url=server, key=environment.get("OPENAI_API_KEY", "")
         ) as embedder:
             yield embedder
     elif kind == "local" and model:
         yield LocalEmbedder(model)
-    elif asked == "hashing":
+    elif name == "hashing":
         yield HashingEmbedder()
-    elif asked in ("", "none"):
+    elif name in ("", "none"):
         yield None
     else:
-        raise InvalidArgument(problem=f"There is no embedder {asked!r}. Use {KINDS}.")
+        raise InvalidArgument(problem=f"There is no embedder {name!r}. Use {EMBEDDER_KINDS}.")
 
 
-def _is_there(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     return package in sys.modules or importlib.util.find_spec(package) is not None
 
 
-def _load(model: str) -> Encoder:
-    encoder: Encoder = importlib.import_module(PACKAGE).SentenceTransformer(model)
+def _load_model(model: str) -> Encoder:
+    encoder: Encoder = importlib.import_module(LOCAL_PACKAGE).SentenceTransformer(model)
     return encoder
 
 
-def _httpx() -> ModuleType:
+def _import_httpx() -> ModuleType:
     try:
         import httpx
     except ImportError as error:
@@ -236,12 +238,12 @@ def _httpx() -> ModuleType:
     return httpx
 
 
-def _message(text: str) -> str:
+def _error_message(text: str) -> str:
     """What a server says of an error, however it wraps it."""
     try:
-        said = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-    inner = said.get("error", said) if isinstance(said, dict) else said
+    inner = document.get("error", document) if isinstance(document, dict) else document
     message = inner.get("message", "") if isinstance(inner, dict) else inner
     return message if isinstance(message, str) else ""

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 
 from clew.core.arguments import check_methods
-from clew.core.encoding import plain
+from clew.core.encoding import as_json
 from clew.core.errors import ModelFailed, ThreadNotFound
 from clew.core.text.words import text_of, words
 from clew.core.values import Drop, Item, Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
-from clew.runtime.memory.vectors.vectors import kept, length
+from clew.runtime.memory.vectors.vectors import quantize_vector, vector_length
 from clew.runtime.model.boundary import answer_check, model_boundary
 
 log = logging.getLogger("clew")
-VECTOR = "memory.vector"
-PAGE = 64
+VECTOR_KIND = "memory.vector"
+ITEMS_PER_BATCH = 64
 
 
 @check_methods
@@ -42,17 +42,17 @@ class HashingEmbedder:
         for piece, weight in _pieces(text):
             digest = int.from_bytes(blake2b(piece.encode(), digest_size=8).digest())
             vector[digest % self._dimensions] += weight if digest >> 63 else -weight
-        whole = length(vector) or 1.0
-        return [value / whole for value in vector]
+        norm = vector_length(vector) or 1.0
+        return [value / norm for value in vector]
 
 
 def _pieces(text: str) -> Iterator[tuple[str, float]]:
     """Words and their pieces of three and four letters; all pieces of a word weigh as much as the word."""
-    said = words(text)
-    for word in [word for word in said if word not in FUNCTION_WORDS] or said:
+    text_words = words(text)
+    for word in [word for word in text_words if word not in FUNCTION_WORDS] or text_words:
         yield word, 1.0
-        marked = f"<{word}>"
-        pieces = [marked[start : start + size] for size in (3, 4) for start in range(len(marked) - size + 1)]
+        token = f"<{word}>"
+        pieces = [token[start : start + size] for size in (3, 4) for start in range(len(token) - size + 1)]
         yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
 
 
@@ -61,15 +61,15 @@ def vector_id(thread: str, id: str) -> str:
     return f"{thread}/{id}"
 
 
-def space_of(provider: str, vector: Sequence[float]) -> str:
+def vector_space(provider: str, vector: Sequence[float]) -> str:
     """What vectors can be compared: those of one provider, of one size."""
     return f"{provider}:{len(vector)}"
 
 
-async def current_space(by: EmbeddingProvider) -> str:
+async def current_space(embedder: EmbeddingProvider) -> str:
     """The space in which a provider makes its vectors now. It is asked for one."""
-    (vector,) = await embed_texts(by, ["."])
-    return space_of(by.name, vector)
+    (vector,) = await embed_texts(embedder, ["."])
+    return vector_space(embedder.name, vector)
 
 
 async def embed_texts(by: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
@@ -94,8 +94,8 @@ def _checked_vector(row: Iterable[float]) -> list[float]:
     return [float(number) for number in vector]
 
 
-async def embed_some(
-    db: Database, thread: str, owner: str | None, log: str, by: EmbeddingProvider, space: str
+async def embed_batch(
+    db: Database, thread: str, owner: str | None, log: str, embedder: EmbeddingProvider, space: str
 ) -> int:
     """Make some of the vectors that are missing for a log; how many, 0 once none is. To be done in the queue.
 
@@ -105,28 +105,32 @@ async def embed_some(
     Raises:
         ModelFailed: There are none, or they are in another space by now.
     """
-    tags = (thread, log, space, await born(db, thread))
-    newest = await db.records.find(RecordQuery(kind=VECTOR, tags=(together(tags),), newest=True, limit=1))
-    items = await db.thread(thread).items(log=log, first=PAGE, after=newest[0].sort if newest else 0)
+    tags = (thread, log, space, await birth_tag(db, thread))
+    newest = await db.records.find(
+        RecordQuery(kind=VECTOR_KIND, tags=(joint_tag(tags),), newest=True, limit=1)
+    )
+    items = await db.thread(thread).items(
+        log=log, first=ITEMS_PER_BATCH, after=newest[0].sort if newest else 0
+    )
     if not items:
         return 0
-    vectors = await _vectors(by, [text_of(item) for item in items])
-    strange = [vector for vector in vectors if vector and space_of(by.name, vector) != space]
-    if strange:
-        problem = f"its vectors have {len(strange[0])} numbers and not those of {space}"
-        raise ModelFailed(model=by.name, problem=problem)
-    made = zip(items, vectors, strict=True)
-    await db.commit([Put(record=_record(owner, item, tags, vector)) for item, vector in made])
-    await _drop_forgotten(db, thread, log, items)
+    vectors = await _embed_texts(embedder, [text_of(item) for item in items])
+    foreign = [vector for vector in vectors if vector and vector_space(embedder.name, vector) != space]
+    if foreign:
+        problem = f"its vectors have {len(foreign[0])} numbers and not those of {space}"
+        raise ModelFailed(model=embedder.name, problem=problem)
+    pairs = zip(items, vectors, strict=True)
+    await db.commit([Put(record=_vector_record(owner, item, tags, vector)) for item, vector in pairs])
+    await _drop_stale_vectors(db, thread, log, items)
     return len(items)
 
 
-def together(tags: tuple[str, str, str, str]) -> str:
+def joint_tag(tags: tuple[str, str, str, str]) -> str:
     """One tag that stands for all four: a store looks it up, and need not go through the vectors of one."""
     return f"all of {sha256(chr(0).join(tags).encode()).hexdigest()}"
 
 
-async def born(db: Database, thread: str) -> str:
+async def birth_tag(db: Database, thread: str) -> str:
     """What tells the vectors of a thread from those of one that had its id before.
 
     Raises:
@@ -135,60 +139,60 @@ async def born(db: Database, thread: str) -> str:
     return f"born {(await db.thread(thread).head()).created}"
 
 
-async def _vectors(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+async def _embed_texts(embedder: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
     """A vector for each text; an empty one for what says nothing, or will never be taken."""
-    spoken = [text for text in texts if text.strip()]
-    made = iter(await _of_all(by, spoken) if spoken else ())
-    return [next(made) if text.strip() else () for text in texts]
+    nonblank = [text for text in texts if text.strip()]
+    vectors = iter(await _embed_each(embedder, nonblank) if nonblank else ())
+    return [next(vectors) if text.strip() else () for text in texts]
 
 
-async def _of_all(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+async def _embed_each(embedder: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
     """A vector for each text. One that is refused for good bars no other."""
     try:
-        return await embed_texts(by, texts)
+        return await embed_texts(embedder, texts)
     except ModelFailed as failure:
         if failure.retry:
             raise
-    found: list[Sequence[float]] = []
+    vectors: list[Sequence[float]] = []
     for text in texts:
         try:
-            found += await embed_texts(by, [text])
+            vectors += await embed_texts(embedder, [text])
         except ModelFailed as failure:
             if failure.retry:
                 raise
             log.warning("A text gets no vector, and is found by its words alone: %s", failure)
-            found.append(())
-    if not any(found):
-        raise ModelFailed(model=by.name, problem="it takes none of the texts")
-    return found
+            vectors.append(())
+    if not any(vectors):
+        raise ModelFailed(model=embedder.name, problem="it takes none of the texts")
+    return vectors
 
 
-async def _drop_forgotten(db: Database, thread: str, log: str, items: Sequence[Item]) -> None:
+async def _drop_stale_vectors(db: Database, thread: str, log: str, items: Sequence[Item]) -> None:
     """Take back the vectors of what was forgotten, or erased with its thread, while they were being made."""
     first, last = items[0].place, items[-1].place
     try:
         window = await db.thread(thread).items(log=log, after=first - 1, before=last + 1)
-        there = {item.place for item in window}
+        places = {item.place for item in window}
     except ThreadNotFound:
-        there = set()
-    gone = [item for item in items if item.place not in there]
-    if gone:
-        await db.commit([Drop(kind=VECTOR, id=vector_id(thread, name_of(item))) for item in gone])
+        places = set()
+    missing = [item for item in items if item.place not in places]
+    if missing:
+        await db.commit([Drop(kind=VECTOR_KIND, id=vector_id(thread, item_name(item))) for item in missing])
 
 
-def name_of(item: Item) -> str:
+def item_name(item: Item) -> str:
     """What an item is called among those of its thread; one without an id is called by its place."""
     return item.id or f"{item.log}:{item.place}"
 
 
-def _record(
+def _vector_record(
     owner: str | None, item: Item, tags: tuple[str, str, str, str], vector: Sequence[float]
 ) -> Record:
     return Record(
-        kind=VECTOR,
-        id=vector_id(tags[0], name_of(item)),
+        kind=VECTOR_KIND,
+        id=vector_id(tags[0], item_name(item)),
         owner=owner,
-        tags=(*tags, together(tags)),
+        tags=(*tags, joint_tag(tags)),
         sort=item.place,
-        body=plain(kept(vector)),
+        body=as_json(quantize_vector(vector)),
     )

@@ -12,11 +12,11 @@ import msgspec
 
 Name = TypeVar("Name")
 
-ROUGHLY = 10
+ROUGH_FACTOR = 10
 """For each that is wanted, so many are compared exactly: those that are most alike by their signs."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredVector(msgspec.Struct, frozen=True):
     """A vector as a record holds it: its numbers in a byte each, their signs in two bits, its length."""
 
     vector: str
@@ -24,57 +24,57 @@ class Kept(msgspec.Struct, frozen=True):
     length: float
 
 
-def kept(vector: Sequence[float]) -> Kept:
+def quantize_vector(vector: Sequence[float]) -> StoredVector:
     """A vector, scaled so that its largest number is 127."""
-    numbers = _scaled(vector)
-    return Kept(
+    numbers = _quantize(vector)
+    return StoredVector(
         vector=base64.b64encode(numbers.tobytes()).decode(),
-        signs=base64.b64encode(b"".join(_planes(numbers))).decode(),
-        length=length(numbers),
+        signs=base64.b64encode(b"".join(_sign_planes(numbers))).decode(),
+        length=vector_length(numbers),
     )
 
 
-def length(vector: Sequence[float]) -> float:
+def vector_length(vector: Sequence[float]) -> float:
     """How long a vector is."""
     return math.sqrt(sum(map(operator.mul, vector, vector)))
 
 
-def likeness(left: Sequence[float], right: Kept) -> float:
+def likeness(left: Sequence[float], right: StoredVector) -> float:
     """The cosine of two vectors; 0 if they cannot be compared."""
     numbers = array("b", base64.b64decode(right.vector))
-    lengths = length(left) * right.length
+    lengths = vector_length(left) * right.length
     if len(left) != len(numbers) or not lengths:
         return 0.0
     return float(sum(map(operator.mul, left, numbers)) / lengths)
 
 
 def nearest(
-    vector: Sequence[float], among: Iterable[tuple[Name, Kept]], count: int, *, least: float = 0.0
+    vector: Sequence[float], others: Iterable[tuple[Name, StoredVector]], count: int, *, least: float = 0.0
 ) -> list[tuple[float, Name]]:
     """The names of the vectors that are most alike, with their likeness, the best first.
 
     All are compared by the signs of their numbers, which costs little; only the best of them exactly.
     """
-    plus, minus = _integers(b"".join(_planes(_scaled(vector))))
-    rough: list[tuple[float, int, Name, Kept]] = []
-    for order, (name, other) in enumerate(among):
-        theirs, against = _integers(base64.b64decode(other.signs))
-        agree = (plus & theirs).bit_count() + (minus & against).bit_count()
-        differ = (plus & against).bit_count() + (minus & theirs).bit_count()
-        size = math.sqrt(theirs.bit_count() + against.bit_count()) or 1.0
-        rough.append(((agree - differ) / size, -order, name, other))
-    best = heapq.nlargest(count * ROUGHLY, rough, key=operator.itemgetter(0, 1))
-    scored = [(likeness(vector, other), order, name) for _, order, name, other in best]
-    scored.sort(key=operator.itemgetter(0, 1), reverse=True)
-    return [(score, name) for score, _, name in scored[:count] if score >= least]
+    plus, minus = _plane_integers(b"".join(_sign_planes(_quantize(vector))))
+    rough_scores: list[tuple[float, int, Name, StoredVector]] = []
+    for order, (name, other) in enumerate(others):
+        other_plus, other_minus = _plane_integers(base64.b64decode(other.signs))
+        agree = (plus & other_plus).bit_count() + (minus & other_minus).bit_count()
+        differ = (plus & other_minus).bit_count() + (minus & other_plus).bit_count()
+        size = math.sqrt(other_plus.bit_count() + other_minus.bit_count()) or 1.0
+        rough_scores.append(((agree - differ) / size, -order, name, other))
+    best = heapq.nlargest(count * ROUGH_FACTOR, rough_scores, key=operator.itemgetter(0, 1))
+    scores = [(likeness(vector, other), order, name) for _, order, name, other in best]
+    scores.sort(key=operator.itemgetter(0, 1), reverse=True)
+    return [(score, name) for score, _, name in scores[:count] if score >= least]
 
 
-def _scaled(vector: Sequence[float]) -> "array[int]":
+def _quantize(vector: Sequence[float]) -> "array[int]":
     largest = max((abs(value) for value in vector), default=0.0) or 1.0
     return array("b", (round(value / largest * 127) for value in vector))
 
 
-def _planes(numbers: Sequence[int]) -> tuple[bytes, bytes]:
+def _sign_planes(numbers: Sequence[int]) -> tuple[bytes, bytes]:
     """Which numbers are above zero, and which are below, a bit each."""
     size = (len(numbers) + 7) // 8
     above = int("".join("1" if number > 0 else "0" for number in numbers) or "0", 2)
@@ -82,6 +82,6 @@ def _planes(numbers: Sequence[int]) -> tuple[bytes, bytes]:
     return above.to_bytes(size), below.to_bytes(size)
 
 
-def _integers(planes: bytes) -> tuple[int, int]:
+def _plane_integers(planes: bytes) -> tuple[int, int]:
     half = len(planes) // 2
     return int.from_bytes(planes[:half]), int.from_bytes(planes[half:])

@@ -1,0 +1,152 @@
+"""Names that a stranger can guess: modules are nouns, classes exist once, and few definitions are participles."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import PurePath
+
+from tests.architecture.source import Module, modules
+
+MOST_PARTICIPLES = 0.015
+MOST_LOCAL_PARTICIPLES = 0.03
+MOST_MODULES = 30
+IRREGULAR = set(
+    [
+        "told",
+        "said",
+        "kept",
+        "made",
+        "found",
+        "held",
+        "taken",
+        "given",
+        "begun",
+        "heard",
+        "seen",
+        "known",
+        "meant",
+        "shut",
+        "shown",
+        "drawn",
+        "written",
+        "broken",
+        "chosen",
+        "spoken",
+        "spent",
+        "sent",
+        "lost",
+        "brought",
+        "thought",
+        "caught",
+        "built",
+        "bound",
+        "stood",
+        "lent",
+        "paid",
+        "felt",
+        "hid",
+        "hidden",
+        "grown",
+        "gone",
+        "torn",
+        "worn",
+        "born",
+        "laid",
+        "lit",
+        "met",
+        "sold",
+        "sought",
+        "taught",
+        "won",
+        "understood",
+        "done",
+    ]
+)
+NO_PARTICIPLES = {"need", "feed", "speed", "embed", "seed", "exceed", "proceed", "shed", "bed", "red", "id"}
+NOUNS_IN_ING = {"string", "thing", "setting", "meaning", "encoding", "embedding", "testing", "sibling"}
+PRESCRIBED = {"Database", "Jobs", "Log", "Records", "Retention", "Store", "Thread"}
+"""Names that a guest's protocol or the blocking façade prescribes, so that two classes may have them."""
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is nothing but how something came to be."""
+    word = name.strip("_").lower()
+    return word in IRREGULAR or (re.fullmatch("[a-z]+ed", word) is not None and word not in NO_PARTICIPLES)
+
+
+def definitions(module: Module) -> list[str]:
+    """The functions and classes of a module, however deep, but for those that Python names."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    names = [node.name for node in ast.walk(module.tree) if isinstance(node, kinds)]
+    return [name for name in names if not name.startswith("__")]
+
+
+def local_names(module: Module) -> list[str]:
+    """Every name that is bound in a module, as often as it is."""
+    return [
+        node.id
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+
+
+def share_of_participles(names: list[str]) -> float:
+    """How many of some names are participles."""
+    return sum(map(is_participle, names)) / len(names)
+
+
+def test_few_definitions_are_participles() -> None:
+    names = [name for module in modules("src") for name in definitions(module)]
+
+    assert share_of_participles(names) <= MOST_PARTICIPLES, Counter(filter(is_participle, names)).most_common(
+        20
+    )
+
+
+def test_few_variables_are_participles() -> None:
+    names = [name for module in modules("src") for name in local_names(module)]
+
+    assert share_of_participles(names) <= MOST_LOCAL_PARTICIPLES, Counter(
+        filter(is_participle, names)
+    ).most_common(20)
+
+
+def test_modules_are_nouns() -> None:
+    stems = {module.name: PurePath(module.name).stem for module in modules("src")}
+    wrong = [
+        name
+        for name, stem in stems.items()
+        if (stem.endswith("ing") and stem not in NOUNS_IN_ING) or is_participle(stem)
+    ]
+
+    assert wrong == []
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    names = Counter(
+        node.name
+        for module in modules("src")
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+    assert {name for name, count in names.items() if count > 1} <= PRESCRIBED
+
+
+def test_no_folder_is_crowded() -> None:
+    folders = Counter(
+        str(PurePath(module.name).parent)
+        for module in modules("src")
+        if not module.name.endswith("__init__.py")
+    )
+
+    assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_a_participle_is_known_as_one() -> None:
+    assert is_participle("_told")
+    assert is_participle("worked")
+    assert not is_participle("feed")
+    assert not is_participle("run_pipeline")
