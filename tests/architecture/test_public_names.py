@@ -8,9 +8,9 @@ import sys
 import clew
 
 NAMES = """
-    Absent Anywhere Changeset ClewError Context Database Delta Exact Item Job Limits Log Message Record
-    Runtime Scope State Thread VersionConflict append assistant call delete increment input insert kept loaded
-    max merge min open remove result run_agent set system tool union user
+    Absent AnyVersion Changeset ClewError Context Database Delta Exact Item Job Limits Message Record Runtime
+    Scope State StateLog Thread VersionConflict append assistant call delete increment input insert loaded max
+    merge min open persistent remove result run_agent set system tool union user
 """
 DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
 

@@ -14,7 +14,7 @@ from clew.cli.app import COMMANDS, GROUPS, build_app
 from clew.cli.command import typer_command
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
-LONGEST = 15
+LONGEST = 25
 WORKS = [*COMMANDS, *(work for _, works in GROUPS.values() for work in works)]
 
 
