@@ -14,8 +14,8 @@ MOST_LOCAL_PARTICIPLES = 0.03
 MOST_MODULES = 30
 IRREGULAR = """
     told said kept made found held taken given begun heard seen known meant shut shown drawn written broken
-    chosen spoken spent sent lost brought thought caught built bound stood lent paid felt hid hidden grown gone
-    torn worn born laid lit met sold sought taught won understood done
+    chosen spoken spent sent lost brought thought caught built bound stood lent paid felt hid hidden grown
+    gone torn worn born laid lit met sold sought taught won understood done
 """
 NO_PARTICIPLES = {"need", "feed", "speed", "embed", "seed", "exceed", "proceed", "shed", "bed", "red", "id"}
 NOUNS_IN_ING = {"string", "thing", "setting", "meaning", "encoding", "embedding", "testing", "sibling"}

@@ -51,7 +51,7 @@ COMMON_OPTIONS = {
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a command found: as a value for JSON and as something to look at.
 
-    ``ok`` is false if it found trouble; ``aside`` sends it to the error stream, when output is taken.
+    ``ok`` is false if it found trouble; ``to_stderr`` sends it to the error stream, when output is taken.
     """
 
     value: object
@@ -120,7 +120,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
     def progress(
         self, label: str, total: int | None, *, console: Console | None = None
     ) -> Iterator[Callable[[int], None]]:
-        """A bar while something takes long, if a person is there to see it; ``beside`` what is printed."""
+        """A bar while something takes long, if a person is there to see it; ``console`` what is printed."""
         console = console or self.err
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

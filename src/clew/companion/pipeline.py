@@ -33,7 +33,7 @@ def make_stages(
 ) -> list[Stage]:
     """The stages of a turn: listen, sort, answer by one branch, finish.
 
-    ``known`` is the working memory of a turn that keeps nothing.
+    ``working_memory`` is the working memory of a turn that keeps nothing.
     """
     branches = {
         "crisis": crisis_response,

@@ -54,8 +54,8 @@ class Connection(HttpToolsProtocol):
     """One connection of a client, to be handed to uvicorn. Sizes are bytes, times are seconds.
 
     ``head_seconds`` is for all headers of a request, ``body_seconds`` for a pause in its body, and
-    ``write_seconds`` for a reader who takes nothing while there is much to take. ``most`` is how many of them
-    there may be at once; without it, as many as the process may have files.
+    ``write_seconds`` for a reader who takes nothing while there is much to take. ``max_connections`` is how
+    many of them there may be at once; without it, as many as the process may have files.
     """
 
     max_connections: ClassVar[int | None] = None

@@ -59,8 +59,8 @@ def lay_out_parts(
 ) -> PartLayout:
     """Where the parts of a version will stand, if the log has ``end`` items now.
 
-    It is written whole again once its runs have come to weigh more than the value. ``apart`` keeps each
-    part in an item of its own.
+    It is written whole again once its runs have come to weigh more than the value. ``one_per_item`` keeps
+    each part in an item of its own.
     """
     layout = _lay_out(parts, old_addresses, end, one_per_item=one_per_item)
     new_weight = weight + RUN_BYTES * (len(layout.runs) - 1)

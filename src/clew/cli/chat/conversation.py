@@ -27,7 +27,7 @@ MOST_HISTORY_LINES = 100
 class Tally(msgspec.Struct, kw_only=True):
     """What a chat came to: how many turns, how many of them failed, and on which thread it ended.
 
-    ``is_begun`` says that the thread can be gone on with.
+    ``has_thread`` says that the thread can be gone on with.
     """
 
     thread: str

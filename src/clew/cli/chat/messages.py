@@ -10,8 +10,8 @@ from rich.console import RenderableType
 class ChatQuestion:
     """What is asked back, and what becomes of the answer.
 
-    It is put to a person alone, unless it is ``needed``: then the next line answers it, whoever writes it.
-    No answer is an empty one.
+    It is put to a person alone, unless it is ``is_required``: then the next line answers it, whoever writes
+    it. No answer is an empty one.
     """
 
     prompt: str

@@ -101,7 +101,7 @@ def make_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
 class Chat:
     """What a chat works with. It moves from thread to thread; who talks stays.
 
-    ``warmed`` is done when the first turn will take no longer than the others.
+    ``warm_up`` is done when the first turn will take no longer than the others.
     """
 
     runtime: Runtime[Any, Any]

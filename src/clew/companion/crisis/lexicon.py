@@ -34,7 +34,7 @@ _PhraseRest = tuple[str, tuple[_WordChoice, ...]]
 class Language:
     """A language: what it is recognised by, and its words and phrases by their first word.
 
-    ``pairs`` are those by their first two words: hundreds begin with "I", and few with "I took".
+    ``phrases_by_pair`` are those by their first two words: hundreds begin with "I", and few with "I took".
     """
 
     code: str

@@ -39,8 +39,9 @@ SHORTEST_WORD = 5
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """What words are written as, and which words typing errors are looked for in.
 
-    ``means`` gives the plain words for slang, shorthand and emoji; ``near`` the word that a misspelt one is
-    near to; ``known`` are words that are right as they are; no word of ``longest`` letters is corrected.
+    ``meanings`` gives the plain words for slang, shorthand and emoji; ``nearest`` the word that a misspelt
+    one is near to; ``correct_words`` are words that are right as they are; no word of ``longest`` letters is
+    corrected.
     """
 
     meanings: Mapping[str, str]

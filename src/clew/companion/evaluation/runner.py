@@ -76,7 +76,7 @@ ExpectationCheck = tuple[str, Any, Any, bool]
 async def evaluate_script(
     db: Database, script: Script, notify: Callable[[], None] = lambda: None
 ) -> EvaluationResult:
-    """Run a script on an empty database; ``told`` hears of every turn."""
+    """Run a script on an empty database; ``notify`` hears of every turn."""
     failures: list[UnmetExpectation] = []
     check_count, times = 0, []
     for session in script.sessions:

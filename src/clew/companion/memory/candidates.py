@@ -23,7 +23,7 @@ async def session_notes(state: CompanionState, context: Context) -> list[Candida
 
 
 def candidates_without_refusal(candidates: Sequence[Candidate], texts: Sequence[str]) -> list[Candidate]:
-    """The candidates that nothing said later speaks against; ``said`` are the newest turns."""
+    """The candidates that nothing said later speaks against; ``texts`` are the newest turns."""
     session_refusals = refusals_in(texts)
     remaining: list[Candidate] = []
     for candidate in candidates:

@@ -48,7 +48,7 @@ async def message_source(context: Context) -> MemorySource | None:
 def make_memory_stage(working_memory: Sequence[Any] = ()) -> Stage:
     """A stage that finds what bears on the message, and how the person wants to be answered.
 
-    A turn that keeps nothing has no memory of its own: it knows what is ``known`` to its caller.
+    A turn that keeps nothing has no memory of its own: it knows what is ``working_memory`` to its caller.
     """
 
     async def load_memory(state: CompanionState, context: Context) -> Delta:

@@ -33,7 +33,7 @@ COMPLETION = re.compile(
 
 
 def session_memory_changes(before: SessionMemory, message: str, *, is_first: bool) -> dict[str, Any]:
-    """What changes in the memory of a session with one more message; ``begins`` if it is the first."""
+    """What changes in the memory of a session with one more message; ``is_first`` if it is the first."""
     start = SessionMemory(active_concerns=[], open_loops=[]) if is_first else before
     concerns = _latest(start.active_concerns, [topic.name for topic in topics_in(message)], MOST_CONCERNS)
     loops = _latest(_still_open(start.open_loops, message), open_loops_in(message), MOST_LOOPS)

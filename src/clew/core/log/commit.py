@@ -255,7 +255,7 @@ def _plan_append(write: PreparedAppend, context: PlanContext, plan: Plan) -> Sto
 def _plan_append_to(
     head: ThreadHead | None, write: PreparedAppend, context: PlanContext, plan: Plan, *, check_key: bool
 ) -> StoreRead[None]:
-    """Append to what is known of a thread; if ``asked``, look first whether the key was used before."""
+    """Append to what is known of a thread; if ``check_key``, look first whether the key was used before."""
     key = write.changeset.change.key
     digest = fingerprint(write.changeset) if key is not None else None
     if check_key and key is not None and head is not None:

@@ -132,7 +132,7 @@ class AskChangesets(Ask[list[ChangesetRow]], frozen=True):
 class AskItems(Ask[list[ItemRow]], frozen=True):
     """Items of a log with ``above < place < below`` that were born by version ``upto``.
 
-    In order of place, or from the end backwards; ``whole`` with their salts, which only the chain needs.
+    In order of place, or from the end backwards; ``with_salts`` with their salts, which only the chain needs.
     """
 
     key: ThreadKey
@@ -404,7 +404,7 @@ class CopyLineage(msgspec.Struct, frozen=True, kw_only=True):
 class DropThread(msgspec.Struct, frozen=True, kw_only=True):
     """Hide a thread and free its id; remove its rows unless a fork still stands on them.
 
-    ``anyway``: even if it has moved on since.
+    ``unconditional``: even if it has moved on since.
     """
 
     row: ThreadRow

@@ -24,7 +24,7 @@ MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY = "core_memory", "document_paths", "i
 BUFFERS_KEY: Final = "sandbox_buffers"
 """What a sandbox has in its hands. No manifest holds it, and no import leaves it."""
 STAMP_KEY: Final = "checkpoint"
-"""What a file on a volume says beside its manifest: see ``manifest_stamps``. No manifest has it."""
+"""What a file on a volume says beside its manifest: see ``manifest.stamps``. No manifest has it."""
 OWN_KEYS = frozenset((MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY, BUFFERS_KEY))
 CORE_MEMORY: Final[Mapping[str, JSON]] = {"human": "", "persona": "", "scratchpad": ""}
 """The core memory of a session that has none of its own."""

@@ -154,8 +154,8 @@ async def start_turn(
 ) -> StartedTurn | TurnResult | InterruptedRun:
     """Take the thread and commit what comes in; or what became of the turn, if it was made before.
 
-    ``leave`` takes a queued turn out of the queue in the same commit. What is ``recent`` may be out of date:
-    then nothing is committed, and the thread is looked at afresh.
+    ``queue_entry`` takes a queued turn out of the queue in the same commit. What is ``positions`` may be out
+    of date: then nothing is committed, and the thread is looked at afresh.
 
     Raises:
         TurnBusy: Another turn is running, and the caller does not want to wait, or has waited long enough.

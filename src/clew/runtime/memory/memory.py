@@ -289,7 +289,7 @@ class Memory:
         return proposals[0]
 
     async def confirm_forgetting(self, only_ids: Sequence[str] | None = None) -> ForgetResult:
-        """Forget what waits (or ``only`` some of it). What has changed since it was shown stays.
+        """Forget what waits (or ``only_ids`` some of it). What has changed since it was shown stays.
 
         Raises:
             InvalidArgument: Nothing waits.

@@ -29,8 +29,9 @@ class NamedService(Protocol):
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait and how often to try again. Seconds throughout.
 
-    ``call`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that asks for
-    a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call fails.
+    ``call_seconds`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that
+    asks for a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call
+    fails.
     """
 
     call_seconds: Seconds = 60.0
@@ -57,9 +58,9 @@ async def ask(
     on_text: Callable[[str, int], None] = lambda text, attempt: None,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> Reply:
-    """A model's whole reply; ``told`` hears its text as it comes, and which attempt it is.
+    """A model's whole reply; ``on_text`` hears its text as it comes, and which attempt it is.
 
-    ``lost`` hears what an attempt has cost whose reply could not be used.
+    ``on_wasted_usage`` hears what an attempt has cost whose reply could not be used.
 
     Raises:
         ModelFailed: It gave no usable reply, however often it was asked.
@@ -80,7 +81,7 @@ async def fill(
     retry_policy: RetryPolicy,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> tuple[T, Usage]:
-    """A model's answer of a given type, and its cost; ``lost`` hears what unusable answers have cost.
+    """A model's answer of a given type, and its cost; ``on_wasted_usage`` hears what unusable ones have cost.
 
     A model whose answer could not be used is told why when it is asked again.
 

@@ -110,7 +110,7 @@ class ProviderModel:
 
     Use it as an async context manager, so that its connections are closed in the end. ``settings`` are those
     of Pydantic AI: ``temperature``, ``max_tokens``, ``first_event_timeout`` and so on. The provider's own
-    retries are off: how often to try again is said by ``Patience``.
+    retries are off: how often to try again is said by ``RetryPolicy``.
 
     A streamed chat answer without a reason why it ended counts as cut off, unless the server is known never
     to give one (``needs_finish_reason=False``).

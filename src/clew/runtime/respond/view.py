@@ -45,8 +45,8 @@ class View:
 class HistoryTail:
     """The newest messages of the history, and how many there are in all.
 
-    ``own`` are those of this run that no stage before has seen to, after ``heard`` that one has. ``asked``
-    is what the user said in this run.
+    ``own`` are those of this run that no stage before has seen to, after ``handled_count`` that one has.
+    ``user_texts`` is what the user said in this run.
     """
 
     messages: Sequence[Message]

@@ -39,7 +39,9 @@ RECENT_ITEMS = 64
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the last commit. The last ``saves`` patches only serve a run that is resumed.
+    """What changed since the last commit.
+
+    The last ``resume_patch_count`` patches only serve a run that is resumed.
 
     ``steps`` go along with whatever changed; they are no change by themselves.
     """
@@ -222,7 +224,7 @@ class Draft:
     # What goes to the store.
 
     def take_delta(self, *, final: bool = False) -> RunDelta:
-        """What changed since the last commit. It stays here until ``committed`` says that it was kept.
+        """What changed since the last commit. It stays here until ``confirm_delta`` says that it was kept.
 
         What is fresh each turn, and which stage comes next, goes along while the run goes on, so that it
         can be resumed.

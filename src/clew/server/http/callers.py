@@ -95,7 +95,7 @@ RecheckAccess: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """One identity, and the database as it sees it. What lasts beyond one answer asks ``again``."""
+    """One identity, and the database as it sees it. What lasts beyond one answer asks ``recheck_access``."""
 
     identity: Identity
     resources: ServerResources
@@ -220,7 +220,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Where a thread is at home. An incognito one stays so until it is ended, whatever a request says.
 
         Raises:
-            InvalidArgument: The request is for ``someone``, and nobody says for whom.
+            InvalidArgument: The request needs a user, and names none.
         """
         user_key = self.user_key(user)
         incognito = self.resources.runtimes.incognito

@@ -189,7 +189,7 @@ class IdempotencyRecord:
 
     @asynccontextmanager
     async def answer_commit(self) -> AsyncIterator[None]:
-        """Commit the answer inside, with what it is about; ``end`` then has nothing left to do.
+        """Commit the answer inside, with what it is about; ``store_answer`` then has nothing left to do.
 
         Raises:
             RequestPending: Another request with the same key is at work.

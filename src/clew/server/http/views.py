@@ -74,7 +74,7 @@ STATUS_BY_GROUP: dict[type[ClewError], int] = {
     AccessRefused: 403,
     RateLimited: 429,
 }
-"""The status of each group of errors. Those that differ from their group stand in ``STATUS``."""
+"""The status of each group of errors. Those that differ from their group stand in ``STATUS_BY_CODE``."""
 
 STATUS_BY_CODE: dict[str, int] = {
     "too_large": 413,

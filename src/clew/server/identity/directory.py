@@ -152,7 +152,7 @@ class Directory:
     async def admit(
         self, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
     ) -> Identity:
-        """The identity of somebody whose credentials hold; see ``admitted``."""
+        """The identity of somebody whose credentials hold; see ``identity_from``."""
         entries = await self.read_entries(*required_entries(tenant, user, workspace))
         return identity_from(entries, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
 

@@ -289,7 +289,7 @@ class Documents:
     def _write_cache(self, text: DocumentText, expected_checksum: str | None = None) -> str | None:
         """The checksum of a text, which is kept so that it need not be read again; None if it is not.
 
-        With ``only`` another text than that is not kept: no record would say whose it is.
+        With ``expected_checksum`` another text than that is not kept: no record would say whose it is.
         """
         data = msgspec.json.encode(text)
         checksum = sha256(data).hexdigest()

@@ -50,7 +50,7 @@ class OverflowOutput(msgspec.Struct, frozen=True, tag="dropped"):
 
 
 Output = StreamOutput | DisplayOutput | ErrorOutput | StopOutput | OverflowOutput
-"""What a run gives. The last says how it ended: ``Raised`` or ``Stopped``, or neither where all went well."""
+"""What a run gives. The last says how it ended: ``ErrorOutput`` or ``StopOutput``, or neither where all went well."""
 
 
 class InterpreterLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ class Interpreter(Protocol):
         Leaving the loop early, or cancelling it, interrupts the code.
 
         Raises:
-            InterpreterGone: It is dead or closed. A death *during* the run is a ``Stopped``, not an error.
+            InterpreterGone: It is dead or closed. A death *during* the run is a ``StopOutput``, not an error.
             InterpreterFailed: Its provider refused to run anything.
         """
 

@@ -57,7 +57,7 @@ class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Tree:
     """Files below a folder. ``root`` is the operator's, and may be a link; ``base`` leads on from there.
 
-    With ``similar`` a name may be one that another file system would take for another's.
+    With ``allow_similar`` a name may be one that another file system would take for another's.
     """
 
     def __init__(self, root: Path, base: PathParts = (), *, allow_similar: bool = False) -> None:

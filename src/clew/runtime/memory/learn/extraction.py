@@ -219,7 +219,7 @@ async def remember(
 ) -> RememberResult:
     """Keep what some turns of the user tell, by the rules of promotion, in one change of the memory.
 
-    ``held`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
+    ``earlier`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
     """
     extraction: Extraction = await extract_candidates(turns, fill)
     decisions = await decide_promotions(memory, turns, [*earlier, *extraction.candidates])

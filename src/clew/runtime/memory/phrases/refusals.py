@@ -109,7 +109,8 @@ UNIMPORTANT_WORD = re.compile(
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody does not want kept: what they said in some turns, or what is about some words.
 
-    ``first`` and ``last`` bound it within its turn, if it is not all of it. ``by`` is the turn of the wish.
+    ``first`` and ``last`` bound it within its turn, if it is not all of it. ``wish_turn`` is the turn of the
+    wish.
     """
 
     turns: frozenset[int] = frozenset()
@@ -126,7 +127,7 @@ def refusals_in(turns: Sequence[str]) -> list[Refusal]:
 
 
 def is_refused(candidate: Candidate, refusals: Sequence[Refusal], text: str) -> bool:
-    """Whether the user asked not to keep this; ``said`` is the turn it was noticed in."""
+    """Whether the user asked not to keep this; ``text`` is the turn it was noticed in."""
     candidate_words = set(
         words(f"{candidate.subject} {candidate.predicate} {candidate.object} {candidate.quote}")
     )
