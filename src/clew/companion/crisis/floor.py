@@ -1,7 +1,7 @@
 """How serious a message is, by its words and the turns before it: always an answer, always the same.
 
-The level is the higher of two: what the message reads like, learnt from labelled ones (``classifier``), and what
-it states (``statements``). It errs to caution: what a model judges can raise its level and never lower it.
+The level is the higher of two: what the message reads like, learnt from labelled ones (``classifier``), and
+what it states (``statements``). It errs to caution: a model can raise its level and never lower it.
 """
 
 import functools
