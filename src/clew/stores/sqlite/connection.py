@@ -245,6 +245,8 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
             raise StorageError(
                 store=path, problem=f"the file system allows journal mode {mode} only, not WAL"
             )
+        # The first reading makes the log, which whoever opened the file must find beside it.
+        connection.execute("SELECT count(*) FROM sqlite_schema")
         return
     raise apsw.BusyError("journal mode")
 

@@ -50,7 +50,7 @@ class OverflowOutput(msgspec.Struct, frozen=True, tag="dropped"):
 
 
 Output = StreamOutput | DisplayOutput | ErrorOutput | StopOutput | OverflowOutput
-"""What a run gives. The last says how it ended: ``ErrorOutput``, ``StopOutput``, or neither if it went well."""
+"""What a run gives. The last says how it ended: ``ErrorOutput``, ``StopOutput``, or well if neither."""
 
 
 class InterpreterLimits(msgspec.Struct, frozen=True, kw_only=True):
