@@ -104,7 +104,7 @@ class FaultySearch:
 
 async def said(db: Database, message: str, model: Faulty, **options: Any) -> AgentOutput:
     """The answer to one message. The session is left open, so that its end adds nothing to the log."""
-    runtime = companion(db, model, patience=QUICK, finalize_active_sessions_on_close=False, **options)
+    runtime = companion(db, model, retry_policy=QUICK, finalize_active_sessions_on_close=False, **options)
     done = await runtime.run_turn("s1", message, user="alice")
     assert done.termination == "natural"
     return done.output
@@ -190,7 +190,7 @@ async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -
             await asyncio.Event().wait()
 
     runtime = companion(
-        in_memory, Faulty(), search=Slow(), patience=RetryPolicy(call_seconds=0.02, attempts=1)
+        in_memory, Faulty(), search=Slow(), retry_policy=RetryPolicy(call_seconds=0.02, attempts=1)
     )
     async with runtime:
         done = await runtime.run_turn("s1", QUESTION, user="alice")
@@ -216,7 +216,7 @@ async def test_what_is_known_is_found_by_words(
 async def test_a_session_ends_with_what_was_stated_plainly(
     in_memory: Database, kind: str, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runtime = companion(in_memory, Faulty(kind, does), patience=QUICK)
+    runtime = companion(in_memory, Faulty(kind, does), retry_policy=QUICK)
     await runtime.run_turn("s1", "My sister is called Ann", user="alice")
     ended = await runtime.end_session("s1", user="alice")
     facts = (await Memory(in_memory, "alice").page()).facts
@@ -270,7 +270,7 @@ async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_m
             except asyncio.CancelledError:
                 raise ValueError("zanzibar") from None
 
-    async with companion(in_memory, Stubborn(), patience=QUICK) as runtime:
+    async with companion(in_memory, Stubborn(), retry_policy=QUICK) as runtime:
         turn = asyncio.create_task(runtime.run_turn("s1", CALM, user="alice"))
         await begun.wait()
         is_ended = await runtime.cancel("s1", user="alice")

@@ -142,7 +142,7 @@ def nan_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS = {
-    "lost update": Mutant(lost_update, "sharing.SharingContract"),
+    "lost update": Mutant(lost_update, "shared_data.SharingContract"),
     "half batch": Mutant(half_batch, "items.WindowContract"),
     "wrong window": Mutant(
         query("items_backwards", "ORDER BY at DESC", "ORDER BY at"), "items.WindowContract"

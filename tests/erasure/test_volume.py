@@ -404,7 +404,6 @@ DYING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import clew
-from clew.workbench import folders
 from clew.workbench.volume.operators import Volumes
 left = iter(range(int(sys.argv[3])))
 unlink = os.unlink

@@ -117,7 +117,7 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
     body = {**record.body, "status": RUNNING, "until": LONG}
     await db.records.put(Record(kind=KIND, id=run, body=body))
     await db.thread("t").append(patches=[clew.merge(["$run"], {"status": RUNNING})])
-    runtime = runtime_of(db, patience=RetryPolicy(turn_seconds=0.01))
+    runtime = runtime_of(db, retry_policy=RetryPolicy(turn_seconds=0.01))
 
     with pytest.raises(TurnBusy) as caught:
         await runtime.run_turn("t", "Again")

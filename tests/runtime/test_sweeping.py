@@ -123,7 +123,7 @@ async def stolen(db: Database, of: Episode) -> Job:
 @pytest.mark.promise("R-09")
 async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, ends_at_once=3)
+    settings = settings_of(db, slow, concurrent_ends=3)
     await ended_sessions(db, *"abcde")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         for _ in range(3):
@@ -203,7 +203,7 @@ def test_at_least_one_end_is_made_at_a_time() -> None:
 
 async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, patience=RetryPolicy(turn_seconds=0.05))
+    settings = settings_of(db, slow, retry_policy=RetryPolicy(turn_seconds=0.05))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON):
         finished = await work(db, settings)

@@ -67,11 +67,17 @@ async def over_http(app: Application, db: clew.Database) -> AsyncIterator[Users]
 
 @asynccontextmanager
 async def in_memory(
-    *, model: Model | None = None, settings: ServerSettings | None = None
+    *,
+    model: Model | None = None,
+    make_runtime: MakeRuntime | None = None,
+    settings: ServerSettings | None = None,
 ) -> AsyncIterator[Users]:
     """A server for what does not depend on the store."""
-    async with clew.open("memory://") as db, served(db, model=model, settings=settings) as found:
-        yield found
+    async with (
+        clew.open("memory://") as db,
+        served(db, model=model, make_runtime=make_runtime, settings=settings) as users,
+    ):
+        yield users
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -10,7 +12,8 @@ from clew.client import AsyncClient
 from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotFound
 from clew.core.values import Record
 from clew.runtime.crises import CRISIS, Crisis, crisis_record
-from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.server.identity.api_keys import KeyAuthentication, create_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import ApiKey, Membership, Tenant, User
@@ -120,15 +123,19 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: clew.Database
 async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
     roles: str, workspace: str, told: str
 ) -> None:
-    def fail(request: ModelRequest) -> str:
+    async def fail(db: clew.Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise RuntimeError("hunter2 was refused")
 
+    def make(db: clew.Database) -> clew.Runtime:
+        return clew.Runtime(
+            db, model=ScriptedModel("Hello."), finalize=fail, finalize_active_sessions_on_close=False
+        )
+
     said = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
-    model = ScriptedModel("Hello.", fail)
     authenticate = Roles("default")
     async with (
         clew.open("memory://") as db,
-        served(db, model=model, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
+        served(db, make_runtime=make, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
     ):
         await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=said)
         await users.http.post("/api/v1/sessions/t/end", json={}, headers=said)

@@ -12,10 +12,9 @@ from litestar import Litestar, get
 from clew.api.problems import error_from_problem, error_from_response
 from clew.core import errors
 from clew.core.errors import ClewError, StorageError, StoreFailed, StoreUnavailable
-from clew.runtime.model.protocol import ModelRequest
 from clew.server.http.views import STATUS_BY_CODE, STATUS_BY_GROUP, problem_of, status_of
-from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory
+from tests.support.echo import failing_runtime
 
 
 def kinds() -> list[type[ClewError]]:
@@ -102,10 +101,7 @@ def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
 async def test_what_ends_a_run_tells_who_reads_the_thread_nothing_of_what_is_inside(
     error: Exception, code: str, accept: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(request: ModelRequest) -> str:
-        raise error
-
-    async with in_memory(model=ScriptedModel(fail)) as users:
+    async with in_memory(make_runtime=failing_runtime(error)) as users:
         headers = {**users.headers(), "Accept": accept}
         told = await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
         run = (await users.http.get("/api/v1/runs", headers=headers)).json()["runs"][0]

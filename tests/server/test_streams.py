@@ -20,13 +20,13 @@ from websockets.typing import Origin
 import clew
 from clew.api.threads import StreamEvent
 from clew.client import AsyncClient
-from clew.runtime.model.protocol import ModelRequest
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
+from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
 from tests.server.live import listening
 from tests.server.talking import WORDS
-from tests.support.echo import chatting
+from tests.support.echo import chatting, failing_runtime
 from tests.support.stores import shared_url
 
 __all__ = ["shared_url"]
@@ -35,10 +35,14 @@ HEADERS = {"X-Clew-User": "alice"}
 
 
 @asynccontextmanager
-async def live(model: ScriptedModel, settings: ServerSettings | None = None) -> AsyncIterator[str]:
+async def live(
+    model: ScriptedModel | None = None,
+    settings: ServerSettings | None = None,
+    make_runtime: MakeRuntime | None = None,
+) -> AsyncIterator[str]:
     """A server in this process, at a real address."""
     async with clew.open("memory://") as db:
-        app = create_app(settings, db=db, make_runtime=chatting(model, settings))
+        app = create_app(settings, db=db, make_runtime=make_runtime or chatting(model, settings))
         async with listening(app) as address:
             yield address
 
@@ -111,10 +115,8 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
 async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def failing(request: ModelRequest) -> str:
-        raise KeyError("nobody foresaw this")
-
-    async with live(ScriptedModel(failing)) as address, httpx.AsyncClient() as http:
+    failing = failing_runtime(KeyError("nobody foresaw this"))
+    async with live(make_runtime=failing) as address, httpx.AsyncClient() as http:
         headers = {**HEADERS, "Accept": "text/event-stream"}
         got = await http.post(f"{address}/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
 
@@ -275,10 +277,8 @@ async def test_a_message_that_is_too_large_is_refused_and_the_line_stays() -> No
 
 
 async def test_an_error_that_nobody_foresaw_is_told_over_a_websocket_too() -> None:
-    def failing(request: ModelRequest) -> str:
-        raise KeyError("nobody foresaw this")
-
-    async with live(ScriptedModel(failing)) as address, connected(address) as line:
+    failing = failing_runtime(KeyError("nobody foresaw this"))
+    async with live(make_runtime=failing) as address, connected(address) as line:
         await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "ref": "a"}))
         async with asyncio.timeout(20):
             told = await until_end(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
+from clew import Context, Delta, State
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
@@ -52,3 +53,12 @@ def chatting(model: Model | None = None, settings: ServerSettings | None = None)
         )
 
     return make
+
+
+def failing_runtime(error: Exception) -> MakeRuntime:
+    """Makes runtimes whose only stage raises an error, as a mistake in it would."""
+
+    async def fail(state: State, ctx: Context) -> Delta:
+        raise error
+
+    return lambda db: Runtime(db, stages=[fail], finalize_active_sessions_on_close=False)

@@ -98,7 +98,9 @@ class _Callable(ValueShape):
 
 class _Class(ValueShape):
     def __init__(self, bound: object) -> None:
-        self._bound = bound if isinstance(bound, type) and not _is_protocol(bound) else object
+        self._bound: type = object
+        if isinstance(bound, type) and bound is not Any and not _is_protocol(bound):
+            self._bound = bound
         self.text = "a class" if self._bound is object else f"a class derived from {self._bound.__name__}"
 
     def fits(self, value: object) -> bool:

@@ -46,9 +46,11 @@ def check_new_file(file: Path) -> None:
 
     Raises:
         InvalidArgument: There is something.
+        WalOrphaned: There is the log of a database that is gone, which would be taken for the backup's.
     """
     if file.exists():
         raise InvalidArgument(problem=f"{str(file)!r} exists already, and a backup never overwrites.")
+    _refuse_orphan(file)
 
 
 @contextmanager

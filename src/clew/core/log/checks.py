@@ -99,7 +99,7 @@ def expectation(expect: object, what: str = "expect") -> Expectation:
     if type(expect) is int and expect in INTEGERS and expect >= 0:
         return Exact(expect)
     problem = (
-        f"{what} must be a version (a number from 0 on), Exact(version), Anywhere() or Absent(), "
+        f"{what} must be a version (a number from 0 on), Exact(version), AnyVersion() or Absent(), "
         f"not {described(expect)}."
     )
     raise InvalidArgument(problem=problem)

@@ -7,6 +7,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import msgspec
+
+from clew.core.arguments import check_methods
+from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
+
+try:
+    from pydantic_ai.direct import model_request, model_request_stream
+except ImportError as error:
+    raise MissingExtra(extra="models", package="pydantic-ai-slim (2.66 or newer)") from error
+
 from pydantic_ai import UserError, exceptions
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import Model as Provided
@@ -14,9 +24,6 @@ from pydantic_ai.models import ModelRequestParameters, StreamedResponse, infer_m
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from clew.core.arguments import check_methods
-from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
-from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.model.redaction import is_transient, redact
 from clew.runtime.model.translation import (
     calls_of,
@@ -91,12 +98,6 @@ def _root_cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__} {error}"
-
-
-try:
-    from pydantic_ai.direct import model_request, model_request_stream
-except ImportError as error:
-    raise MissingExtra(extra="models", package="pydantic-ai-slim (2.66 or newer)") from error
 
 
 T = TypeVar("T")

@@ -10,15 +10,16 @@ from pathlib import Path
 from clew.core.arguments import check_methods
 from clew.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
 from clew.workbench.interpreter.execution import Execution, stop_output_of, wait_for_end
-from clew.workbench.interpreter.kernel import KernelProcesses, make_private_folder
 from clew.workbench.interpreter.port import Isolation, Output, Sandbox, StopOutput
 
 try:
     from clew.workbench.interpreter.kernel import (
         Channels,
         KernelMessage,
+        KernelProcesses,
         is_answer_to,
         is_idle,
+        make_private_folder,
         output_of,
         write_connection_file,
     )

@@ -21,6 +21,14 @@ from clew.workbench.interpreter.port import (
     StreamOutput,
 )
 
+try:
+    from daytona import AsyncSandbox, DaytonaError
+    from daytona.common.code_interpreter import ExecutionError, OutputMessage
+    from daytona.common.errors import DaytonaConnectionError, DaytonaTimeoutError
+    from daytona_toolbox_api_client_async import InterpreterContext
+except ImportError as error:
+    raise MissingExtra(extra="daytona", package="daytona") from error
+
 _MARK, _END = "\x1e\x1eclew:", "\x1e"
 
 
@@ -98,14 +106,6 @@ def _display_outputs(message: str) -> list[Output]:
         return _stream_outputs(_MARK + message + _END)
     return [DisplayOutput(display.forms, result=display.result)]
 
-
-try:
-    from daytona import AsyncSandbox, DaytonaError
-    from daytona.common.code_interpreter import ExecutionError, OutputMessage
-    from daytona.common.errors import DaytonaConnectionError, DaytonaTimeoutError
-    from daytona_toolbox_api_client_async import InterpreterContext
-except ImportError as error:
-    raise MissingExtra(extra="daytona", package="daytona") from error
 
 _CLOSE_REASON = "it was closed"
 _EXIT_WORDS = "worker process ended"

@@ -1,6 +1,8 @@
 -- A claim, or the pause after a failure, that ends later than any could was written by a clock that ran ahead:
 -- what is said to be held or to wait for longer than until p_latest may be claimed now.
 
+SET LOCAL ROLE clew_owner;
+
 DROP FUNCTION clew.claim(text, text, text[], bigint, bigint, bigint, bytea);
 
 CREATE FUNCTION clew.claim(
