@@ -321,7 +321,7 @@ def test_what_a_killed_backup_left_is_no_obstacle(medium: Medium, tmp_path: Path
 
 
 def test_two_backups_do_not_write_the_same_file(medium: Medium, tmp_path: Path, command: Command) -> None:
-    with files.reserved(tmp_path / "b.part"):
+    with files.reserve_file(tmp_path / "b.part"):
         code, answer = command("backup", tmp_path / "b", "--db", medium.url)
 
     assert (code, answer["error"]["code"]) == (1, "store_busy")

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.cli.backup.volume import is_left, wanted
+from clew.cli.backup.volume import is_left, volume_for_backup
 from clew.core.manifest.files import ManifestAddress, manifest_path
 from clew.core.manifest.stamps import encode_stamped_manifest, read_stamped_manifest
 from clew.core.values import Put, Record, RecordQuery
@@ -298,7 +298,7 @@ def test_a_volume_that_has_no_place_is_said_to_be_left(tmp_path: Path, root: Pat
     copy = VolumeCopy(root, volume_copy_path(tmp_path / "b.dump"))
     copy.begin()
     copy.finish()
-    place = wanted(tmp_path / "b.dump", None, None)
+    place = volume_for_backup(tmp_path / "b.dump", None, None)
 
     assert (place, is_left(tmp_path / "b.dump", place)) == (None, True)
 

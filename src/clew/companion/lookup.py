@@ -79,7 +79,7 @@ def make_lookup_stage(search: SearchProvider | None) -> Stage:
         if search is None:
             return _reply_delta(NO_SEARCH, "not_attempted")
         try:
-            findings = await _searched(search, query, context.turn.retry_policy)
+            findings = await _run_search(search, query, context.turn.retry_policy)
         except (ModelFailed, DeadlineExceeded) as failure:
             log_failure(search.name, failure)
             return _reply_delta(NOT_FOUND, "no_verified_answer", problem=failure.code)
@@ -91,7 +91,7 @@ def make_lookup_stage(search: SearchProvider | None) -> Stage:
     return grounded_lookup
 
 
-async def _searched(search: SearchProvider, query: str, patience: RetryPolicy) -> list[Finding]:
+async def _run_search(search: SearchProvider, query: str, retry_policy: RetryPolicy) -> list[Finding]:
     """What a search finds, within its time.
 
     Raises:
@@ -104,7 +104,7 @@ async def _searched(search: SearchProvider, query: str, patience: RetryPolicy) -
             findings = list(await search.search(query, MOST_FINDINGS))[:MOST_FINDINGS]
         return checked_value(search.name, findings, list[Finding])
 
-    return await call_with_retries(search, once, patience)
+    return await call_with_retries(search, once, retry_policy)
 
 
 async def _find_answer(

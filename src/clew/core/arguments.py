@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from clew.core.errors import InvalidArgument
-from clew.core.shapes import ANYTHING, AnyOf, OneValue, ValueShape, described, shape_of
+from clew.core.shapes import ANYTHING, AnyOf, OneValue, ValueShape, describe_value, shape_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,21 +59,21 @@ class _Parameters:
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         # Every public call comes through here, so the first, quick look of ``allows`` is written out.
-        given = len(args)
+        count = len(args)
         for index, name, shape in self._positional:
-            if index >= given:
+            if index >= count:
                 break
             if type(args[index]) not in shape.certain and not shape.fits(args[index]):
                 shape.refuse(name, args[index])
         if self._rest is not None:
             self._check_rest(args[self._places :], *self._rest)
         for name, value in kwargs.items():
-            named = self._shapes.get(name)
-            if named is None:
+            shape_by_name = self._shapes.get(name)
+            if shape_by_name is None:
                 if not self._open:
                     raise TypeError(self._unknown(name))
-            elif type(value) not in named.certain and not named.fits(value):
-                named.refuse(name, value)
+            elif type(value) not in shape_by_name.certain and not shape_by_name.fits(value):
+                shape_by_name.refuse(name, value)
 
     def _check_rest(self, values: Sequence[object], name: str, shape: ValueShape) -> None:
         for value in values:
@@ -85,10 +85,10 @@ class _Parameters:
         nearest = difflib.get_close_matches(name, options, n=1) or [
             option for option in options if option in name.split("_")
         ]
-        said = f"{self._function}() got an unexpected keyword argument {name!r}."
+        problem = f"{self._function}() got an unexpected keyword argument {name!r}."
         if nearest:
-            return f"{said} Did you mean {nearest[0]!r}?"
-        return f"{said} It takes {', '.join(options) or 'none'}."
+            return f"{problem} Did you mean {nearest[0]!r}?"
+        return f"{problem} It takes {', '.join(options) or 'none'}."
 
 
 def _shape_of_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> ValueShape:
@@ -140,7 +140,7 @@ def check_count(value: object, what: str) -> int:
     """
     if type(value) is int and 0 <= value <= LARGEST:
         return value
-    problem = f"{what} must be an integer from 0 on, not {described(value)}."
+    problem = f"{what} must be an integer from 0 on, not {describe_value(value)}."
     raise InvalidArgument(problem=problem)
 
 
@@ -152,7 +152,7 @@ def check_seconds(value: object, what: str) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return value
-    problem = f"{what} must be a number of seconds from 0 on, not {described(value)}."
+    problem = f"{what} must be a number of seconds from 0 on, not {describe_value(value)}."
     raise InvalidArgument(problem=problem)
 
 
@@ -168,8 +168,8 @@ def check_async(function: Callable[..., Any], what: str) -> None:
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain) or inspect.iscoroutinefunction(plain) or plain.__name__ == "<lambda>":
         return
-    returned = plain.__annotations__.get("return", "")
-    if not any(word in str(returned) for word in ("Awaitable", "Coroutine", "Future", "Task")):
+    annotation = plain.__annotations__.get("return", "")
+    if not any(word in str(annotation) for word in ("Awaitable", "Coroutine", "Future", "Task")):
         problem = f"{what} must be async. Write it as: async def {plain.__name__}(…)."
         raise InvalidArgument(problem=problem)
 

@@ -11,7 +11,7 @@ from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument
 from clew.core.ops import Document
-from clew.core.shapes import described
+from clew.core.shapes import describe_value
 
 
 def path_of(keys: object, what: str = "path") -> ops.Path:
@@ -28,11 +28,15 @@ def path_of(keys: object, what: str = "path") -> ops.Path:
     if not isinstance(keys, (list, tuple)) and (
         isinstance(keys, (bytes, bytearray)) or not isinstance(keys, Sequence)
     ):
-        problem = f'{what} must be a key or a list of keys, like "mood" or ["mood"], not {described(keys)}.'
+        problem = (
+            f'{what} must be a key or a list of keys, like "mood" or ["mood"], not {describe_value(keys)}.'
+        )
         raise InvalidArgument(problem=problem)
     for index, key in enumerate(keys):
         if type(key) is not str and type(key) is not int:
-            problem = f"{what}[{index}] must be a key (text) or an index (an integer), not {described(key)}."
+            problem = (
+                f"{what}[{index}] must be a key (text) or an index (an integer), not {describe_value(key)}."
+            )
             raise InvalidArgument(problem=problem)
     return tuple(keys)
 

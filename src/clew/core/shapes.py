@@ -49,7 +49,7 @@ class ValueShape:
         Raises:
             InvalidArgument: The value is not allowed.
         """
-        raise InvalidArgument(problem=f"{name} must be {self.text}, not {described(value)}.")
+        raise InvalidArgument(problem=f"{name} must be {self.text}, not {describe_value(value)}.")
 
 
 class _OfClass(ValueShape):
@@ -161,11 +161,11 @@ class _MappingOf(ValueShape):
         if self._parts is None or not isinstance(value, Mapping):
             return super().refuse(name, value)
         key, part = self._parts
-        for each, held in value.items():
+        for each, entry in value.items():
             if not key.allows(each):
                 key.refuse(f"a key of {name}", each)
-            if not part.allows(held):
-                part.refuse(f"{name}[{each!r}]", held)
+            if not part.allows(entry):
+                part.refuse(f"{name}[{each!r}]", entry)
         return None
 
 
@@ -284,8 +284,8 @@ def _is_protocol(kind: type) -> bool:
 
 def _members_of(protocol: type) -> Iterable[str]:
     """What one protocol asks for itself; what typing puts into it has names of its own kind."""
-    defined = [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
-    return [*defined, *getattr(protocol, "__annotations__", ())]
+    members = [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
+    return [*members, *getattr(protocol, "__annotations__", ())]
 
 
 def _is_list(value: object) -> bool:
@@ -296,7 +296,7 @@ def _with_article(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as an error may show it: numbers in full, of all else the type, since it may be private."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)

@@ -25,7 +25,7 @@ from clew.adapters.openai_agents.usage import (
 from clew.core.arguments import check_arguments
 from clew.core.encoding import Id, is_same
 from clew.core.errors import InvalidArgument, StoreClosed, ThreadExists, ThreadNotFound, VersionConflict
-from clew.core.shapes import described
+from clew.core.shapes import describe_value
 from clew.core.text.words import text_of, words
 from clew.core.values import (
     Absent,
@@ -98,7 +98,7 @@ def check_database(database: object, what: str) -> None:
     """
     if not isinstance(database, Database | Awaitable):
         raise InvalidArgument(
-            problem=f"{what} must be a Database or clew.open(url), not {described(database)}."
+            problem=f"{what} must be a Database or clew.open(url), not {describe_value(database)}."
         )
 
 

@@ -90,7 +90,7 @@ def _environment(address: Address) -> dict[str, str]:
 async def _run(program: str, *arguments: str, environment: Mapping[str, str]) -> None:
     """Run one of PostgreSQL's programs; of several, the oldest that fits the server."""
     output = ""
-    for place in await _installed(program):
+    for place in await _program_paths(program):
         code, _, output = await _execute(place, *arguments, environment=environment)
         if code == 0:
             return
@@ -106,7 +106,7 @@ async def _reader_of(file: Path) -> str:
         StoreDamaged: The file is none, or not whole.
     """
     output = ""
-    for place in await _installed("pg_restore"):
+    for place in await _program_paths("pg_restore"):
         code, _, output = await _execute(place, "--list", str(file))
         if code == 0:
             return place
@@ -138,15 +138,15 @@ async def _script_of(program: str, file: Path) -> AsyncIterator[AsyncIterator[by
 
 async def _lines_of(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     """Lines of any length."""
-    begun: list[bytes] = []
+    line_start: list[bytes] = []
     while chunk := await stream.read(CHUNK_BYTES):
         first, *more = chunk.split(b"\n")
-        begun.append(first)
+        line_start.append(first)
         for line in more:
-            yield b"".join(begun) + b"\n"
-            begun = [line]
-    if any(begun):
-        yield b"".join(begun)
+            yield b"".join(line_start) + b"\n"
+            line_start = [line]
+    if any(line_start):
+        yield b"".join(line_start)
 
 
 async def _execute(
@@ -174,7 +174,7 @@ def _sentence(output: str, password: str | None = None) -> str:
     return text.replace(password, HIDDEN) if password else text
 
 
-async def _installed(program: str) -> list[str]:
+async def _program_paths(program: str) -> list[str]:
     """Where a program is installed, the oldest version first.
 
     Raises:

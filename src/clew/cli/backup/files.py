@@ -54,7 +54,7 @@ def check_new_file(file: Path) -> None:
 
 
 @contextmanager
-def reserved(path: Path) -> Iterator[BinaryIO]:
+def reserve_file(path: Path) -> Iterator[BinaryIO]:
     """An empty file that nobody else reads or writes; it is gone at the end unless it has another name then.
 
     What a process that was killed has left under this name is taken away.
@@ -62,7 +62,7 @@ def reserved(path: Path) -> Iterator[BinaryIO]:
     Raises:
         StoreBusy: Another process is writing it.
     """
-    with _locked(path) as file:
+    with _lock_file(path) as file:
         try:
             _remove_sides(path)
             file.truncate(0)
@@ -75,7 +75,7 @@ def reserved(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
+def _lock_file(path: Path) -> Iterator[BinaryIO]:
     while True:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             try:
@@ -245,8 +245,8 @@ def _seal_old(target: Path) -> None:
         seal_file(str(target))
     except StoreDamaged:
         for side in ("", *SQLITE_SUFFIXES):
-            kept = Path(f"{target}.damaged{side}")
+            damaged_copy = Path(f"{target}.damaged{side}")
             with suppress(FileNotFoundError):
-                os.link(f"{target}{side}", kept)
+                os.link(f"{target}{side}", damaged_copy)
         sync_folder(target.parent)
         _remove_sides(target)

@@ -37,7 +37,7 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
     damaged: dict[str, str]
 
     @asynccontextmanager
-    async def staged(self, call: CommandCall) -> AsyncIterator[dict[str, str]]:
+    async def stage(self, call: CommandCall) -> AsyncIterator[dict[str, str]]:
         """Copy it to where it is to be put, beside what is there; how that differs from the backup, by path.
 
         At the end the copy is gone, unless it has taken its place.
@@ -57,15 +57,15 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
 
     def ahead(self, threads: Sequence[Verdict]) -> list[str]:
         """The sessions whose manifest stands for a version that the database does not have."""
-        known = {(file_name(head.tenant), head.thread): head.version for head in threads}
+        head_versions = {(file_name(head.tenant), head.thread): head.version for head in threads}
         names = {file_name(head.tenant): head.tenant for head in threads}
         versions = manifest_versions(self.index, self.copy)
-        late = [place for place, version in versions.items() if version > known.get(place, 0)]
+        late = [place for place, version in versions.items() if version > head_versions.get(place, 0)]
         return sorted(name_of(names.get(folder, folder), session) for folder, session in late)
 
 
 @asynccontextmanager
-async def copied(call: CommandCall, volume: Path | None, file: Path) -> AsyncIterator[list[VolumeIndex]]:
+async def copy_volume(call: CommandCall, volume: Path | None, file: Path) -> AsyncIterator[list[VolumeIndex]]:
     """Copies a volume around the copying of its database, and leaves nothing behind if that fails.
 
     The index is given once all is done.
@@ -105,9 +105,9 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
     return Restorable(copy=copy, index=index, root=volume, damaged=damage_of(copy, index))
 
 
-def wanted(file: Path, named: Path | None, default: Path | None) -> Path | None:
+def volume_for_backup(file: Path, folder: Path | None, default: Path | None) -> Path | None:
     """Where the volume of a backup goes, if it has one or one is asked for."""
-    return default if named is None and volume_copy_path(file).is_dir() else named
+    return default if folder is None and volume_copy_path(file).is_dir() else folder
 
 
 def is_left(file: Path, volume: Path | None) -> bool:

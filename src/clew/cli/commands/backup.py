@@ -11,7 +11,7 @@ from rich.text import Text
 
 from clew.cli.backup import files as backup_files
 from clew.cli.backup.inventory import CopiedHeads, verify_scopes
-from clew.cli.backup.volume import Restorable, copied, is_left, restorable, wanted
+from clew.cli.backup.volume import Restorable, copy_volume, is_left, restorable, volume_for_backup
 from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.cli.volume_option import VolumeFolder
@@ -35,15 +35,15 @@ async def backup(call: CommandCall, file: BackupFile, volume: VolumeFolder = Non
     """
     backup_files.check_new_file(file)
     part = file.with_name(f"{file.name}.part")
-    with backup_files.reserved(part) as opened:
-        async with copied(call, call.existing_volume(volume), file) as indexes:
+    with backup_files.reserve_file(part) as part_file:
+        async with copy_volume(call, call.existing_volume(volume), file) as indexes:
             copy = await _copy(call, part)
             backup_files.check_new_file(file)
-        backup_files.publish(part, opened, file)  # last: where this file is, the backup is whole
-    return _backed_up(file, copy, indexes)
+        backup_files.publish(part, part_file, file)  # last: where this file is, the backup is whole
+    return _backup_result(file, copy, indexes)
 
 
-def _backed_up(file: Path, copy: CopiedHeads, indexes: Sequence[VolumeIndex]) -> CommandResult:
+def _backup_result(file: Path, copy: CopiedHeads, indexes: Sequence[VolumeIndex]) -> CommandResult:
     """What a backup came to; ``indexes`` has that of its volume, if there is one."""
     value: dict[str, object] = {"file": str(file), "threads": copy.heads, "unreadable": copy.unreadable}
     words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
@@ -51,8 +51,8 @@ def _backed_up(file: Path, copy: CopiedHeads, indexes: Sequence[VolumeIndex]) ->
         value |= {"files": len(index.files), "left_out": index.left_out}
         count = values.quantity(len(index.files), "file")
         words += f", and {count} of the volume, {len(index.left_out):,} left out"
-    shown = Group(values.head_table(f"{words}.", copy.heads), *values.problems_of(copy.unreadable))
-    return CommandResult(value=value, display=shown, ok=not copy.unreadable)
+    display = Group(values.head_table(f"{words}.", copy.heads), *values.problems_of(copy.unreadable))
+    return CommandResult(value=value, display=display, ok=not copy.unreadable)
 
 
 async def _copy(call: CommandCall, part: Path) -> CopiedHeads:
@@ -82,11 +82,11 @@ async def restore(
     """
     if not file.is_file():
         raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
-    volume = wanted(file, volume, call.default_volume)
+    volume = volume_for_backup(file, volume, call.default_volume)
     files = restorable(file, volume, force=force)
     if files is not None:
         return await _restore_with_files(call, file, files, force=force)
-    answer = _restored(call, await _restore(call, file, force=force))
+    answer = _restore_result(call, await _restore(call, file, force=force))
     if is_left(file, volume):
         words = "The backup has a volume too, which was not restored: name --volume."
         return msgspec.structs.replace(answer, display=Group(answer.display, Text(words, style="yellow")))
@@ -107,7 +107,7 @@ async def _restore(call: CommandCall, file: Path, *, force: bool) -> list[Verdic
 async def _restore_file(call: CommandCall, file: Path, *, force: bool) -> list[Verdict]:
     target = backup_files.target_of(call, force=force)
     staged = target.with_name(f"{target.name}.restoring")
-    with backup_files.reserved(staged) as opened:
+    with backup_files.reserve_file(staged) as staged_file:
         await backup_files.stage_backup(call, file, staged)
         async with backup_files.call_on(call, staged).database() as db:
             with call.progress("Checking the file", None):
@@ -115,7 +115,7 @@ async def _restore_file(call: CommandCall, file: Path, *, force: bool) -> list[V
             scopes = [Scope(tenant=tenant) for tenant in await list_tenants(db.store)]
             verdicts = await verify_scopes(call, db.store, scopes)
         if all(verdict.ok for verdict in verdicts):
-            backup_files.put_in_place(staged, opened, target, file)
+            backup_files.put_in_place(staged, staged_file, target, file)
     return verdicts
 
 
@@ -124,12 +124,16 @@ async def _restore_with_files(
 ) -> CommandResult:
     """Put the database and the volume of a backup in their places, once both are copied there and checked."""
     if files.damaged:
-        return _damaged(files.damaged, "The volume of the backup is damaged; nothing was put in its place.")
-    async with files.staged(call) as problems:
+        return _damage_result(
+            files.damaged, "The volume of the backup is damaged; nothing was put in its place."
+        )
+    async with files.stage(call) as problems:
         if problems:
-            return _damaged(problems, "The volume cannot be copied as it is; nothing was put in its place.")
+            return _damage_result(
+                problems, "The volume cannot be copied as it is; nothing was put in its place."
+            )
         verdicts = await _restore(call, file, force=force)
-        answer = _restored(call, verdicts)
+        answer = _restore_result(call, verdicts)
         if not answer.ok:
             return answer
         await files.switch()
@@ -137,14 +141,14 @@ async def _restore_with_files(
     count = len(files.index.files)
     words = [Text(f"{values.quantity(count, 'file')} restored to {files.root}, each with its checksum.")]
     if ahead:
-        named = ", ".join(values.clean(session) for session in ahead[:10])
-        words.append(Text(f"Manifests that are ahead of the database: {named}.", style="yellow"))
+        sessions = ", ".join(values.clean(session) for session in ahead[:10])
+        words.append(Text(f"Manifests that are ahead of the database: {sessions}.", style="yellow"))
     assert isinstance(answer.value, dict)
     value = {**answer.value, "files": count, "ahead": ahead}
     return CommandResult(value=value, display=Group(answer.display, *words))
 
 
-def _restored(call: CommandCall, verdicts: list[Verdict]) -> CommandResult:
+def _restore_result(call: CommandCall, verdicts: list[Verdict]) -> CommandResult:
     """What checking a backup came to, and with it the restore."""
     ok = all(verdict.ok for verdict in verdicts)
     words = (
@@ -156,6 +160,6 @@ def _restored(call: CommandCall, verdicts: list[Verdict]) -> CommandResult:
     return CommandResult(value=value, display=Group(values.verdict_table(verdicts, []), Text(words)), ok=ok)
 
 
-def _damaged(files: dict[str, str], words: str) -> CommandResult:
+def _damage_result(files: dict[str, str], words: str) -> CommandResult:
     lines = [Text(f"{values.clean(path)}: {values.clean(problem)}") for path, problem in files.items()]
     return CommandResult(value={"ok": False, "damaged": files}, display=Group(*lines, Text(words)), ok=False)

@@ -11,7 +11,7 @@ from clew.core.errors import InvalidArgument, TooLarge
 from clew.core.log.codec import prepare_changeset
 from clew.core.log.commit import PreparedAppend
 from clew.core.log.leases import LONGEST_LEASE_MS
-from clew.core.shapes import described
+from clew.core.shapes import describe_value
 from clew.core.values import (
     Absent,
     AnyVersion,
@@ -100,7 +100,7 @@ def expectation(expect: object, what: str = "expect") -> Expectation:
         return Exact(expect)
     problem = (
         f"{what} must be a version (a number from 0 on), Exact(version), AnyVersion() or Absent(), "
-        f"not {described(expect)}."
+        f"not {describe_value(expect)}."
     )
     raise InvalidArgument(problem=problem)
 
@@ -127,7 +127,7 @@ def prepare_write(write: Write, limits: Limits) -> Write | PreparedAppend:
         return ready_append(write.thread, write.change, write.expect, limits)
     if not isinstance(write, WRITES):
         wanted = ", ".join(kind.__name__ for kind in WRITES)
-        raise InvalidArgument(problem=f"A write is one of {wanted}, not {described(write)}.")
+        raise InvalidArgument(problem=f"A write is one of {wanted}, not {describe_value(write)}.")
     check_fields(write)
     match write:
         case Put():
@@ -141,7 +141,7 @@ def _check_record(record: Record, limits: Limits) -> None:
     check_id(record.kind, "kind")
     check_id(record.id, "record id")
     if not isinstance(record.tags, list | tuple):
-        raise InvalidArgument(problem=f"tags must be a list of texts, not {described(record.tags)}.")
+        raise InvalidArgument(problem=f"tags must be a list of texts, not {describe_value(record.tags)}.")
     for tag in record.tags:
         check_id(tag, "tag", most=TAG_BYTES)
     _check_integers(sort=record.sort)
@@ -169,7 +169,7 @@ def _check_size(body: object, what: str, limits: Limits) -> None:
 def _check_distinct(writes: Sequence[Write]) -> None:
     """Refuse writes whose order would decide what they assume."""
     if not isinstance(writes, list | tuple):
-        raise InvalidArgument(problem=f"writes must be a list, not {described(writes)}.")
+        raise InvalidArgument(problem=f"writes must be a list, not {describe_value(writes)}.")
     targets: set[tuple[str, ...]] = set()
     for write in writes:
         target = _target_of(write)

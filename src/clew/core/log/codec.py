@@ -12,7 +12,7 @@ from clew.core.encoding import JSON, check_id, decoder, encode_checked, is_shall
 from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
 from clew.core.log.rows import ChangesetRow, ItemRow
 from clew.core.ops import Document, Op
-from clew.core.shapes import described
+from clew.core.shapes import describe_value
 from clew.core.values import Changeset, Cut, Item, Limits, UnreadableItem
 
 
@@ -111,7 +111,7 @@ def prepare_changeset(change: Changeset, limits: Limits) -> PreparedChangeset:
 def _check_parts(change: Changeset) -> None:
     """Refuse a changeset that is made of anything but items, ops and cuts."""
     if not isinstance(change, Changeset):
-        raise InvalidArgument(problem=f"change must be a Changeset, not {described(change)}.")
+        raise InvalidArgument(problem=f"change must be a Changeset, not {describe_value(change)}.")
     check_items(change.items)
     check_patches(change.patches)
     _check_list(change.cuts, "cuts", Cut, "a Cut")
@@ -143,10 +143,12 @@ def _check_list(parts: object, what: str, kind: type | tuple[type, ...], wanted:
     if not isinstance(parts, tuple | list):
         if isinstance(parts, Iterator):
             return  # it can be read once, by what uses it
-        raise InvalidArgument(problem=f"{what} must be a list, each part {wanted}, not {described(parts)}.")
+        raise InvalidArgument(
+            problem=f"{what} must be a list, each part {wanted}, not {describe_value(parts)}."
+        )
     for index, part in enumerate(parts):
         if not isinstance(part, kind):
-            raise InvalidArgument(problem=f"{what}[{index}] must be {wanted}, not {described(part)}.")
+            raise InvalidArgument(problem=f"{what}[{index}] must be {wanted}, not {describe_value(part)}.")
 
 
 Items: TypeAlias = Annotated[Sequence[Item], check_items]

@@ -110,23 +110,25 @@ class Scheduler:
                 return await run_gates_without_store(placement.db, request, placement.settings, emit, failure)
             return await self._run_to_end(placement, request, start, emit, place)
 
-    async def _reach(self, home: Placement, asked: TurnRequest, place: LinePlace) -> None:
+    async def _reach(self, placement: Placement, request: TurnRequest, place: LinePlace) -> None:
         """Wait in line, if this is a turn of its own and is to wait.
 
         A turn sent again waits for its first sending alone, not for what came in between.
         """
-        if asked.key is not None and await queue.is_queued(home.db, run_id_for_key(asked.thread, asked.key)):
+        if request.key is not None and await queue.is_queued(
+            placement.db, run_id_for_key(request.thread, request.key)
+        ):
             place.leave()  # the queue stands in line itself
-            self.drain_queue(home, asked.thread)
-            seconds = home.settings.retry_policy.turn_seconds
+            self.drain_queue(placement, request.thread)
+            seconds = placement.settings.retry_policy.turn_seconds
             await queue.wait_until_dequeued(
-                home.db, asked.thread, run_id_for_key(asked.thread, asked.key), seconds=seconds
+                placement.db, request.thread, run_id_for_key(request.thread, request.key), seconds=seconds
             )
-        if asked.busy != "wait" and not place.is_reached:
+        if request.busy != "wait" and not place.is_reached:
             place.leave()
-        if not place.is_reached and await earlier_run(home.db, asked) is not None:
+        if not place.is_reached and await earlier_run(placement.db, request) is not None:
             place.leave()
-        await place.reach(home.db.thread(asked.thread))
+        await place.reach(placement.db.thread(request.thread))
 
     async def _start_or_queue(
         self, placement: Placement, request: TurnRequest
@@ -209,15 +211,15 @@ class Scheduler:
             )
 
     async def resume_run(
-        self, home: Placement, thread: str, decisions: Mapping[str, Decision], emit: Emit
+        self, placement: Placement, thread: str, decisions: Mapping[str, Decision], emit: Emit
     ) -> TurnResult[Any]:
         """Take up the run that stopped on a thread, at once; a turn that comes meanwhile stands behind it."""
-        with self._lines.join(home.db, thread) as place:
+        with self._lines.join(placement.db, thread) as place:
             if not place.is_reached:
                 place.leave()
-            return await self.resume(home, thread, decisions, emit)
+            return await self.resume(placement, thread, decisions, emit)
 
-    async def record_voice(self, home: Placement, asked: TurnRequest) -> TurnResult[Any]:
+    async def record_voice(self, placement: Placement, request: TurnRequest) -> TurnResult[Any]:
         """Commit a turn that was spoken in a call, whole, behind the turns that came before it.
 
         If its key was used before, it gives what became of the turn then.
@@ -226,13 +228,13 @@ class Scheduler:
             KeyReused: The key was used for another turn.
             TurnSuspended: The thread waits for a decision.
         """
-        with self._lines.join(home.db, asked.thread) as place:
-            await place.reach(home.db.thread(asked.thread))
-            started = await start_turn(home.db, asked, home.settings)
+        with self._lines.join(placement.db, request.thread) as place:
+            await place.reach(placement.db.thread(request.thread))
+            started = await start_turn(placement.db, request, placement.settings)
         if isinstance(started, TurnResult):
             return started
         assert isinstance(started, StartedTurn)  # what is over when it begins is never interrupted
-        run, reply = started.journal.run, asked.spoken.reply if asked.spoken is not None else ""
+        run, reply = started.journal.run, request.spoken.reply if request.spoken is not None else ""
         return TurnResult(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
     async def resume(

@@ -401,20 +401,20 @@ async def find_earlier_turn(
     return InterruptedRun(run.id)
 
 
-async def earlier_run(db: Database, asked: TurnRequest) -> Run | None:
+async def earlier_run(db: Database, request: TurnRequest) -> Run | None:
     """The run of the first turn with this key, if there was one.
 
     Raises:
         KeyReused: The key was used for another turn.
     """
-    if asked.key is None:
+    if request.key is None:
         return None
     try:
-        run = run_of(await db.records.get(KIND, run_id_for_key(asked.thread, asked.key)))
+        run = run_of(await db.records.get(KIND, run_id_for_key(request.thread, request.key)))
     except RecordNotFound:
         return None
-    if run.key != asked.fingerprint():
-        raise KeyReused(thread=asked.thread, key=asked.key)
+    if run.key != request.fingerprint():
+        raise KeyReused(thread=request.thread, key=request.key)
     return run
 
 
@@ -449,13 +449,13 @@ async def _release_writes(
     return [Put(record=record_of(final_run, head.owner), expect=run.revision)]
 
 
-async def _mark_awaited(db: Database, run: Run, asked: TurnRequest, owner: str | None) -> None:
+async def _mark_awaited(db: Database, run: Run, request: TurnRequest, owner: str | None) -> None:
     """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself.
 
     Raises:
         RevisionConflict: It was renewed or has ended; another look finds out which.
     """
-    if run.awaited or (asked.key is not None and run.id == run_id_for_key(asked.thread, asked.key)):
+    if run.awaited or (request.key is not None and run.id == run_id_for_key(request.thread, request.key)):
         return
     awaited = msgspec.structs.replace(run, awaited=True)
     await db.records.put(record_of(awaited, owner), expect=run.revision)

@@ -38,11 +38,11 @@ def turn_request(
     messages = options.get("messages", ())
     for each in messages:
         check_fields(each)
-    said = user_items(schema, inputs, id=options.get("message_id"))
+    user_message = user_items(schema, inputs, id=options.get("message_id"))
     return TurnRequest(
         thread=thread,
         inputs=inputs,
-        items=(*map(item_of, messages), *said),
+        items=(*map(item_of, messages), *user_message),
         user=options.get("user"),
         key=options.get("key"),
         busy=options.get("busy", "wait"),

@@ -137,7 +137,7 @@ async def fill_answer(model: Model, request: ModelRequest, kind: type[T]) -> tup
         pair: Any = await model.fill(request, kind)
     with answer_check(model.name):
         answer, usage = pair
-        return _checked(answer, kind), _checked(usage, Usage)
+        return _validate(answer, kind), _validate(usage, Usage)
 
 
 def checked_value(model: str, value: Any, kind: type[T]) -> T:
@@ -147,11 +147,11 @@ def checked_value(model: str, value: Any, kind: type[T]) -> T:
         ModelFailed: It is not.
     """
     with answer_check(model):
-        value = _checked(value, kind)
+        value = _validate(value, kind)
     return cast("T", value)
 
 
-def _checked(value: Any, kind: Any) -> Any:
+def _validate(value: Any, kind: Any) -> Any:
     try:
         text = msgspec.json.encode(value)
     except TypeError:  # a type of the caller's own, which only the caller can look into

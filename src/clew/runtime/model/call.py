@@ -70,7 +70,7 @@ async def ask(
     async def call_once(attempt: int) -> Reply:
         return await _read_reply(model, request, lambda text: on_text(text, attempt))
 
-    with _logged(model):
+    with _log_failure(model):
         return await call_with_retries(model, call_once, retry_policy, on_wasted_usage)
 
 
@@ -101,12 +101,12 @@ async def fill(
             )
             raise
 
-    with _logged(model):
+    with _log_failure(model):
         return await call_with_retries(model, call_once, retry_policy, on_wasted_usage)
 
 
 @contextmanager
-def _logged(model: NamedService) -> Iterator[None]:
+def _log_failure(model: NamedService) -> Iterator[None]:
     """Log once, when it is not asked again, that a model failed in a way that nobody foresaw.
 
     Whoever survives it then has to say nothing. A model that fails as the protocol says may mean it.

@@ -11,7 +11,7 @@ from clew.core.encoding import JSON, encode_checked
 from clew.core.errors import DecisionRefused, InvalidArgument, InvalidValue
 from clew.core.items import repair
 from clew.core.ops import Document, Merge, Op, Set
-from clew.core.shapes import described
+from clew.core.shapes import describe_value
 from clew.core.values import Changeset, Head, Item
 from clew.database.thread import Thread
 from clew.runtime.records.runs import Run
@@ -77,7 +77,7 @@ def check_decisions(decisions: object, what: str) -> None:
         InvalidArgument: It is something else.
     """
     if not isinstance(decisions, Mapping):
-        problem = f"{what} must be a dict of call ids to decisions, not {described(decisions)}."
+        problem = f"{what} must be a dict of call ids to decisions, not {describe_value(decisions)}."
         raise InvalidArgument(problem=problem)
 
 

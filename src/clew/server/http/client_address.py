@@ -58,10 +58,10 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Networks) -
 
 def site_of(address: str) -> str:
     """The address that a client is counted by: of IPv6 the network of its site, which one client may fill."""
-    parsed = _parse_address(address)
-    if not isinstance(parsed, ipaddress.IPv6Address):
-        return address if parsed is None else str(parsed)
-    return str(ipaddress.ip_network((parsed, IPV6_SITE), strict=False))
+    ip_address = _parse_address(address)
+    if not isinstance(ip_address, ipaddress.IPv6Address):
+        return address if ip_address is None else str(ip_address)
+    return str(ipaddress.ip_network((ip_address, IPV6_SITE), strict=False))
 
 
 def _is_trusted(address: IPAddress, trusted: Networks) -> bool:

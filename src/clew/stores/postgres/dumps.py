@@ -65,7 +65,7 @@ class Snapshot(ConnectionReader):
 @asynccontextmanager
 async def open_snapshot(address: Address) -> AsyncIterator[Snapshot]:
     """The database as it is now, for as long as this is open, whatever others write meanwhile."""
-    async with _connected(address) as connection:
+    async with _connect(address) as connection:
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
         row = await (await connection.execute(QUERIES["export_snapshot"])).fetchone()
@@ -141,7 +141,7 @@ async def open_replacement(address: Address, *, force: bool) -> AsyncIterator[Re
         InvalidArgument: There are threads, records or jobs already, and ``force`` is not set.
         StoreBusy: Somebody keeps the tables locked.
     """
-    async with _connected(address) as connection:
+    async with _connect(address) as connection:
         replacement = Replacement(connection)
         await connection.execute(QUERIES["wait_for_locks"])
         await connection.execute(QUERIES["lock_schema"])
@@ -157,7 +157,7 @@ async def open_replacement(address: Address, *, force: bool) -> AsyncIterator[Re
 
 
 @asynccontextmanager
-async def _connected(address: Address) -> AsyncIterator[AsyncConnection[Any]]:
+async def _connect(address: Address) -> AsyncIterator[AsyncConnection[Any]]:
     """A connection that is closed at the end, and whose errors are ours."""
     try:
         connection = await AsyncConnection.connect(address.conninfo, prepare_threshold=None)

@@ -77,9 +77,9 @@ def _split(url: str) -> tuple[str | None, dict[str, str]]:
     """What libpq is told, or None if it cannot read that; and our own parameters."""
     try:
         place, _, query = url.partition("?")
-        given = dict(parse_qsl(query, keep_blank_values=True))
-        own = {name: given.pop(name) for name in Address.__struct_fields__[1:] if name in given}
-        conninfo = f"{place}?{urlencode(given)}"
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        own = {name: parameters.pop(name) for name in Address.__struct_fields__[1:] if name in parameters}
+        conninfo = f"{place}?{urlencode(parameters)}"
         options = conninfo_to_dict(conninfo)
     except (ValueError, psycopg.Error):
         return None, {}

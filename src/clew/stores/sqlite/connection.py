@@ -138,12 +138,12 @@ def schema_of_file(path: str) -> int:
     with translate_errors(path):
         connection = connect(path)
         try:
-            found = check_file(connection, path)
+            schema = check_file(connection, path)
         except BaseException:
             close_refused(connection)
             raise
         connection.close()
-        return found
+        return schema
 
 
 def close_refused(connection: apsw.Connection) -> None:
@@ -163,9 +163,9 @@ def check_format(connection: apsw.Connection, path: str) -> None:
         NewerFormat: A newer release has migrated it.
         NotMigrated: An older one was restored into it.
     """
-    found = int(connection.pragma("user_version"))
-    if pending_migrations(found, MIGRATIONS, path):
-        raise NotMigrated(store=path, found=found, known=FORMAT)
+    schema = int(connection.pragma("user_version"))
+    if pending_migrations(schema, MIGRATIONS, path):
+        raise NotMigrated(store=path, found=schema, known=FORMAT)
 
 
 def seal_file(path: str) -> None:

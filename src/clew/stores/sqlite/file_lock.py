@@ -126,10 +126,10 @@ def _lock_open(path: str, flock: bytes) -> None:
     if _SETLK is None:
         return
     with suppress(OSError):  # no such file, or no such directory
-        wanted = Path(path).stat()
+        status = Path(path).stat()
         for descriptor in DESCRIPTORS.iterdir():
             with suppress(OSError):  # closed meanwhile
-                if os.path.samestat(descriptor.stat(), wanted):
+                if os.path.samestat(descriptor.stat(), status):
                     _set_lock(int(descriptor.name), flock)
 
 

@@ -168,11 +168,11 @@ class OpenFile:
         Raises:
             StorageError: The system has no locks left.
         """
-        taken = self._take(CHECKPOINTING)
+        has_turn = self._take(CHECKPOINTING)
         try:
-            yield taken
+            yield has_turn
         finally:
-            if taken and self._lock is not None:
+            if has_turn and self._lock is not None:
                 self._lock.give(CHECKPOINTING)
 
     def close(self, connection: apsw.Connection) -> None:
@@ -246,8 +246,8 @@ class OpenFile:
         """The error for files that are lost, after a copy of the write-ahead log was made."""
         with self._losing:
             if self._lost is None:
-                saved, words = self._save_wal()
-                self._lost = StoreFileLost(store=self._path, problem=f"{problem}; {words}", saved=saved)
+                copy, words = self._save_wal()
+                self._lost = StoreFileLost(store=self._path, problem=f"{problem}; {words}", saved=copy)
             return _again(self._lost)
 
     def _save_wal(self) -> tuple[str, str]:

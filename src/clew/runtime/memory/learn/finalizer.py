@@ -95,12 +95,12 @@ class Finalizer:
         ) or _summarize_plainly(texts)
 
         async def plan(episode: Episode) -> EpisodeResult:
-            planned = await self._planned(db, episode, turns, fresh, summary)
+            planned = await self._plan_result(db, episode, turns, fresh, summary)
             return msgspec.structs.replace(planned, replan=plan)
 
         return await plan(episode)
 
-    async def _planned(
+    async def _plan_result(
         self,
         db: Database,
         episode: Episode,
