@@ -302,6 +302,18 @@ def test_a_damaged_database_is_replaced_and_kept(tmp_path: Path, command: Comman
     assert (tmp_path / "other.db.damaged").read_bytes() == b"damaged" * 1000
 
 
+def test_a_second_damaged_database_is_kept_beside_the_first(tmp_path: Path, command: Command) -> None:
+    medium = SqliteMedium(f"sqlite:///{tmp_path}/agent.db", f"sqlite:///{tmp_path}/other.db")
+    medium.fill(medium.url, "Hi.")
+    command("backup", tmp_path / "b", "--db", medium.url)
+    for word in (b"first", b"second"):
+        (tmp_path / "other.db").write_bytes(word * 1000)
+        command("restore", tmp_path / "b", "--force", "--db", medium.other)
+
+    copies = sorted(path.read_bytes() for path in tmp_path.glob("other.db.damaged*"))
+    assert copies == [b"first" * 1000, b"second" * 1000]
+
+
 def test_a_backup_is_for_its_owner_only(medium: Medium, tmp_path: Path, command: Command) -> None:
     command("backup", tmp_path / "b", "--db", medium.url)
 

@@ -1,6 +1,7 @@
 """Files of databases, copied under another name and put in place when they are whole."""
 
 import fcntl
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -244,9 +245,10 @@ def _seal_old(target: Path) -> None:
     try:
         seal_file(str(target))
     except StoreDamaged:
+        names = (f"{target}.damaged{number or ''}" for number in itertools.count())
+        damaged_copy = next(name for name in names if not Path(name).exists())
         for side in ("", *SQLITE_SUFFIXES):
-            damaged_copy = Path(f"{target}.damaged{side}")
             with suppress(FileNotFoundError):
-                os.link(f"{target}{side}", damaged_copy)
+                os.link(f"{target}{side}", f"{damaged_copy}{side}")
         sync_folder(target.parent)
         _remove_sides(target)
