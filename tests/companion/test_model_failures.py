@@ -28,10 +28,10 @@ QUESTION = "How many people live in Norway?"
 NORWAY = Finding(title="Norway", url="https://example.org/norway", text="5 million people live in Norway.")
 GOOD: dict[str, Any] = {
     "Judgement": {"level": 0},
-    "Sorted": {"route": "therapeutic", "style": "supportive"},
-    "Grounded": {"answered": True, "answer": "5 million people live in Norway.", "rests_on": [1]},
-    "Noticed": {},
-    "Told": {"summary": "talked about two people"},
+    "TriageResult": {"route": "therapeutic", "style": "supportive"},
+    "LookupAnswer": {"answered": True, "answer": "5 million people live in Norway.", "rests_on": [1]},
+    "ModelFindings": {},
+    "ConversationSummary": {"summary": "talked about two people"},
 }
 Does = Callable[[], Any]
 
@@ -133,7 +133,7 @@ async def test_the_gate_judges_without_the_model(
 async def test_triage_goes_by_the_rules(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, CALM, Faulty("Sorted", does))
+    output = await said(in_memory, CALM, Faulty("TriageResult", does))
 
     assert output.response_text == "That sounds hard."
     assert output.diagnostics["triage_path"] == "rules_after_model_failure"
@@ -166,7 +166,7 @@ async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
 async def test_a_question_is_answered_in_the_words_of_what_was_found(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, QUESTION, Faulty("Grounded", does), search=FaultySearch())
+    output = await said(in_memory, QUESTION, Faulty("LookupAnswer", does), search=FaultySearch())
 
     assert output.response_text.startswith("“5 million people live in Norway.”")
     assert output.diagnostics["lookup_problem"] == "model_failed"
@@ -212,7 +212,7 @@ async def test_what_is_known_is_found_by_words(
 
 @pytest.mark.promise("R-08", "R-12")
 @FAULTS
-@pytest.mark.parametrize("kind", ["Noticed", "Told"])
+@pytest.mark.parametrize("kind", ["ModelFindings", "ConversationSummary"])
 async def test_a_session_ends_with_what_was_stated_plainly(
     in_memory: Database, kind: str, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,7 +230,7 @@ async def test_a_session_ends_with_what_was_stated_plainly(
 # What is no fault of the model.
 
 
-@pytest.mark.parametrize("kind", ["Sorted", "Grounded", "reply"])
+@pytest.mark.parametrize("kind", ["TriageResult", "LookupAnswer", "reply"])
 async def test_an_error_of_the_store_is_not_taken_for_one_of_the_model(
     in_memory: Database, kind: str
 ) -> None:
@@ -239,7 +239,7 @@ async def test_an_error_of_the_store_is_not_taken_for_one_of_the_model(
     with pytest.raises(StoreUnavailable):
         await said(
             in_memory,
-            QUESTION if kind == "Grounded" else CALM,
+            QUESTION if kind == "LookupAnswer" else CALM,
             Faulty(kind, raising(down)),
             search=FaultySearch(),
         )
@@ -262,7 +262,7 @@ async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_m
 
     class Stubborn(Faulty):
         async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
-            if kind.__name__ != "Sorted":
+            if kind.__name__ != "TriageResult":
                 return await super().fill(request, kind)
             begun.set()
             try:

@@ -65,7 +65,7 @@ class WatchedStore(SqliteStore):
         self._begun = False
         self._inserts = 0
 
-    def _prepared(self) -> apsw.Connection:
+    def _connect_and_prepare(self) -> apsw.Connection:
         connection = super()._connect_and_prepare()
         connection.exec_trace = self._trace
         connection.set_commit_hook(self._committing)

@@ -70,7 +70,7 @@ class StoppingDisk(FaultyDisk):
         self._directory = directory
         self._tell_stopped = tell
 
-    def admit(
+    def begin_step(
         self,
         operation: DiskOperation,
         inode: int,

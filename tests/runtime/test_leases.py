@@ -35,7 +35,7 @@ class Journal(ThreadJournal):
         self.failures: list[Exception] = []
         self.ended = 0
 
-    async def renew(self, until: int) -> Run:
+    async def renew_lease(self, until: int) -> Run:
         self.begun.put_nowait(None)
         await self.go.wait()
         if self.conflicts:
@@ -44,7 +44,7 @@ class Journal(ThreadJournal):
         self.ended += 1
         return await super().renew_lease(until)
 
-    async def reread(self) -> Run:
+    async def reload_run(self) -> Run:
         if self.failures:
             raise self.failures.pop()
         return await super().reload_run()

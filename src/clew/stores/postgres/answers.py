@@ -264,7 +264,7 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskItemsById: ("named", _items_by_id, _many(_item_row)),
     AskIdempotencyKey: (
         "key",
-        lambda question: (question.key, question.name),
+        lambda question: (question.key, question.idempotency_key),
         _one(lambda row: KeyRow(*row)),
     ),
     AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
