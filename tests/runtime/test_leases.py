@@ -82,7 +82,7 @@ async def test_what_a_model_costs_during_a_renewal_is_counted(
         return await put(self, record, expect=expect)
 
     monkeypatch.setattr(Records, "put", slow)
-    renewing = asyncio.create_task(journal.renew(1_000))
+    renewing = asyncio.create_task(journal.renew_lease(1_000))
     await writing.wait()
     journal.run = msgspec.structs.replace(journal.run, usage=Usage(calls=1, input_tokens=7))
     go.set()
