@@ -93,7 +93,7 @@ OTHERS: list[Any] = [
     ),
     *(LocalInterpreters, RemoteInterpreters, Questions, Workbench, Volume, Volumes),
 ]
-MADE_BY_US = {"Context", "Log", "ToolContext"}
+MADE_BY_US = {"Context", "StateLog", "ToolContext"}
 """Classes with a constructor that a runtime calls, never a program."""
 
 

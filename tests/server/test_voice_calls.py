@@ -165,11 +165,11 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
     async with clew.open("memory://") as db:
         app = create_app(db=db)
         async with over_http(app, db), app.state.resources.runtimes.runtime_for(db.tenant) as runtime:
-            hearing = app.state.resources.agent.voice.gates
+            gates = app.state.resources.agent.voice.gates
             with monkeypatch.context() as broken:
                 broken.setattr(Database, "commit", fails)
-                found = await runtime.hear(Utterance(thread="t", id="u", text=DANGER), hearing=hearing)
-            held = len(runtime._settings.held_crises)
+                found = await runtime.judge_utterance(Utterance(thread="t", id="u", text=DANGER), gates=gates)
+            held = len(runtime._settings.pending_crises)
 
     assert "988" in found.say
     assert held == 1

@@ -125,7 +125,7 @@ async def test_long_output_is_cut_in_the_middle_and_that_is_said(
 async def test_events_and_outputs_are_told_as_they_come(working: Working) -> None:
     told: list[Event | Output] = []
     script = [calls(("c1", "run_python", {"code": "print('hello')"})), "Said hello."]
-    async with working(*script, told=told.append) as (agent, _, _):
+    async with working(*script, notify=told.append) as (agent, _, _):
         await agent.work("Greet.")
 
     assert StreamOutput(stream="stdout", text="hello\n") in told
@@ -319,7 +319,7 @@ class Cutting:
     def interpreter(self) -> Cutting:
         return self
 
-    async def ready(self) -> tuple[()]:
+    async def ensure_interpreter(self) -> tuple[()]:
         return ()
 
     async def run(self, code: str) -> AsyncIterator[Output]:

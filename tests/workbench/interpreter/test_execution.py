@@ -134,11 +134,11 @@ class Broken:
     async def send(self, request: dict[str, Any]) -> None:
         raise OSError("the socket is broken")
 
-    async def published(self) -> dict[str, Any]:
+    async def next_publication(self) -> dict[str, Any]:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    reply = published
+    next_reply = next_publication
 
     def close(self) -> None:
         pass
@@ -148,10 +148,10 @@ class Alone:
     """A family of processes that is only a mark."""
 
     def __init__(self) -> None:
-        self.dead = asyncio.Event()
+        self.exit_event = asyncio.Event()
 
-    async def end(self, why: str) -> None:
-        self.dead.set()
+    async def kill(self, why: str) -> None:
+        self.exit_event.set()
 
 
 async def test_an_error_that_nobody_foresaw_reaches_whoever_waits_for_outputs() -> None:
