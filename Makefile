@@ -21,7 +21,7 @@ COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-ver
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
 EXTRAS := adk all client cli companion daytona langgraph models openai-agents postgres pydantic-ai server testing workbench
 WORKERS ?= 2
-TYPED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*.py))))
+TYPED := src companion/src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*.py))))
 
 .PHONY: help
 help: ## Show this list
@@ -59,7 +59,7 @@ format: $(READY) ## Rewrite the code in the agreed format
 # The peers it measures us against have a lock and an environment of their own.
 .PHONY: bench
 bench: $(BENCH_READY) ## Measure every public claim (BENCH_FLAGS are passed on)
-	@PYTHONPATH=src $(BENCH_VENV)/bin/python -m bench $(BENCH_FLAGS)
+	@PYTHONPATH=src:companion/src $(BENCH_VENV)/bin/python -m bench $(BENCH_FLAGS)
 
 .PHONY: lock
 lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer versions)
@@ -69,7 +69,7 @@ lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer ve
 .PHONY: clean
 clean: ## Remove everything that make has made
 	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src companion tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: python
 python:
@@ -89,8 +89,8 @@ $(VENV)/.locked: requirements.lock | python
 	$(call environment,$(VENV),requirements.lock)
 	@touch $@
 
-$(READY): $(VENV)/.locked pyproject.toml
-	@$(RUN) $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+$(READY): $(VENV)/.locked pyproject.toml companion/pyproject.toml
+	@$(RUN) $(PIP) install --no-deps --no-build-isolation --no-index --editable . --editable companion
 	@touch $@
 
 $(BENCH_READY): bench/requirements.lock | python

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.companion.agent import companion
-from clew.companion.values import STAGE_LABELS
 from clew.runtime import StageStarted, TextDelta
+from clew_companion.agent import companion
+from clew_companion.values import STAGE_LABELS
 
 
 async def say(runtime: clew.Runtime[Any, Any], thread: str, words: str) -> None:

@@ -9,7 +9,7 @@ import clew
 from bench.clock import Act, Contestant, turn_by_turn
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from clew.companion.agent import companion
+from clew_companion.agent import companion
 
 EARLY, LATE = 10, 5_000
 MILLISECONDS = 15.0

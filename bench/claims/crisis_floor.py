@@ -10,11 +10,11 @@ from pathlib import Path
 from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from clew.companion.crisis.classifier import features, is_in_doubt, load_weights, score_margins
-from clew.companion.crisis.concepts import read_message
-from clew.companion.crisis.floor import MOST_TURNS, judge_message
-from clew.companion.crisis.lexicon import load_lexicon
 from clew.runtime.model.messages import Message
+from clew_companion.crisis.classifier import features, is_in_doubt, load_weights, score_margins
+from clew_companion.crisis.concepts import read_message
+from clew_companion.crisis.floor import MOST_TURNS, judge_message
+from clew_companion.crisis.lexicon import load_lexicon
 
 MILLISECONDS = 1.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"

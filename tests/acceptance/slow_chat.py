@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from clew.cli.app import run
 from clew.cli.chat import session
-from clew.companion.agent import companion
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
+from clew_companion.agent import companion
 
 T = TypeVar("T")
 GO_ON = "GO_ON"

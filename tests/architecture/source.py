@@ -10,7 +10,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CODE = ("src", "tests", "bench", "examples")
+SOURCES = ("src", "companion/src")
+CODE = (*SOURCES, "tests", "bench", "examples")
 QUOTES = '"""'
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 

@@ -20,7 +20,7 @@ from clew.database.log import Log
 from clew.database.records import Records
 from clew.database.thread import Thread
 from clew.stores.postgres.pool import Address
-from tests.architecture.source import ROOT, modules
+from tests.architecture.source import ROOT, SOURCES, modules
 
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
@@ -108,7 +108,7 @@ def test_every_op_is_in_the_reference() -> None:
 def test_every_setting_is_in_the_reference() -> None:
     said = prose(REFERENCE / "settings.md")
     variables = {
-        name for module in modules("src") for name in re.findall(r"[\"'](CLEW_[A-Z_]+)[\"']", module.text)
+        name for module in modules(*SOURCES) for name in re.findall(r"[\"'](CLEW_[A-Z_]+)[\"']", module.text)
     }
     named = [*Limits.__struct_fields__, *Address.__struct_fields__[1:], *variables]
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import PurePath
 
-from tests.architecture.source import Module, modules
+from tests.architecture.source import SOURCES, Module, modules
 
 MOST_PARTICIPLES = 0.015
 MOST_LOCAL_PARTICIPLES = 0.03
@@ -53,21 +53,21 @@ def participles(names: list[str]) -> Counter[str]:
 
 
 def test_few_definitions_are_participles() -> None:
-    names = [name for module in modules("src") for name in definitions(module)]
+    names = [name for module in modules(*SOURCES) for name in definitions(module)]
     most = MOST_PARTICIPLES * len(names)
 
     assert participles(names).total() <= most, participles(names).most_common(20)
 
 
 def test_few_variables_are_participles() -> None:
-    names = [name for module in modules("src") for name in local_names(module)]
+    names = [name for module in modules(*SOURCES) for name in local_names(module)]
     most = MOST_LOCAL_PARTICIPLES * len(names)
 
     assert participles(names).total() <= most, participles(names).most_common(20)
 
 
 def test_modules_are_nouns() -> None:
-    stems = {module.name: PurePath(module.name).stem for module in modules("src")}
+    stems = {module.name: PurePath(module.name).stem for module in modules(*SOURCES)}
     wrong = [
         name
         for name, stem in stems.items()
@@ -80,7 +80,7 @@ def test_modules_are_nouns() -> None:
 def test_a_class_name_stands_for_one_thing() -> None:
     names = Counter(
         node.name
-        for module in modules("src")
+        for module in modules(*SOURCES)
         for node in module.tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
@@ -91,7 +91,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
 def test_no_folder_is_crowded() -> None:
     folders = Counter(
         str(PurePath(module.name).parent)
-        for module in modules("src")
+        for module in modules(*SOURCES)
         if not module.name.endswith("__init__.py")
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.architecture.source import CODE, Module, modules, texts
+from tests.architecture.source import CODE, SOURCES, Module, modules, texts
 
 UNSAFE_MODULES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 RUNS_SQL = {"SQL", "copy", "execute", "executemany", "executescript", "stream"}
@@ -81,7 +81,7 @@ def test_what_would_be_pickled_is_found() -> None:
 
 
 def test_sql_is_never_put_together_from_values() -> None:
-    found = [place for module in modules("src") for place in composed_sql(module)]
+    found = [place for module in modules(*SOURCES) for place in composed_sql(module)]
 
     assert found == []
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from clew.stores.sqlite.connection import QUERIES
-from tests.architecture.source import modules
+from tests.architecture.source import SOURCES, modules
 
 TENANT = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
 USER = re.compile(r":user IS NULL (?:AND\b|OR (?:\w+\.)?:?owner = :user\b)")
@@ -98,7 +98,7 @@ def test_no_module_has_sql_of_its_own() -> None:
     """Only what asks for the schema itself, before there is anything to protect."""
     own = [
         module.name
-        for module in modules("src")
+        for module in modules(*SOURCES)
         if any(STATEMENT.search(line) for line in module.text.splitlines() if "execute(" in line)
     ]
 

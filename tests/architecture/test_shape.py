@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.architecture.source import CODE, Module, modules
+from tests.architecture.source import CODE, SOURCES, Module, modules
 
 LONGEST_FUNCTION = 60
 LONGEST_FILE = 700
@@ -35,7 +35,7 @@ def test_one_line_opens_every_module() -> None:
 def test_functions_are_short() -> None:
     long = [
         f"{module.name}:{node.lineno} {node.name}"
-        for module in modules("src")
+        for module in modules(*SOURCES)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 >= LONGEST_FUNCTION
@@ -48,7 +48,7 @@ ALL_ERRORS = "src/clew/core/errors.py"  # every error stands in one file, a few 
 
 
 def test_files_are_short() -> None:
-    long = [module.name for module in modules("src") if len(module.text.splitlines()) >= LONGEST_FILE]
+    long = [module.name for module in modules(*SOURCES) if len(module.text.splitlines()) >= LONGEST_FILE]
 
     assert [name for name in long if name != ALL_ERRORS] == []
 

@@ -13,13 +13,13 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 import clew
-from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE
 from clew.core.values import RecordQuery
 from clew.runtime.crises import crises
 from clew.runtime.memory.memory import Memory
 from clew.runtime.records.episodes import FEEDBACK
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
+from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE
 from tests.architecture.source import ROOT
 from tests.browser.conftest import Visitor, Windows
 from tests.browser.test_accessibility import wrong
@@ -27,7 +27,7 @@ from tests.browser.world import Studio
 from tests.server.live import listening
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
-DATA = ROOT / "src/clew/companion"
+DATA = ROOT / "companion/src/clew_companion"
 DANGER = "I want to kill myself tonight"
 FRAMES = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"

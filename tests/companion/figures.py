@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from clew.companion.crisis.classifier import combined_scorer, load_weights, weights_scorer
-from clew.companion.crisis.floor import FloorVerdict, judge_message, judge_message_with
-from clew.companion.crisis.judgement import Judgement, decide_level, judgement_request
-from clew.companion.crisis.network import load_network
 from clew.runtime.model.messages import Message
 from clew.testing.scripted_model import ScriptedModel
+from clew_companion.crisis.classifier import combined_scorer, load_weights, weights_scorer
+from clew_companion.crisis.floor import FloorVerdict, judge_message, judge_message_with
+from clew_companion.crisis.judgement import Judgement, decide_level, judgement_request
+from clew_companion.crisis.network import load_network
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

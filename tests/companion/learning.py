@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from clew.companion.crisis.classifier import DAMPING, FEATURE_GROUPS, SCORE_NAMES, Features, Weights
+from clew_companion.crisis.classifier import DAMPING, FEATURE_GROUPS, SCORE_NAMES, Features, Weights
 
 EPOCHS, STRENGTH, SEED = 7, 0.5, 1
 GRAVE = 1.5

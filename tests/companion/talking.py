@@ -7,12 +7,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clew.companion.lookup import SearchProvider
-from clew.companion.memory.control import was_command
-from clew.companion.offline.model import OfflineModel
-from clew.companion.pipeline import make_stages
-from clew.companion.state import CompanionState
-from clew.companion.values import AgentOutput, CrisisAudit, assessment
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -22,6 +16,12 @@ from clew.runtime.records.events import Event
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
 from clew.runtime.turn.draft import Delta
+from clew_companion.lookup import SearchProvider
+from clew_companion.memory.control import was_command
+from clew_companion.offline.model import OfflineModel
+from clew_companion.pipeline import make_stages
+from clew_companion.state import CompanionState
+from clew_companion.values import AgentOutput, CrisisAudit, assessment
 
 T = TypeVar("T")
 DANGER, UNCLEAR = "[danger]", "[unclear]"

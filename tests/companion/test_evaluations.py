@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from clew.cli.app import build_app
-from clew.companion.evaluation.runner import evaluate_script
-from clew.companion.evaluation.scripts import Script, ScriptSession, ScriptTurn, scripts
 from clew.database.database import Database
+from clew_companion.evaluation.runner import evaluate_script
+from clew_companion.evaluation.scripts import Script, ScriptSession, ScriptTurn, scripts
 
 LONG = 30
 

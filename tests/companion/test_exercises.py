@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.companion.exercises.catalogue import Exercise, catalogue
-from clew.companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
-from clew.companion.exercises.selection import exercise_in, fitting_exercises, offer_in
 from clew.database.database import Database
+from clew_companion.exercises.catalogue import Exercise, catalogue
+from clew_companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
+from clew_companion.exercises.selection import exercise_in, fitting_exercises, offer_in
 from tests.companion.talking import DANGER, UNCLEAR, Knowing, Talk, talker
 
 GROUNDING = catalogue()["grounding_5_4_3_2_1"]

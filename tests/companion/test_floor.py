@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.companion.crisis.classifier import decode_weights, encode_weights, load_weights
-from clew.companion.crisis.floor import (
+from clew.runtime.model.messages import Message
+from clew_companion.crisis.classifier import decode_weights, encode_weights, load_weights
+from clew_companion.crisis.floor import (
     ANOTHER,
     ANSWER_SIGN,
     MEANS_SIGN,
@@ -19,9 +20,8 @@ from clew.companion.crisis.floor import (
     language_of,
     load_statements,
 )
-from clew.companion.crisis.lexicon import load_lexicon
-from clew.companion.crisis.words import simplify_text, tokenize
-from clew.runtime.model.messages import Message
+from clew_companion.crisis.lexicon import load_lexicon
+from clew_companion.crisis.words import simplify_text, tokenize
 from tests.companion.figures import (
     PAGE,
     Pair,

@@ -14,16 +14,6 @@ import msgspec
 import pytest
 
 import clew
-from clew.companion.agent import answer
-from clew.companion.crisis.classifier import MessageScorer
-from clew.companion.crisis.floor import FloorVerdict, judge_message
-from clew.companion.crisis.gate import crisis_gate, make_crisis_gate
-from clew.companion.crisis.help import crisis_reply, crisis_response, find_region, resources_in
-from clew.companion.crisis.judgement import Judgement, decide_level
-from clew.companion.crisis.message import LONG_MESSAGE_WORDS, judge_alone, judge_in_context
-from clew.companion.state import CompanionState
-from clew.companion.values import AgentInput, AgentOutput, CrisisAssessment, CrisisLevel, assessment
-from clew.companion.voice import VOICE_GATES
 from clew.core.encoding import encode
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
@@ -38,6 +28,16 @@ from clew.runtime.state.log import StateLog
 from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
+from clew_companion.agent import answer
+from clew_companion.crisis.classifier import MessageScorer
+from clew_companion.crisis.floor import FloorVerdict, judge_message
+from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
+from clew_companion.crisis.help import crisis_reply, crisis_response, find_region, resources_in
+from clew_companion.crisis.judgement import Judgement, decide_level
+from clew_companion.crisis.message import LONG_MESSAGE_WORDS, judge_alone, judge_in_context
+from clew_companion.state import CompanionState
+from clew_companion.values import AgentInput, AgentOutput, CrisisAssessment, CrisisLevel, assessment
+from clew_companion.voice import VOICE_GATES
 
 LANGUAGES = ["en", "de", "es", "fr", "it", "nl", "pl", "pt", "tr"]
 DANGER = "I want to die and I have the pills here, zanzibar"
@@ -88,7 +88,7 @@ async def said(db: Database, message: str, model: Model | None = None, **options
 
 def read(name: str) -> Any:
     """A file of the companion's data."""
-    return json.loads(resources.files("clew.companion").joinpath(name).read_text("utf-8"))
+    return json.loads(resources.files("clew_companion").joinpath(name).read_text("utf-8"))
 
 
 async def rows(db: Database) -> list[Crisis]:
@@ -433,7 +433,7 @@ async def test_if_the_floor_itself_fails_somebody_is_asked(
     def fails(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> NoReturn:
         raise IndexError(message)
 
-    monkeypatch.setattr("clew.companion.crisis.message.judge_message", fails)
+    monkeypatch.setattr("clew_companion.crisis.message.judge_message", fails)
     done = await said(db, DANGER)
 
     assert done.output.response_text == crisis_reply("level_1", "en")
@@ -510,7 +510,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: FloorVerdict) ->
     def reads(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> FloorVerdict:
         return found if words in message and len(message.split()) <= LONG_MESSAGE_WORDS else FloorVerdict()
 
-    monkeypatch.setattr("clew.companion.crisis.message.judge_message", reads)
+    monkeypatch.setattr("clew_companion.crisis.message.judge_message", reads)
 
 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.exercises.catalogue import Exercise, catalogue, names_of
-from clew.companion.exercises.guide import fits
-from clew.companion.exercises.selection import exercise_asked_for, exercise_in
-from clew.companion.language.commands import command_in
-from clew.companion.language.phrases import languages, normalize_text
-from clew.companion.language.replies import is_skipping
 from clew.database.database import Database
 from clew.runtime.memory import Memory, memory_of
+from clew_companion.exercises.catalogue import Exercise, catalogue, names_of
+from clew_companion.exercises.guide import fits
+from clew_companion.exercises.selection import exercise_asked_for, exercise_in
+from clew_companion.language.commands import command_in
+from clew_companion.language.phrases import languages, normalize_text
+from clew_companion.language.replies import is_skipping
 from tests.companion.talking import Talk, talker
 
 BEGUN = [

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from clew.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
-from clew.companion.state import CompanionState
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.runtime import Runtime
+from clew_companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
+from clew_companion.state import CompanionState
 from tests.companion.talking import Knowing, Talk, stages, talker
 
 NORWAY = Finding(

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 import clew
-from clew.companion.state import CompanionState
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Candidate, Memory, memory_of
+from clew_companion.state import CompanionState
 from tests.companion.talking import DANGER, Knowing, Talk, stages, talker
 
 ANN = Candidate(

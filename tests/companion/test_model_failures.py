@@ -10,10 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.companion.agent import companion
-from clew.companion.lookup import NOT_FOUND, Finding
-from clew.companion.replies import filter as replies_filter
-from clew.companion.values import AgentOutput
 from clew.core.errors import StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
@@ -21,6 +17,10 @@ from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.episodes import ENDED
+from clew_companion.agent import companion
+from clew_companion.lookup import NOT_FOUND, Finding
+from clew_companion.replies import filter as replies_filter
+from clew_companion.values import AgentOutput
 
 QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
 CALM = "It is all a bit much with the two of them"

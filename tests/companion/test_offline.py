@@ -7,9 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from clew.companion.language.phrases import phrases_of
-from clew.companion.language.topics import all_topics
-from clew.companion.offline.model import (
+from clew.core.errors import ModelFailed
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk
+from clew.runtime.records.events import TextDelta
+from clew_companion.language.phrases import phrases_of
+from clew_companion.language.topics import all_topics
+from clew_companion.offline.model import (
     NO_ANSWER,
     SMALL_TALK,
     WHAT_I_AM,
@@ -19,13 +24,8 @@ from clew.companion.offline.model import (
     offline_reply,
     summarize_conversation,
 )
-from clew.companion.offline.reflection import OFFER, feeling_reflection, restatement
-from clew.companion.replies.filter import is_fit
-from clew.core.errors import ModelFailed
-from clew.database.database import Database
-from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk
-from clew.runtime.records.events import TextDelta
+from clew_companion.offline.reflection import OFFER, feeling_reflection, restatement
+from clew_companion.replies.filter import is_fit
 from tests.companion.talking import Talk, talker
 
 TALK = [

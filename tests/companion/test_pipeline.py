@@ -9,11 +9,6 @@ import msgspec
 import pytest
 
 import clew
-from clew.companion.agent import answer, companion, inputs_of, talk
-from clew.companion.crisis.help import crisis_reply
-from clew.companion.pipeline import make_listen_stage
-from clew.companion.state import CompanionState
-from clew.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, ResponseStyle
 from clew.core.errors import InvalidId, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -23,6 +18,11 @@ from clew.runtime.records.events import StageStarted, TextDelta
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
+from clew_companion.agent import answer, companion, inputs_of, talk
+from clew_companion.crisis.help import crisis_reply
+from clew_companion.pipeline import make_listen_stage
+from clew_companion.state import CompanionState
+from clew_companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, ResponseStyle
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
 
 BRANCHES = {

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from clew.companion.crisis import classifier
-from clew.companion.crisis.classifier import (
+from clew_companion.crisis import classifier
+from clew_companion.crisis.classifier import (
     DOUBT_MARGIN,
     Weights,
     cache_by_hash,
@@ -24,14 +24,14 @@ from clew.companion.crisis.classifier import (
     score_margins,
     weights_scorer,
 )
-from clew.companion.crisis.concepts import Reading, read_message
-from clew.companion.crisis.floor import judge_message, judge_message_with
-from clew.companion.crisis.lexicon import load_lexicon
-from clew.companion.crisis.message import judge_alone
-from clew.companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, Network, load_network
+from clew_companion.crisis.concepts import Reading, read_message
+from clew_companion.crisis.floor import judge_message, judge_message_with
+from clew_companion.crisis.lexicon import load_lexicon
+from clew_companion.crisis.message import judge_alone
+from clew_companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, Network, load_network
 from tests.companion.training import PACKAGE
 
-NETWORK = "clew.companion.crisis.network"
+NETWORK = "clew_companion.crisis.network"
 DOUBTFUL = "I can't see a reason to wake up again"
 SURE = "The shop closes at six"
 STATED = "I am going to kill myself tonight"

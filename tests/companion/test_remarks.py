@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.language.topics import all_topics, sentences, topics_in
-from clew.companion.offline.remarks import all_remarks, least_recent, remark_in
-from clew.companion.replies.filter import is_fit
+from clew_companion.language.topics import all_topics, sentences, topics_in
+from clew_companion.offline.remarks import all_remarks, least_recent, remark_in
+from clew_companion.replies.filter import is_fit
 
 REMARKS = [
     ("how are you?", "how_are_you"),

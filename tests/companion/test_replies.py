@@ -7,12 +7,6 @@ from typing import get_args
 
 import pytest
 
-from clew.companion.replies.filter import ReplyFilter, is_fit
-from clew.companion.replies.prompt import prompt_source
-from clew.companion.replies.style import choose_style
-from clew.companion.state import CompanionState
-from clew.companion.turn_end import STYLE_TYPES
-from clew.companion.values import AgentOutput, Approach, ResponseStyle
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -27,6 +21,12 @@ from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.turn import Turn
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel
+from clew_companion.replies.filter import ReplyFilter, is_fit
+from clew_companion.replies.prompt import prompt_source
+from clew_companion.replies.style import choose_style
+from clew_companion.state import CompanionState
+from clew_companion.turn_end import STYLE_TYPES
+from clew_companion.values import AgentOutput, Approach, ResponseStyle
 from tests.companion.talking import Knowing, Talk, talker
 
 STYLES = [style for style in get_args(ResponseStyle) if style]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.crisis.lexicon import load_lexicon
-from clew.companion.exercises.selection import asks_for_any
-from clew.companion.language.commands import command_in
-from clew.companion.language.phrases import SAYING_KINDS, languages, normalize_text, saying_in
-from clew.companion.language.replies import is_leaving, is_no, is_skipping, is_yes
-from clew.companion.replies.style import choose_style
-from clew.companion.triage import is_fact_question
 from clew.database.database import Database
+from clew_companion.crisis.lexicon import load_lexicon
+from clew_companion.exercises.selection import asks_for_any
+from clew_companion.language.commands import command_in
+from clew_companion.language.phrases import SAYING_KINDS, languages, normalize_text, saying_in
+from clew_companion.language.replies import is_leaving, is_no, is_skipping, is_yes
+from clew_companion.replies.style import choose_style
+from clew_companion.triage import is_fact_question
 from tests.companion.talking import Talk, talker
 
 YES = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.memory.session import session_memory_changes
-from clew.companion.state import SessionMemory
 from clew.database.database import Database
 from clew.runtime.memory import memory_of
 from clew.runtime.records.episodes import active_episode
+from clew_companion.memory.session import session_memory_changes
+from clew_companion.state import SessionMemory
 from tests.companion.talking import DANGER, Knowing, Talk, talker
 
 

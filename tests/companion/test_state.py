@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.state import CompanionState
-from clew.companion.values import CrisisAssessment, CrisisAudit, Resource
 from clew.core.errors import StateInvalid
 from clew.runtime.context import Context
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.schema import Fold, Lifecycle, leaves_of
 from clew.runtime.turn.draft import Delta
+from clew_companion.state import CompanionState
+from clew_companion.values import CrisisAssessment, CrisisAudit, Resource
 from tests.companion.talking import stages
 
 FIELDS = {

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from clew.companion import triage
-from clew.companion.exercises.selection import asks_for_any, exercise_asked_for
-from clew.companion.language.commands import command_in
-from clew.companion.language.replies import is_leaving, is_no, is_question, is_yes
-from clew.companion.triage import is_fact_question
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
+from clew_companion import triage
+from clew_companion.exercises.selection import asks_for_any, exercise_asked_for
+from clew_companion.language.commands import command_in
+from clew_companion.language.replies import is_leaving, is_no, is_question, is_yes
+from clew_companion.triage import is_fact_question
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
 
 COMMANDS = [

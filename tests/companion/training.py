@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from clew.companion.crisis import floor as crisis
-from clew.companion.crisis.classifier import (
+from clew_companion.crisis import floor as crisis
+from clew_companion.crisis.classifier import (
     LEVEL_COUNT,
     NETWORK_LANGUAGE,
     SCORE_NAMES,
@@ -28,10 +28,10 @@ from clew.companion.crisis.classifier import (
     score_margins,
     weights_scorer,
 )
-from clew.companion.crisis.concepts import read_message
-from clew.companion.crisis.floor import judge_message_with
-from clew.companion.crisis.lexicon import load_lexicon
-from clew.companion.crisis.network import load_network
+from clew_companion.crisis.concepts import read_message
+from clew_companion.crisis.floor import judge_message_with
+from clew_companion.crisis.lexicon import load_lexicon
+from clew_companion.crisis.network import load_network
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

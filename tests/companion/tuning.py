@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from clew.companion.crisis.classifier import NETWORK_LANGUAGE
-from clew.companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, WORDS_KEY, Network
+from clew_companion.crisis.classifier import NETWORK_LANGUAGE
+from clew_companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, WORDS_KEY, Network
 from tests.companion.labelled import DEVELOPMENT, UNHEARD, conversations, fold, messages
 from tests.companion.training import PACKAGE, plain, taught
 

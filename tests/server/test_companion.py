@@ -9,12 +9,12 @@ import pytest
 
 import clew
 from clew.client import AsyncClient
-from clew.companion.agent import companion
-from clew.companion.offline.model import WHAT_I_AM
-from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, STAGE_LABELS, AgentOutput
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
+from clew_companion.agent import companion
+from clew_companion.offline.model import WHAT_I_AM
+from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, STAGE_LABELS, AgentOutput
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-01")

@@ -11,7 +11,6 @@ import clew
 from clew.api.operators import CrisisView
 from clew.api.requests import NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
-from clew.companion.crisis.judgement import Judgement
 from clew.core.errors import StoreUnavailable
 from clew.core.values import RecordQuery
 from clew.database.database import Database
@@ -29,6 +28,7 @@ from clew.runtime.tools.tool import Effect, ToolContext, tool
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
+from clew_companion.crisis.judgement import Judgement
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")

@@ -9,15 +9,15 @@ import pytest
 import clew
 from clew.api.requests import NewAssessment, NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
-from clew.companion.crisis.judgement import Judgement
-from clew.companion.exercises.catalogue import catalogue
-from clew.companion.voice import store_risk_level
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Record, RecordQuery
 from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
+from clew_companion.crisis.judgement import Judgement
+from clew_companion.exercises.catalogue import catalogue
+from clew_companion.voice import store_risk_level
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 import clew
-from clew.companion.replies.prompt import prompt_source
-from clew.companion.voice import VOICE_RULES
 from clew.core.errors import InvalidArgument, ModelFailed
 from clew.runtime.memory import Candidate
 from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
 from clew.server.settings import from_variables
 from clew.server.tenants.realtime import OpenAIRealtime, VoiceSessionPlan
+from clew_companion.replies.prompt import prompt_source
+from clew_companion.voice import VOICE_RULES
 from tests.server.conftest import Users, over_http
 from tests.support.realtime_server import RealtimeServer
 

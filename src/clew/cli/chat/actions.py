@@ -14,7 +14,6 @@ from clew.cli.chat.messages import ChatOutput, ChatQuestion
 from clew.cli.chat.session import Chat
 from clew.cli.render.memory import UNDO_OUTCOMES, entry_text
 from clew.cli.render.values import clean, quantity
-from clew.companion.memory.control import sentence_of
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument
 from clew.core.messages.plain import PlainMessage
@@ -23,6 +22,7 @@ from clew.runtime.memory.memory import answer_pending
 from clew.runtime.memory.values import Arc
 from clew.runtime.records.episodes import ENDED
 from clew.runtime.sessions.status import NONE
+from clew_companion.memory.control import sentence_of
 
 FEEDBACK_LABELS = {"y": "positive", "n": "negative", "s": "skip"}
 FEEDBACK_PROMPT = "Did this help? y/n/s (Enter skips): "

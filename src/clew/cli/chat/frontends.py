@@ -13,9 +13,9 @@ from clew.cli.chat.keyboard import has_partial_line, prompt_line
 from clew.cli.chat.messages import ChatOutput, ChatQuestion
 from clew.cli.chat.screen import PROMPT_MARK
 from clew.cli.render import values
-from clew.companion.values import STAGE_LABELS
 from clew.core.errors import InvalidArgument
 from clew.runtime.records.events import Event
+from clew_companion.values import STAGE_LABELS
 
 PROMPT_COLOUR, PROMPT_RESET = "\x01\x1b[1;36m\x02", "\x01\x1b[0m\x02"
 """How the mark before a line is coloured; readline counts nothing between the two signs."""

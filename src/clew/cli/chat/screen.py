@@ -11,14 +11,14 @@ from clew.cli.chat.session import Participant
 from clew.cli.chat.wrap import LineWrapper
 from clew.cli.render.memory import entry_text
 from clew.cli.render.values import WidthRenderable, clean, quantity, shorten, utc_time
-from clew.companion.memory.control import sentence_of
-from clew.companion.values import LIMITS_NOTICE
 from clew.core.messages.plain import PlainMessage
 from clew.core.values import ThreadSummary
 from clew.runtime.memory.learn.finalizer import EpisodeMemory
 from clew.runtime.memory.values import Arc, Fact, MemoryProfile, Rule
 from clew.runtime.search import Hit
 from clew.runtime.sessions.status import SessionStatus
+from clew_companion.memory.control import sentence_of
+from clew_companion.values import LIMITS_NOTICE
 
 MemoryEntry = Fact | Arc | Rule
 PROMPT_MARK, INDENT = "› ", "  "

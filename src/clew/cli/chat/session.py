@@ -9,12 +9,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.companion.agent import companion, inputs_of
-from clew.companion.crisis.floor import judge_message
-from clew.companion.exercises.selection import exercise_asked_for
-from clew.companion.language.commands import command_in
-from clew.companion.offline.model import offline_reply
-from clew.companion.values import AgentInput, Channel
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument, NotFound
 from clew.core.messages.plain import PlainMessage
@@ -32,6 +26,12 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
 from clew.runtime.state.inputs import check_thread_id
 from clew.urls import open_store
+from clew_companion.agent import companion, inputs_of
+from clew_companion.crisis.floor import judge_message
+from clew_companion.exercises.selection import exercise_asked_for
+from clew_companion.language.commands import command_in
+from clew_companion.offline.model import offline_reply
+from clew_companion.values import AgentInput, Channel
 
 
 class ChatMode(enum.StrEnum):

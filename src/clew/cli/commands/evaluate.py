@@ -14,8 +14,8 @@ from clew.core.errors import InvalidArgument
 from clew.urls import open as opened
 
 if TYPE_CHECKING:
-    from clew.companion.evaluation.runner import EvaluationResult
-    from clew.companion.evaluation.scripts import Script
+    from clew_companion.evaluation.runner import EvaluationResult
+    from clew_companion.evaluation.scripts import Script
 
 MOST_LETTERS = 200
 
@@ -33,7 +33,7 @@ async def evaluate(
 
     Example: clew evaluate in_control
     """
-    from clew.companion.evaluation.runner import evaluate_script
+    from clew_companion.evaluation.runner import evaluate_script
 
     scripts = scripts_named(names or [])
     results: list[EvaluationResult] = []
@@ -53,7 +53,7 @@ def scripts_named(names: Sequence[str]) -> "list[Script]":
     Raises:
         InvalidArgument: There is none of a name.
     """
-    from clew.companion.evaluation.scripts import scripts
+    from clew_companion.evaluation.scripts import scripts
 
     for name in names:
         if name not in scripts():

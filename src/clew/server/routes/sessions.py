@@ -25,7 +25,6 @@ from clew.api.sessions import (
     TurnPage,
     UnfinishedEpisodeView,
 )
-from clew.companion.memory.control import sentence_of
 from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import Head, Item, RecordQuery, ThreadSummary
@@ -49,6 +48,7 @@ from clew.server.routes import manifests, threads
 from clew.server.routes.memory import UserQuery
 from clew.server.routes.threads import Cursor, IfMatch, Limit, SearchQuery, parse_if_match
 from clew.server.routes.voice import check_exists, episode_status_view
+from clew_companion.memory.control import sentence_of
 
 ARCHIVE_MEDIA_TYPE = "application/x-ndjson"
 MOST_ACTIVE = 200

@@ -7,10 +7,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.companion import voice
-from clew.companion.agent import companion, inputs_of
-from clew.companion.crisis.floor import judge_message
-from clew.companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, AgentInput, Channel
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
@@ -21,6 +17,10 @@ from clew.runtime.state.inputs import TurnInput
 from clew.runtime.tools.tool import Tool
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import MakeRuntime
+from clew_companion import voice
+from clew_companion.agent import companion, inputs_of
+from clew_companion.crisis.floor import judge_message
+from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, AgentInput, Channel
 
 COMPANION, OTHER, OFFLINE = "companion", "other", "offline"
 MakeInput: TypeAlias = Callable[[str, str, str | None], TurnInput]

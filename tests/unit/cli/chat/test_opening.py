@@ -6,7 +6,7 @@ from rich.console import Console
 
 from clew.cli.chat.screen import opening
 from clew.cli.chat.session import Participant
-from clew.companion.values import LIMITS_NOTICE
+from clew_companion.values import LIMITS_NOTICE
 
 
 def test_a_chat_begins_with_what_it_cannot_do() -> None:

@@ -1,0 +1,191 @@
+"""The crisis gate: floor, then model, then what must follow. It always answers, whatever fails around it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import clew
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.model.boundary import is_unforeseen
+from clew.runtime.model.messages import Message
+from clew_companion.crisis.floor import FloorVerdict, language_of
+from clew_companion.crisis.help import CLARIFY, CLARIFY_AGAIN, crisis_reply, find_region, wording_for
+from clew_companion.crisis.judgement import (
+    GateDecision,
+    Judgement,
+    decide_level,
+    judgement_request,
+    validate_judgement,
+)
+from clew_companion.crisis.message import (
+    earlier_turns,
+    judge_alone,
+    judge_in_context,
+    legible_text,
+    texts_of_person,
+)
+from clew_companion.state import CompanionState
+from clew_companion.values import CrisisLevel, assessment
+
+log = logging.getLogger("clew")
+MODEL_SECONDS = 4.0
+"""How long a model may think before the floor decides."""
+GRACE_SECONDS = 0.1
+"""How long a model that was told to stop may take for it. One that does not stop is left behind."""
+
+
+def make_crisis_gate(seconds: float) -> Callable[[CompanionState, clew.Context], Awaitable[clew.Delta]]:
+    """A gate that waits so long for a model."""
+
+    @gate
+    async def crisis_gate(state: CompanionState, context: clew.Context) -> clew.Delta:
+        """Judge the message, declare the safe reply, and log what was found."""
+        start = time.perf_counter()
+        alone = judge_alone(state.message)
+        _declare_safe_reply(context, alone, GateInput(state.message, ()))  # before anything that can fail
+        gate_input = GateInput(state.message, await earlier_turns(state, context))
+        verdict = judge_in_context(alone, gate_input.message, gate_input.before)
+        _declare_safe_reply(context, verdict, gate_input)
+        decision = await _decide(context, gate_input, verdict, seconds)
+        if decision.level > verdict.level:
+            _declare_safe_reply(context, decision, gate_input)
+        _record_crisis(context, decision)
+        return _gate_delta(state, context, decision, verdict, gate_input) | {
+            "diagnostics": {
+                "crisis_gate_ms": round((time.perf_counter() - start) * 1000, 3),
+                "crisis_classifier_path": decision.audit.classifier_path,
+            }
+        }
+
+    return crisis_gate
+
+
+crisis_gate = make_crisis_gate(MODEL_SECONDS)
+
+
+@dataclass(frozen=True)
+class GateInput:
+    """What somebody says, and what was said before it."""
+
+    message: str
+    before: Sequence[Message]
+
+    @cached_property
+    def region(self) -> str:
+        """The country that they say they are in."""
+        return find_region(texts_of_person(self.message, self.before))[0]
+
+    @cached_property
+    def language(self) -> str:
+        """The language that they write in."""
+        return language_of(legible_text(self.message), self.before)
+
+
+def _declare_safe_reply(
+    context: clew.Context, verdict: FloorVerdict | GateDecision, gate_input: GateInput
+) -> None:
+    """Declare the reply that goes out whatever becomes of the turn."""
+    if verdict.level:
+        wording = wording_for(verdict.level, about=verdict.about, kind=verdict.kind)
+        context.turn.set_safe_reply(_safe_reply_text(wording, gate_input))
+
+
+def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
+    """The words of a wording; a question that was asked in them the last time, in others."""
+    text = crisis_reply(wording, gate_input.language, gate_input.region)
+    other_text = crisis_reply(CLARIFY_AGAIN, gate_input.language, gate_input.region)
+    replies = [turn.text for turn in gate_input.before if turn.role == "assistant"]
+    questions = [each for each in replies if each in (legible_text(text), legible_text(other_text))]
+    return other_text if wording == CLARIFY and questions[-1:] == [legible_text(text)] else text
+
+
+async def _decide(
+    context: clew.Context, gate_input: GateInput, verdict: FloorVerdict, seconds: float
+) -> GateDecision:
+    """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
+    if context.control_llm is None or verdict.level == CrisisLevel.IMMINENT:
+        return decide_level(verdict, None)
+    judgement = await _ask_model(context, gate_input, seconds)
+    return decide_level(verdict, judgement, has_failed=judgement is None)
+
+
+async def _ask_model(context: clew.Context, gate_input: GateInput, seconds: float) -> Judgement | None:
+    """What the model says of it; nothing if it is late, breaks, or says what is no judgement.
+
+    It has a task of its own, so that one that does not stop when it is told to holds nobody up.
+    """
+    task = asyncio.ensure_future(
+        context.turn.fill(
+            context.control_llm, judgement_request(gate_input.message, gate_input.before), Judgement
+        )
+    )
+    task.add_done_callback(_retrieve_error)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    try:
+        return validate_judgement(task.result())
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it does, the floor decides
+        if not is_unforeseen(error):  # else it was logged where the model was asked
+            why = type(error).__name__
+            log.warning("The floor of the crisis gate decides, since the model failed: %s", why)
+        return None
+
+
+def _retrieve_error(task: "asyncio.Future[Judgement]") -> None:
+    """Look at an error that comes when nobody waits any more. Otherwise it is printed, words and all."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _record_crisis(context: clew.Context, decision: GateDecision) -> None:
+    context.turn.record_crisis(
+        level=decision.level,
+        confidence=decision.confidence,
+        path=decision.audit.classifier_path,
+        override=decision.audit.override_kind,
+        llm_failed=decision.audit.llm_failure_occurred,
+    )
+
+
+def _gate_delta(
+    state: CompanionState,
+    context: clew.Context,
+    decision: GateDecision,
+    verdict: FloorVerdict,
+    gate_input: GateInput,
+) -> dict[str, Any]:
+    progress = _progress_delta(state, context, decision, verdict)
+    checks = bool(progress.pop("checks"))
+    region = gate_input.region if decision.level or checks else ""
+    return {
+        "crisis": assessment(decision.level, confidence=decision.confidence, reason=decision.reason),
+        "crisis_audit": decision.audit,
+        "session_progress": progress,
+        **({"route": "crisis"} if decision.level or checks else {}),
+        **({"inferred_location": region} if region else {}),
+    }
+
+
+def _progress_delta(
+    state: CompanionState, context: clew.Context, decision: GateDecision, verdict: FloorVerdict
+) -> dict[str, Any]:
+    """The episode's level: it rises with a message's, and falls when who was asked says they are safe."""
+    episode = context.turn.episode.id if context.turn.episode is not None else ""
+    progress = state.session_progress
+    same = progress.risk_episode == episode
+    level, is_asked = (progress.risk_level, progress.risk_asked) if same else (CrisisLevel.NONE, False)
+    if decision.level >= CrisisLevel.UNCLEAR:
+        level, is_asked, checks = max(level, decision.level), decision.level == CrisisLevel.UNCLEAR, False
+    elif level and is_asked and verdict.says_safe:
+        level, is_asked, checks = CrisisLevel.NONE, False, False
+    else:
+        checks = level >= CrisisLevel.RISK and not is_asked
+        is_asked = is_asked or checks
+    return {"risk_level": int(level), "risk_asked": is_asked, "risk_episode": episode, "checks": checks}

@@ -1,0 +1,444 @@
+"""Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from operator import eq
+from typing import Any, TypeAlias
+
+import msgspec
+
+from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
+from clew.core.text.words import stem, words
+from clew.runtime.context import Context, MemoryMode
+from clew.runtime.memory import Arc, Candidate, Fact, ForgetTarget, Memory, Rule, statements_in
+from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
+from clew.runtime.memory.phrases.refusals import refusals_in
+from clew.runtime.model.messages import Message
+from clew.runtime.turn.draft import Delta
+from clew_companion.language.commands import MemoryCommand, command_in
+from clew_companion.language.phrases import normalize_text
+from clew_companion.memory.candidates import entry_of, session_notes
+from clew_companion.memory.load import memory_of_turn, message_source
+from clew_companion.state import CompanionState
+
+FactArcOrRule: TypeAlias = Fact | Arc | Rule
+MOST_ENTRIES = 500
+ROOT_LETTERS, ENDING_LETTERS = 4, 3
+VAGUE_STEMS = frozenset(
+    map(
+        stem,
+        words(
+            "everything anything something thing all fact know remember tell told said call called name me"
+        ),
+    )
+)
+
+
+async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> list[FactArcOrRule]:
+    """What is known about some words, the newest first; everything if there are none.
+
+    What is not English has other endings than those that a stem leaves out, so it may be looked for loosely.
+    """
+    profile = await memory.profile()
+    facts = (await memory.page("facts", limit=MOST_ENTRIES)).facts
+    arcs = (await memory.page("arcs", limit=MOST_ENTRIES)).arcs
+    return entries_about([*profile.rules, *facts, *arcs], about, loosely=loosely)
+
+
+def entries_about(
+    entries: Sequence[FactArcOrRule], about: str, *, loosely: bool = False
+) -> list[FactArcOrRule]:
+    """What of it is about some words: by what it says, and only then by the sentence that it comes from."""
+    stems = subject_stems(about)
+    if not stems:
+        return list(entries)
+    for text in (_entry_own_text, _entry_text):
+        matches = [each for each in entries if stems <= _stems(text(each))]
+        if matches:
+            return matches
+    return [each for each in entries if loosely and _is_alike(about, _entry_text(each))]
+
+
+def _is_alike(about: str, text: str) -> bool:
+    """Whether every word of some is in a text, but for its ending."""
+    text_words = words(normalize_text(text))
+    return all(
+        any(_differ_in_ending(word, other) for other in text_words) for word in words(normalize_text(about))
+    )
+
+
+def _differ_in_ending(first: str, second: str) -> bool:
+    same = sum(1 for _ in takewhile(bool, map(eq, first, second)))
+    return first == second or (same >= ROOT_LETTERS and max(len(first), len(second)) - same <= ENDING_LETTERS)
+
+
+def _entry_text(entry: FactArcOrRule) -> str:
+    if isinstance(entry, Rule):
+        return f"{entry.about} {entry.text}"
+    return f"{entry.text} {entry.summary}" if isinstance(entry, Arc) else entry.text
+
+
+def _entry_own_text(entry: FactArcOrRule) -> str:
+    """What something says without the words that it comes from, which may say more."""
+    return _entry_text(entry) if not isinstance(entry, Fact) else _entry_text(entry).removesuffix(entry.quote)
+
+
+def subject_stems(about: str) -> set[str]:
+    """The stems that say what a command is about."""
+    return {
+        stem(word) for word in words(about) if word not in FUNCTION_WORDS and word not in VAGUE_STEMS
+    } - VAGUE_STEMS
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
+
+
+MOST_LINES = 12
+SECOND_PERSON = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
+NO_MEMORY = (
+    "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
+    "forget."
+)
+WHICH_ONE = "Which of these do you mean? Say it with a word that only one of them has."
+HOW_TO_CORRECT = "“No, it is Anna, not Ann” puts such a thing right, and “forget that” has me forget it."
+NOT_KEEPING = "I will not keep what you said just now."
+NOTHING_TO_FORGET = "There is nothing just before this that I could forget."
+NAME_PREDICATE, REQUEST_PREDICATE, MENTION_PREDICATE = "IS_CALLED", "ASKED_TO_REMEMBER", "MENTIONED"
+"""What a fact says of a name, and what it says if all of it is in its object."""
+
+BIRTHDAY_PREDICATE = "HAS_BIRTHDAY_ON"
+TIME_PREPOSITION = re.compile(r"(?:in|on|at)\b", re.IGNORECASE)
+USER = re.compile(r"\b[Tt]he user(?P<s>'s)?\b")
+"""Whom a rule speaks of; they read it themselves."""
+
+RECENT_MESSAGES = 4
+
+
+async def memory_control(state: CompanionState, context: Context) -> Delta:
+    """Do what the message asks of the memory, and say what was done."""
+    memory = memory_of_turn(context)
+    if memory is None:
+        return _reply_delta(NO_MEMORY)
+    action = dict(state.memory_control.action)
+    answer = action.pop("answer", "")
+    if answer:
+        return await _finish_pending(
+            memory, state.memory_control.pending_action or {}, is_agreed=answer == "yes"
+        )
+    command = msgspec.convert(action, MemoryCommand)
+    match command.kind:
+        case "list":
+            return _reply_delta(await _list_memory(memory, command, state, context))
+        case "forget":
+            return await _propose_forgetting(memory, command, state.message)
+        case "forget_that":
+            return await _propose_forgetting_last(memory, await state.history.tail(RECENT_MESSAGES))
+        case "wrong":
+            return _reply_delta(await _ask_for_correction(memory, await state.history.tail(RECENT_MESSAGES)))
+        case "correct":
+            return _reply_delta(await _correct_entry(memory, command, state, context))
+        case "remember":
+            return _reply_delta(await _remember(memory, command.what, context, state.message))
+        case "undo":
+            return _reply_delta(await _undo(memory))
+        case _:
+            return _reply_delta(await _set_recall(memory, on=command.kind == "recall_on"))
+
+
+def sentence_of(entry: FactArcOrRule) -> str:
+    """One line for what is known, as a person reads it."""
+    if isinstance(entry, Rule):
+        return USER.sub(
+            lambda match: f"{'Y' if match[0][0] == 'T' else 'y'}ou{'r' if match['s'] else ''}", entry.text
+        )
+    if isinstance(entry, Arc):
+        return f"Earlier session: {entry.summary}"
+    if entry.predicate == BIRTHDAY_PREDICATE:
+        sentence = f"Your birthday is {'' if TIME_PREPOSITION.match(entry.object) else 'on '}{entry.object}."
+    elif entry.predicate == REQUEST_PREDICATE:
+        sentence = f"You asked me to remember: {entry.object}."
+    elif entry.subject.lower() == "user":
+        sentence = f"You {_in_second_person(entry)} {entry.object}."
+    else:
+        sentence = f"Your {entry.subject} {entry.predicate_text} {entry.object}."
+    return f"{sentence} You said: “{entry.quote}”" if entry.quote else sentence
+
+
+def _in_second_person(fact: Fact) -> str:
+    """What a fact says of the person, to the person: lives in is live in."""
+    first, *rest = fact.predicate.replace("_", " ").lower().split()
+    verb = SECOND_PERSON.get(first) or (
+        f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
+    )
+    negation = [verb, "not"] if verb in ("are", "were") else ["do not", verb]
+    return " ".join([*(negation if fact.negated else [verb]), *rest])
+
+
+async def _list_memory(
+    memory: Memory, command: MemoryCommand, state: CompanionState, context: Context
+) -> str:
+    """What is kept and what is only noted so far, each under its name."""
+    about, loosely = command.what, bool(command.language)
+    all_entries = await find_entries(memory, "")
+    all_notes = [
+        entry_of(each)
+        for each in await session_notes(state, context)
+        if not _is_outdated_note(each, all_entries)
+    ]
+    entries, notes = (entries_about(group, about, loosely=loosely) for group in (all_entries, all_notes))
+    if not entries and not notes:
+        what = f"about {about}" if subject_stems(about) else "about you yet"
+        return f"I remember nothing {what}."
+    parts = [f"This is what I remember:\n{_entry_lines(entries)}"] if entries else []
+    parts += (
+        [f"In this conversation you have told me:\n{_entry_lines(notes)}\n{SESSION_END_NOTE}"]
+        if notes
+        else []
+    )
+    recall = (await memory.profile()).recall
+    parts += [] if recall else ["I do not bring these up unless you ask, as you wished."]
+    return "\n".join([*parts, "You can ask me to correct or to forget any of it.", *_duration_notes(context)])
+
+
+def _is_outdated_note(candidate: Candidate, entries: Sequence[FactArcOrRule]) -> bool:
+    """Whether the memory says the same as a candidate, or something newer in its place."""
+    note = entry_of(candidate)
+    return any(
+        sentence_of(entry) == sentence_of(note) or (candidate.single and _is_newer_fact(entry, candidate))
+        for entry in entries
+    )
+
+
+def _is_newer_fact(entry: FactArcOrRule, candidate: Candidate) -> bool:
+    """Whether a fact is about the same as a candidate, of which there can be one only, and newer."""
+    if not isinstance(entry, Fact):
+        return False
+    is_same = (entry.subject, entry.predicate) == (candidate.subject, candidate.predicate)
+    return is_same and _source_time(entry) > _source_time(candidate)
+
+
+def _source_time(fact: Fact | Candidate) -> int:
+    return 0 if fact.source is None else fact.source.time
+
+
+SESSION_END_NOTE = "What is worth it is kept when the session ends."
+INCOGNITO_NOTE = "I remember it until this conversation ends; nothing of it is kept."
+
+
+def _duration_notes(context: Context) -> list[str]:
+    """How long what is remembered lasts, where that is not long."""
+    return [INCOGNITO_NOTE] if context.memory_mode is MemoryMode.INCOGNITO else []
+
+
+def _entry_lines(entries: Sequence[FactArcOrRule]) -> str:
+    """What is known, a line each; not more than can be read."""
+    lines = "\n".join(f"- {sentence_of(entry)}" for entry in entries[:MOST_LINES])
+    return lines + (f"\n… and {len(entries) - MOST_LINES} more." if len(entries) > MOST_LINES else "")
+
+
+async def _propose_forgetting(memory: Memory, command: MemoryCommand, message: str) -> dict[str, Any]:
+    """Show what would be forgotten, and wait for a word."""
+    entries = await find_entries(memory, command.what, loosely=bool(command.language))
+    if not entries:
+        assurance = " I will not keep it from this conversation either." if refusals_in([message]) else ""
+        what = f"about {command.what}" if subject_stems(command.what) else "about you"
+        return _reply_delta(f"I have kept nothing {what}, so there is nothing to forget.{assurance}")
+    return await _ask_to_forget(memory, entries)
+
+
+async def _ask_to_forget(memory: Memory, entries: Sequence[FactArcOrRule]) -> dict[str, Any]:
+    targets = await memory.targets([entry.id for entry in entries])
+    pending = {"action": "forget", "targets": msgspec.to_builtins(targets)}
+    advice = "Say yes to forget it. Anything else leaves it as it is."
+    text = f"Shall I forget this?\n{_entry_lines(entries)}\n{advice}"
+    return {**_reply_delta(text), "memory_control": {"pending_action": pending}}
+
+
+async def _propose_forgetting_last(memory: Memory, recent: Sequence[Message]) -> dict[str, Any]:
+    """Show what "that" would forget: what the last reply told of the memory, or else what was just said."""
+    entries = await _entries_in_last_reply(memory, recent)
+    if len(entries) == 1:
+        return await _ask_to_forget(memory, entries)
+    if entries:
+        return _reply_delta(f"{WHICH_ONE}\n{_entry_lines(entries)}")
+    texts = [entry.text for entry in recent if entry.role == "user"]
+    return _reply_delta(NOT_KEEPING if len(texts) > 1 and refusals_in(texts) else NOTHING_TO_FORGET)
+
+
+async def _ask_for_correction(memory: Memory, recent: Sequence[Message]) -> str:
+    entries = await _entries_in_last_reply(memory, recent)
+    lines = f"\n{_entry_lines(entries)}" if entries else ""
+    return f"Then tell me how it is.{lines}\n{HOW_TO_CORRECT}"
+
+
+async def _entries_in_last_reply(memory: Memory, recent: Sequence[Message]) -> list[FactArcOrRule]:
+    """What the last reply told of the memory."""
+    if not is_about_memory(recent):
+        return []
+    reply = next(entry.text for entry in reversed(recent) if entry.role == "assistant")
+    return [entry for entry in await find_entries(memory, "") if sentence_of(entry) in reply]
+
+
+def is_about_memory(recent: Sequence[Message]) -> bool:
+    """Whether the last reply was about the memory."""
+    replies = [entry for entry in recent if entry.role == "assistant"]
+    return bool(replies) and replies[-1].meta.get("response_style") == "memory_control"
+
+
+def was_command(message: Message, reply: Message) -> bool:
+    """Whether a message was a command, done at once. One that corrects says how it is, like any message."""
+    command = command_in(message.text) if is_about_memory([reply]) else None
+    return command is not None and command.kind not in ("list", "wrong", "correct")
+
+
+async def _finish_pending(memory: Memory, pending: dict[str, Any], *, is_agreed: bool) -> dict[str, Any]:
+    """Do what waited, or give it up."""
+    no_pending = {"memory_control": {"pending_action": None}}
+    if not is_agreed:
+        return {**_reply_delta("Nothing was forgotten. It stays as it is."), **no_pending}
+    targets = msgspec.convert(pending.get("targets", []), list[ForgetTarget])
+    result = await memory.forget(targets)
+    conflict_count = len(result.changed)
+    remark = f" {conflict_count} of it had changed since, so I left it." if conflict_count else ""
+    if not result.ids:
+        return {**_reply_delta(f"Nothing was forgotten.{remark}"), **no_pending}
+    text = f"Forgotten: {_count_in_words(len(result.ids))}.{remark} You can still say “undo that”."
+    return {**_reply_delta(text), **no_pending}
+
+
+async def _correct_entry(
+    memory: Memory, command: MemoryCommand, state: CompanionState, context: Context
+) -> str:
+    entries = await _correction_targets(memory, command)
+    if not entries and await _learn_notes_now(memory, command, state, context):
+        entries = await _correction_targets(memory, command)
+    if not entries and command.said:
+        return await _remember(memory, command.said, context, state.message)
+    if not entries:
+        return f"I remember nothing about {command.old}, so there is nothing to correct."
+    if len(entries) > 1:
+        return f"{WHICH_ONE}\n{_entry_lines(entries)}"
+    before = entries[0]
+    try:
+        after = await memory.correct(
+            before.id,
+            object=_new_text(before, command),
+            quote=state.message,
+            source=await message_source(context),
+        )
+    except RecordNotFound:
+        return "That is not in my memory any more, so nothing was changed."
+    return f"Corrected. I now remember: {sentence_of(after)}"
+
+
+async def _learn_notes_now(
+    memory: Memory, command: MemoryCommand, state: CompanionState, context: Context
+) -> bool:
+    """Keep at once what was only noted and is being corrected, so that there is something to correct."""
+    about, loosely = command.old or command.what, bool(command.language)
+    candidates = [
+        candidate
+        for candidate in await session_notes(state, context)
+        if entries_about([entry_of(candidate)], about, loosely=loosely)
+    ]
+    if candidates:
+        await memory.learn(candidates, run=context.turn.id, key=f"correct {context.turn.id}")
+    return bool(candidates)
+
+
+async def _correction_targets(memory: Memory, command: MemoryCommand) -> Sequence[Fact | Rule]:
+    """What a correction may mean. One that says a name, and not what was wrong, is about a name first."""
+    about = command.old or command.what
+    matches = await find_entries(memory, about, loosely=bool(command.language))
+    entries = [entry for entry in matches if not isinstance(entry, Arc)]
+    if not command.said:
+        return entries
+    subjects = {
+        each.subject for each in statements_in(_as_sentence(command.said)) if each.predicate == NAME_PREDICATE
+    }
+    facts = [known for known in await find_entries(memory, "") if isinstance(known, Fact)]
+    name_facts = [
+        fact
+        for fact in facts
+        if fact.predicate == NAME_PREDICATE and (fact in entries or fact.subject in subjects)
+    ]
+    return name_facts or [fact for fact in facts if fact in entries]
+
+
+def _new_text(entry: FactArcOrRule, command: MemoryCommand) -> str:
+    """What a fact says once the new words stand for the old ones."""
+    old, new = command.old, command.new
+    if not old:
+        return (
+            command.said
+            if isinstance(entry, Fact) and entry.predicate in (REQUEST_PREDICATE, MENTION_PREDICATE)
+            else new
+        )
+    if isinstance(entry, Rule):
+        return entry.text.replace(old, new) if old in entry.text else new
+    if (
+        isinstance(entry, Fact)
+        and old.lower() in entry.object.lower()
+        and old.lower() != entry.object.lower()
+    ):
+        at = entry.object.lower().index(old.lower())
+        return f"{entry.object[:at]}{new}{entry.object[at + len(old) :]}"
+    return new
+
+
+async def _remember(memory: Memory, what: str, context: Context, message: str) -> str:
+    source = await message_source(context)
+    candidates = statements_in(_as_sentence(what), source=source) or [
+        Candidate(
+            predicate=REQUEST_PREDICATE,
+            object=what,
+            quote=message[:LONGEST_QUOTE],
+            confidence=1.0,
+            plain=True,
+            source=source,
+        )
+    ]
+    result = await memory.learn(candidates, run=context.turn.id, key=f"remember {context.turn.id}")
+    ids = {outcome.id for outcome in result.outcomes}
+    lines = _entry_lines([entry for entry in await find_entries(memory, "") if entry.id in ids])
+    listing = f":\n{lines}\n" if lines else ". "
+    if context.memory_mode is MemoryMode.INCOGNITO:
+        return f"I will remember that{listing}{INCOGNITO_NOTE}"
+    return f"I will remember that{listing}You can ask what I remember at any time, and have me forget it."
+
+
+LONGEST_QUOTE = 280
+
+
+async def _undo(memory: Memory) -> str:
+    try:
+        await memory.undo()
+    except InvalidArgument:
+        return "There is nothing to undo in what I remember."
+    except RewindRefused:
+        return "That has been changed again since, so I cannot take it back."
+    return "Undone. What I remember is as it was before the last change."
+
+
+async def _set_recall(memory: Memory, *, on: bool) -> str:
+    await memory.set_recall(on=on)
+    if on:
+        return "I may bring up what I remember again. How you want to be answered holds either way."
+    return (
+        "I will not bring up what I remember unless you ask. How you want to be answered still holds, and "
+        "nothing was forgotten."
+    )
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}" if text else text
+
+
+def _count_in_words(count: int) -> str:
+    return "one thing" if count == 1 else f"{count} things"
+
+
+def _reply_delta(text: str) -> dict[str, Any]:
+    return {"response_text": text, "response_style": "memory_control", "response_style_source": "command"}

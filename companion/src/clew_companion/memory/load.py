@@ -1,0 +1,81 @@
+"""What a turn knows of the person: loaded at its beginning, beside the crisis gate."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from clew.core.values import HISTORY
+from clew.runtime.context import Context
+from clew.runtime.memory import (
+    EpisodicEntry,
+    Memory,
+    MemorySource,
+    Retriever,
+    SemanticEntry,
+    memory_of,
+    user_turns,
+)
+from clew.runtime.respond.respond import Stage
+from clew.runtime.turn.draft import Delta
+from clew_companion.state import CompanionState
+
+WorkingMemoryEntry: TypeAlias = SemanticEntry | EpisodicEntry | str
+RECENT_ITEMS = 8
+
+
+def memory_of_turn(context: Context) -> Memory | None:
+    """The memory of whoever a turn runs for; None if the turn keeps nothing."""
+    db = context.turn.db
+    return None if db is None else memory_of(db, context.turn.thread, context.turn.user)
+
+
+def is_first_turn(context: Context) -> bool:
+    """Whether an episode begins with this turn."""
+    return context.turn.episode is not None and context.turn.episode.turns == 1
+
+
+async def message_source(context: Context) -> MemorySource | None:
+    """Where the message of a turn stands; None if the turn keeps nothing."""
+    if context.turn.store_thread is None:
+        return None
+    items = await context.turn.store_thread.items(last=RECENT_ITEMS, log=HISTORY)
+    turns = user_turns([item for item in items if item.run == context.turn.id], context.turn.thread)
+    return turns[-1].source if turns else None
+
+
+def make_memory_stage(working_memory: Sequence[Any] = ()) -> Stage:
+    """A stage that finds what bears on the message, and how the person wants to be answered.
+
+    A turn that keeps nothing has no memory of its own: it knows what is ``working_memory`` to its caller.
+    """
+
+    async def load_memory(state: CompanionState, context: Context) -> Delta:
+        start, memory = time.perf_counter(), memory_of_turn(context)
+        delta: dict[str, Any] = {"working_memory": list(working_memory)}
+        if memory is not None:
+            delta = await _memory_delta(memory, state, context)
+        milliseconds = round((time.perf_counter() - start) * 1000, 3)
+        return {**delta, "diagnostics": {**delta.get("diagnostics", {}), "load_memory_ms": milliseconds}}
+
+    return load_memory
+
+
+async def _memory_delta(memory: Memory, state: CompanionState, context: Context) -> dict[str, Any]:
+    retriever = Retriever(memory, context.embedding_provider)
+    with context.turn.step("retrieval", "memory"):
+        working_memory = await retriever.working_memory(state.message, first_turn=is_first_turn(context))
+    return {
+        "working_memory": [msgspec.to_builtins(entry) for entry in working_memory.result.entries],
+        "procedural_profile": {
+            "procedural_rules": [rule.text for rule in working_memory.profile.rules],
+            "proactive_recall_enabled": working_memory.profile.recall,
+        },
+        "diagnostics": working_memory.result.diagnostics,
+    }
+
+
+def entries_of(state: CompanionState) -> Sequence[WorkingMemoryEntry]:
+    """The working memory of a turn, structured. Plain strings, as old checkpoints hold them, pass through."""
+    return [msgspec.convert(entry, WorkingMemoryEntry) for entry in state.working_memory]

@@ -1,0 +1,120 @@
+"""The stages of a turn, one list for every way to run it."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew.core.errors import ClewError
+from clew.runtime.context import Context
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.records.events import StageStarted, TextDelta
+from clew.runtime.respond.respond import Stage
+from clew.runtime.stages import label_stage, stage_label, stage_name
+from clew.runtime.turn.draft import Delta
+from clew_companion.exercises.guide import guided_exercise
+from clew_companion.lookup import SearchProvider, make_lookup_stage
+from clew_companion.memory.control import memory_control
+from clew_companion.memory.load import make_memory_stage
+from clew_companion.replies.stage import make_reply_stage
+from clew_companion.state import CompanionState
+from clew_companion.triage import triage
+from clew_companion.turn_end import finalize_turn
+from clew_companion.values import STAGE_LABELS
+
+
+def make_stages(
+    crisis_gate: Stage,
+    crisis_response: Stage,
+    *,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    working_memory: Sequence[Any] = (),
+) -> list[Stage]:
+    """The stages of a turn: listen, sort, answer by one branch, finish.
+
+    ``working_memory`` is the working memory of a turn that keeps nothing.
+    """
+    branches = {
+        "crisis": crisis_response,
+        "memory_control": memory_control,
+        "grounded_lookup": make_lookup_stage(search),
+        "guided_exercise": guided_exercise,
+        "therapeutic": make_reply_stage(skills or {}),
+    }
+    load_memory = make_memory_stage(working_memory)
+    for stage in (load_memory, crisis_gate, triage, *branches.values(), finalize_turn):
+        label_stage(stage, STAGE_LABELS.get(stage_name(stage), ""))
+    return [make_listen_stage(load_memory, crisis_gate), triage, make_answer_stage(branches), finalize_turn]
+
+
+def make_listen_stage(load_memory: Stage, crisis_gate: Stage) -> Stage:
+    """A stage that loads what is remembered while the crisis gate is at work."""
+
+    @gate
+    async def listen(state: CompanionState, context: Context) -> Delta:
+        _announce_stage(load_memory, context)
+        _announce_stage(crisis_gate, context)
+        memory_task = asyncio.create_task(_run_and_time(load_memory, state, context))
+        try:
+            gate_delta = await _run_and_time(crisis_gate, state, context)
+            memory_delta = await _await_memory(memory_task, context)
+        finally:
+            memory_task.cancel()
+            await asyncio.gather(memory_task, return_exceptions=True)
+        return _merge_deltas(memory_delta, gate_delta)
+
+    return listen
+
+
+def make_answer_stage(branches: Mapping[str, Stage]) -> Stage:
+    """A stage that runs the one branch that the turn was sent to."""
+
+    async def answer(state: CompanionState, context: Context) -> Delta:
+        branch = branches[branch_name(state)]
+        step_id = context.turn.step_id
+        _announce_stage(branch, context)
+        delta = await _run_and_time(branch, state, context)
+        if context.turn.step_id == step_id:
+            context.turn.notify(TextDelta(text=str(delta.get("response_text", "")), step=0))
+        return delta
+
+    return answer
+
+
+def branch_name(state: CompanionState) -> str:
+    """Which branch answers."""
+    if state.route == "therapeutic" and state.response_style == "guided_exercise":
+        return "guided_exercise"
+    return state.route or "therapeutic"
+
+
+async def _await_memory(task: "asyncio.Task[dict[str, Any]]", context: Context) -> dict[str, Any]:
+    """What is remembered. Somebody in danger is answered also if that cannot be had."""
+    try:
+        return await task
+    except ClewError as error:
+        if context.turn.safe_reply_text is None:
+            raise
+        return {"diagnostics": {"load_memory_problem": error.code}}
+
+
+def _announce_stage(stage: Stage, context: Context) -> None:
+    """Name a stage that runs within another, in the trace and to whoever listens."""
+    context.turn.trace.append(stage_name(stage))
+    context.turn.notify(StageStarted(name=stage_name(stage), label=stage_label(stage)))
+
+
+async def _run_and_time(stage: Stage, state: CompanionState, context: Context) -> dict[str, Any]:
+    start = time.perf_counter()
+    delta = await stage(state, context)
+    context.turn.stage_ms[stage_name(stage)] = round((time.perf_counter() - start) * 1000, 3)
+    return dict(delta or {})
+
+
+def _merge_deltas(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Two deltas of one moment; what both merge into holds what both say."""
+    delta = {**first, **second}
+    for name in first.keys() & second.keys():
+        delta[name] = {**first[name], **second[name]}
+    return delta

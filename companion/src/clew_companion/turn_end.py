@@ -1,0 +1,78 @@
+"""The end of a turn: the reply goes into the history, the turn is counted, what was noticed is held."""
+
+from typing import Any
+
+import msgspec
+
+from clew.runtime.context import Context
+from clew.runtime.memory import Candidate, statements_in
+from clew.runtime.model.messages import Message
+from clew.runtime.turn.draft import Delta
+from clew_companion.exercises.guide import current_exercise
+from clew_companion.memory.load import is_first_turn, message_source
+from clew_companion.memory.session import session_memory_changes
+from clew_companion.state import CompanionState
+from clew_companion.values import ResponseStyle
+
+STYLE_TYPES: dict[ResponseStyle, str] = {
+    "guided_exercise": "exercise",
+    "technique": "exercise",
+    "safety_check": "safety",
+    "crisis_response": "safety",
+    "memory_control": "service",
+    "grounded_lookup": "service",
+}
+"""What kind of a style each is; the others are conversation."""
+
+ROUTES_WITHOUT_NOTES = ("crisis", "memory_control", "grounded_lookup")
+"""Routes whose messages are not looked through for what may be remembered."""
+
+MOST_CANDIDATES = 64
+"""What is stated again and again in a long session is held once, and no more than so much of it."""
+
+
+async def finalize_turn(state: CompanionState, context: Context) -> Delta:
+    """Stamp the reply, count the turn, keep up the session's memory, and hold what was stated plainly."""
+    if state.route not in ROUTES_WITHOUT_NOTES:
+        await _note_candidates(state, context)
+    return {
+        "history": [reply_message(state)],
+        "response_type": "crisis" if state.route == "crisis" else "therapeutic",
+        "response_style_type": STYLE_TYPES.get(state.response_style, "conversation"),
+        "session_progress": {"turn_count": state.session_progress.turn_count + 1},
+        "session_memory": _session_memory_changes(state, context),
+    }
+
+
+def reply_message(state: CompanionState) -> Message:
+    """The reply as it stands in the history, with its style and, if it leads through one, the exercise."""
+    meta: dict[str, Any] = {"response_style": state.response_style}
+    current = current_exercise(state)
+    if current is not None and state.response_style == "guided_exercise":
+        exercise, position = current
+        meta["exercise"] = {"name": exercise.name, "step": position.step + 1, "steps": len(exercise.steps)}
+    return Message(role="assistant", content=state.response_text, meta=meta)
+
+
+async def _note_candidates(state: CompanionState, context: Context) -> None:
+    """Hold what the message states plainly and is not held yet, with where it stands."""
+    buffer = context.session_memory_buffer
+    if buffer is None or not statements_in(state.message):
+        return
+    source = await message_source(context)
+    candidates = [msgspec.convert(entry, Candidate) for entry in buffer.candidates()]
+    keys = {_candidate_key(candidate) for candidate in candidates}
+    for candidate in statements_in(state.message, source=source):
+        if _candidate_key(candidate) not in keys and len(keys) < MOST_CANDIDATES:
+            buffer.add(msgspec.to_builtins(candidate))
+            keys.add(_candidate_key(candidate))
+
+
+def _candidate_key(candidate: Candidate) -> tuple[str, str, str, str, bool]:
+    return (candidate.kind, candidate.subject, candidate.predicate, candidate.object, candidate.negated)
+
+
+def _session_memory_changes(state: CompanionState, context: Context) -> dict[str, Any]:
+    if state.route in ROUTES_WITHOUT_NOTES:
+        return {}
+    return session_memory_changes(state.session_memory, state.message, is_first=is_first_turn(context))

@@ -1,1 +1,0 @@
-"""The companion: a careful, supportive conversation partner, built on the runtime."""
