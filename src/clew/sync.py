@@ -49,7 +49,7 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, work: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What a call comes to; giving up waiting for it cancels it.
+        """Run a coroutine and return its result; giving up waiting for it cancels it.
 
         Raises:
             StoreClosed: The loop has ended, or ends meanwhile.
@@ -91,7 +91,7 @@ class BackgroundLoop:
 
 
 class _BlockingProxy(Generic[A]):
-    """What blocks in front of something that is awaited."""
+    """A blocking front of an object whose methods are awaited."""
 
     def __init__(self, target: A, loop: BackgroundLoop) -> None:
         self._target = target
@@ -236,7 +236,7 @@ class Database(_BlockingProxy[AsyncDatabase]):
 
     @property
     def tenant(self) -> str:
-        """Whose threads these are."""
+        """The tenant that owns these threads."""
         return self._target.tenant
 
     @property
@@ -256,7 +256,7 @@ class Database(_BlockingProxy[AsyncDatabase]):
 
     @property
     def retention(self) -> Retention:
-        """What must stay, what may go, and receipts of what went. For operators."""
+        """Holds, retention rules and receipts. For operators."""
         return Retention(self._target.retention, self._loop)
 
     @check_arguments

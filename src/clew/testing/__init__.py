@@ -1,4 +1,4 @@
-"""What tests of stores, and of code that uses them, are made of: a contract, a machine, faults, a clock."""
+"""Tests for stores and for code that uses them: a contract, a random machine, faults, a clock."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ _EXTRA_PACKAGES = {"hypothesis", "pytest", "pytest_asyncio"}
 
 
 def __getattr__(name: str) -> object:
-    """What is exported, imported when it is first asked for, since not all of it is always installed."""
+    """Import an exported name on first use, since not all extras are always installed."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

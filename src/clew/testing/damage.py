@@ -1,4 +1,4 @@
-"""How stored bytes go bad: what a test does to a store behind its back."""
+"""Damage to stored bytes, done by a test behind the store's back."""
 
 from typing import Protocol
 

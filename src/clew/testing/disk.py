@@ -44,7 +44,7 @@ _IO_ERRORS: Final[Mapping[DiskOperation, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, and when.
+    """A fault of the disk, and the step at which it happens.
 
     ``at`` is the point, counted from 1, at which it happens; ``until`` the last point at which it still
     does (``at`` if not given, so once). A "stop" loses power while that point is under way: of what was not
@@ -61,7 +61,7 @@ class Fault:
     seed: int = 0
 
     def happens_at(self, point: int) -> bool:
-        """Whether it happens at this point."""
+        """Return whether it happens at this point."""
         return self.at <= point <= (self.at if self.until is None else self.until)
 
 
@@ -84,7 +84,7 @@ class DiskStep(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """Which of a database's files it was: ``-wal``, ``-journal``, or nothing."""
+        """The suffix of the database's file: ``-wal``, ``-journal``, or nothing."""
         return next((s for s in ("-wal", "-journal") if self.path.endswith(s)), "")
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Inode:
 
 
 class DiskContents:
-    """What a disk's files and directories hold, in its cache and without it."""
+    """The contents of a disk's files and directories, with its cache and without it."""
 
     def __init__(self) -> None:
         self.inodes: list[Inode] = []
@@ -216,11 +216,11 @@ class Trace:
 
     @property
     def points(self) -> int:
-        """How many points there are; losing power after the last is one more."""
+        """The number of points; a loss of power after the last is one more."""
         return max((step.point for step in self.steps), default=0)
 
     def image_at(self, point: int, mode: PowerLossMode = "lose", seed: int = 0) -> DiskImage:
-        """What is left when the power is lost while this point is under way."""
+        """The contents that are left when the power is lost at this point."""
         contents = DiskContents()
         for step in self.steps:
             if step.point == point:
@@ -269,7 +269,7 @@ class FaultyDisk(apsw.VFS):
             self._faults = faults
 
     def trace(self) -> Trace:
-        """What has happened so far."""
+        """The steps so far."""
         with self.lock:
             return Trace(tuple(self.steps))
 
@@ -415,7 +415,7 @@ def write_image(image: DiskImage, directory: Path) -> None:
 
 
 def _after_power_loss(contents: DiskContents, step: DiskStep, mode: PowerLossMode, seed: int) -> DiskImage:
-    """What is left when the power goes while this step is under way."""
+    """The contents that are left when the power is lost during this step."""
     if mode == "torn" and step.operation != "sync":
         contents.apply(step._replace(directory=False))
     return contents.survivors(mode, random.Random(f"{seed}/{step.point}"))

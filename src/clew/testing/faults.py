@@ -63,7 +63,7 @@ class FailingStore:
         return self._store.now()
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """The store's report of its health."""
         return await self._store.report()
 
     async def scrub(self) -> ScrubResult:

@@ -1,4 +1,4 @@
-"""What every test of the contract is given: a store, a database on it, a clock, and ways to hurt it."""
+"""Fixtures of the contract: a store, a database on it, a clock, and ways to damage it."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -40,12 +40,12 @@ class StoreFixtures:
 
     @pytest.fixture
     def opening(self) -> StoreOpener | None:
-        """How the store is opened; without it, tests that open it several times are skipped."""
+        """Opens the store; without it, tests that open it several times are skipped."""
         return None
 
     @pytest.fixture
     def damage(self) -> Damage | None:
-        """How rows are changed behind the store's back; without it, tests that need it are skipped."""
+        """Changes rows behind the store's back; without it, tests that need it are skipped."""
         return None
 
     @pytest_asyncio.fixture
@@ -82,7 +82,7 @@ class StoreFixtures:
         return _open_databases(opening, clock)
 
     def require_damage(self, damage: Damage | None) -> Damage:
-        """What does damage; for tests that cannot do without."""
+        """The damage fixture, for tests that cannot do without it."""
         if damage is None:
             pytest.skip("nobody said how to damage this store")
         return damage

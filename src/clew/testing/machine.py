@@ -170,7 +170,7 @@ def store_machine(opening: StoreOpener) -> type["StoreMachine"]:
 
 
 def comparable(value: object) -> object:
-    """What two stores must agree on: everything but hashes, which hold salts."""
+    """The part of a result that two stores must agree on: everything but hashes, which hold salts."""
     match value:
         case Committed():
             return value.thread, value.version, value.time, value.repeated
@@ -193,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
     """A store and the one in memory, side by side, in an event loop of their own."""
 
     def opener(self) -> StoreOpener:
-        """How the store is opened."""
+        """Opens the store."""
         raise NotImplementedError
 
     @initialize()
@@ -314,7 +314,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(id=thread_ids, before=st.integers(0, 9), after=st.integers(0, 9))
     def diff(self, id: str, before: int, after: int) -> None:
-        """What lies between two versions."""
+        """Compare the changes between two versions."""
         self.compare(lambda db: db.thread(id).diff(before, after))
 
     @rule(limit=st.integers(1, 4))
@@ -342,7 +342,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(indexed=st.booleans(), word=words)
     def search(self, indexed: bool, word: str) -> None:  # noqa: FBT001 - drawn by name
-        """What holds a word, found through the index or before it."""
+        """Search for a word, through the index and before it is built."""
         if indexed:
             self.compare(lambda db: _discard_result(index_pending(db.store, self.scope)))
         self.compare(lambda db: _places(db, word))

@@ -139,7 +139,7 @@ class Artifacts:
         return await self.save(f"{name}.{suffix}", content, run=run, key=key)
 
     async def get(self, id: str) -> Artifact:
-        """What is known of an artifact.
+        """The description of an artifact.
 
         Raises:
             RecordNotFound: This thread has no such artifact.
@@ -265,7 +265,7 @@ def picture_of(display: DisplayOutput) -> tuple[str, bytes]:
 
 @check_arguments
 def artifact_tools(artifacts: Callable[[ToolContext], Artifacts]) -> tuple[Tool, Tool]:
-    """What a model keeps files with: a text of its own, or a file that code has written to the volume."""
+    """Tools with which a model stores files: its own text, or a file that code wrote to the volume."""
 
     @tool(effect=Effect.IDEMPOTENT)
     async def artifact_write(name: str, text: str, context: ToolContext) -> str:

@@ -24,7 +24,7 @@ CoreMemoryField: TypeAlias = Annotated[dict[str, str], core_patch.merge]
 
 
 class BlockLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many characters a block may have; ``other`` is for the blocks that are not named."""
+    """The number of characters that a block may have; ``other`` is for the blocks that are not named."""
 
     blocks: Mapping[str, int] = msgspec.field(default_factory=lambda: BLOCK_CHARACTERS)
     other: int = 1000
@@ -48,12 +48,12 @@ def blocks_of(state: Document, defaults: Mapping[str, JSON] = CORE_MEMORY) -> di
 
 
 def _as_text(value: JSON) -> str:
-    """What a block says; a manifest from elsewhere may hold more than texts."""
+    """The text of a block; a manifest from elsewhere may hold other values than texts."""
     return value if isinstance(value, str) else encode(value).decode()
 
 
 def append_to_block(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
-    """What a block says once a text stands below what is in it.
+    """The text of a block after another text is added below it.
 
     Raises:
         BlockNotFound: There is no such block.
@@ -66,7 +66,7 @@ def append_to_block(blocks: Mapping[str, str], block: str, text: str, limits: Bl
 def replace_in_block(
     blocks: Mapping[str, str], block: str, old: str, new: str, limits: BlockLimits = LIMITS
 ) -> str:
-    """What a block says once a part of it is put differently; without a new text the part is gone.
+    """The text of a block after a part of it is replaced; without a new text the part is removed.
 
     Raises:
         BlockNotFound: There is no such block.
@@ -85,7 +85,7 @@ def replace_in_block(
 
 
 def rewrite_block(blocks: Mapping[str, str], block: str, text: str, limits: BlockLimits = LIMITS) -> str:
-    """What a block says once it is written anew.
+    """The text of a block after it is written anew.
 
     Raises:
         BlockNotFound: There is no such block.
@@ -154,7 +154,7 @@ class CoreMemory:
         self._author = author
 
     async def blocks(self, *, at: int | None = None) -> CoreMemorySnapshot:
-        """What the blocks say, now or at an earlier version."""
+        """The texts of the blocks, now or at an earlier version."""
         head = await self._thread.head(at=at)
         return CoreMemorySnapshot(version=head.version, blocks=blocks_of(head.state, self._defaults))
 
@@ -242,7 +242,7 @@ class CoreMemory:
 def core_memory_tools(
     limits: BlockLimits = LIMITS, defaults: Mapping[str, JSON] = CORE_MEMORY
 ) -> tuple[Tool, Tool]:
-    """What a model changes core memory with, in a state that has it as a ``CoreMemoryField``.
+    """Tools with which a model changes core memory, in a state that has it as a ``CoreMemoryField``.
 
     A change commits with the tool's result, so after a crash it is there once or not at all.
     """

@@ -29,7 +29,7 @@ ITEMS_PER_CHANGE = 256
 
 @check_methods
 class MemoryService(BaseMemoryService):
-    """What the users of an app said, and were told, in a Clew database, which stays open.
+    """The conversations of an app's users, searchable, in a Clew database, which stays open.
 
     Each user of an app has a thread of their own for it, so it is exported and erased with the rest of what
     is theirs. A search gives at most ``limit`` memories, the best first.

@@ -1,4 +1,4 @@
-"""Where ADK's state is kept: a thread for each app, for each of its users, and for each session."""
+"""Threads for ADK's state: one for each app, for each of its users, and for each session."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -221,7 +221,7 @@ class SessionService(BaseSessionService):
             return result
 
     async def _expected_version(self, session: Session, thread: str) -> Exact:
-        """Where a session's thread stood when it was read; one made elsewhere must know the last event."""
+        """The version at which a session was read; one made elsewhere must know the last event."""
         version, _, hash = (session._storage_update_marker or "").partition(" ")  # noqa: SLF001 - see _marked
         if version.isdecimal() and hash:
             return Exact(int(version), bytes.fromhex(hash))

@@ -195,7 +195,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What delta channels stand on: the newest stored value, and the writes since."""
+        """The base of delta channels: the newest stored value, and the writes since."""
         return self._database_loop.run(self._delta_history_work(config, channels)) if channels else {}
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What delta channels stand on: the newest stored value, and the writes since."""
+        """The base of delta channels: the newest stored value, and the writes since."""
         return await self._database_loop.call(self._delta_history_work(config, channels)) if channels else {}
 
     async def aclose(self) -> None:
@@ -303,7 +303,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
 
 class _Listing:
-    """How far a list has come."""
+    """The progress of a list."""
 
     def __init__(
         self,
@@ -332,12 +332,12 @@ class _Listing:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is wanted, or nothing more is there."""
+        """Return whether nothing more is wanted, or nothing more is there."""
         return self._is_ended or (self._remaining is not None and self._remaining <= 0)
 
     @property
     def next_page(self) -> int:
-        """How many to read next."""
+        """The number of entries to read next."""
         return (
             CHECKPOINTS_PER_PAGE
             if self._remaining is None or self.filter

@@ -83,7 +83,7 @@ class ThreadCheckpoints:
                 self.threads.forget(thread)
 
     async def _try_put(self, db: Database, thread: str, request: PutRequest) -> bool:
-        """Whether a put came through; if not, somebody else has changed the thread meanwhile."""
+        """Try to put once; return whether the thread was unchanged meanwhile."""
         thread_entry = await self.threads.find(db, thread)
         if thread_entry is None:
             plan_put(
@@ -384,7 +384,7 @@ class ThreadCheckpoints:
 
 
 def config_of(thread: str, namespace: str, id: str) -> Any:
-    """What LangGraph calls a checkpoint by."""
+    """The configuration by which LangGraph names a checkpoint."""
     return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": id}}
 
 

@@ -1,4 +1,4 @@
-"""What one version of a channel has in common with the version before: found by comparing encoded parts.
+"""The parts that one version of a channel shares with the version before, found by comparing encoded parts.
 
 A list is cut into its elements, a dictionary into its entries; anything else is one part. Parts stand in
 items of a log, some in each, and have an address there. A version is a list of *runs*: stretches of
@@ -39,7 +39,7 @@ class PartLayout(msgspec.Struct, frozen=True):
 
 
 def address(item: int, index: int, *, last: bool) -> int:
-    """Where a part stands: which item of the log, which part of it, and whether no other follows in it."""
+    """The address of a part: its item in the log, its index in the item, and whether it is the last there."""
     return item << 21 | index << 1 | last
 
 
@@ -57,7 +57,7 @@ def reusable_addresses(old: Sequence[bytes], addresses: Sequence[int], new: Sequ
 def lay_out_parts(
     parts: Sequence[bytes], old_addresses: Sequence[int], weight: int, end: int, *, one_per_item: bool
 ) -> PartLayout:
-    """Where the parts of a version will stand, if the log has ``end`` items now.
+    """The addresses that the parts of a version will have, if the log has ``end`` items now.
 
     It is written whole again once its runs have come to weigh more than the value. ``one_per_item`` keeps
     each part in an item of its own.

@@ -29,7 +29,7 @@ class DatabaseLoop:
         self._is_closed = False
 
     def run(self, work: Callable[[Database], Awaitable[R]]) -> R:
-        """What some work comes to, for a caller on a plain thread.
+        """Run a coroutine for a caller on a plain thread and return its result.
 
         Raises:
             InvalidArgument: The caller is on the loop that would have to do it.
@@ -45,7 +45,7 @@ class DatabaseLoop:
             raise
 
     async def call(self, work: Callable[[Database], Awaitable[R]]) -> R:
-        """What some work comes to, for a caller on any event loop."""
+        """Run a coroutine for a caller on any event loop and return its result."""
         here = asyncio.get_running_loop()
         if self._url is None and (self._loop is None or self._loop.is_closed()):
             self._loop = here

@@ -1,4 +1,4 @@
-"""How checkpoints and writes lie in a thread: names, entries and the parts of values. Pure."""
+"""The layout of checkpoints and writes in a thread: names, entries and the parts of values. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -29,7 +29,7 @@ ChannelVersion: TypeAlias = str | int | float
 
 
 class ValueLocation(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Where a channel's value is: inline if it is small, else in runs of a log."""
+    """The location of a channel's value: inline if it is small, else in runs of a log."""
 
     shape: int
     inline: list[bytes] | None = None
@@ -135,7 +135,7 @@ def _container_header(code: int, length: int) -> bytes:
 
 
 def is_small(parts: Sequence[bytes]) -> bool:
-    """Whether a value is kept with its checkpoint."""
+    """Return whether a value is kept with its checkpoint."""
     return len(parts) <= INLINE_BYTES and sum(map(len, parts)) + len(parts) <= INLINE_BYTES
 
 
@@ -147,12 +147,12 @@ def message_at(value: Any, index: int) -> BaseMessage | None:
 
 
 def role_of(message: BaseMessage) -> str:
-    """Who says a message, in Clew's words."""
+    """The role of a message, in Clew's words."""
     return ROLES.get(message.type, message.type)
 
 
 def log_stretches(locations: Iterable[ValueLocation]) -> Mapping[str, list[tuple[int, int]]]:
-    """Which stretches of which logs some values are in; stretches that lie close are one."""
+    """The stretches of logs that hold some values; stretches that lie close are one."""
     stretches: dict[str, list[tuple[int, int]]] = {}
     for location in locations:
         stretches.setdefault(location.log, []).extend((run[0], run[2]) for run in location.runs)

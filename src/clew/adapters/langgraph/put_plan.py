@@ -1,4 +1,4 @@
-"""What a put will write: decided here, on the parent's values and on how far the logs reach. Pure."""
+"""The plan of a put: made from the parent's values and the lengths of the logs. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -120,7 +120,7 @@ def _plan_value(
 def _addresses_in_parent(
     old: ChannelValue | None, shape: int, log: str, parts: list[bytes]
 ) -> tuple[list[int], int]:
-    """Where the parts stand already, as far as the parent has them in the same log."""
+    """The addresses of the parts that the parent already has in the same log."""
     has_same_shape = old is not None and (
         old.location.shape == shape or {old.location.shape, shape} == {LIST, DELTA}
     )

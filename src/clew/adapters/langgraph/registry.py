@@ -1,4 +1,4 @@
-"""Which Clew thread belongs to LangGraph, and how far its logs reach: known here, guarded by a record.
+"""The registry of LangGraph's threads and of the lengths of their logs, guarded by a record.
 
 A version of a channel names the items its parts stand in, so whoever writes one has to know where its items
 will stand. Every put moves the record of its thread on by one revision; if somebody else was first, it looks
@@ -42,7 +42,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which checkpoints to find, the newest first: all, or those of a thread, a namespace or a run."""
+    """A choice of checkpoints, the newest first: all, or those of a thread, a namespace or a run."""
 
     thread: str | None = None
     namespace: str | None = None
@@ -89,7 +89,7 @@ def index_drop(checkpoint: IndexEntry) -> Drop:
 
 
 async def is_indexed(db: Database, checkpoint: IndexEntry) -> bool:
-    """Whether a checkpoint is there."""
+    """Return whether a checkpoint is there."""
     try:
         await db.records.get(CHECKPOINT_KIND, checkpoint.record)
     except RecordNotFound:
@@ -145,7 +145,7 @@ class ThreadEntry(msgspec.Struct, frozen=True):
 
 
 class ThreadRegistry:
-    """What is known of the threads in use. It may be out of date; a put finds out."""
+    """The threads in use, as last known. An entry may be out of date; a put notices and reads it again."""
 
     def __init__(self, new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
         self._entries: dict[str, ThreadEntry] = {}

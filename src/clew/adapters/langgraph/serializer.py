@@ -77,7 +77,7 @@ LIST_HEADER_BYTES = 1
 
 
 class _TypeHeader(msgspec.Struct, array_like=True):
-    """How an object of some type begins."""
+    """The beginning of an encoded object of some type."""
 
     module: str
     name: str
@@ -87,7 +87,7 @@ _decode_type_header = msgspec.msgpack.Decoder(_TypeHeader).decode
 
 
 class _ReadRefusal(Exception):
-    """Why bytes are not read. What an extension hook raises is lost, so it is kept beside it."""
+    """The reason why bytes are not read. What an extension hook raises is lost, so it is stored beside it."""
 
 
 def _message_content(values: Sequence[Any]) -> bytes | None:
@@ -305,7 +305,7 @@ def _make_model(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 def _has_calls_to_parse(fields: dict[str, Any]) -> bool:
-    """Whether a message has tool calls that only its validator would find."""
+    """Return whether a message has tool calls that only its validator would find."""
     return "tool_calls" in fields["additional_kwargs"] and not fields.get("tool_calls")
 
 
@@ -315,7 +315,7 @@ def _make_array(dtype: str, shape: list[int], order: Any, data: bytes) -> Any:
 
 
 class BodyCipher:
-    """How bodies go to the store: as they are, or encrypted by the cipher of LangGraph's serializer."""
+    """The encoding of bodies for the store: plain, or encrypted by the cipher of LangGraph's serializer."""
 
     def __init__(self, cipher: CipherProtocol | None = None) -> None:
         self._cipher = cipher
@@ -328,7 +328,7 @@ class BodyCipher:
         return f"msgpack+{name}", body
 
     def unseal(self, codec: str, data: bytes) -> bytes:
-        """What was sealed.
+        """The plain body of a sealed one.
 
         Raises:
             InvalidArgument: It was not sealed, but everything here has to be; or we have no key.

@@ -58,7 +58,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     vectors: dict[str, str] = {}
 
     def is_alive(self, now: int) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires is None or self.expires > now
 
 
@@ -121,7 +121,7 @@ def _datetime(milliseconds: int) -> datetime:
 
 
 def passes_filter(value: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
-    """Whether a value has what a filter asks for."""
+    """Return whether a value has what a filter asks for."""
     return all(_meets(value.get(name), condition) for name, condition in (filter or {}).items())
 
 
@@ -158,7 +158,7 @@ def _meets_operator(value: Any, operator: str, against: Any) -> bool:
 
 
 def matches_namespace(namespace: Namespace, condition: MatchCondition) -> bool:
-    """Whether a namespace begins or ends as a condition says."""
+    """Return whether a namespace begins or ends as a condition says."""
     path = condition.path
     if len(namespace) < len(path):
         return False
@@ -196,7 +196,7 @@ def rank_items(items: Sequence[StoredItem], query: Vector) -> list[tuple[StoredI
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """How alike two vectors point: 1 the same way, 0 if one of them is nothing."""
+    """The cosine of the angle between two vectors; 0 if one of them is zero."""
     length = math.hypot(*one) * math.hypot(*other)
     return sum(left * right for left, right in zip(one, other, strict=True)) / length if length else 0.0
 

@@ -64,7 +64,7 @@ def _item_from_sdk(body: JSON, index: int) -> Item:
 
 
 def _role_and_kind(sdk_type: str, role: object) -> tuple[str, str]:
-    """Who an item comes from and what it is, as all of Clew says it."""
+    """The role and the kind of an item, in Clew's words."""
     if sdk_type in ("", "message"):
         return _short_text(role, LONGEST_NAME) or "", "message"
     if sdk_type.endswith(OUTPUT_SUFFIX) or sdk_type in CALL_KEYS:

@@ -136,7 +136,7 @@ def cuts_of(window: Window) -> tuple[Cut, ...]:
 async def try_replace(
     thread: Thread, window: Window, cuts: Sequence[Cut], items: Sequence[Item], reason: str
 ) -> bool:
-    """Whether the changeset was committed: not if the thread has moved on since it was seen."""
+    """Commit a changeset unless the thread has moved since it was read; return whether it did."""
     change = Changeset(cuts=tuple(cuts), items=tuple(items), reason=reason)
     try:
         await thread.append(change, expect=Exact(window.version))
@@ -333,11 +333,11 @@ class Session:
         return list(turns.values())
 
     async def turns(self) -> list[ConversationTurn]:
-        """What people said, oldest first, with the version to branch from and what each answer used."""
+        """People's messages, oldest first, with the version to branch from and the answer's usage."""
         return list({turn.version: turn for turn, _ in await self._items_by_turn() if turn.version}.values())
 
     async def usage(self) -> TokenUsage:
-        """What all runs of this session have used."""
+        """The usage of all runs of this session."""
         return total_usage((await self._usage_by_version()).values())
 
     @property
@@ -378,7 +378,7 @@ class Session:
         return await shield_write(self._replace_all(thread, new_items))
 
     def _has_own_protocol(self) -> bool:
-        """Whether reads and writes are as defined here; a subclass that changes them must not be bypassed."""
+        """Return whether reads and writes are the ones defined here; a subclass's own are not bypassed."""
         return all(getattr(type(self), name) is getattr(Session, name) for name in PROTOCOL_METHODS)
 
     # How it is done.
@@ -478,7 +478,7 @@ class Session:
         return pairs
 
     async def _usage_by_version(self) -> dict[int, TokenUsage]:
-        """What was used, by the version that a turn begins with."""
+        """The usage of each turn, by the version that it begins with."""
         records = (await self._open_database()).records
         usage: dict[int, TokenUsage] = {}
         after: tuple[int, str] | None = None

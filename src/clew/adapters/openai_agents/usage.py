@@ -1,4 +1,4 @@
-"""What runs have used: tokens by turn, written in one commit with the items they paid for."""
+"""Usage of runs: tokens by turn, written in one commit with the items they paid for."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -29,7 +29,7 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said, the version of the thread that begins with it, and what the answer used."""
+    """A person's message, the version of the thread that begins with it, and the usage of its answer."""
 
     version: int
     text: str
@@ -57,7 +57,7 @@ class UsageMeter:
         self._turn_versions.setdefault(run, version)
 
     def usage_write(self, run: RunContextWrapper[Any]) -> Put | None:
-        """What a run has used in its turn, to be written; None if there is nothing to say yet."""
+        """The write of a run's usage in its turn; None if there is nothing to write yet."""
         self.register_run(run)
         usage = _usage_difference(_usage_of(run.usage), self._usage_before[run])
         turn = self._turn_versions.get(run)
@@ -76,7 +76,7 @@ class UsageMeter:
 
 
 def usage_of_record(record: Record) -> TokenUsage:
-    """What a record of a turn says."""
+    """The usage in a turn's record."""
     return msgspec.convert(record.body, TokenUsage)
 
 

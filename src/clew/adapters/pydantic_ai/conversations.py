@@ -168,7 +168,7 @@ class Conversations(ConversationStore):
         record: ConversationRecord,
         items: list[Item],
     ) -> Changeset:
-        """What to append so that the thread shows the line up to the parent, then what is added."""
+        """The changeset after which the thread shows the history up to the parent, then the new messages."""
         cuts: tuple[Cut, ...] = ()
         if head is not None and (current is None or current.head_id != parent):
             cuts, missing = await self._difference_to_line(
@@ -312,7 +312,7 @@ async def _newest_item(thread: Thread, entry: str) -> Item | None:
 
 
 def _listing_record(record: ConversationRecord, owner: str | None) -> Record:
-    """What a conversation is listed by: its scope, and when it was saved."""
+    """The record by which a conversation is listed: its scope, and when it was saved."""
     tags = () if record.scope is None else (_scope_tag(record.scope),)
     timestamp = int(record.updated_at.timestamp() * 1_000_000)
     return Record(kind=KIND, id=record.conversation_id, body=None, owner=owner, tags=tags, sort=timestamp)

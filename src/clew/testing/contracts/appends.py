@@ -50,7 +50,7 @@ def without_store_fields(change: Changeset) -> Changeset:
 
 
 class AppendContract(StoreFixtures):
-    """How changesets are appended."""
+    """Tests of appending changesets."""
 
     @pytest.mark.promise("T-01")
     async def test_an_append_at_the_expected_version_makes_the_next(self, thread: Thread) -> None:

@@ -244,7 +244,7 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
 
 
 async def error_of(attempt: Callable[[], Awaitable[object]]) -> BaseException | None:
-    """What an attempt raises, if anything."""
+    """The error that an attempt raises, if any."""
     try:
         await attempt()
     except Exception as error:  # noqa: BLE001 - the test looks at it
@@ -253,7 +253,7 @@ async def error_of(attempt: Callable[[], Awaitable[object]]) -> BaseException | 
 
 
 class BadInputContract(StoreFixtures):
-    """What cannot be stored is refused by name; what can be stored comes back."""
+    """Tests of input: a value that cannot be stored is refused by name, any other comes back."""
 
     @pytest.mark.promise("T-14", "T-15")
     @pytest.mark.parametrize("value", NOT_JSON.values(), ids=NOT_JSON)

@@ -17,7 +17,7 @@ from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 
 class ChainContract(StoreFixtures):
-    """What verify finds."""
+    """Tests of verify."""
 
     @pytest.mark.promise("B-06", "T-13")
     async def test_a_thread_nobody_touched_is_whole(self, thread: Thread) -> None:

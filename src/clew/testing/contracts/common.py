@@ -1,4 +1,4 @@
-"""What the tests of the contract say again and again."""
+"""Functions that many tests of the contract share."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from clew.database.thread import Thread
 
 
 def contents_of(items: Iterable[Item]) -> list[JSON]:
-    """What some messages say."""
+    """The contents of some messages."""
     return [item.body["content"] for item in items]
 
 

@@ -18,7 +18,7 @@ def guest_item(text: str) -> Item:
 
 
 class CompactionContract(StoreFixtures):
-    """How a log is compacted for as long as it lives."""
+    """Tests of compacting a log again and again."""
 
     @pytest.mark.promise("S-03")
     @pytest.mark.parametrize("parts", [1, 2, 5])

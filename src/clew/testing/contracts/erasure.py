@@ -58,7 +58,7 @@ async def populate_owner(db: Database, owner: str) -> None:
 
 
 async def traces_of(db: Database, owner: str) -> list[str]:
-    """What still says something of an owner."""
+    """The rows that still hold something about an owner."""
     threads = await db.threads(system=True)
     kinds = ("run", "usage", "memory.vector")
     records = [r for kind in kinds for r in await db.records.find(RecordQuery(kind=kind))]
@@ -69,7 +69,7 @@ async def traces_of(db: Database, owner: str) -> list[str]:
 
 
 class ErasingContract(StoreFixtures):
-    """What erasing leaves, and what it does not."""
+    """Tests of erasure: what stays, and what goes."""
 
     @pytest.mark.promise("B-07")
     async def test_an_owner_is_erased_everywhere(self, db: Database) -> None:
@@ -307,7 +307,7 @@ class ErasingContract(StoreFixtures):
 
 
 class HoldContract(StoreFixtures):
-    """What a legal hold keeps."""
+    """Tests of legal holds."""
 
     @pytest.mark.promise("B-07")
     @pytest.mark.parametrize("held", ["owner", "thread"])
@@ -366,7 +366,7 @@ class HoldContract(StoreFixtures):
 
 
 class RetentionContract(StoreFixtures):
-    """What rules by age and by label let go."""
+    """Tests of retention rules by age and by label."""
 
     @pytest.mark.promise("B-07")
     async def test_old_threads_go_and_young_ones_stay(self, db: Database, clock: Clock) -> None:

@@ -34,7 +34,7 @@ ATTEMPTS: Final[dict[str, tuple[WriteAttempt, list[list[str]]]]] = {
 
 
 class FailureContract(StoreFixtures):
-    """What failures leave behind."""
+    """Tests of the state that failures leave behind."""
 
     @pytest.mark.promise("S-02", "S-04")
     @pytest.mark.parametrize("how", ["error", "after", "cancel"])

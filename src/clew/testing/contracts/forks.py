@@ -23,7 +23,7 @@ async def append_turns(thread: Thread, name: str, count: int) -> None:
 
 
 class ForkContract(StoreFixtures):
-    """How threads are forked."""
+    """Tests of forking threads."""
 
     @pytest.mark.promise("B-03")
     async def test_a_fork_is_the_thread_as_it_was_at_any_version(self, thread: Thread) -> None:

@@ -24,7 +24,7 @@ async def append_numbers(thread: Thread, count: int, batch: int = 3) -> None:
 
 
 class WindowContract(StoreFixtures):
-    """How items are read."""
+    """Tests of reading items."""
 
     @pytest.mark.promise("S-01")
     @pytest.mark.parametrize("last", [0, 1, 2, 5, 10, 11, 1000])
@@ -130,7 +130,7 @@ class WindowContract(StoreFixtures):
 
 
 class TakingContract(StoreFixtures):
-    """How items are taken away: by changesets."""
+    """Tests of removing items by changesets."""
 
     @pytest.mark.promise("S-03")
     async def test_a_pop_takes_the_newest_item(self, thread: Thread) -> None:
@@ -273,7 +273,7 @@ class TakingContract(StoreFixtures):
 
 
 class BrokenContract(StoreFixtures):
-    """What a record that cannot be read does to its neighbours: nothing."""
+    """Tests of an unreadable record: its neighbours are not affected."""
 
     @pytest.mark.promise("S-06")
     async def test_a_corrupt_item_is_reported_and_hides_nothing(

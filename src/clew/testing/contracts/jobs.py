@@ -17,7 +17,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class JobsContract(StoreFixtures):
-    """How jobs are done."""
+    """Tests of jobs."""
 
     @pytest.mark.promise("T-14")
     async def test_a_job_comes_back_as_it_was_enqueued(self, db: Database, clock: Clock) -> None:

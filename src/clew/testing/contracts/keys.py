@@ -23,7 +23,7 @@ CHANGE = Changeset(items=(user("Hi"),), patches=(patch.increment(["n"]),), key="
 
 
 class IdempotencyContract(StoreFixtures):
-    """How repeated appends commit once."""
+    """Tests of idempotency keys: a repeated append commits once."""
 
     @pytest.mark.promise("B-02", "S-02")
     async def test_an_append_repeated_with_its_key_commits_once(self, thread: Thread, clock: Clock) -> None:

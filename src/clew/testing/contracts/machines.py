@@ -11,7 +11,7 @@ from clew.testing.machine import run_machine
 
 
 class MachineContract(StoreFixtures):
-    """What no list of cases thinks of."""
+    """Tests by random operations, for cases that no list thinks of."""
 
     examples = 25
     """How many random runs are made."""

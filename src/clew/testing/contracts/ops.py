@@ -78,12 +78,12 @@ ILL_TYPED_OPS: Final[list[tuple[Document, Op]]] = [
 
 
 def case_name(case: Document | Op) -> str | None:
-    """How a case is called in a report."""
+    """The name of a case in a report."""
     return None if isinstance(case, dict) else op_name(case)
 
 
 class OpsContract(StoreFixtures):
-    """How ops change a stored state."""
+    """Tests of ops on a stored state."""
 
     @pytest.mark.promise("T-15")
     @pytest.mark.parametrize(("before", "op", "after"), FITTING_OPS, ids=case_name)

@@ -34,7 +34,7 @@ async def create_secret_thread(db: Database) -> Thread:
 
 
 class PartErasingContract(StoreFixtures):
-    """What erasing parts of a thread leaves: a thread that can still be read and checked."""
+    """Tests of erasing parts of a thread, which can still be read and verified."""
 
     @pytest.mark.promise("B-07", "B-06")
     async def test_an_erased_item_leaves_a_marker_here_and_in_forks(self, db: Database) -> None:

@@ -49,7 +49,7 @@ FACT: Final = Record(
 
 
 class RecordsContract(StoreFixtures):
-    """How records are kept."""
+    """Tests of records."""
 
     @pytest.mark.promise("T-14")
     async def test_a_record_comes_back_as_it_was_put(self, db: Database) -> None:
@@ -213,10 +213,10 @@ BAD_WRITES: Final[dict[str, tuple[Write, type[ClewError]]]] = {
 
 
 class CommitContract(StoreFixtures):
-    """How several writes commit together."""
+    """Tests of several writes in one commit."""
 
     async def prepare(self, db: Database) -> Job:
-        """What the writes of these tests stand on; the job they finish."""
+        """Write the rows that these tests start from, and return the job that they finish."""
         for id in ("old", "gone", "held"):
             await db.records.put(Record(kind="k", id=id, body=id))
         for id in ("held", "work"):

@@ -61,7 +61,7 @@ STRANGERS: Final = [
 
 
 async def is_refused(operation: Awaitable[object]) -> bool:
-    """Whether an operation is told that there is no such thread."""
+    """Return whether an operation is told that there is no such thread."""
     try:
         await operation
     except ThreadNotFound:
@@ -70,7 +70,7 @@ async def is_refused(operation: Awaitable[object]) -> bool:
 
 
 class ScopeContract(StoreFixtures):
-    """Who sees what."""
+    """Tests of isolation between tenants and owners."""
 
     async def create_alices_thread(self, db: Database) -> Thread:
         """A thread of alice."""
@@ -249,7 +249,7 @@ class ScopeContract(StoreFixtures):
 
 
 class ListContract(StoreFixtures):
-    """How threads are listed."""
+    """Tests of listing threads."""
 
     @pytest.mark.promise("T-14")
     async def test_threads_are_listed_newest_first(self, db: Database, clock: Clock) -> None:

@@ -21,11 +21,11 @@ async def search_texts(db: Database, query: str) -> list[str]:
 
 
 class SearchContract(StoreFixtures):
-    """How texts are found."""
+    """Tests of searching texts."""
 
     @pytest.fixture(params=[True, False], ids=["indexed", "tail"])
     def indexed(self, request: pytest.FixtureRequest) -> bool:
-        """Whether the index holds what is searched, or not yet."""
+        """Return whether the index holds what is searched, or not yet."""
         return bool(request.param)
 
     async def update_index(self, store: Store, indexed: bool) -> None:

@@ -26,7 +26,7 @@ from clew.testing.fixtures import StoreFixtures, StoreOpener
 
 
 class SharingContract(StoreFixtures):
-    """What one opening of a store does behind the other's back."""
+    """Tests of two openings of one store."""
 
     @pytest.mark.promise("T-02")
     async def test_what_one_appends_the_other_sees(self, opening: StoreOpener | None, clock: Clock) -> None:

@@ -26,7 +26,7 @@ BROKEN_TRANSCRIPTS: Final[dict[str, list[Item]]] = {
 
 
 class PairingContract(StoreFixtures):
-    """How calls and results are held together."""
+    """Tests of the pairing of calls and results."""
 
     @pytest.mark.promise("B-05")
     async def test_a_result_answers_its_call(self, thread: Thread) -> None:

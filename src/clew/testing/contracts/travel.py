@@ -31,7 +31,7 @@ async def append_versions(thread: Thread, versions: int = 40) -> None:
 
 
 class TimeTravelContract(StoreFixtures):
-    """How the past is read."""
+    """Tests of reading the past."""
 
     @pytest.mark.promise("T-13")
     async def test_replaying_the_changesets_gives_the_head_to_the_byte(self, thread: Thread) -> None:

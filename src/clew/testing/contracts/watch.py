@@ -31,7 +31,7 @@ async def next_changes(
 
 
 class WatchContract(StoreFixtures):
-    """How changes are seen as they commit."""
+    """Tests of watching changes as they commit."""
 
     @pytest.mark.promise("T-14")
     async def test_what_was_committed_before_is_seen_in_order(self, thread: Thread) -> None:

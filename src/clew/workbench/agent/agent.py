@@ -48,7 +48,7 @@ INSTRUCTIONS = (
 
 
 class WorkState(State):
-    """What the agent works on. Core memory, documents and the interpreter are parts of every manifest."""
+    """The state of the agent's thread. Core memory, documents and interpreter are in every manifest."""
 
     message: Annotated[str, input]
     history: Annotated[StateLog[Message], append]
@@ -59,7 +59,7 @@ class WorkState(State):
 
 
 class WorkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task came to: its answer, how it ended, and what became of the interpreter and the manifest."""
+    """The result of a task: its answer, how it ended, and the state of the interpreter and the manifest."""
 
     session: str
     text: str = ""
@@ -149,7 +149,7 @@ class WorkbenchAgent:
         return await self._follow_run(self._resume_events(attachment.session, decisions or {}), changes)
 
     async def _resume_events(self, session: str, decisions: Mapping[str, Decision]) -> AsyncIterator[Event]:
-        """What a resumed run adds. It is told after it happened: only what is kept is told here."""
+        """The events that a resumed run adds, read from the log after they were committed."""
         thread = self._workbench.db.thread(session)
         before = (await thread.head()).version
         result = await self._runtime.resume(session, decisions, user=self._workbench.user)
@@ -175,7 +175,7 @@ class WorkbenchAgent:
 
 
 def result_after(result: WorkResult, event: Event) -> WorkResult:
-    """What is known of a task after one more event."""
+    """The result of a task after one more event."""
     match event:
         case RunStarted(run=run):
             return msgspec.structs.replace(result, run=run)
@@ -187,7 +187,7 @@ def result_after(result: WorkResult, event: Event) -> WorkResult:
 
 
 def instructions(state: Any) -> str:
-    """What the agent is told in every turn: how it works, its core memory, and which documents there are."""
+    """The instructions for every turn: how to work, the core memory, and the documents at hand."""
     documents = documents_of({"document_paths": state.document_paths, "documents": state.documents})
     parts = [INSTRUCTIONS, render_blocks(blocks_of({"core_memory": state.core_memory}))]
     return "\n\n".join([*parts, describe_documents(list(documents.values()))])

@@ -99,7 +99,7 @@ class Questions:
         return answer if isinstance(answer, str) and answer else NOT_HAPPENED
 
     def _make_runtime(self, model: Model, level: int) -> "Runtime[Conversation, dict[str, Any]]":
-        """What answers at a level. It is never entered: between questions it has nothing to look after."""
+        """A runtime that answers questions of one level. It is never entered: it has no background work."""
         may_ask = level < self._depth
         tools = [self._ask_part_tool(level)] if may_ask else []
         answer = respond(instructions=INSTRUCTIONS + (PART_INSTRUCTIONS if may_ask else ""), tools=tools)

@@ -1,4 +1,4 @@
-"""What an agent at the workbench can do: run code, ask about pieces of text, and end with an answer."""
+"""Tools of an agent at the workbench: run code, ask about pieces of text, end with an answer."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -130,7 +130,7 @@ class CodeRunner:
         self._notify = notify
 
     async def run(self, code: str, context: ToolContext) -> str:
-        """What code gave, as a model is told it. An interpreter that has ended is started anew first.
+        """Run code and return its output as text for a model. An ended interpreter is started anew first.
 
         Raises:
             InterpreterFailed: No interpreter came up.

@@ -81,7 +81,7 @@ class DocumentListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentMatches(msgspec.Struct, frozen=True, kw_only=True):
-    """Where words stand in a document."""
+    """The matches of a search in a document."""
 
     path: str
     places: tuple[DocumentMatch, ...]
@@ -174,7 +174,7 @@ class Documents:
         return await self._load(path, content, text)
 
     async def list(self) -> DocumentListing:
-        """What is loaded, which of it is active, and whether each file is still what it was."""
+        """The documents of the thread: which one is active, and whether each file is unchanged."""
         head = await self._thread.head()
         documents = documents_of(head.state)
         conditions = {
@@ -235,7 +235,7 @@ class Documents:
         return passage_at((await self.text(path))[1], start, length)
 
     async def find(self, words: str, path: str | None = None, limit: int = 10) -> DocumentMatches:
-        """Where words stand in a document, or in the active one.
+        """Search for words in a document, or in the active one.
 
         Raises:
             RecordNotFound: It is not loaded, or none is.
@@ -353,7 +353,7 @@ def _text_path(checksum: str) -> str:
 
 
 def _file_record(thread: str, owner: str | None, path: str) -> Record:
-    """What lets a file of a document go with its thread when that is erased."""
+    """The record that makes a file of a document go with its thread when the thread is erased."""
     id = sha256(encode([thread, path])).hexdigest()[:20]
     return Record(kind=KIND, id=id, owner=owner, tags=(thread,), body={"path": path})
 

@@ -42,7 +42,7 @@ MOST_SECTIONS: Final = 10_000
 
 
 class ReadingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a document is read before it is given up. ``memory`` is in bytes, too."""
+    """Limits for reading one document; beyond them it is given up. ``memory`` is in bytes, too."""
 
     bytes: int = 32 * MIB
     pages: int = 5_000
@@ -110,7 +110,7 @@ def _text_from_report(
 
 
 async def _run_worker(kind: str, content: bytes, name: str, limits: ReadingLimits) -> dict[str, Any]:
-    """What the worker says of a file; it and its time are over when this returns."""
+    """Run the worker on a file and return what it read; the process is over when this returns."""
     module, package = READER_PACKAGES[kind]
     if importlib.util.find_spec(module) is None:
         raise MissingExtra(extra="workbench", package=package)

@@ -47,7 +47,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Where searched words stand: ``marks`` are where they begin and end in the excerpt."""
+    """A match of searched words: ``marks`` are where they begin and end in the excerpt."""
 
     start: int
     excerpt: str
@@ -84,7 +84,7 @@ def section_at(sections: Sequence[Section], start: int) -> str:
 
 
 def find_matches(text: DocumentText, query: str, limit: int = 10) -> list[DocumentMatch]:
-    """Where words stand, in whatever form: first where most of them stand together, then in order.
+    """The matches of words in any form: first those with most of the words together, then in order.
 
     Raises:
         InvalidArgument: There are no words to look for.

@@ -65,7 +65,7 @@ class DocumentTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def document_names(documents: Sequence[Document]) -> dict[str, str]:
-    """What each document is called in an interpreter, by its path: its name, unless two have that."""
+    """The variable name of each document in an interpreter, by path: its file name, unless two share it."""
     name_counts = Counter(document.name for document in documents)
     return {each.path: each.name if name_counts[each.name] == 1 else each.path for each in documents}
 

@@ -30,7 +30,7 @@ INVISIBLE: Final = frozenset(
 
 
 class UnreadableFile(Exception):
-    """Why a file was not read: the name of the reason, and what is known of it."""
+    """Raised for a file that cannot be read, with a code for the reason and its details."""
 
     def __init__(self, reason: str, **facts: Any) -> None:
         super().__init__(reason)
@@ -141,7 +141,7 @@ def read_html(content: bytes, characters: int) -> dict[str, Any]:
 
 
 def _tree_events(soup: Any) -> Iterator[tuple[str, str]]:
-    """What a tree says, in order, without calling itself: begins and ends of blocks, and texts."""
+    """The contents of a tree in order, without recursion: starts and ends of blocks, and texts."""
     from bs4.element import NavigableString, PreformattedString, Tag
 
     stack: list[Any] = [soup]

@@ -45,7 +45,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExampleSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which turns become examples: of which threads, from which version on, with how much before them."""
+    """A choice of turns to become examples: the threads, the first version, and the context before each."""
 
     threads: tuple[str, ...] = ()
     label: str | None = None
@@ -57,7 +57,7 @@ class ExampleSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdditionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into a data set; examples that it had already are ``known``."""
+    """The result of adding examples to a data set; those that it had already are ``known``."""
 
     dataset: Dataset
     added: int

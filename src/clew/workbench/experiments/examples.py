@@ -24,7 +24,7 @@ class ExampleMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExampleSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an example comes from: a thread, and the version and place of the answer in it."""
+    """The origin of an example: a thread, and the version and place of the answer in it."""
 
     thread: str
     version: int = 0
@@ -48,7 +48,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def question(self) -> str:
-        """What was said last."""
+        """The last message of the conversation."""
         return self.messages[-1].content if self.messages else ""
 
 
@@ -79,7 +79,7 @@ def examples_of(
 def _turns(
     items: Iterable[Item],
 ) -> Iterator[tuple[list[ExampleMessage], ExampleMessage | None, Item | None]]:
-    """What was asked, and the last that was answered before somebody spoke again."""
+    """Pairs of a question and the last answer before the next question."""
     prompts: list[ExampleMessage] = []
     answer: ExampleMessage | None = None
     answer_item: Item | None = None

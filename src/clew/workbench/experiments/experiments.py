@@ -27,7 +27,7 @@ PAGE_SIZE = 500
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment does: whom it asks, about what, and by which rule. Names, for those who look later.
+    """The plan of an experiment: its subject, its data set and its scorer, by name.
 
     ``settings`` are whatever else makes it what it is, such as instructions.
     """

@@ -19,7 +19,7 @@ SHOWN_LIMIT = 500
 
 
 class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came out for one example: an output and its score, or an error.
+    """The result for one example: an output and its score, or an error.
 
     ``ms`` is how long the answer took; ``cost`` is in millionths of a dollar, None if no price is known.
     """
@@ -199,7 +199,7 @@ def _parse_json(value: JSON) -> Any:
 
 
 async def score_of(scorer: Scorer, example: Example, output: JSON) -> Score:
-    """What a scorer says.
+    """The score that a scorer gives.
 
     Raises:
         InvalidArgument: That is no score.
@@ -228,7 +228,7 @@ def _check_number(value: object) -> float:
 
 
 async def call_function(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives, async or not; one that is not has a thread of its own."""
+    """Call a function, async or not, and return its result; a blocking one runs in a thread."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
     ):

@@ -39,7 +39,7 @@ ExampleQueue: TypeAlias = asyncio.Queue[tuple[Example, int] | None]
 
 
 class ExperimentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an experiment is run: so many examples at once, so many seconds for each, so many of them."""
+    """Options of a run: examples at once, seconds for each, and their number."""
 
     at_once: int = 4
     seconds: float = 600.0

@@ -1,4 +1,4 @@
-"""What an experiment asks: a model, a pipeline of stages, or any function of an example."""
+"""Subjects of an experiment: a model, a pipeline of stages, or any function of an example."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from clew.workbench.experiments.examples import Example
 
 
 class SubjectAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered, and what it cost: in millionths of a dollar, None if no price is known."""
+    """An answer and its cost in millionths of a dollar; None if no price is known."""
 
     output: JSON
     usage: Usage = Usage()

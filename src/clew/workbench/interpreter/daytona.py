@@ -164,7 +164,7 @@ class RemoteInterpreters:
 
 
 def _start_code(limits: InterpreterLimits) -> str:
-    """What prepares a context, in a namespace of its own."""
+    """The code that prepares a context, in a namespace of its own."""
     script = Path(__file__).with_name("remote_start.py").read_text(encoding="utf-8")
     namespace = {"__name__": "__main__", "MEMORY": limits.memory, "FILE_SIZE": limits.file_size}
     return f"exec({script!r}, {namespace!r})"

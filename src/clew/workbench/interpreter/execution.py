@@ -14,7 +14,7 @@ from clew.workbench.interpreter.port import (
 
 
 class Execution:
-    """What one run gave so far, for one reader who may be slower than the code."""
+    """The output of one run so far, for one reader who may be slower than the code."""
 
     def __init__(self, output: int) -> None:
         self._bytes_left = output
@@ -74,7 +74,7 @@ class Execution:
         self._queue.put_nowait(error)
 
     async def outputs(self) -> AsyncIterator[Output]:
-        """What it gives, as it comes, to its end."""
+        """The outputs as they come, up to the end."""
         while (output := await self._queue.get()) is not None:
             if isinstance(output, BaseException):
                 raise output
@@ -84,7 +84,7 @@ class Execution:
 async def wait_for_end(
     execution: Execution, *, seconds: float, grace: float, interrupt: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Whether a run that was begun came to its end: by itself, or within the grace after an interrupt."""
+    """Wait for the end of a run, or the grace after an interrupt; return whether it ended."""
     if not await wait_for_any(execution.completion, execution.stop_request, timeout=seconds):
         execution.stop("time")
     while not execution.completion.is_set() and grace > 0:
@@ -96,7 +96,7 @@ async def wait_for_end(
 
 
 async def wait_for_any(*events: asyncio.Event, timeout: float) -> bool:
-    """Whether one of the events came in time."""
+    """Wait for one of some events; return whether one came in time."""
     tasks = [asyncio.create_task(event.wait()) for event in events]
     try:
         first, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -107,7 +107,7 @@ async def wait_for_any(*events: asyncio.Event, timeout: float) -> bool:
 
 
 def stop_output_of(execution: Execution, *, seconds: float, grace: float, alive: bool) -> StopOutput | None:
-    """How a run was stopped, if it was asked to."""
+    """The output that says why a run was stopped; None if it was not."""
     if not execution.stop_request.is_set():
         return None
     how = f"it took longer than {seconds:g} s" if execution.stop_reason == "time" else "it was interrupted"

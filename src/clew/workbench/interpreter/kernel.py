@@ -54,7 +54,7 @@ _EXTRA_THREADS = 64
 
 
 class KernelExit(msgspec.Struct, frozen=True):
-    """Why a kernel is no more: ``memory``, ``processes`` or ``died``, and in words."""
+    """The reason for the end of a kernel: ``memory``, ``processes`` or ``died``, and in words."""
 
     why: str
     detail: str
@@ -164,7 +164,7 @@ def _launch_plan(sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> d
 
 
 def _python_folders() -> list[str]:
-    """Where this Python and its packages are."""
+    """The folders of this Python and its packages."""
     kernel = importlib.util.find_spec("ipykernel")
     packages = [str(Path(kernel.origin).parents[1])] if kernel is not None and kernel.origin else []
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages]
@@ -191,7 +191,7 @@ def _environment(sandbox: Sandbox, folder: Path) -> Mapping[str, str]:
 
 
 def isolation_of(sandbox: Sandbox, report: dict[str, Any]) -> Isolation:
-    """What a family is kept apart from, by what its supervisor said."""
+    """The isolation of a family of processes, as its supervisor reported it."""
     is_alone, is_confined, is_fenced = (report[name] is None for name in ("alone", "confined", "fenced"))
     notes = []
     if not is_alone:
@@ -307,13 +307,13 @@ class Channels:
 
 
 def is_answer_to(message: KernelMessage, request: KernelMessage) -> bool:
-    """Whether a message came because of this request."""
+    """Return whether a message came because of this request."""
     parent = message.get("parent_header")
     return isinstance(parent, dict) and parent.get("msg_id") == request["header"]["msg_id"]
 
 
 def is_idle(message: KernelMessage) -> bool:
-    """Whether a message says that the kernel is through with its request."""
+    """Return whether a message says that the kernel is through with its request."""
     return bool(message["msg_type"] == "status" and message["content"].get("execution_state") == "idle")
 
 

@@ -1,4 +1,4 @@
-"""What a kernel does to itself before the first code runs. A script: kernels read it, nobody imports it."""
+"""Preparation of a kernel before the first code runs. A script: kernels read it, nothing imports it."""
 
 
 def _prepare_kernel() -> None:

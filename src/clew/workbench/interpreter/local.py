@@ -55,7 +55,7 @@ class LocalInterpreter:
         self._closing_task = asyncio.create_task(self._close_after_exit(readers))
 
     def describe(self) -> Isolation:
-        """What its code is kept apart from, and what not."""
+        """The isolation of its code from this machine, and its gaps."""
         return self._processes.isolation
 
     async def run(self, code: str) -> AsyncIterator[Output]:
@@ -153,7 +153,7 @@ class LocalInterpreter:
             self._current[1].stop("interrupted")
 
     async def alive(self) -> bool:
-        """Whether its process is there."""
+        """Return whether its process is there."""
         return not self._processes.exit_event.is_set()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What an interpreter is to the workbench: code goes in, outputs come out, and nothing outlives it."""
+"""The port of an interpreter: code goes in, outputs come out, and nothing outlives it."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
@@ -44,7 +44,7 @@ class StopOutput(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class OverflowOutput(msgspec.Struct, frozen=True, tag="dropped"):
-    """How much output was over the limit and is lost; said once, at the end. The code itself ran on."""
+    """The amount of output over the limit, which is lost; reported once, at the end. The code ran on."""
 
     bytes: int
 
@@ -54,7 +54,7 @@ Output = StreamOutput | DisplayOutput | ErrorOutput | StopOutput | OverflowOutpu
 
 
 class InterpreterLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What code may use before it is stopped."""
+    """Resources that code may use before it is stopped."""
 
     seconds: float = 60.0
     memory: int = 2 * 1024**3
@@ -66,7 +66,7 @@ class InterpreterLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What an interpreter is made with. ``volume`` and ``scratch`` are folders; only the first one lasts.
+    """Arguments for making an interpreter. ``volume`` and ``scratch`` are folders; only the first one lasts.
 
     Both must exist. The scratch is the working directory; the volume is named by ``CLEW_VOLUME`` in the
     code's environment. At a provider, ``volume`` is the name of one of its own volumes, or ``name/folder``,
@@ -81,7 +81,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps an interpreter's code apart from the machine it runs on; what is False is not kept apart."""
+    """The barriers between an interpreter's code and its machine; a field that is False is no barrier."""
 
     network: bool
     """Whether the network is out of reach."""
@@ -98,10 +98,10 @@ class Interpreter(Protocol):
 
     @property
     def id(self) -> str:
-        """What :meth:`Interpreters.attach` finds it by."""
+        """The id that :meth:`Interpreters.attach` takes."""
 
     def describe(self) -> Isolation:
-        """What its code is kept apart from, and what not: found out when it started, never assumed."""
+        """The isolation of its code, measured when it started, never assumed."""
 
     def run(self, code: str) -> AsyncIterator[Output]:
         """Run code and give its outputs as they come; one run at a time, others wait.
@@ -117,14 +117,14 @@ class Interpreter(Protocol):
         """Stop the code that runs, if any; variables stay."""
 
     async def alive(self) -> bool:
-        """Whether it still answers."""
+        """Return whether it still answers."""
 
     async def close(self) -> None:
         """End it, and every process that its code began. Nothing of it is left when this returns."""
 
 
 class Interpreters(Protocol):
-    """Where interpreters come from."""
+    """A source of interpreters."""
 
     async def make(self, sandbox: Sandbox) -> Interpreter:
         """Start a new one, with no variables.

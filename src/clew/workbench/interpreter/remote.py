@@ -65,7 +65,7 @@ class OutputParser:
         self._buffer = ""
 
     def take(self, text: str) -> list[Output]:
-        """What can be told so far; the beginning of a mark is held until the rest has come."""
+        """The output that is complete so far; the beginning of a mark is held until the rest has come."""
         self._buffer += text
         outputs: list[Output] = []
         while True:
@@ -85,13 +85,13 @@ class OutputParser:
             self._buffer = rest
 
     def flush(self) -> list[Output]:
-        """What is left when nothing more comes."""
+        """The output that is left when nothing more comes."""
         text, self._buffer = self._buffer, ""
         return _stream_outputs(text)
 
 
 def _partial_mark_length(text: str) -> int:
-    """How many characters at the end may be the beginning of a mark."""
+    """The number of characters at the end that may be the beginning of a mark."""
     return next((size for size in range(len(_MARK) - 1, 0, -1) if text.endswith(_MARK[:size])), 0)
 
 
@@ -136,7 +136,7 @@ def translate_error(error: DaytonaError, id: str | None = None) -> ClewError:
 
 
 def _was_interrupted(error: DaytonaError) -> bool:
-    """Whether the code ended by an interrupt, as the provider says it: as a time-out of its own."""
+    """Return whether the code ended by an interrupt, as the provider says it: as a time-out of its own."""
     return isinstance(error, DaytonaTimeoutError) and not isinstance(error, DaytonaConnectionError)
 
 
@@ -164,7 +164,7 @@ class RemoteInterpreter:
         self._end_reason = ""
 
     def describe(self) -> Isolation:
-        """What its code is kept apart from: it runs on the provider's machine."""
+        """The isolation of its code: it runs on the provider's machine."""
         is_offline = bool(self._remote.network_block_all)
         return Isolation(
             network=is_offline,
@@ -296,7 +296,7 @@ class RemoteInterpreter:
             self._current.stop("interrupted")
 
     async def alive(self) -> bool:
-        """Whether its provider still has it."""
+        """Return whether its provider still has it."""
         if self._end_reason:
             return False
         try:

@@ -1,4 +1,4 @@
-"""What a remote context does to itself before the first code runs. A script: it is sent, not imported."""
+"""Preparation of a remote context before the first code runs. A script: it is sent, not imported."""
 
 import base64
 import builtins

@@ -11,7 +11,7 @@ PREFIX = "clew-scratch-"
 
 
 class Scratch(Protocol):
-    """Where scratch folders come from. A folder's name tells whose it is.
+    """A source of scratch folders. A folder's name holds the id of its process.
 
     A session may come from elsewhere and name any folder; only one that was made for it is ever used or
     taken away.
@@ -26,7 +26,7 @@ class Scratch(Protocol):
         ...
 
     def exists(self, folder: Path) -> bool:
-        """Whether it is still there, as far as can be told from here."""
+        """Return whether it is still there, as far as can be told from here."""
         ...
 
     def remove(self, folder: Path) -> None:
@@ -51,7 +51,7 @@ class LocalScratch:
         return None if folder is None or folder.is_symlink() else folder
 
     def exists(self, folder: Path) -> bool:
-        """Whether it is still there."""
+        """Return whether it is still there."""
         return folder.is_dir()
 
     def remove(self, folder: Path) -> None:

@@ -64,7 +64,7 @@ def descendants(root: int) -> set[int]:
 
 
 def resident_bytes(processes: set[int]) -> int:
-    """How many bytes they hold, what they share counted for each."""
+    """The number of bytes the processes hold, shared ones counted for each."""
     pages = 0
     for process in processes:
         try:
@@ -75,7 +75,7 @@ def resident_bytes(processes: set[int]) -> int:
 
 
 def proportional_bytes(processes: set[int]) -> int:
-    """How many bytes they hold, what they share counted once; slower to ask."""
+    """The number of bytes the processes hold, shared ones counted once; slower to read."""
     total = 0
     for process in processes:
         try:
@@ -87,7 +87,7 @@ def proportional_bytes(processes: set[int]) -> int:
 
 
 def limit_in_excess(limits: dict[str, int]) -> str | None:
-    """Which limit the family is over, if any."""
+    """The limit that the family of processes exceeds, if any."""
     processes = descendants(os.getpid())
     if len(processes) > limits["processes"]:
         return "processes"

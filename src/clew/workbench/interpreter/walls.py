@@ -1,4 +1,4 @@
-"""What keeps code apart from the machine: namespaces, Landlock, capabilities and limits.
+"""Isolation of code from the machine: namespaces, Landlock, capabilities and limits.
 
 It runs in the supervisor's processes, on the standard library alone.
 """

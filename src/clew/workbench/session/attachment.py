@@ -39,7 +39,7 @@ SNAPSHOT_KIND = "sandbox"
 
 
 class InterpreterSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to the interpreter of a session.
+    """The interpreter of a session and the transition that led to it.
 
     ``started`` is when the interpreter came up, if that is known; ``detail`` is what was said about it.
     """
@@ -96,7 +96,7 @@ INTERPRETER_ATTACHED, INTERPRETER_CLOSED = "InterpreterAttached", "InterpreterCl
 
 
 class WorkbenchResources(msgspec.Struct, frozen=True, kw_only=True):
-    """What every session of a workbench has around it.
+    """Resources shared by the sessions of a workbench.
 
     ``is_remote`` says that interpreters are on another machine, where folders of this one mean nothing.
     """
@@ -252,7 +252,7 @@ class Attachment:
         return snapshots
 
     def _state_patches(self, head: Head, choice: StartInterpreter) -> list[Op]:
-        """What the session says of its new interpreter, and what its agent is to be told."""
+        """Patches that record the new interpreter in the session's state, and the news for its agent."""
         mount = self._resources.mount
         fields: dict[str, JSON] = {
             "sandbox_id": self.interpreter.id,

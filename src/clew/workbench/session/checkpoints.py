@@ -50,7 +50,7 @@ UNREADABLE, SET_ASIDE = "unreadable", "set-aside"
 
 
 class CheckpointResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a checkpoint; ``code`` and ``problem`` say what was wrong, if anything was."""
+    """The result of a checkpoint; ``code`` and ``problem`` say what was wrong, if anything was."""
 
     status: Literal["written", "unchanged", "failed"]
     version: int | None = None
@@ -59,7 +59,7 @@ class CheckpointResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class RestoreKind(enum.Enum):
-    """What a session was opened from."""
+    """The source from which a session was opened."""
 
     FRESH = "fresh"
     """Neither the volume nor the database knows it."""
@@ -76,7 +76,7 @@ class RestoreKind(enum.Enum):
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a session was found: from what, how many changes later, and what was wrong."""
+    """The result of restoring a session: the source, the number of later changes, and the problem, if any."""
 
     how: RestoreKind
     version: int | None = None
@@ -237,7 +237,7 @@ class ManifestCheckpoints:
             )
 
     async def _read_snapshot(self) -> _ManifestSnapshot:
-        """What the volume and the database have.
+        """Read the manifest on the volume and the head in the database.
 
         The file is read first, so that it is never ahead only because others are writing.
         """

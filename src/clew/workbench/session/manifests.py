@@ -112,7 +112,7 @@ async def _replace_session(
 
 
 async def _episode_end_writes(db: Database, head: Head, now: int) -> list[Write]:
-    """What ends the episode that a session is in, if it is in one."""
+    """Writes that end the episode of a session, if it is in one."""
     episode = await active_episode(db, head.id)
     return [] if episode is None else plan_end(episode, by="import", now=now, last=head.version)[1]
 

@@ -1,4 +1,4 @@
-"""Which interpreter a session gets: the one it has, the one it had, or a new one, and why. Pure.
+"""The choice of a session's interpreter: the present one, the earlier one, or a new one, and why. Pure.
 
 Variables are worth keeping, and worth nothing if nobody can tell whose they are. So an interpreter is kept
 where it surely is this session's, on this volume, and given up otherwise, never in silence.
@@ -14,7 +14,7 @@ from clew.core.ops import Document
 
 
 class Transition(enum.Enum):
-    """What happens to the interpreter of a session."""
+    """A transition of a session's interpreter."""
 
     RESET = "reset"
     """What an earlier one had in its hands is cleared, before another one comes."""
@@ -30,7 +30,7 @@ class Transition(enum.Enum):
 
 
 class ResetReason(enum.Enum):
-    """Why an interpreter is given up. There are no others."""
+    """The reasons for giving an interpreter up. There are no others."""
 
     EXPLICIT = "force_new_session"
     VOLUME = "incompatible_volume"
@@ -40,7 +40,7 @@ class ResetReason(enum.Enum):
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """Which volume an interpreter has: its name, and the user's part of it."""
+    """The volume of an interpreter: its name, and the user's part of it."""
 
     name: str
     subpath: str
@@ -82,7 +82,7 @@ REASON_TEXTS = {
 
 
 def interpreter_state_of(state: Document) -> InterpreterState:
-    """What a session says of its interpreter; what makes no sense is as if it were not there."""
+    """The interpreter that a session's state names; a malformed entry counts as none."""
     try:
         return msgspec.convert(state.get(INTERPRETER_KEY, {}), InterpreterState)
     except msgspec.ValidationError:
@@ -92,7 +92,7 @@ def interpreter_state_of(state: Document) -> InterpreterState:
 def choose_interpreter(
     state: InterpreterState, mount: Mount, live: LiveInterpreter | None, *, force_new: bool = False
 ) -> InterpreterChoice:
-    """Which interpreter a session gets."""
+    """Choose the interpreter of a session."""
     if force_new and (state.sandbox_id is not None or live is not None):
         return StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.EXPLICIT)
     if live is not None:
@@ -107,7 +107,7 @@ def choose_interpreter(
 
 
 def interpreter_news(reason: ResetReason | None) -> str:
-    """What an agent is told that may believe its variables are still there."""
+    """The text for an agent that may believe its variables are still there."""
     return (
         f"The Python interpreter is a new one, because {REASON_TEXTS[reason]}. "
         "All variables, imports and files of "

@@ -35,7 +35,7 @@ from clew.workbench.volume.volume import Volume
 
 
 class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session was opened: from what, what became of its interpreter, and of its manifest.
+    """The result of opening a session: its source, its interpreter and its manifest.
 
     ``problems`` says which documents are not there, or not what they were.
     """

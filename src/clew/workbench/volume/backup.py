@@ -54,7 +54,7 @@ class BackupEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy holds, and what was left out of it and why."""
+    """The files in a copy, and those left out of it with the reason."""
 
     format: int
     files: tuple[BackupEntry, ...]
@@ -62,7 +62,7 @@ class VolumeIndex(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def volume_copy_path(backup: Path) -> Path:
-    """Where the copy of the volume stands that goes with a backup. It is no volume by itself."""
+    """The path of the volume's copy that goes with a backup. It is no volume by itself."""
     return backup.with_name(f"{backup.name}.files")
 
 
@@ -204,7 +204,7 @@ def _stamp(content: bytes) -> tuple[str, int]:
 
 
 def read_index(copy: Path) -> VolumeIndex:
-    """What a copy holds.
+    """The index of a copy.
 
     Raises:
         InvalidArgument: It is not whole, no copy, or of another release.
@@ -224,12 +224,12 @@ def read_index(copy: Path) -> VolumeIndex:
 
 
 def damage_of(copy: Path, index: VolumeIndex) -> dict[str, str]:
-    """What is wrong with the files of a copy, by path; nothing if it is whole."""
+    """The damage to the files of a copy, by path; empty if it is whole."""
     return differences(copy / FILES_FOLDER, index)
 
 
 def differences(root: Path, index: VolumeIndex) -> dict[str, str]:
-    """How a volume differs from what an index says, by path."""
+    """The differences between a volume and an index, by path."""
     tree = Tree(root)
     problems = ((file.path, _entry_problem(tree, file)) for file in index.files)
     return {path: problem for path, problem in problems if problem is not None}
@@ -295,5 +295,5 @@ def _remove_folder(root: Path, name: str) -> None:
 
 
 def is_empty(root: Path) -> bool:
-    """Whether there are no files in a volume, but for what a restore that was killed has left of its own."""
+    """Return whether a volume has no files, apart from those of a restore that was killed."""
     return not root.is_dir() or all(path.name == STAGED for path in root.iterdir())

@@ -1,4 +1,4 @@
-"""What a file is: by its first bytes, and by its name only where bytes leave it open. Pure."""
+"""The media type of a file: by its first bytes, and by its name only where bytes leave it open. Pure."""
 
 from pathlib import PurePosixPath
 from typing import Final

@@ -50,7 +50,7 @@ class Volumes:
         return Volume(self.root, tenant, user, largest=sys.maxsize)
 
     async def count(self, tenant: str, selection: FileSelection) -> dict[str, int]:
-        """How many files and bytes there are of what is sought, by kind."""
+        """The number of files and bytes in a selection, by kind."""
         return await asyncio.to_thread(self._count_selection, tenant, selection)
 
     async def put_aside(
@@ -120,7 +120,7 @@ class Volumes:
             remove_entry(tree, parts)
 
     def _paths(self, tenant: str, owner: str) -> list[str]:
-        """Where an owner's files stand that can be read; links and the like are no files of theirs."""
+        """The paths of an owner's readable files; links and the like are not theirs."""
         own, tree = Tree(self.root, (file_name(tenant), USERS, file_name(owner))), self._tree(tenant)
         paths = [entry.parts for name in FOLDERS for entry in own.entries((name,)) if entry.problem is None]
         for folder in _user_folders(tree, META, file_name(owner)):
@@ -136,7 +136,7 @@ class Volumes:
 
 
 def _selection_paths(tree: Tree, selection: FileSelection) -> list[tuple[str, tuple[str, ...]]]:
-    """What of a tenant's folder is sought: whole folders, manifests and other files."""
+    """The paths that a selection covers: whole folders, manifests and other files."""
     folders = list(_owner_folders(tree, selection.owner)) if selection.owner is not None else []
     files = [(MANIFESTS, parts) for parts in _thread_manifests(tree, selection.threads)]
     files += [(parts[2], parts) for parts in _user_files(tree, selection.files)]

@@ -1,4 +1,4 @@
-"""Which paths a volume takes: names that mean one file, and the same one, on every file system. Pure."""
+"""Paths of a volume: names that mean one file, and the same one, on every file system. Pure."""
 
 import re
 import unicodedata
@@ -43,7 +43,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def name_problem(name: str) -> str | None:
-    """Why a name cannot be that of a file or folder; None if it can."""
+    """The reason why a name cannot be that of a file or folder; None if it can."""
     if not name:
         return "a part of it is empty"
     if name in (".", ".."):
@@ -62,7 +62,7 @@ def name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """What a name has in common with all others that some file system holds for the same."""
+    """A key that is equal for all names that some file system treats as the same."""
     key = unicodedata.normalize("NFD", name).casefold()
     return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", key).casefold())
 

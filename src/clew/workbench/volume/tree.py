@@ -67,7 +67,7 @@ class Tree:
 
     @property
     def folder(self) -> Path:
-        """Where the tree stands."""
+        """The root folder of the tree."""
         return self.root.joinpath(*self.base)
 
     def make(self, *parts: str) -> None:
@@ -76,7 +76,7 @@ class Tree:
             pass
 
     def read(self, parts: PathParts, limit: int) -> bytes:
-        """What a file holds.
+        """The contents of a file.
 
         Raises:
             VolumeFileNotFound: There is none.
@@ -164,7 +164,7 @@ class Tree:
                     self.delete(entry.parts)
 
     def entries(self, parts: PathParts = (), after: PathParts = ()) -> Iterator[TreeEntry]:
-        """What is in a folder and below it, in order of the names; nothing if it is not there."""
+        """The entries of a folder and below it, in order of their names; none if it does not exist."""
         with suppress(VolumeFileNotFound), translate_errors(parts), self.open_folder(parts) as folder:
             yield from _folder_entries(folder, tuple(parts), tuple(after))
 
@@ -217,7 +217,7 @@ def _check_plain(file_stat: os.stat_result, parts: PathParts) -> None:
 
 
 def file_problem(file_stat: os.stat_result) -> str | None:
-    """Why something cannot be used as a file; None if it can."""
+    """The reason why a path cannot be used as a file; None if it can."""
     if not stat.S_ISREG(file_stat.st_mode):
         return NOT_PLAIN
     return TWO_NAMES if file_stat.st_nlink > 1 else None
@@ -267,7 +267,7 @@ def _checksum(folder: int, parts: PathParts) -> str:
 
 
 def chunks_of(file: int) -> Iterator[bytes]:
-    """What an open file holds, a part at a time."""
+    """The contents of an open file, a part at a time."""
     while chunk := os.read(file, CHUNK_BYTES):
         yield chunk
 

@@ -74,7 +74,7 @@ class Volume:
 
     @property
     def folder(self) -> Path:
-        """Where memory/, artifacts/ and buffers/ stand, for an interpreter; what it does is not checked."""
+        """The folder of memory/, artifacts/ and buffers/, for an interpreter, whose actions are unchecked."""
         return self._own.folder
 
     def prepare(self) -> Path:
@@ -85,7 +85,7 @@ class Volume:
         return self.folder
 
     def read(self, path: str) -> bytes:
-        """What a file holds.
+        """The contents of a file.
 
         Raises:
             VolumePathRefused: The path cannot be used, or no plain file stands there.
@@ -164,7 +164,7 @@ class Volume:
         )
 
     def usage(self) -> int:
-        """How many bytes the files of memory/, artifacts/ and buffers/ have."""
+        """The number of bytes in the files of memory/, artifacts/ and buffers/."""
         return sum(entry.size for entry in self._entries("", ()))
 
     def _entries(self, folder: str, after: tuple[str, ...]) -> Iterator[TreeEntry]:
@@ -179,7 +179,7 @@ class Volume:
                 yield from self._own.entries((name,), after)
 
     def _resolve_path(self, path: str) -> tuple[Tree, tuple[str, ...]]:
-        """Where a file stands, once it is sure that it is this user's."""
+        """The path of a file, after a check that it is this user's."""
         parts = tuple(path.split("/"))
         if parts[0] == META:
             self._check_meta(path, parts)
