@@ -115,7 +115,7 @@ async def answer(
 
 
 def inputs_of(agent_input: AgentInput) -> dict[str, Any]:
-    """What of an input goes into the state."""
+    """The fields of an input that go into the state."""
     return {
         "message": agent_input.message,
         "channel": agent_input.channel.value,

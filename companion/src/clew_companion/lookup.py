@@ -51,11 +51,11 @@ class SearchProvider(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The provider's name."""
         ...
 
     def search(self, query: str, limit: int) -> Awaitable[Sequence[Finding]]:
-        """What it finds, the best first.
+        """The results, the best first.
 
         Raises:
             ModelFailed: It could not be reached.
@@ -92,7 +92,7 @@ def make_lookup_stage(search: SearchProvider | None) -> Stage:
 
 
 async def _run_search(search: SearchProvider, query: str, retry_policy: RetryPolicy) -> list[Finding]:
-    """What a search finds, within its time.
+    """The results of a search, within its time.
 
     Raises:
         ModelFailed: It found nothing that can be used.

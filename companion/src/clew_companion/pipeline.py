@@ -83,14 +83,14 @@ def make_answer_stage(branches: Mapping[str, Stage]) -> Stage:
 
 
 def branch_name(state: CompanionState) -> str:
-    """Which branch answers."""
+    """The branch that answers."""
     if state.route == "therapeutic" and state.response_style == "guided_exercise":
         return "guided_exercise"
     return state.route or "therapeutic"
 
 
 async def _await_memory(task: "asyncio.Task[dict[str, Any]]", context: Context) -> dict[str, Any]:
-    """What is remembered. Somebody in danger is answered also if that cannot be had."""
+    """The turn's memory. In danger the person is answered also if it cannot be read."""
     try:
         return await task
     except ClewError as error:

@@ -20,7 +20,7 @@ HISTORY_WINDOW = 30
 
 
 class SessionMemory(State):
-    """What goes through a session: what it is about, and what is still open."""
+    """The memory of a session: its topics, its goal, and its open loops."""
 
     summary: str = ""
     active_concerns: list[str]
@@ -29,14 +29,14 @@ class SessionMemory(State):
 
 
 class ProceduralProfile(State):
-    """How the person wants to be answered, and whether what is remembered may be brought up."""
+    """The person's rules for replies, and whether memory may be brought up."""
 
     procedural_rules: list[str]
     proactive_recall_enabled: bool = True
 
 
 class SessionProgress(State):
-    """How far a thread has come, and how serious its episode is.
+    """The progress of a thread, and the level of its episode.
 
     ``risk_level`` is the episode's: it falls only when somebody who was asked says that they are safe.
     """

@@ -1,4 +1,4 @@
-"""What the companion takes and gives: the public face of a turn, and the names that it uses for itself."""
+"""The input and output of a turn, and the names that the companion uses for itself."""
 
 import enum
 from typing import Any, Literal, TypeAlias
@@ -37,7 +37,7 @@ ResourceStatus: TypeAlias = Literal[
 
 
 class Channel(enum.Enum):
-    """Where a message comes from."""
+    """The origin of a message."""
 
     TEST = "test"
     WEB = "web"
@@ -46,7 +46,7 @@ class Channel(enum.Enum):
 
 
 class CrisisLevel(enum.IntEnum):
-    """How serious a message is."""
+    """The level of a message."""
 
     NONE = 0
     UNCLEAR = 1
@@ -55,7 +55,7 @@ class CrisisLevel(enum.IntEnum):
 
 
 class CrisisAssessment(msgspec.Struct, frozen=True, kw_only=True):
-    """How serious a message is, how sure that is, and what must follow.
+    """The level of a message, its confidence, and what must follow.
 
     What must follow is decided by the level alone: see ``assessment``.
     """
@@ -80,7 +80,7 @@ def assessment(level: int, *, confidence: float = 1.0, reason: str = "") -> Cris
 
 
 class CrisisAudit(msgspec.Struct, frozen=True, kw_only=True):
-    """How an assessment came about."""
+    """The provenance of an assessment."""
 
     override_kind: str | None = None
     classifier_path: str = ""
@@ -97,7 +97,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller says of a turn."""
+    """The input of a turn."""
 
     message: str
     channel: Channel = Channel.TEST
@@ -109,7 +109,7 @@ class AgentInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller gets of a turn."""
+    """The output of a turn."""
 
     response_text: str = ""
     response_type: str = ""

@@ -31,7 +31,7 @@ in fixed words. If you are given words to say exactly, say these and nothing els
 
 
 async def instructions(memory: Memory | None) -> str:
-    """What a realtime model is told before a call, with what is known of the person if anything may be."""
+    """The instructions of a realtime model before a call, with memory if that may be brought up."""
     parts = [prompt_source("identity"), prompt_source("rules"), VOICE_RULES]
     if memory is not None:
         working_memory = await Retriever(memory).working_memory("", first_turn=True)
@@ -57,7 +57,7 @@ async def exercise(name: str = "") -> JSON:
 def _memory_tools(memory: Memory) -> Sequence[Tool]:
     @tool(effect=Effect.NONE)
     async def recall(about: str) -> JSON:
-        """What is remembered of the person about something."""
+        """Memory of the person about a subject."""
         result = await Retriever(memory).recall(about)
         return {"remembered": [render_entry(entry) for entry in result.entries]}
 

@@ -186,7 +186,7 @@ def _root_options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """What stands before any subcommand."""
+    """Options before any subcommand."""
 
 
 def run(arguments: Sequence[str]) -> int:

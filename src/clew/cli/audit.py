@@ -1,4 +1,4 @@
-"""What operators do at the command line is written to the audit of the tenant, as over HTTP."""
+"""The audit of operators' commands, written to the tenant's audit as over HTTP."""
 
 import getpass
 import os

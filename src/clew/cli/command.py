@@ -1,4 +1,4 @@
-"""What every command has in common: where the database is, how it answers, and how it ends."""
+"""Parts shared by all commands: the database, the output, and the exit."""
 
 import asyncio
 import inspect
@@ -49,7 +49,7 @@ COMMON_OPTIONS = {
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command found: as a value for JSON and as something to look at.
+    """The result of a command: a value for JSON, and a view for the terminal.
 
     ``ok`` is false if it found trouble; ``to_stderr`` sends it to the error stream, when output is taken.
     """
@@ -76,7 +76,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_postgres(self) -> bool:
-        """Whether the database is on a PostgreSQL server."""
+        """Return whether the database is on a PostgreSQL server."""
         return self.url.startswith("postgres")
 
     @property
@@ -86,7 +86,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_volume(self) -> Path | None:
-        """Where the volume of a database that is a file stands, unless another is named: beside it."""
+        """The default volume of a database in a file: beside it."""
         return None if self.file is None else self.file.with_name(f"{self.file.name}.volume")
 
     def existing_volume(self, folder: Path | None) -> Path | None:
@@ -168,7 +168,7 @@ def new_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) ->
 
 
 def consoles() -> tuple[Console, Console]:
-    """Where answers and where errors go."""
+    """The consoles for answers and for errors."""
     return Console(highlight=False, soft_wrap=False), Console(highlight=False, stderr=True)
 
 

@@ -1,4 +1,4 @@
-"""How serious a message reads: a weighted sum of its words, letters and concepts, learnt from labelled ones.
+"""The score of a message: a weighted sum of its words, letters and concepts, learnt from labelled ones.
 
 The weights are data (``weights.json``), made by ``python -m tests.companion.training``. Nothing here is
 learnt while the companion runs.
@@ -35,7 +35,7 @@ Features = tuple[set[str], set[str], set[str], set[str]]
 
 
 def features(reading: Reading) -> Features:
-    """What a reading is scored by."""
+    """The features of a reading."""
     tokens = (
         reading.tokens
         if len(reading.tokens) <= MOST_TOKENS
@@ -67,7 +67,7 @@ def _concept_features(reading: Reading) -> set[str]:
 
 
 def _shape_features(reading: Reading) -> Iterable[str]:
-    """How long a message is, what is said at that length, and what is said last."""
+    """Features of a message's length, of its concepts at that length, and of its end."""
     size = bisect_left(SIZE_BOUNDS, reading.length)
     yield f"size {size}"
     yield f"sentences {min(len(reading.sentences), LARGEST_SIZE + 1)}"
@@ -77,7 +77,7 @@ def _shape_features(reading: Reading) -> Iterable[str]:
 
 
 def _person_features(reading: Reading, key_concepts: frozenset[str]) -> Iterable[str]:
-    """Who a key concept is said of: the person, another, both, or nobody that was named."""
+    """Features of the subject of a key concept: the person, another, both, or nobody named."""
     persons_by_clause = [
         ("i" if "self" in clause else "") + ("o" if not clause.isdisjoint(OTHER_PERSONS) else "")
         for clause in reading.clauses
@@ -133,7 +133,7 @@ DAMPING = (10, 15, 40, 30)
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What each feature adds to each score, in hundredths, and where each score begins to count.
+    """The weight of each feature in each score, in hundredths, and the threshold of each score.
 
     ``source`` names what they were learnt from. ``together`` is where the levels begin to count if the
     network was asked too. ``tables`` are by group.
@@ -147,7 +147,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score_margins(features_by_group: Features, weights: Weights) -> list[float]:
-    """How far each score is above where it begins to count; below, it is negative."""
+    """The distance of each score from its threshold; negative below it."""
     sums = [bias - begin for bias, begin in zip(weights.bias, weights.begins, strict=True)]
     for names, group, damping in zip(features_by_group, FEATURE_GROUPS, DAMPING, strict=True):
         table = weights.tables[group]
@@ -236,7 +236,7 @@ def combined_scorer(weights: Weights, read_levels: LevelReader) -> MessageScorer
 
 
 def is_in_doubt(reading: Reading, margins: Sequence[float]) -> bool:
-    """Whether the network is asked."""
+    """Return whether the network is asked."""
     return (
         reading.language == NETWORK_LANGUAGE
         and abs(margins[1]) < DOUBT_MARGIN
@@ -245,7 +245,7 @@ def is_in_doubt(reading: Reading, margins: Sequence[float]) -> bool:
 
 
 def combine_margins(margins: Sequence[float], levels: Sequence[float], weights: Weights) -> list[float]:
-    """How far both are above where they begin to count together."""
+    """The combined distance of both scorers from their thresholds."""
     return [
         (margin + begin + more) / 2 - both
         for margin, begin, more, both in zip(margins, weights.begins, levels, weights.together, strict=False)
@@ -254,7 +254,7 @@ def combine_margins(margins: Sequence[float], levels: Sequence[float], weights: 
 
 @functools.cache
 def default_scorer() -> MessageScorer:
-    """What comes with the companion: both, or the weights alone where the network cannot be had."""
+    """The bundled scorer: both parts, or the weights alone where the network cannot be loaded."""
     try:
         from clew_companion.crisis.network import load_network  # it needs NumPy
 
@@ -273,7 +273,7 @@ def quick_scorer() -> MessageScorer:
 
 
 def cache_by_hash(compute: Callable[[str], T]) -> Callable[[str], T]:
-    """What was made of messages before. They are known by a hash: no word is kept."""
+    """A cache of readings, keyed by a hash of the message: no word is stored."""
     key = secrets.token_bytes(16)
     results: dict[bytes, T] = {}
 

@@ -1,4 +1,4 @@
-"""What a message says, as concepts: who, what, denied or not, and what stands together in a sentence."""
+"""The concepts of a message: who, what, denied or not, and what occurs together in a sentence."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -43,12 +43,12 @@ class Reading(msgspec.Struct, frozen=True):
     answers: frozenset[str]
 
     def has(self, *names: str) -> bool:
-        """Whether one of these was said."""
+        """Return whether one of these was said."""
         return not self.concepts.isdisjoint(names)
 
     @property
     def length(self) -> int:
-        """How many words there are, without the marks between them."""
+        """The number of words, without the marks between them."""
         return sum(word.isalnum() for word in self.tokens)
 
 
@@ -89,7 +89,7 @@ def read_message(message: str, lexicon: Lexicon, default: str = "en") -> Reading
 
 
 def _is_answer(hit: ConceptMatch, tokens: Sequence[str], language: Language) -> bool:
-    """Whether a yes or a no is one: "no, I am fine" and "I am." are; "no one", "I am just tired" are not."""
+    """Return whether a yes or no answers: "no, I am fine", "I am." do; "no one", "I am just tired" do not."""
     if hit.end >= len(tokens) or tokens[hit.end] in MARKS:
         return True
     if hit.concept == NO:

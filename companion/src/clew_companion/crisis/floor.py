@@ -1,4 +1,4 @@
-"""How serious a message is, by its words and the turns before it: always an answer, always the same.
+"""The floor: the level of a message by its words and the turns before it. Deterministic, never absent.
 
 The level is the higher of two: what the message reads like, learnt from labelled ones (``classifier``), and
 what it states (``statements``). It errs to caution: a model can raise its level and never lower it.
@@ -23,7 +23,7 @@ from clew_companion.values import CrisisLevel
 
 @dataclass(frozen=True, slots=True)
 class RiskStatement:
-    """What must stand in one clause, and must not, for a message to say it."""
+    """A statement: the concepts that one clause must have, and must not have, to say it."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class RiskStatement:
     exclusions: frozenset[str]
 
     def is_in(self, clause: frozenset[str]) -> bool:
-        """Whether a clause says it."""
+        """Return whether a clause says it."""
         return (
             self.needs <= clause
             and self.exclusions.isdisjoint(clause)
@@ -64,7 +64,7 @@ def _make_statement(entry: Mapping[str, Any], table: Mapping[str, Any]) -> RiskS
 
 
 def statements_in(reading: Reading) -> list[RiskStatement]:
-    """What a message states, the gravest first. What is quoted, or frightens the person, is no statement."""
+    """The statements in a message, the gravest first; not what is quoted, or frightens the person."""
     is_quotation = reading.has(QUOTATION) and reading.has("says", "fiction", "work", "newsy", "past")
     if is_quotation or reading.has("unwanted", "-unwanted"):
         return []
@@ -97,7 +97,7 @@ SELF, ANOTHER = "self", "another"
 
 
 class FloorVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the floor makes of a message. ``signs`` name what was seen and hold no word of the person.
+    """The floor's verdict on a message. ``signs`` name its evidence and hold no word of the person.
 
     ``says_safe`` is an answer that they are safe: it is believed only after they were asked. ``leans`` says
     that there are signs, too weak to act on alone.
@@ -131,7 +131,7 @@ class MessageSignals(msgspec.Struct, frozen=True):
 
     @property
     def is_brief(self) -> bool:
-        """Whether it is an answer of a few words that names no danger."""
+        """Return whether it is an answer of a few words that names no danger."""
         return (
             self.reading.length <= BRIEF_WORDS
             and not self.reading.concepts & load_lexicon().groups["dangers"]
@@ -139,18 +139,18 @@ class MessageSignals(msgspec.Struct, frozen=True):
 
     @property
     def is_denial(self) -> bool:
-        """Whether it denies a danger and says nothing else that shows one."""
+        """Return whether it denies a danger and says nothing else that shows one."""
         groups, concepts = load_lexicon().groups, self.reading.concepts
         return bool(concepts & groups["denials"]) and not concepts & groups["dangers"]
 
     @property
     def level(self) -> int:
-        """How serious it is by itself."""
+        """The level of the message by itself."""
         return max(self.score_level, self.statements[0].level if self.statements else CrisisLevel.NONE)
 
     @property
     def points(self) -> float:
-        """What it adds to the turns around it: nothing if harmless, 1 where it is unclear, 2 at most."""
+        """Points for the turns around it: 0 if harmless, 1 where it is unclear, 2 at most."""
         if self.level >= CrisisLevel.RISK:
             return 2.0
         score_points = 0.0 if self.is_brief else min(max(self.margins[1] / DARK_MARGIN + 1, 0.0), 2.0)
@@ -158,7 +158,7 @@ class MessageSignals(msgspec.Struct, frozen=True):
 
 
 class EarlierMessage(msgspec.Struct, frozen=True):
-    """What counts of an earlier message: how serious it was, and what it adds to those after it."""
+    """An earlier message as it counts later: its level, and the points it adds to later ones."""
 
     level: int
     points: float
@@ -211,7 +211,7 @@ def _question_before(before: Sequence[Message], lexicon: Lexicon) -> Reading | N
 
 
 def _answer_level(signals: MessageSignals, questions: frozenset[str]) -> int | None:
-    """How serious an answer to a direct question is."""
+    """The level of an answer to a direct question."""
     if not questions:
         return None
     answers, is_short = signals.reading.answers, signals.reading.length <= SHORT_ANSWER_WORDS
@@ -235,7 +235,7 @@ def _answer_level(signals: MessageSignals, questions: frozenset[str]) -> int | N
 
 
 def _denial_level(questions: frozenset[str], *, is_short: bool) -> int:
-    """What a no means: to "are you safe?" it is no comfort, and to two questions at once it is unclear."""
+    """The level of a no: to "are you safe?" it is no comfort, and to two questions at once it is unclear."""
     if "asks_safe" not in questions or not is_short:
         return CrisisLevel.NONE
     return CrisisLevel.UNCLEAR if "asks_risk" in questions else CrisisLevel.RISK
@@ -253,7 +253,7 @@ def _earlier_message_cache() -> Callable[[str], EarlierMessage]:
 
 
 def _context_levels(signals: MessageSignals, earlier: Sequence[EarlierMessage]) -> dict[str, int]:
-    """What it is with the turns before it: means or a time after dark turns, or one sign too many."""
+    """The level with the turns before it: means or a time after dark turns, or one sign too many."""
     reading = signals.reading
     if not earlier or reading.has("fiction", "daily", "joyful", "recovered") or signals.is_denial:
         return {}
@@ -276,7 +276,7 @@ def _context_levels(signals: MessageSignals, earlier: Sequence[EarlierMessage]) 
 
 
 def _make_verdict(signals: MessageSignals, level: int, sign_names: tuple[str, ...]) -> FloorVerdict:
-    """What is told of a level: what kind of danger, and whose."""
+    """A verdict of some level: the kind of danger, and whose."""
     is_displaced = signals.reading.has("asksfriend")
     about = SELF if is_displaced or not level or not _is_about_another(signals) else ANOTHER
     return FloorVerdict(
@@ -293,7 +293,7 @@ def _make_verdict(signals: MessageSignals, level: int, sign_names: tuple[str, ..
 
 
 def _is_about_another(signals: MessageSignals) -> bool:
-    """Whether somebody writes about another person who is in danger, and not about themselves."""
+    """Return whether the person writes about another who is in danger, and not about themselves."""
     if signals.statements or signals.margins[3] <= 0:
         return False
     return signals.reading.has(*OTHER_PERSONS)

@@ -69,7 +69,7 @@ crisis_gate = make_crisis_gate(MODEL_SECONDS)
 
 @dataclass(frozen=True)
 class GateInput:
-    """What somebody says, and what was said before it."""
+    """The message of a turn, and those before it."""
 
     message: str
     before: Sequence[Message]
@@ -106,7 +106,7 @@ def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
 async def _decide(
     context: clew.Context, gate_input: GateInput, verdict: FloorVerdict, seconds: float
 ) -> GateDecision:
-    """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
+    """Combine floor and model. At level 3 no model is waited for: nothing is above it."""
     if context.control_llm is None or verdict.level == CrisisLevel.IMMINENT:
         return decide_level(verdict, None)
     judgement = await _ask_model(context, gate_input, seconds)
@@ -114,7 +114,7 @@ async def _decide(
 
 
 async def _ask_model(context: clew.Context, gate_input: GateInput, seconds: float) -> Judgement | None:
-    """What the model says of it; nothing if it is late, breaks, or says what is no judgement.
+    """The model's judgement; None if it is late, fails, or gives no valid judgement.
 
     It has a task of its own, so that one that does not stop when it is told to holds nobody up.
     """

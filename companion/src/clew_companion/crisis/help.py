@@ -1,4 +1,4 @@
-"""What is said in danger, and who can be called: fixed words and bundled lines, never made up."""
+"""Replies in danger and lines to call: fixed words and bundled entries, never generated."""
 
 import functools
 import importlib.resources
@@ -26,7 +26,7 @@ CLARIFY_AGAIN = "level_1_again"
 
 
 def wording_for(level: int, *, about: str = "", kind: str = "") -> str:
-    """Which of the fixed wordings answers a level."""
+    """The fixed wording for a level."""
     if level == CrisisLevel.UNCLEAR:
         return CLARIFY
     if about == ANOTHER:

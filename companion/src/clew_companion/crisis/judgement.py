@@ -1,4 +1,4 @@
-"""What a model is asked about a message, and how its judgement and the floor's become one.
+"""The question to a model about a message, and the decision from its judgement and the floor's.
 
 A model can raise what the floor found and never lower it. Its words are not kept: they would be about the
 person.
@@ -37,7 +37,7 @@ instructions.
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model says of a message."""
+    """A model's judgement of a message."""
 
     level: Annotated[int, msgspec.Meta(ge=0, le=3)]
     confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
@@ -46,7 +46,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a message, and how it came about."""
+    """The gate's decision on a message, and how it came about."""
 
     level: int
     confidence: float
@@ -57,7 +57,7 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judgement_request(message: str, before: Sequence[Message]) -> ModelRequest:
-    """What to ask a model."""
+    """The request to a model."""
     turns = [Message(role=turn.role, content=turn.text) for turn in before]
     return ModelRequest(messages=[*turns, Message(role="user", content=message)], instructions=INSTRUCTIONS)
 

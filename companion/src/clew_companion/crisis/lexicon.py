@@ -61,11 +61,11 @@ class Language:
         ]
 
     def begins_clause(self, tokens: Sequence[str], at: int) -> bool:
-        """Whether a word like "and" begins a clause about the person: "and I want to ..."."""
+        """Return whether a word like "and" begins a clause about the person: "and I want to ..."."""
         return tokens[at] in self.conjunctions and self.is_self(tokens, at + 1)
 
     def is_self(self, tokens: Sequence[str], at: int) -> bool:
-        """Whether the word here is one that people speak of themselves by."""
+        """Return whether the word here is one that people speak of themselves by."""
         return at < len(tokens) and any(
             concept == "self" and not rest for concept, rest in self.phrases_by_word.get(tokens[at], ())
         )
@@ -81,7 +81,7 @@ class Language:
         return [ConceptMatch(concept, at, end) for concept, end in longest.items()]
 
     def _phrases_at(self, tokens: Sequence[str], at: int) -> list[tuple[int, Sequence[_PhraseRest]]]:
-        """Where phrases are listed that begin with a word, its beginning, or it and the next."""
+        """The phrases that begin with a word, its beginning, or it and the next."""
         word = tokens[at]
         phrases = [
             (at, self.phrases_by_prefix[start])
@@ -97,7 +97,7 @@ class Language:
 
 
 def _next_word(tokens: Sequence[str], at: int) -> int:
-    """Where the next word is: a quotation mark is none."""
+    """The index of the next word; quotation marks are skipped."""
     at += 1
     while at < len(tokens) and tokens[at] == QUOTE:
         at += 1
@@ -105,7 +105,7 @@ def _next_word(tokens: Sequence[str], at: int) -> int:
 
 
 def _phrase_end(tokens: Sequence[str], at: int, rest: tuple[_WordChoice, ...]) -> int:
-    """Where a phrase ends that began with a word, or 0 if it does not go on."""
+    """The end of a phrase that began with a word, or 0 if it does not go on."""
     for words, prefixes in rest:
         at = _next_word(tokens, at)
         if at >= len(tokens) or not (tokens[at] in words or tokens[at].startswith(prefixes)):

@@ -1,4 +1,4 @@
-"""What the floor makes of a message: of all of it, of its pieces, and after what came before it.
+"""The floor's verdict on a whole message: on all of it, on its pieces, and after earlier turns.
 
 It answers whatever it is given. The floor learnt from messages of a few sentences, so a long one is read
 piece by piece as well: one sentence in the middle of a page is not outweighed by the rest of it.
@@ -39,7 +39,7 @@ _SENTENCE = re.compile(r"[^.!?…\n]*[.!?…\n]*")
 
 
 def judge_alone(message: str) -> FloorVerdict:
-    """What a message is by itself."""
+    """The verdict on a message by itself."""
     text = legible_text(message)
     pieces = list(_pieces(text))
     scorer = quick_scorer() if len(pieces) > MOST_NETWORK_PIECES else None
@@ -47,12 +47,12 @@ def judge_alone(message: str) -> FloorVerdict:
 
 
 def judge_in_context(alone: FloorVerdict, message: str, before: Sequence[Message]) -> FloorVerdict:
-    """What a message is after the turns before it: as grave as its own words, or graver."""
+    """The verdict on a message after earlier turns: as grave as its own words, or graver."""
     return _gravest_verdict([alone, _judge_safely(legible_text(message), before)]) if before else alone
 
 
 def legible_text(text: str) -> str:
-    """What can be read of a text: no unseen signs, no endless words, and not all of what has no end."""
+    """The legible part of a text: no unseen signs, no endless words, and not all of an endless text."""
     if len(text) > MOST_CHARACTERS:
         text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
     return _ENDLESS_WORD.sub(lambda match: match[0][:LONGEST_WORD], _INVISIBLE.sub("", text))
@@ -61,7 +61,7 @@ def legible_text(text: str) -> str:
 def _judge_safely(
     text: str, before: Sequence[Message] = (), scorer: MessageScorer | None = None
 ) -> FloorVerdict:
-    """What the floor says; if it cannot, it is asked about. An error is named, and its words are left out."""
+    """The floor's verdict, or a question if it fails. The error is named, without words of the person."""
     try:
         return judge_message(text, before, scorer)
     except Exception as error:  # noqa: BLE001  # whatever it is, somebody waits for an answer
@@ -70,7 +70,7 @@ def _judge_safely(
 
 
 def _judge_piece(piece: str, scorer: MessageScorer | None) -> FloorVerdict:
-    """What a piece is. What it states counts; what it only reads like counts for a level less."""
+    """The verdict on a piece. Statements count in full; what only reads like danger counts a level less."""
     verdict = _judge_safely(piece, scorer=scorer)
     if not verdict.level or not set(verdict.signs) <= set(SCORE_SIGNS):
         return verdict
@@ -112,7 +112,7 @@ def _sentences(text: str) -> Iterator[list[str]]:
 
 
 def _piece_end(sentences: Sequence[Sequence[str]], start: int, words: int) -> int:
-    """Where a run of so many words ends that begins here: at least one sentence."""
+    """The end of a piece of so many words that begins here: at least one sentence."""
     end, left = start + 1, words - len(sentences[start])
     while end < len(sentences) and len(sentences[end]) <= left:
         left -= len(sentences[end])
@@ -121,7 +121,7 @@ def _piece_end(sentences: Sequence[Sequence[str]], start: int, words: int) -> in
 
 
 def _overlap_count(sentences: Sequence[Sequence[str]], end: int) -> int:
-    """How many sentences before here are read again."""
+    """The number of sentences before here that are read again."""
     count, left = 0, OVERLAP_WORDS
     while count < end and len(sentences[end - count - 1]) <= left:
         left -= len(sentences[end - count - 1])
@@ -130,7 +130,7 @@ def _overlap_count(sentences: Sequence[Sequence[str]], end: int) -> int:
 
 
 async def earlier_turns(state: CompanionState, context: Context) -> Sequence[Message]:
-    """What was said before this turn; nothing, if the store cannot say."""
+    """The messages before this turn; none if the store cannot be read."""
     try:
         recent = await state.history.tail(HISTORY_WINDOW)
     except Exception as error:  # noqa: BLE001  # whatever fails, the message itself is judged
@@ -147,5 +147,5 @@ async def earlier_turns(state: CompanionState, context: Context) -> Sequence[Mes
 
 
 def texts_of_person(message: str, before: Sequence[Message]) -> list[str]:
-    """What the person said, oldest first."""
+    """The person's messages, oldest first."""
     return [*(turn.text for turn in before if turn.role == "user"), legible_text(message)]

@@ -26,14 +26,14 @@ _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What was learnt: the pieces that words are made of, a row of small numbers for each, and the layers."""
+    """The learnt network: the pieces of words, a row of small numbers for each, and the layers."""
 
     pieces: Mapping[str, int]
     word_rows: NDArray[np.int8]
     parameters: Mapping[str, FloatArray]
 
     def levels(self, text: str) -> list[float]:
-        """How much a text reads like each level or more: above nothing, rather so than not."""
+        """A score for each level: positive if the text reads like that level or more."""
         rows = self._embed(self.piece_ids(text))
         for layer in range(len(self.parameters["in"])):
             rows = self._attend(rows, layer)
@@ -102,7 +102,7 @@ def _network_words(text: str) -> Iterable[str]:
 
 
 def _gelu(rows: FloatArray) -> FloatArray:
-    """What is negative, nearly nothing: GELU."""
+    """The GELU function."""
     inner = rows * rows
     inner *= rows
     inner *= np.float32(0.044715)

@@ -37,7 +37,7 @@ SHORTEST_WORD = 5
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
-    """What words are written as, and which words typing errors are looked for in.
+    """The spellings of words, and the words in which typing errors are looked for.
 
     ``meanings`` gives the plain words for slang, shorthand and emoji; ``nearest`` the word that a misspelt
     one is near to; ``correct_words`` are words that are right as they are; no word of ``longest`` letters is
@@ -51,7 +51,7 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_spelling(meanings: Mapping[str, str], keys: Iterable[str], correct_words: Iterable[str]) -> Spelling:
-    """What to correct: key words one letter away, unless what stands there is a word itself."""
+    """Corrections: key words one letter away, unless the word as typed exists."""
     nearest: dict[str, str] = {}
     for key in sorted(keys):
         if len(key) >= SHORTEST_WORD:
@@ -127,7 +127,7 @@ def _plain_words(piece: str, spelling: Spelling) -> list[str]:
 
 
 def _possible_words(word: str) -> Iterable[str]:
-    """What a disguised or stretched word may stand for."""
+    """The words that a disguised or stretched word may mean."""
     if not word.isalpha():
         plain = word.translate(_LOOKALIKES)
         yield plain
@@ -162,7 +162,7 @@ def _deletion_forms(word: str) -> list[str]:
 
 
 def _is_one_edit_apart(left: str, right: str) -> bool:
-    """Whether one letter more, less, other, or two swapped make them the same."""
+    """Return whether one letter more, less, other, or two swapped make them the same."""
     at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     if at is None:
         return True

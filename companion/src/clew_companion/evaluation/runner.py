@@ -30,7 +30,7 @@ class UnmetExpectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a script."""
+    """The result of a script."""
 
     name: str
     turns: int
@@ -41,7 +41,7 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_passed(self) -> bool:
-        """Whether every expectation was met."""
+        """Return whether every expectation was met."""
         return not self.failures
 
 
@@ -106,7 +106,7 @@ async def evaluate_script(
 def _turn_checks(
     line: ScriptTurn, script: Script, output: AgentOutput, state: CompanionState
 ) -> Iterator[ExpectationCheck]:
-    """What is looked at after a turn: what, what was expected, what was found, whether it holds."""
+    """The checks after a turn: the subject, the expectation, the value, and whether it holds."""
     exercise_state, reply = state.exercise_state, output.response_text
     exact = (
         ("style", line.style, output.response_style),
@@ -130,7 +130,7 @@ def _turn_checks(
 async def _session_checks(
     db: Database, runtime: Runtime[CompanionState, AgentOutput], session: ScriptSession
 ) -> AsyncIterator[ExpectationCheck]:
-    """What is looked at after a session."""
+    """The checks after a session."""
     state = await runtime.state(session.thread, user=session.user)
     if session.count is not None:
         count = state.session_progress.turn_count

@@ -57,7 +57,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def length(self) -> int:
-        """How many turns it has."""
+        """The number of turns."""
         return sum(len(session.turns) for session in self.sessions)
 
 

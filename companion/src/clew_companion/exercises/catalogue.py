@@ -13,7 +13,7 @@ from clew_companion.values import Approach
 
 
 class WaitsFor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step waits for: any answer, so many things named, a yes, or nothing at all."""
+    """The answer a step waits for: any, so many things named, a yes, or none at all."""
 
     kind: Literal["answer", "count", "yes", "nothing"]
     count: int = 1

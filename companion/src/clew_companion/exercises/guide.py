@@ -23,14 +23,14 @@ FILLER_WORDS = frozenset(words("a an the i can see hear feel smell taste touch m
 
 
 class ExercisePosition(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an exercise stands: the step that was said, and whether it was said a second time."""
+    """The position in an exercise: the current step, and whether it was said a second time."""
 
     step: int
     is_repeat: bool = False
 
 
 class ExerciseReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said next, and where the exercise stands then; nowhere if it is finished."""
+    """The next reply, and the position after it; None if the exercise is finished."""
 
     text: str
     position: ExercisePosition | None
@@ -44,7 +44,7 @@ def begin_exercise(exercise: Exercise) -> ExerciseReply:
 
 
 def advance_exercise(exercise: Exercise, position: ExercisePosition, message: str) -> ExerciseReply:
-    """What follows an answer. One that does not fit is asked for once more, and then taken as it is."""
+    """The reply to an answer. One that does not fit is asked for once more, and then taken as it is."""
     step = exercise.steps[position.step]
     is_answered = fits(step, message) or is_skipping(message) or position.is_repeat
     if step.repeat and not is_answered:
@@ -53,7 +53,7 @@ def advance_exercise(exercise: Exercise, position: ExercisePosition, message: st
 
 
 def leave_exercise(exercise: Exercise) -> ExerciseReply:
-    """What is said when somebody leaves an exercise."""
+    """The reply when the person leaves an exercise."""
     text = (
         f"That is fine. We leave {exercise.name} here, and you owe nobody the rest. What would help you now?"
     )
@@ -61,7 +61,7 @@ def leave_exercise(exercise: Exercise) -> ExerciseReply:
 
 
 def fits(step: ExerciseStep, message: str) -> bool:
-    """Whether an answer is what a step waits for."""
+    """Return whether an answer is what a step waits for."""
     waits_for = step.waits_for
     if waits_for.kind == "yes":
         return is_yes(message)
@@ -75,7 +75,7 @@ def fits(step: ExerciseStep, message: str) -> bool:
 
 
 def thing_count(message: str) -> int:
-    """How many things a message names: its parts, or its words if it has no parts."""
+    """The number of things a message names: its parts, or its words if it has no parts."""
     parts = [part for part in SEPARATOR.split(message) if set(words(part)) - FILLER_WORDS]
     if len(parts) > 1:
         return len(parts)
@@ -114,7 +114,7 @@ def _next_reply(exercise: Exercise, position: ExercisePosition | None, message: 
 
 
 def position_in(state: CompanionState) -> ExercisePosition | None:
-    """Where the exercise under way stands; None if it has not begun. A step that is gone begins anew."""
+    """The position in the exercise under way; None before it begins. A step that is gone begins anew."""
     exercise, step = (
         catalogue().get(state.exercise_state.exercise_type or ""),
         state.exercise_state.exercise_step,

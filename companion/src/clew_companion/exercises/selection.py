@@ -1,4 +1,4 @@
-"""Which exercise somebody asks for, which one fits what they say, and which one was offered."""
+"""The choice of an exercise: the one asked for, the one that fits, or the one that was offered."""
 
 import re
 from collections.abc import Iterable
@@ -73,12 +73,12 @@ def exercise_asked_for(message: str) -> Exercise | None:
 
 
 def _is_only_mention(message: str) -> bool:
-    """Whether a message speaks of an exercise, or against it, and does not ask for it."""
+    """Return whether a message speaks of an exercise, or against it, and does not ask for it."""
     return bool(OBJECTION.search(message) or QUESTION.search(message)) or mentions(message, "against")
 
 
 def asks_for_any(message: str) -> bool:
-    """Whether a message asks for an exercise, whichever."""
+    """Return whether a message asks for any exercise."""
     if is_saying(message, "exercise"):
         return True
     if (

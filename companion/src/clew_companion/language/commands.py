@@ -1,4 +1,4 @@
-"""What somebody asks of the memory in plain words: list, remember, correct, forget, undo, recall."""
+"""Commands to the memory in plain words: list, remember, correct, forget, undo, recall."""
 
 import re
 from functools import cache
@@ -114,7 +114,7 @@ def _foreign_command(message: str) -> MemoryCommand | None:
 
 
 def _is_about_memory(command: MemoryCommand, *, everything: bool) -> bool:
-    """Whether it is about the memory: "forget it" and "remember when we met" are only ways to speak."""
+    """Return whether it is about the memory; "forget it" and "remember when we met" are not."""
     if command.kind == "forget":
         return everything or not (
             POINTING_WORD.fullmatch(command.what) or FORGET_IDIOM.fullmatch(command.what)

@@ -1,4 +1,4 @@
-"""What short messages mean in languages other than English, by rules that stand in a file."""
+"""The meaning of short messages in languages other than English, by rules in a file."""
 
 import re
 import tomllib
@@ -38,7 +38,7 @@ APOSTROPHE = re.compile("['’`]")
 
 
 class Saying(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message means, in which language, and what it is about, in its own words.
+    """The meaning of a message, its language, and its subject in its own words.
 
     A correction has the old words and the new, or what is about and all that is ``said`` of it.
     """
@@ -52,14 +52,14 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LanguagePhrases(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said in a language of which little is understood: that it is so, and what can be asked."""
+    """Replies in a language of which little is understood: that this is so, and what can be asked."""
 
     simple: str
     asks: tuple[str, ...]
 
 
 def phrases_of(language: str) -> LanguagePhrases | None:
-    """What is said in a language; None if it is none of the file."""
+    """The replies in a language; None if it is not in the file."""
     table = _read_sayings().get(language)
     return None if table is None else msgspec.convert(table, LanguagePhrases)
 
@@ -71,7 +71,7 @@ def languages() -> tuple[str, ...]:
 
 
 def saying_in(message: str, *kinds: str) -> Saying | None:
-    """What a message means, if it is one of these kinds in any of the languages."""
+    """The meaning of a message, if it is one of these kinds in any of the languages."""
     plain = normalize_text(message)
     for kind in kinds:
         for language, pattern in _patterns()[kind]:
@@ -83,12 +83,12 @@ def saying_in(message: str, *kinds: str) -> Saying | None:
 
 
 def is_saying(message: str, kind: str) -> bool:
-    """Whether a message means this in any of the languages."""
+    """Return whether a message means this in any of the languages."""
     return saying_in(message, kind) is not None
 
 
 def mentions(message: str, kind: str) -> bool:
-    """Whether words of a kind, ``wanting`` or ``against``, stand anywhere in a message."""
+    """Return whether words of a kind, ``wanting`` or ``against``, occur in a message."""
     return _word_pattern(kind).search(normalize_text(message)) is not None
 
 

@@ -1,4 +1,4 @@
-"""What short answers mean: yes, no, stop. Understood without a model."""
+"""The meaning of short answers: yes, no, stop. Understood without a model."""
 
 import re
 
@@ -71,7 +71,7 @@ LONGEST_QUESTION = 30
 
 
 def is_yes(message: str) -> bool:
-    """Whether a message agrees, and says nothing against it."""
+    """Return whether a message agrees, and says nothing against it."""
     if AGREEMENT.fullmatch(message) or is_saying(message, "yes"):
         return True
     match = YES.fullmatch(message)
@@ -81,23 +81,23 @@ def is_yes(message: str) -> bool:
 
 
 def is_no(message: str) -> bool:
-    """Whether a message declines."""
+    """Return whether a message declines."""
     return NO.fullmatch(message) is not None or is_saying(message, "no")
 
 
 def is_leaving(message: str) -> bool:
-    """Whether somebody wants to leave what is under way."""
+    """Return whether the person wants to leave what is under way."""
     ways = (LEAVE, DISLIKE, POSTPONEMENT)
     return any(way.search(message) for way in ways) or is_saying(message, "leave")
 
 
 def is_skipping(message: str) -> bool:
-    """Whether somebody wants to go on without an answer."""
+    """Return whether the person wants to go on without an answer."""
     return SKIP.match(message) is not None or is_saying(message, "skip")
 
 
 def is_question(message: str) -> bool:
-    """Whether a message asks something and is no answer."""
+    """Return whether a message asks something and is no answer."""
     if len(message.split()) > LONGEST_QUESTION or "?" not in message:
         return False
     return QUESTION_START.match(message) is not None or message.rstrip().endswith("?")

@@ -1,4 +1,4 @@
-"""What people speak about, found by words: for concerns, for reflections, and for the approach that fits."""
+"""Topics, recognised by words: for concerns, for reflections, and for the approach that fits."""
 
 import re
 from functools import cache
@@ -50,7 +50,7 @@ def _topic_stems() -> tuple[tuple[Topic, frozenset[str], tuple[str, ...]], ...]:
 
 
 def topics_in(text: str) -> list[Topic]:
-    """What a text is about, the weightiest first."""
+    """The topics of a text, the weightiest first."""
     tokens = words(text.replace("’", "'"))
     stems, plain = {stem(word) for word in tokens}, f" {' '.join(tokens)} "
     return [
@@ -84,7 +84,7 @@ DISORDER = (
 
 
 def is_asking_why(message: str) -> bool:
-    """Whether a message asks how something works, with or without a question mark."""
+    """Return whether a message asks how something works, with or without a question mark."""
     return bool(
         (EXPLANATION_QUESTION.search(message) and "?" in message)
         or EXPLANATION_QUESTION.match(message.lstrip())

@@ -1,4 +1,4 @@
-"""What was noted in a conversation and is kept only when it ends, as the person may see it before."""
+"""Candidates: notes of a conversation that are stored when it ends, shown to the person before."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from clew_companion.state import HISTORY_WINDOW, CompanionState
 
 
 async def session_notes(state: CompanionState, context: Context) -> list[Candidate]:
-    """What is held for the end of the session, without what the person asked not to keep."""
+    """The candidates of the session, without those that the person asked not to store."""
     buffer = context.session_memory_buffer
     candidates = (
         [] if buffer is None else [msgspec.convert(entry, Candidate) for entry in buffer.candidates()]

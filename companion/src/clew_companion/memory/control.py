@@ -36,7 +36,7 @@ VAGUE_STEMS = frozenset(
 
 
 async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> list[FactArcOrRule]:
-    """What is known about some words, the newest first; everything if there are none.
+    """The entries about some words, the newest first; all if there are none.
 
     What is not English has other endings than those that a stem leaves out, so it may be looked for loosely.
     """
@@ -49,7 +49,7 @@ async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> 
 def entries_about(
     entries: Sequence[FactArcOrRule], about: str, *, loosely: bool = False
 ) -> list[FactArcOrRule]:
-    """What of it is about some words: by what it says, and only then by the sentence that it comes from."""
+    """The entries about some words: by their own text, and only then by the sentence they come from."""
     stems = subject_stems(about)
     if not stems:
         return list(entries)
@@ -61,7 +61,7 @@ def entries_about(
 
 
 def _is_alike(about: str, text: str) -> bool:
-    """Whether every word of some is in a text, but for its ending."""
+    """Return whether every word of some is in a text, but for its ending."""
     text_words = words(normalize_text(text))
     return all(
         any(_differ_in_ending(word, other) for other in text_words) for word in words(normalize_text(about))
@@ -80,7 +80,7 @@ def _entry_text(entry: FactArcOrRule) -> str:
 
 
 def _entry_own_text(entry: FactArcOrRule) -> str:
-    """What something says without the words that it comes from, which may say more."""
+    """The text of an entry without its source sentence, which may say more."""
     return _entry_text(entry) if not isinstance(entry, Fact) else _entry_text(entry).removesuffix(entry.quote)
 
 
@@ -167,7 +167,7 @@ def sentence_of(entry: FactArcOrRule) -> str:
 
 
 def _in_second_person(fact: Fact) -> str:
-    """What a fact says of the person, to the person: lives in is live in."""
+    """A fact in the second person: "lives in" becomes "live in"."""
     first, *rest = fact.predicate.replace("_", " ").lower().split()
     verb = SECOND_PERSON.get(first) or (
         f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
@@ -179,7 +179,7 @@ def _in_second_person(fact: Fact) -> str:
 async def _list_memory(
     memory: Memory, command: MemoryCommand, state: CompanionState, context: Context
 ) -> str:
-    """What is kept and what is only noted so far, each under its name."""
+    """The reply that lists stored entries and candidates, each under its name."""
     about, loosely = command.what, bool(command.language)
     all_entries = await find_entries(memory, "")
     all_notes = [
@@ -203,7 +203,7 @@ async def _list_memory(
 
 
 def _is_outdated_note(candidate: Candidate, entries: Sequence[FactArcOrRule]) -> bool:
-    """Whether the memory says the same as a candidate, or something newer in its place."""
+    """Return whether the memory says the same as a candidate, or something newer in its place."""
     note = entry_of(candidate)
     return any(
         sentence_of(entry) == sentence_of(note) or (candidate.single and _is_newer_fact(entry, candidate))
@@ -212,7 +212,7 @@ def _is_outdated_note(candidate: Candidate, entries: Sequence[FactArcOrRule]) ->
 
 
 def _is_newer_fact(entry: FactArcOrRule, candidate: Candidate) -> bool:
-    """Whether a fact is about the same as a candidate, of which there can be one only, and newer."""
+    """Return whether a fact is about the same as a candidate, of which there can be one only, and newer."""
     if not isinstance(entry, Fact):
         return False
     is_same = (entry.subject, entry.predicate) == (candidate.subject, candidate.predicate)
@@ -228,12 +228,12 @@ INCOGNITO_NOTE = "I remember it until this conversation ends; nothing of it is k
 
 
 def _duration_notes(context: Context) -> list[str]:
-    """How long what is remembered lasts, where that is not long."""
+    """Notes on entries that do not last long."""
     return [INCOGNITO_NOTE] if context.memory_mode is MemoryMode.INCOGNITO else []
 
 
 def _entry_lines(entries: Sequence[FactArcOrRule]) -> str:
-    """What is known, a line each; not more than can be read."""
+    """Entries, a line each; not more than can be read."""
     lines = "\n".join(f"- {sentence_of(entry)}" for entry in entries[:MOST_LINES])
     return lines + (f"\n… and {len(entries) - MOST_LINES} more." if len(entries) > MOST_LINES else "")
 
@@ -274,7 +274,7 @@ async def _ask_for_correction(memory: Memory, recent: Sequence[Message]) -> str:
 
 
 async def _entries_in_last_reply(memory: Memory, recent: Sequence[Message]) -> list[FactArcOrRule]:
-    """What the last reply told of the memory."""
+    """The entries that the last reply named."""
     if not is_about_memory(recent):
         return []
     reply = next(entry.text for entry in reversed(recent) if entry.role == "assistant")
@@ -282,13 +282,13 @@ async def _entries_in_last_reply(memory: Memory, recent: Sequence[Message]) -> l
 
 
 def is_about_memory(recent: Sequence[Message]) -> bool:
-    """Whether the last reply was about the memory."""
+    """Return whether the last reply was about the memory."""
     replies = [entry for entry in recent if entry.role == "assistant"]
     return bool(replies) and replies[-1].meta.get("response_style") == "memory_control"
 
 
 def was_command(message: Message, reply: Message) -> bool:
-    """Whether a message was a command, done at once. One that corrects says how it is, like any message."""
+    """Return whether a message was a command. A correction is none: it states a fact, like any message."""
     command = command_in(message.text) if is_about_memory([reply]) else None
     return command is not None and command.kind not in ("list", "wrong", "correct")
 
@@ -349,7 +349,7 @@ async def _learn_notes_now(
 
 
 async def _correction_targets(memory: Memory, command: MemoryCommand) -> Sequence[Fact | Rule]:
-    """What a correction may mean. One that says a name, and not what was wrong, is about a name first."""
+    """The entries that a correction may mean. One that only gives a name is about a name first."""
     about = command.old or command.what
     matches = await find_entries(memory, about, loosely=bool(command.language))
     entries = [entry for entry in matches if not isinstance(entry, Arc)]
@@ -368,7 +368,7 @@ async def _correction_targets(memory: Memory, command: MemoryCommand) -> Sequenc
 
 
 def _new_text(entry: FactArcOrRule, command: MemoryCommand) -> str:
-    """What a fact says once the new words stand for the old ones."""
+    """The text of a fact after the new words replace the old ones."""
     old, new = command.old, command.new
     if not old:
         return (

@@ -1,4 +1,4 @@
-"""What a turn knows of the person: loaded at its beginning, beside the crisis gate."""
+"""The memory of a turn: loaded at its beginning, beside the crisis gate."""
 
 import time
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ def memory_of_turn(context: Context) -> Memory | None:
 
 
 def is_first_turn(context: Context) -> bool:
-    """Whether an episode begins with this turn."""
+    """Return whether an episode begins with this turn."""
     return context.turn.episode is not None and context.turn.episode.turns == 1
 
 
 async def message_source(context: Context) -> MemorySource | None:
-    """Where the message of a turn stands; None if the turn keeps nothing."""
+    """The source of a turn's message; None if the turn stores nothing."""
     if context.turn.store_thread is None:
         return None
     items = await context.turn.store_thread.items(last=RECENT_ITEMS, log=HISTORY)

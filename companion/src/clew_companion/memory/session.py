@@ -1,4 +1,4 @@
-"""What goes through a session, kept up by rules: what it is about, what is open, what somebody wants."""
+"""The session's memory, updated by rules: its topic, its open questions, and the person's goal."""
 
 import re
 from typing import Any
@@ -33,7 +33,7 @@ COMPLETION = re.compile(
 
 
 def session_memory_changes(before: SessionMemory, message: str, *, is_first: bool) -> dict[str, Any]:
-    """What changes in the memory of a session with one more message; ``is_first`` if it is the first."""
+    """The changes to a session's memory by one more message; ``is_first`` if it is the first."""
     start = SessionMemory(active_concerns=[], open_loops=[]) if is_first else before
     concerns = _latest(start.active_concerns, [topic.name for topic in topics_in(message)], MOST_CONCERNS)
     loops = _latest(_still_open(start.open_loops, message), open_loops_in(message), MOST_LOOPS)
@@ -47,7 +47,7 @@ def session_memory_changes(before: SessionMemory, message: str, *, is_first: boo
 
 
 def open_loops_in(message: str) -> list[str]:
-    """What a message says is still to come."""
+    """The plans and worries in a message that are still to come."""
     return [
         _shorten(sentence)
         for sentence in sentences(message)
@@ -56,7 +56,7 @@ def open_loops_in(message: str) -> list[str]:
 
 
 def _still_open(loops: list[str], message: str) -> list[str]:
-    """What is still open; the newest is closed by a message that says how it went."""
+    """The open loops after a message; one that says how it went closes the newest."""
     return loops[:-1] if loops and COMPLETION.search(message) else loops
 
 

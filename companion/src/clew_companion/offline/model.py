@@ -130,7 +130,7 @@ class OfflineModel:
         yield Reply(text=text, usage=Usage(calls=1, input_tokens=input_words, output_tokens=len(pieces)))
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
-        """What a conversation was about, for its arc. It judges nothing else, so that rules decide.
+        """The arc of a conversation. It judges nothing else, so that rules decide.
 
         Raises:
             ModelFailed: It was asked for anything else, or there is nothing to tell.
@@ -160,13 +160,13 @@ SMALL_TALK = "talked for a moment"
 
 
 def _is_small_talk(text: str) -> bool:
-    """Whether a message says nothing that is worth telling another day."""
+    """Return whether a message says nothing that is worth telling another day."""
     rest = _after_greeting(text)
     return not rest or remark_in(rest) is not None or is_closing(rest)
 
 
 def offline_reply(messages: Sequence[Message], instructions: str = "") -> str:
-    """What is said to the last message, given those before it, and what a model is told of the person."""
+    """The reply to the last message, given the earlier ones and the instructions."""
     texts = [
         message.text[:MOST_LETTERS] for message in messages if message.role == "user" and message.text.strip()
     ]
@@ -197,7 +197,7 @@ def without_question(text: str) -> str:
 
 
 def aside_reply(message: str, replies: Sequence[str]) -> str:
-    """What is said beside an exercise to a message that is not about it; empty if it may be."""
+    """The reply beside an exercise to a message that is not about it; empty if there is none."""
     if IDENTITY_QUESTION.search(message):
         return without_question(IDENTITY)
     match = remark_in(message)
@@ -230,7 +230,7 @@ def _direct_reply(texts: Sequence[str], replies: Sequence[str], instructions: st
 
 
 def is_closing(message: str) -> bool:
-    """Whether a message only thanks or takes leave."""
+    """Return whether a message only thanks or takes leave."""
     is_short = len(message.split()) <= MOST_CLOSING_WORDS
     return is_short and "?" not in message and bool(THANKS.search(message) or GOODBYE.search(message))
 
@@ -279,7 +279,7 @@ def _own_name_reply(texts: Sequence[str], instructions: str) -> str:
 
 
 def _so_far_reply(texts: Sequence[str]) -> str:
-    """What the conversation was about until now."""
+    """The reply that sums up the conversation so far."""
     names = list(dict.fromkeys(topic.name for text in texts for topic in topics_in(text)))
     if not names:
         return "There is not much that I could tell of it yet. What would you like to talk about?"
@@ -288,7 +288,7 @@ def _so_far_reply(texts: Sequence[str]) -> str:
 
 
 def _unclear_reply(last: str, replies: Sequence[str]) -> str:
-    """What is said to what cannot be read: in the language of the person if that is what it is."""
+    """The reply to an illegible message, in the person's language if that is known."""
     phrases = _phrases_in_language_of(last)
     if phrases is not None:
         is_told = any(phrases.simple in reply for reply in replies)
@@ -310,7 +310,7 @@ LEAST_WORDS = 4
 
 
 def _phrases_in_language_of(last: str) -> LanguagePhrases | None:
-    """What is said in the language of a message that is not English."""
+    """The replies in the language of a message that is not English."""
     distinct_words = set(words(last))
     return (
         None
@@ -320,7 +320,7 @@ def _phrases_in_language_of(last: str) -> LanguagePhrases | None:
 
 
 def _explanation(last: str, before: Sequence[str] = ()) -> str:
-    """How such things commonly work, if that is asked of something known, or of what was just said."""
+    """The explanation of a known topic, if the message or the one before asks for it."""
     if not is_asking_why(last):
         return ""
     texts = [last, *reversed(before[-RECENT_TEXTS:])] if BACK_REFERENCE.search(last) else [last]

@@ -1,4 +1,4 @@
-"""What somebody tells, given back without a language model, and one question about it."""
+"""Reflections without a language model: the person's words given back, and one question."""
 
 import re
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def feeling_reflection(message: str) -> str:
 
 
 def restatement(message: str) -> str:
-    """What somebody tells, as the listener says it, without its end; empty if it cannot be turned round."""
+    """The person's words as a listener says them, without the end; empty if they cannot be turned round."""
     for sentence in sentences(message):
         core = CLOSING_FILLER.sub("", OPENING_FILLER.sub("", sentence))
         is_short = LEAST_WORDS <= len(core.split()) <= MOST_WORDS
@@ -118,7 +118,7 @@ def _lowercase_first(text: str) -> str:
 
 
 def _feeling_verb(match: re.Match[str] | None) -> str:
-    """Whether somebody is, feels, or has been something."""
+    """Return whether the clause says that the person is, feels, or has been something."""
     before = "" if match is None else match[0][: match.start("what") - match.start()].lower()
     if "feel" in before:
         return "feel"
@@ -174,14 +174,14 @@ LONG_MESSAGE_WORDS = 80
 
 
 def reflection(texts: Sequence[str], replies: Sequence[str], *, is_short: bool) -> str:
-    """What was heard, given back, and one question."""
+    """A reflection and one question."""
     last, topics = texts[-1], topics_in(texts[-1])
     parts = _reflections(last, topics, replies) or [least_recent(ACKNOWLEDGEMENTS, replies, last)]
     return " ".join([*(parts[-1:] if is_short else parts), _question(texts, replies, topics)])
 
 
 def _reflections(last: str, topics: Sequence[Topic], replies: Sequence[str]) -> list[str]:
-    """What was told, in the words of a listener; nothing if none of it can be turned round."""
+    """The clauses of a message in a listener's words; none if none of them can be turned round."""
     if len(last.split()) > LONG_MESSAGE_WORDS:
         return [LONG_MESSAGE_REPLY, *_topic_reflection(topics, replies)]
     feeling = feeling_reflection(last)
@@ -194,7 +194,7 @@ def _reflections(last: str, topics: Sequence[Topic], replies: Sequence[str]) -> 
 
 
 def _topic_reflection(topics: Sequence[Topic], replies: Sequence[str]) -> list[str]:
-    """What is said of a topic, once in a while."""
+    """A sentence about a topic, once in a while."""
     lately = " ".join(replies[-TOPIC_MESSAGES:])
     options = topics[0].reflections if topics else ()
     return [] if not options or any(each in lately for each in options) else [least_recent(options, replies)]
@@ -216,7 +216,7 @@ def _question(texts: Sequence[str], replies: Sequence[str], topics: Sequence[Top
 
 
 def _topics_so_far(texts: Sequence[str]) -> Sequence[Topic]:
-    """What was talked about before, if a message goes on with it and has no topic of its own."""
+    """The topics of earlier messages, if a message goes on with them and has none of its own."""
     if len(texts[-1].split()) > FEW_WORDS and not CONTINUATION.match(texts[-1]):
         return []
     return next(

@@ -52,7 +52,7 @@ class RemarkMatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answers(self) -> list[str]:
-        """What can be answered."""
+        """The remarks that answer a message."""
         return [answer.replace("{name}", self.name) for answer in self.remark.answers]
 
 
@@ -104,5 +104,5 @@ def least_recent(options: Sequence[str], replies: Sequence[str], about: str = ""
 
 
 def _last_use(option: str, replies: Sequence[str]) -> int:
-    """Where something was said last; before all else if it never was."""
+    """The index of a remark's last use; -1 before all others if it never was."""
     return max((number for number, reply in enumerate(replies) if option in reply), default=-1)

@@ -1,1 +1,1 @@
-"""How replies are worded: prompt sources, their composition, and what no reply may say."""
+"""Wording of replies: prompt sources, their composition, and the filter."""

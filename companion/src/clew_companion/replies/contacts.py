@@ -1,4 +1,4 @@
-"""Whether a sentence gives a way to reach somebody: a telephone number, a short code, an address.
+"""Ways to reach a person in a sentence: a telephone number, a short code, an address.
 
 Models make such things up. So a number of three digits is one to call unless its shape or the word after it
 marks it as one of every day: a time, a price, a year, a range, the rhythm of a breath. Losing a sentence is
@@ -113,7 +113,7 @@ SHORT_NUMBER_NAME = re.compile(
 
 
 def gives_contact(sentence: str, before: str = "") -> bool:
-    """Whether a sentence gives a number to call or an address, read after the one before it."""
+    """Return whether a sentence gives a number to call or an address, read after the one before it."""
     text = plain_text(sentence)
     if ADDRESS.search(text) or LETTER_NUMBER.search(text):
         return True
@@ -142,7 +142,7 @@ def numbers(text: str) -> set[str]:
 
 
 def continues_number(piece: str, rest: str) -> bool:
-    """Whether a piece ends in a number that what follows may continue, or is only the number of a line."""
+    """Return whether a piece ends in a number that the next may continue, or is only the number of a line."""
     words = re.findall(r"\w+", piece)
     if not words or not words[-1].isdigit():
         return bool(words) and words[-1].lower() in DIGITS
@@ -161,7 +161,7 @@ def _in_digits(match: re.Match[str]) -> str:
 
 
 def _is_to_call(group: str, *, is_calling: bool) -> bool:
-    """Whether a number that nothing around it marks as ordinary is no count and no rhythm of a breath."""
+    """Return whether a number without an ordinary context is no count and no rhythm of a breath."""
     digits, parts = _digits(group), re.findall(r"\d+", group)
     if len(digits) < LEAST_DIGITS or _is_counting(parts):
         return False
@@ -173,7 +173,7 @@ def _is_to_call(group: str, *, is_calling: bool) -> bool:
 
 
 def _is_counting(parts: Sequence[str]) -> bool:
-    """Whether numbers only count up or down."""
+    """Return whether numbers only count up or down."""
     steps = {int(later) - int(former) for former, later in pairwise(parts)}
     return len(parts) >= LEAST_DIGITS and len(steps) == 1 and 0 not in steps
 

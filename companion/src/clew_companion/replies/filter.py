@@ -1,4 +1,4 @@
-"""What no reply may say, whoever words it: sentences are held back until they were looked at.
+"""The filter of replies: sentences are held back until they are checked against what no reply may say.
 
 A reply is streamed sentence by sentence. One that diagnoses, advises on medication, poses as a person or
 gives a telephone number or an address is left out: those come from checked data, in branches of their own.
@@ -87,7 +87,7 @@ NOTHING_LEFT = (
 
 
 def is_fit(sentence: str, before: str = "") -> bool:
-    """Whether a sentence may be said after the one before it."""
+    """Return whether a sentence may be said after the one before it."""
     text = " ".join(plain_text(sentence).split())
     return not any(unfit.search(text) for unfit in UNFIT_PATTERNS) and not gives_contact(text, before)
 
@@ -121,7 +121,7 @@ class ReplyFilter(ModelWrapper):
         yield msgspec.structs.replace(reply, text="".join(sentences).strip(), calls=())
 
     def _final_parts(self, buffer: str, before: str, sentences: list[str]) -> list[str]:
-        """What comes when the model is through: its last sentence, or what is said instead of nothing."""
+        """The last sentence of the model, or the substitute if nothing is left."""
         parts = [buffer] if buffer.strip() and is_fit(buffer, before) else []
         if not "".join([*sentences, *parts]).strip():
             parts = [NOTHING_LEFT]

@@ -1,4 +1,4 @@
-"""What no reply may say, in the eight other languages of the fixed words: diagnoses, medication, poses."""
+"""Phrases that no reply may have, in the eight other languages: diagnoses, medication, poses."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a model is told before it words a reply: composed from small sources, the rules always among them."""
+"""The prompt of a reply: composed from small sources, the rules always among them."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -34,7 +34,7 @@ def instructions(state: CompanionState, skills: Mapping[str, str] | None = None)
 
 
 def _memory_part(state: CompanionState) -> str:
-    """What is known of the person. Their rules hold always; the rest may be brought up or not."""
+    """The prompt's part on memory. Rules always hold; the rest may be brought up or not."""
     profile = state.procedural_profile
     rules = [Rule(id=text, about="", text=text) for text in profile.procedural_rules]
     return prompt_part(entries_of(state), rules, recall=profile.proactive_recall_enabled)

@@ -65,7 +65,7 @@ async def _ask_model(model: Model, ending: str, request: ModelRequest, context: 
 
 
 def _make_offline_model(state: CompanionState, request: ModelRequest, exercise: Exercise | None) -> Model:
-    """What answers without a language model."""
+    """The model that answers without a language model."""
     if exercise is not None:
         replies = [message.text for message in request.messages if message.role == "assistant"]
         return FixedModel(
@@ -84,7 +84,7 @@ def exercise_offer(state: CompanionState) -> str:
 
 
 def exercise_remark(exercise: Exercise, style: str) -> str:
-    """What can be said beside an exercise without a model."""
+    """The remark beside an exercise without a model."""
     if style == "supportive":
         return (
             "Thank you for telling me. We do not have to go on with this; say stop if you would rather talk."

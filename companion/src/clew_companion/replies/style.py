@@ -1,4 +1,4 @@
-"""Which style and which approach fit a message, by rules."""
+"""The style and the approach that fit a message, by rules."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ MOST_VAGUE_WORDS = 3
 
 
 class StyleChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """How a reply is worded."""
+    """The wording of a reply: its style and its approach."""
 
     style: ResponseStyle
     approach: Approach

@@ -169,13 +169,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _sentence(output: str, password: str | None = None) -> str:
-    """What a program said, as a part of a sentence."""
+    """The message of a program, as a part of a sentence."""
     text = " ".join(output.split()).rstrip(".;") or "it ended without a word"
     return text.replace(password, HIDDEN) if password else text
 
 
 async def _program_paths(program: str) -> list[str]:
-    """Where a program is installed, the oldest version first.
+    """The paths of a program, the oldest version first.
 
     Raises:
         InvalidArgument: Nowhere.
@@ -195,7 +195,7 @@ async def _version(place: str) -> int:
 
 
 def _places(program: str) -> Iterator[str]:
-    """Where a program may be: on the path, in Debian's folders, beside a server from a wheel."""
+    """The folders where a program may be: on the path, in Debian's folders, beside a server from a wheel."""
     on_path = shutil.which(program)
     if on_path:
         yield on_path

@@ -38,7 +38,7 @@ class CheckedFile(Protocol):
     """A store whose medium can check itself."""
 
     async def check_integrity(self, *, quick: bool) -> list[str]:
-        """What is wrong with the medium."""
+        """The faults that SQLite's own check finds."""
         ...
 
 
@@ -186,7 +186,7 @@ async def stage_backup(call: CommandCall, backup: Path, staging_file: Path) -> N
 
 
 def _sources(backup: Path, staged: Path) -> dict[Path, Path]:
-    """What is copied, and where to: the file, and its log if it was copied by hand together with it."""
+    """The files to copy and their targets: the database, and its log if it was copied together with it."""
     names = [name for name in ("", "-wal") if Path(f"{backup}{name}").exists()]
     return {Path(f"{backup}{name}"): Path(f"{staged}{name}") for name in names}
 

@@ -36,7 +36,7 @@ async def read_heads(reader: Reader, tenants: Sequence[str]) -> CopiedHeads:
 
 
 async def scopes_of(call: CommandCall, reader: Reader) -> list[Scope]:
-    """What a command looks at: what the caller names, or else every tenant.
+    """The scopes of a command: the tenant that the caller names, or else every tenant.
 
     Raises:
         Forbidden: The login does not see every tenant, and none is named.

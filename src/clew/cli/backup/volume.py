@@ -106,10 +106,10 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
 
 
 def volume_for_backup(file: Path, folder: Path | None, default: Path | None) -> Path | None:
-    """Where the volume of a backup goes, if it has one or one is asked for."""
+    """The target of a backup's volume, if it has one or one is asked for."""
     return default if folder is None and volume_copy_path(file).is_dir() else folder
 
 
 def is_left(file: Path, volume: Path | None) -> bool:
-    """Whether a backup has a volume that nobody asks for."""
+    """Return whether a backup has a volume that nobody asks for."""
     return volume is None and volume_copy_path(file).is_dir()

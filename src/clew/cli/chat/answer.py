@@ -17,7 +17,7 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to."""
+    """The reply of a turn."""
 
     run: str | None = None
     text: str = ""

@@ -25,7 +25,7 @@ class ChatCommand:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command's syntax."""
         return f"{self.name} {self.arguments}".strip()
 
 
@@ -99,7 +99,7 @@ async def run_chat_command(chat: Chat, name: str, words: Sequence[str]) -> ChatO
 
 
 def unknown_command_message(name: str) -> str:
-    """What to say of a command that there is not."""
+    """The message for an unknown command."""
     completions = [candidate for candidate in COMMANDS_BY_NAME if candidate.startswith(name)]
     close = completions or get_close_matches(name, COMMANDS_BY_NAME, n=1)
     return f"{name}? Did you mean {close[0]}?" if close else f"There is no {name}. /help lists what there is."

@@ -25,7 +25,7 @@ MOST_HISTORY_LINES = 100
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """What a chat came to: how many turns, how many of them failed, and on which thread it ended.
+    """The summary of a chat: its turns, the failed ones, and the thread on which it ended.
 
     ``has_thread`` says that the thread can be gone on with.
     """

@@ -19,7 +19,7 @@ class Completion:
         self._matches: list[str] = []
 
     def find_matches(self, line: str, word: str) -> list[str]:
-        """What the last word of a line may become."""
+        """The completions of the last word of a line."""
         words_before = line[: len(line) - len(word)].split()
         if words_before:
             candidates: Sequence[str] = (
@@ -75,14 +75,14 @@ def prompt_line(prompt: str) -> str:
 
 
 def has_partial_line() -> bool:
-    """Whether something stood in the line that was broken off."""
+    """Return whether the line that was broken off has text."""
     readline = _readline_module()
     return readline is not None and bool(readline.get_line_buffer())
 
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """What is typed ahead waits for its prompt, and does not show in the middle of an answer."""
+    """Turn the echo off, so that text typed ahead does not show in the middle of an answer."""
     with _echo(on=False):
         yield
 
@@ -107,7 +107,7 @@ def _echo(*, on: bool) -> Iterator[None]:
 
 
 def _readline_module() -> ModuleType | None:
-    """What edits lines; there is none on some systems, where they can be typed all the same."""
+    """The line editor; None on systems without one, where lines can be typed all the same."""
     try:
         import readline
     except ImportError:

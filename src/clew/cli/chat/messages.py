@@ -1,4 +1,4 @@
-"""What a command of the chat has to say, and what it asks back."""
+"""Messages of the chat's commands, and the questions they ask back."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatQuestion:
-    """What is asked back, and what becomes of the answer.
+    """A question of a command, and the function that takes the answer.
 
     It is put to a person alone, unless it is ``is_required``: then the next line answers it, whoever writes
     it. No answer is an empty one.

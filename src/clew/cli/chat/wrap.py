@@ -23,11 +23,11 @@ class LineWrapper:
         self._column, self._gap, self._is_empty = 0, "", True
 
     def add(self, text: str) -> str:
-        """What can be written now that this has come."""
+        """The text that can be written after this piece."""
         return "".join(map(self._add_letter, text.replace("\r\n", "\n").expandtabs(4)))
 
     def end(self) -> str:
-        """What was held back, and the end of the last line."""
+        """The text held back, and the end of the last line."""
         word = self._flush_word()
         line_end = "" if self._is_empty else "\n"
         self._begin_line()
@@ -46,7 +46,7 @@ class LineWrapper:
         return text
 
     def _may_break(self, letter: str) -> bool:
-        """Whether a line may end before this letter, in the middle of a word."""
+        """Return whether a line may end before this letter, in the middle of a word."""
         if not self._word or letter in NO_LINE_START or self._word.endswith(JOINER) or cell_len(letter) == 0:
             return False
         return cell_len(letter) > 1 or cell_len(self._word[-1]) > 1

@@ -98,7 +98,7 @@ async def doctor(
 
 
 async def _damage(call: CommandCall, store: Store, *, quick: bool) -> list[str]:
-    """What is wrong with the file of a database."""
+    """The damage to the file of a database."""
     if not isinstance(store, CheckedFile):
         return []
     with call.progress("Checking the file", None):
@@ -107,7 +107,7 @@ async def _damage(call: CommandCall, store: Store, *, quick: bool) -> list[str]:
 
 
 async def _scopes(call: CommandCall, store: Store) -> tuple[list[Scope], list[str]]:
-    """What is looked at, and what is wrong if that is not everything."""
+    """The scopes to check, and the problem if they are not all there are."""
     try:
         return await scopes_of(call, store), []
     except Forbidden as error:
@@ -117,7 +117,7 @@ async def _scopes(call: CommandCall, store: Store) -> tuple[list[Scope], list[st
 
 
 async def _broken_threads(call: CommandCall, store: Store, scopes: Sequence[Scope]) -> list[str]:
-    """What is wrong with threads."""
+    """The problems of threads."""
     try:
         verdicts = await verify_scopes(call, store, scopes)
     except StoreDamaged as error:
@@ -130,7 +130,7 @@ async def _broken_threads(call: CommandCall, store: Store, scopes: Sequence[Scop
 
 
 def environment(file: Path | None) -> dict[str, str]:
-    """What the database stands on: versions, extras, room on the disk."""
+    """The environment of a database: versions, extras, room on the disk."""
     facts = {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()}"}
     for package in PACKAGES:
         try:
@@ -145,14 +145,14 @@ def environment(file: Path | None) -> dict[str, str]:
 
 
 def disk_problems(file: Path | None) -> list[str]:
-    """What is wrong around the database."""
+    """The problems around the database."""
     if file is not None and _free_bytes(file) < LEAST_FREE_BYTES:
         return [f"Only {_free_bytes(file) / 1e6:,.0f} MB are free on the disk of {file}. Make room."]
     return []
 
 
 def job_problems(dead_jobs: Sequence[Job]) -> list[str]:
-    """What is wrong with jobs: some failed too often."""
+    """The problems of jobs: those that failed too often."""
     if not dead_jobs:
         return []
     return [f"{len(dead_jobs)} job(s) were given up. clew jobs list --status dead shows why."]

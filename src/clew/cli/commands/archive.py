@@ -130,7 +130,7 @@ async def import_(
 
 
 def _records_and_files(records: int, files: int) -> str:
-    """What goes with threads, in words."""
+    """The records and files that go with threads, in words."""
     if not files:
         return f" and {values.quantity(records, 'record')}"
     return f", {values.quantity(records, 'record')} and {values.quantity(files, 'file')}"

@@ -95,7 +95,7 @@ async def delete(
 
 
 def _confirm_delete(call: CommandCall, name: str) -> bool:
-    """Whether a person at the terminal agrees; without one nobody does."""
+    """Ask a person at the terminal; return whether they agree. Without a terminal: False."""
     if call.as_json or not (sys.stdin.isatty() and call.out.is_terminal):
         return False
     return typer.confirm(f"Delete {values.clean(name)}?", abort=True)

@@ -44,7 +44,7 @@ async def backup(call: CommandCall, file: BackupFile, volume: VolumeFolder = Non
 
 
 def _backup_result(file: Path, copy: CopiedHeads, indexes: Sequence[VolumeIndex]) -> CommandResult:
-    """What a backup came to; ``indexes`` has that of its volume, if there is one."""
+    """The result of a backup; ``indexes`` has that of its volume, if there is one."""
     value: dict[str, object] = {"file": str(file), "threads": copy.heads, "unreadable": copy.unreadable}
     words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
     for index in indexes:
@@ -149,7 +149,7 @@ async def _restore_with_files(
 
 
 def _restore_result(call: CommandCall, verdicts: list[Verdict]) -> CommandResult:
-    """What checking a backup came to, and with it the restore."""
+    """The result of checking a backup, and of the restore."""
     ok = all(verdict.ok for verdict in verdicts)
     words = (
         f"Restored to {without_password(call.url)}."

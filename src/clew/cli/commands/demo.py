@@ -29,7 +29,7 @@ LEAST_SECONDS, MOST_SECONDS, START_TIMEOUT = 0.15, 0.9, 60
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """What the child said about one turn after its commit."""
+    """The report of the child about one committed turn."""
 
     turn: int
     version: int
@@ -38,7 +38,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 class DemoCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was acknowledged, and what is in the file after all the kills."""
+    """The numbers of acknowledged turns and of turns in the file after all the kills."""
 
     rounds: int
     acknowledged: int
@@ -60,7 +60,7 @@ class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the demo has shown what it says."""
+        """Return whether the demo has shown what it says."""
         return self.verified and not self.count.lost and not self.count.doubled
 
 
@@ -86,7 +86,7 @@ async def demo(
 
 @contextmanager
 def _demo_file(keep: Path | None) -> Iterator[Path]:
-    """Where the demo writes: a place that is gone afterwards, or the one to keep."""
+    """The file of the demo: a temporary one, or the one to keep."""
     if keep is not None:
         if keep.exists():
             raise InvalidArgument(problem=f"{str(keep)!r} exists already. Choose another place for --keep.")
@@ -134,7 +134,7 @@ async def _kill_repeatedly(call: CommandCall, file: Path, rounds: int) -> list[A
 
 
 async def _run_child(file: Path, first: int, seconds: float) -> list[Acknowledgement]:
-    """What a child acknowledged between its first turn and its death, some seconds later."""
+    """Run a child, kill it after some seconds, and return the turns that it acknowledged."""
     acknowledgements: list[Acknowledgement] = []
     has_output = asyncio.Event()
     with tempfile.TemporaryFile() as error_file:
@@ -248,7 +248,7 @@ async def _all_changes(db: Database) -> list[Changeset]:
 def count_turns(
     acknowledgements: Sequence[Acknowledgement], changes: Sequence[Changeset], rounds: int
 ) -> DemoCounts:
-    """What was said beside what is there."""
+    """Compare the acknowledged turns with those in the file."""
     turns_by_version = {change.version: (change.key, change.hash.hex()) for change in changes}
     matches = [
         each

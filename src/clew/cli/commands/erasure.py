@@ -188,7 +188,7 @@ async def _change_rules(
 
 
 def _days(age: str) -> float:
-    """How many days an age is: ``90d``, ``12h``, ``2w``, ``1y``."""
+    """The number of days of an age: ``90d``, ``12h``, ``2w``, ``1y``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([dhwy])", age)
     if match is None:
         raise InvalidArgument(problem=f"{age!r} is no age. Say 90d, 12h, 2w or 1y.")
@@ -196,7 +196,7 @@ def _days(age: str) -> float:
 
 
 def _confirm_erasure(call: CommandCall, preview: Receipt | None) -> bool:
-    """Whether a person at the terminal says yes; without one nobody does."""
+    """Ask a person at the terminal; return whether they agree. Without a terminal: False."""
     if call.as_json or not (sys.stdin.isatty() and call.err.is_terminal):
         return False
     if preview is not None:

@@ -158,7 +158,7 @@ async def _run_with_progress(
 async def open_subject(
     model: str | None, agent: str | None, instructions: str, prices: Path | None
 ) -> AsyncIterator[ExperimentSubject]:
-    """What is asked: a provider's model, or a function of yours.
+    """Open the subject of an experiment: a provider's model, or a function of yours.
 
     Raises:
         InvalidArgument: Neither is named, or both.

@@ -27,7 +27,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The id, as list shows it.
 
 
 class MemoryKind(enum.StrEnum):
-    """What is remembered."""
+    """The kinds of memory."""
 
     FACTS = "facts"
     ARCS = "arcs"
@@ -247,7 +247,7 @@ async def _source_message(memory: Memory, source: MemorySource | None) -> str | 
 
 
 def _confirm_forget(call: CommandCall, targets: Sequence[ForgetTarget]) -> bool:
-    """Whether a person at the terminal agrees; without one nobody does."""
+    """Ask a person at the terminal; return whether they agree. Without a terminal: False."""
     if call.as_json or not (sys.stdin.isatty() and call.out.is_terminal):
         return False
     call.out.print(render_memory.forget_targets(targets))

@@ -91,7 +91,7 @@ def hit_page(page: SearchPage, request: Search) -> RenderableType:
 
 
 def hit_heading(hit: Hit) -> Text:
-    """Where a hit stands, and since when."""
+    """The heading of a hit: its thread and its time."""
     role = f" · {values.clean(hit.role)}" if hit.role else ""
     line = Text(values.clean(hit.thread), style="bold")
     return line.append(
@@ -109,7 +109,7 @@ def hit_text(hit: Hit) -> Text:
 
 
 def no_hits_sentence(request: Search) -> str:
-    """What to say when nothing was found, and what may help."""
+    """The sentence for a search without hits, with advice."""
     filters = {
         "--owner": request.owner,
         "--thread": request.thread,

@@ -81,13 +81,13 @@ async def serve(
 
 
 def check_result(dangers: "Sequence[Danger]") -> CommandResult:
-    """What stands against a start, if anything does."""
+    """The objections to a start, if there are any."""
     display = Text("\n".join(danger_lines(dangers)) or "Nothing stands against it.")
     return CommandResult(value={"dangers": dangers}, display=display, ok=not dangers)
 
 
 def is_database_named(context: typer.Context, environment: Mapping[str, str]) -> bool:
-    """Whether a command says which database; a variable for servers goes before the one for all commands."""
+    """Return whether a command names its database; the variable for servers goes before the general one."""
     from clew.server.settings import PREFIX
 
     source = context.get_parameter_source("db")
@@ -116,7 +116,7 @@ def danger_lines(dangers: "Sequence[Danger]") -> list[str]:
 
 
 def banner(settings: "ServerSettings", access: str) -> str:
-    """What is served, where, and how."""
+    """The banner of a server: what is served, where, and how."""
     model = settings.model or "offline: the companion answers simply; --model names a real one"
     return "\n".join(
         [

@@ -107,7 +107,7 @@ async def diff(
 
 
 async def read_difference(one: Thread, before: Head, other: Thread, after: Head) -> values.Difference:
-    """What differs between a version of one thread and a version of another or of the same."""
+    """The difference between a version of one thread and a version of another or of the same."""
     logs = sorted(before.counters.logs.keys() | after.counters.logs.keys())
     old_items = [item for log in logs for item in await one.items(at=before.version, log=log)]
     new_items = [item for log in logs for item in await other.items(at=after.version, log=log)]
@@ -123,7 +123,7 @@ async def read_difference(one: Thread, before: Head, other: Thread, after: Head)
 
 
 def _identity(item: Item) -> tuple[str, int, int, bytes]:
-    """What makes an item the same in two versions or two branches."""
+    """The identity of an item across versions and branches."""
     body = item.body if isinstance(item.body, bytes) else encode(item.body)
     return item.log, item.place, item.version, body
 

@@ -40,7 +40,7 @@ SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="
 
 
 class ConflictChoice(enum.Enum):
-    """Which one holds, where a manifest and the database disagree."""
+    """The side that wins where a manifest and the database disagree."""
 
     MANIFEST = "manifest"
     DATABASE = "database"

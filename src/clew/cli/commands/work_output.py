@@ -1,4 +1,4 @@
-"""How work at the workbench looks: what was opened, what happens meanwhile, and what it came to."""
+"""Output of work at the workbench: the opening, the progress, and the outcome."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ DIM_STYLE, ERROR_STYLE = "dim", "bold red"
 
 
 def opening_text(open_result: OpenResult) -> Text:
-    """How a session was opened, in a few lines."""
+    """The opening of a session, in a few lines."""
     lines = [f"Session {clean(open_result.session)}: {open_result.restored.how.value}."]
     for change in open_result.changes:
         reason = f" ({change.reason.value})" if change.reason is not None else ""
@@ -41,13 +41,13 @@ def opening_text(open_result: OpenResult) -> Text:
 
 
 def is_success(result: WorkResult) -> bool:
-    """Whether the task ended as it should, and its manifest is on the volume."""
+    """Return whether the task ended as it should, and its manifest is on the volume."""
     is_saved = result.saved is None or result.saved.code is None
     return result.termination == NATURAL and not result.waiting and is_saved
 
 
 def outcome_text(result: WorkResult, *, was_streamed: bool) -> Text:
-    """What a task came to: its text, or how to go on if that was told while it came."""
+    """The outcome of a task: its text, or how to go on if the text was streamed."""
     resume_hint = f"To go on: clew work --thread-id {shlex.quote(result.session)} …"
     text = Text(clean(resume_hint), style=DIM_STYLE) if was_streamed else Text(clean(result.text))
     notes = [f"{each.tool} waits: {shorten(each.question, 200)}" for each in result.waiting]

@@ -24,7 +24,7 @@ NO_MODEL = (
 
 
 class SessionLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session, and where its volume is."""
+    """A session and its volume."""
 
     session: str | None = None
     volume: Path | None = None
@@ -32,7 +32,7 @@ class SessionLocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session is opened, and whether a task that was begun goes on."""
+    """Options for opening a session, and whether a task that was begun goes on."""
 
     resume: bool = False
     force_new: bool = False
@@ -41,7 +41,7 @@ class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command was asked for."""
+    """The request of the command."""
 
     task: str | None = None
     documents: tuple[Path, ...] = ()

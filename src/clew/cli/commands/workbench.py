@@ -1,4 +1,4 @@
-"""What the commands about a thread's workbench have in common: the thread, its database and its volume."""
+"""Parts shared by the commands about a thread's workbench: the thread, its database and its volume."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ class ThreadWorkbench(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def artifacts(self) -> Artifacts:
-        """What the thread made."""
+        """The artifacts of the thread."""
         return Artifacts(self.db, self.thread, self.volume, author=self.author)
 
 

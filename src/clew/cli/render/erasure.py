@@ -1,4 +1,4 @@
-"""How receipts, holds and retention rules look. Pure."""
+"""Views of receipts, holds and retention rules. Pure."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def receipt_detail(receipt: Receipt) -> RenderableType:
 
 
 def outcome_text(receipt: Receipt) -> Text:
-    """What a receipt comes to, in a sentence."""
+    """The outcome of a receipt, in a sentence."""
     if receipt.status == PREVIEW and not receipt.counts:
         return Text("There is nothing to erase. Check the name, and --tenant.")
     words = {
@@ -72,7 +72,7 @@ def hold_table(holds: Sequence[Hold]) -> RenderableType:
 
 
 def rule_result_lines(results: Sequence[RuleResult], *, dry_run: bool) -> RenderableType:
-    """What rules let go."""
+    """The results of retention rules."""
     if not results:
         return Text("There is no rule. Give --older-than, or put one in force with --keep.")
     parts = [_rule_result_line(each, dry_run=dry_run) for each in results]

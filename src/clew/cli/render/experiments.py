@@ -1,4 +1,4 @@
-"""How data sets and experiments look. Pure."""
+"""Views of data sets and experiments. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +16,7 @@ from clew.workbench.experiments.results import ExampleComparison, ExperimentResu
 
 
 def addition_text(addition: AdditionResult) -> Text:
-    """What was put into a data set."""
+    """The result of adding examples to a data set."""
     origin = f" from {quantity(addition.threads, 'thread')}" if addition.threads else ""
     repeats = f" It had {addition.known:,} more of them already." if addition.known else ""
     return Text(
@@ -105,7 +105,7 @@ def _result_table(results: Sequence[ExperimentResult]) -> RenderableType:
 
 
 def answer_text(result: ExperimentResult | None) -> Text:
-    """What was answered, or what went wrong."""
+    """The answer, or the error."""
     if result is None:
         return Text(UNKNOWN, style="dim")
     if result.error is not None:

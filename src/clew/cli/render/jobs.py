@@ -1,4 +1,4 @@
-"""How jobs look. Pure."""
+"""Views of jobs. Pure."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def job_detail(job: Job) -> RenderableType:
 
 
 def _next_attempt(job: Job) -> str:
-    """When a job is tried next, or when whoever is at it is taken for lost."""
+    """The time of a job's next attempt, or the end of its lease."""
     if job.status == "dead":
         return "never"
     return utc_time(job.until if job.status == "running" else job.due) if job.until or job.due else "now"

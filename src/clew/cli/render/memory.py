@@ -1,4 +1,4 @@
-"""How what is remembered looks: each with its id, its words and its source. Pure."""
+"""Views of memory: each entry with its id, its words and its source. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -82,7 +82,7 @@ def _empty_grid() -> Table:
 
 
 def entry_text(entry: MemoryEntry) -> str:
-    """What is known, in a line."""
+    """An entry in a line."""
     if isinstance(entry, Rule):
         return clean(entry.text)
     if isinstance(entry, Arc):
@@ -107,7 +107,7 @@ def _source_words(entry: MemoryEntry) -> str:
 
 
 def _time_words(entry: MemoryEntry) -> list[str]:
-    """When it was learned, and how often it was said if more than once."""
+    """The time when it was learned, and how often it was said if more than once."""
     if isinstance(entry, Arc):
         return [utc_time(entry.ended)[:10]] if entry.ended else []
     repeats = [f"said {entry.times} times"] if entry.times > 1 else []
@@ -171,7 +171,7 @@ def _source_fields(source: MemorySource | None) -> dict[str, str]:
 
 
 def correction_lines(before: MemoryEntry, after: MemoryEntry) -> RenderableType:
-    """What was put right."""
+    """The result of a correction."""
     id_note = [Text(f"Its id is now {clean(after.id)}.")] if before.id != after.id else []
     return Group(
         Text(f"- {entry_text(before)}", style="red"), Text(f"+ {entry_text(after)}", style="green"), *id_note
@@ -179,7 +179,7 @@ def correction_lines(before: MemoryEntry, after: MemoryEntry) -> RenderableType:
 
 
 def forget_targets(targets: Iterable[ForgetTarget]) -> RenderableType:
-    """What would be forgotten."""
+    """The entries that would be forgotten."""
     grid = _empty_grid()
     for target in targets:
         grid.add_row(Text(clean(target.id)), Text(shorten(target.text, MOST_LETTERS)))
@@ -187,7 +187,7 @@ def forget_targets(targets: Iterable[ForgetTarget]) -> RenderableType:
 
 
 def forget_result(result: ForgetResult, targets: Iterable[ForgetTarget]) -> RenderableType:
-    """What was forgotten, and what stayed."""
+    """The entries that were forgotten, and those that stayed."""
     texts = {target.id: target.text for target in targets}
     lines = [Text(f"- {shorten(texts[id], MOST_LETTERS)}", style="red") for id in result.ids]
     warnings = [Text(f"{clean(id)} changed meanwhile, and stays.", style="yellow") for id in result.changed]
@@ -196,7 +196,7 @@ def forget_result(result: ForgetResult, targets: Iterable[ForgetTarget]) -> Rend
 
 
 def undo_text(version: int, current_version: int, reason: str) -> Text:
-    """What was taken back, and how to take that back in turn."""
+    """The change that was undone, and how to redo it."""
     outcome = UNDO_OUTCOMES.get(reason, "it is as it was")
     return Text(
         f"Change {version} is undone: {outcome}. To go back on that: clew memory undo {current_version}"

@@ -1,4 +1,4 @@
-"""How runs and their steps look. Pure."""
+"""Views of runs and their steps. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How things look: from values to text, tables and JSON. Pure."""
+"""Views of values: text, tables and JSON. Pure."""
 
 import base64
 import json
@@ -142,7 +142,7 @@ def empty_details() -> Table:
 
 
 def item_text(item: Item) -> str:
-    """What an item says, whatever its format."""
+    """The text of an item in any format."""
     text = "\n".join(line for message in project_item(item) for line in _message_lines(message))
     if not text and isinstance(item.body, bytes):
         return f"‹{len(item.body):,} bytes of {item.format}, {item.codec}›"
@@ -150,7 +150,7 @@ def item_text(item: Item) -> str:
 
 
 def _message_lines(message: PlainMessage) -> Iterator[str]:
-    """What a message says, what it calls, and what tools gave."""
+    """The text, the calls and the tool results of a message."""
     if message.text:
         yield message.text
     yield from (f"{call.name}({shorten(call.arguments, PREVIEW_LENGTH)})" for call in message.calls)
@@ -203,7 +203,7 @@ def thread_title(head: Head) -> Text:
 
 
 def thread_facts(head: Head) -> Text:
-    """What a thread is, in a line or two."""
+    """The facts about a thread, in a line or two."""
     facts = [f"version {head.version}", f"owner {clean(head.owner)}" if head.owner else "no owner"]
     facts += [f"created {utc_time(head.created)}", f"updated {utc_time(head.updated)} UTC"]
     if head.parent:
@@ -313,7 +313,7 @@ def _item_counts(change: Changeset) -> str:
 
 
 def _state_changes(change: Changeset) -> str:
-    """What a changeset does to the state: its named actions first, then its ops."""
+    """The changes of a changeset to the state: its named actions first, then its ops."""
     if change.erased:
         return "(erased)"
     actions = [_action_text(action) for action in change.state_actions]
@@ -328,7 +328,7 @@ def _action_text(action: JSON) -> str:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between two versions, or two threads: ops with the value before, and items."""
+    """The difference between two versions, or two threads: ops with the value before, and items."""
 
     before: str
     after: str
@@ -339,7 +339,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference_detail(difference: Difference) -> RenderableType:
-    """What differs, as one reads a diff."""
+    """A difference, laid out like a diff."""
     parts: list[RenderableType] = [
         Text(f"{clean(difference.before)} → {clean(difference.after)}", style="bold")
     ]
@@ -390,7 +390,7 @@ def quantity(count: int, noun: str) -> str:
 
 
 def verdict_table(verdicts: Sequence[Verdict], missing: Sequence[str]) -> RenderableType:
-    """What checking threads came to, with the hash of each head; ``missing`` are heads kept outside."""
+    """The results of verifying threads, with the hash of each head; ``missing`` are heads kept outside."""
     table = empty_table("", "thread", "version", "head hash", right=("version",), fold=("thread",))
     for verdict in verdicts:
         mark = Text("ok", style="green") if verdict.ok else Text("BAD", style="bold red")
@@ -408,7 +408,7 @@ def verdict_table(verdicts: Sequence[Verdict], missing: Sequence[str]) -> Render
 
 
 def problems_of(found: Sequence[Verdict]) -> list[Text]:
-    """What is wrong with threads, one line each."""
+    """The problems of threads, one line each."""
     return [
         _diff_line("-", f"{name_of(v.tenant, v.thread)}: {problem}") for v in found for problem in v.problems
     ]
@@ -441,13 +441,13 @@ class HeadHash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeadsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What verify, export and backup write with ``--json``, as far as heads go."""
+    """The heads in the output of verify, export and backup with ``--json``."""
 
     threads: list[HeadHash]
 
 
 def head_table(sentence: str, heads: Sequence[HeadHash]) -> RenderableType:
-    """What was moved, and the heads to be kept outside."""
+    """The threads that were moved, with the heads to be kept outside."""
     table = empty_table("thread", "version", "head hash", right=("version",), fold=("thread",))
     for head in heads[:MOST_HEADS]:
         name = Text(clean(name_of(head.tenant, head.thread)))
@@ -464,7 +464,7 @@ def head_table(sentence: str, heads: Sequence[HeadHash]) -> RenderableType:
 
 
 def store_report(report: StoreReport, environment: dict[str, str], problems: Sequence[str]) -> RenderableType:
-    """What a store and its surroundings say about themselves."""
+    """The report of a store and its surroundings."""
     details = empty_details()
     rows = {"store": report.store, "format": report.format, **report.facts, **environment}
     for name, value in rows.items():

@@ -1,4 +1,4 @@
-"""How core memory, documents and artifacts look. Pure."""
+"""Views of core memory, documents and artifacts. Pure."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -72,7 +72,7 @@ def passage_text(passage: Passage) -> RenderableType:
 
 
 def match_lines(matches: DocumentMatches) -> RenderableType:
-    """Where words stand."""
+    """The matches of words."""
     if not matches.places:
         return Text("These words are not in it.")
     lines: list[Text] = []
@@ -87,7 +87,7 @@ def match_lines(matches: DocumentMatches) -> RenderableType:
 
 
 def artifact_table(page: ArtifactListing) -> RenderableType:
-    """What a thread made."""
+    """The artifacts of a thread."""
     if not page.artifacts:
         return Text("This thread has made nothing yet.")
     table = values.empty_table("id", "name", "type", "size", "made", "run", right=("size",), fold=("name",))

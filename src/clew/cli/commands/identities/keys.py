@@ -76,7 +76,7 @@ async def revoke(call: CommandCall, id: Annotated[str, typer.Argument(metavar="I
 
 
 def _span_ms(text: str | None) -> int | None:
-    """How many milliseconds a key lasts."""
+    """The number of milliseconds that a key lasts."""
     if text is None:
         return None
     match = SPAN_PATTERN.fullmatch(text)

@@ -1,4 +1,4 @@
-"""What the commands about identities have in common: showing entries, switching them on and off."""
+"""Parts shared by the commands about identities: showing entries, switching them on and off."""
 
 from collections.abc import Sequence
 
