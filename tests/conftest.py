@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import signal
 
-pytest_plugins = ["tests.support.left_behind", "tests.support.promises", "tests.support.shared_postgres"]
+pytest_plugins = [
+    "tests.support.left_behind",
+    "tests.support.lock_wait",
+    "tests.support.promises",
+    "tests.support.shared_postgres",
+]
 
 
 def pytest_configure() -> None:

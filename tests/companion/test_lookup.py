@@ -12,7 +12,7 @@ from clew.runtime.context import Context
 from clew.runtime.runtime import Runtime
 from clew_companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
 from clew_companion.state import CompanionState
-from tests.companion.talking import Knowing, Talk, stages, talker
+from tests.companion.scripted_companion import Knowing, Talk, stages, talker
 
 NORWAY = Finding(
     title="Norway",

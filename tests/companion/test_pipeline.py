@@ -23,7 +23,16 @@ from clew_companion.crisis.help import crisis_reply
 from clew_companion.pipeline import make_listen_stage
 from clew_companion.state import CompanionState
 from clew_companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, ResponseStyle
-from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
+from tests.companion.scripted_companion import (
+    DANGER,
+    SAFE,
+    UNCLEAR,
+    Knowing,
+    Talk,
+    crisis_gate,
+    stages,
+    talker,
+)
 
 BRANCHES = {
     "I had a hard day with my boss": "therapeutic_reply",

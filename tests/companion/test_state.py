@@ -12,7 +12,7 @@ from clew.runtime.state.schema import Fold, Lifecycle, leaves_of
 from clew.runtime.turn.draft import Delta
 from clew_companion.state import CompanionState
 from clew_companion.values import CrisisAssessment, CrisisAudit, Resource
-from tests.companion.talking import stages
+from tests.companion.scripted_companion import stages
 
 FIELDS = {
     "message": Lifecycle.INPUT,

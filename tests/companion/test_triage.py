@@ -13,7 +13,7 @@ from clew_companion.exercises.selection import asks_for_any, exercise_asked_for
 from clew_companion.language.commands import command_in
 from clew_companion.language.replies import is_leaving, is_no, is_question, is_yes
 from clew_companion.triage import is_fact_question
-from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
+from tests.companion.scripted_companion import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
 
 COMMANDS = [
     ("What do you remember about me?", "list", "me"),

@@ -46,7 +46,7 @@ from tests.companion.labelled import (
     messages,
     said,
 )
-from tests.companion.learning import Example, learn
+from tests.companion.regression import Example, learn
 
 LEFT_ALONE = (0.89, 0.92, 0.967, 0.97, 0.97)
 """The share of the rest that each score should leave alone: it decides where the score begins to count."""

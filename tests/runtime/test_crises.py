@@ -41,7 +41,7 @@ from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
-from tests.runtime.talking import (
+from tests.runtime.gated_agent import (
     SAFE,
     WORDS,
     Companion,

@@ -21,7 +21,7 @@ from clew.runtime.turn.draft import RUN
 from clew.runtime.turn.result import TurnResult
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.companion import Companion, called, count, crash, crashed_turn, saying
+from tests.runtime.sample_state import Companion, called, count, crash, crashed_turn, saying
 
 LATER = 60_000
 
@@ -147,7 +147,7 @@ async def test_two_stages_of_one_name_are_refused_by_where_they_come_from() -> N
         await run_agent("Hi", schema=Companion, stages=[count, twin])
 
     assert (caught.value.schema, caught.value.field) == ("stages", "count")
-    assert caught.value.problem.count("tests.runtime.companion.count") == 2
+    assert caught.value.problem.count("tests.runtime.sample_state.count") == 2
 
 
 async def test_two_stages_that_answer_can_have_names_of_their_own() -> None:

@@ -16,10 +16,10 @@ from clew.client import AsyncClient
 from clew.core.errors import ModeRefused
 from clew.runtime.records.episodes import request_end
 from clew.server.settings import ServerSettings
+from tests.cli.commands.test_serve import command, free_port
 from tests.server.conftest import served
-from tests.server.talking import WORDS
-from tests.server.test_serving import command, free_port
-from tests.server.test_streams import HEADERS, asking, durable, process, up
+from tests.server.http.test_sse import HEADERS, asking, durable, process, up
+from tests.server.slow_server import WORDS
 from tests.support.proxy import Proxy
 from tests.support.shared_postgres import PostgresDatabase
 from tests.support.stores import shared_url

@@ -24,7 +24,7 @@ from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.artifacts import Artifacts, artifact_tools
 from clew.workbench.interpreter.port import DisplayOutput
 from clew.workbench.volume.volume import Volume
-from tests.workbench.files import PNG
+from tests.workbench.documents.sample_files import PNG
 
 
 @pytest.fixture

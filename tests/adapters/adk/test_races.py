@@ -12,9 +12,9 @@ from google.adk.sessions import Session
 import clew
 from clew.adapters.adk import thread_id_of
 from clew.database.verify import Verdict
+from tests.adapters.adk.competitors import ours, race
 from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
-from tests.adapters.adk.racing import ours, race
-from tests.crash.apart import Apart, pipe
+from tests.support.child_process import Apart, pipe
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]

@@ -21,7 +21,7 @@ from clew.adapters.langgraph import Checkpointer
 from clew.adapters.langgraph.serializer import Serializer, type_names
 from clew.core.errors import InvalidArgument, InvalidValue, MissingExtra, StoreClosed
 from clew.core.values import RecordQuery
-from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
+from tests.adapters.langgraph.samples import TEXT, chat, config, put, say, values_at
 
 
 class Mood(Enum):

@@ -16,7 +16,7 @@ from langgraph.types import Command, Send, interrupt
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
+from tests.adapters.langgraph.samples import TEXT, chat, config, put, say, values_at
 
 
 class Count(TypedDict):

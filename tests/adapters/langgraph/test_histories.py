@@ -22,7 +22,7 @@ from langgraph.graph.message import add_messages
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.giving import TEXT, checkpoint, config
+from tests.adapters.langgraph.samples import TEXT, checkpoint, config
 
 QUICK = settings(
     deadline=None,

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.giving import TEXT, chat, checkpoint, config, put, say
+from tests.adapters.langgraph.samples import TEXT, chat, checkpoint, config, put, say
 
 RUNS, PUTS = 4, 8
 
@@ -63,7 +63,7 @@ async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothin
 CHILD = """
 import sys
 from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.giving import chat, config, say
+from tests.adapters.langgraph.samples import chat, config, say
 with Checkpointer(sys.argv[1]) as saver:
     graph = chat(saver)
     print("ready", flush=True)

@@ -13,7 +13,7 @@ import clew
 from clew.adapters.openai_agents import Session
 from clew.stores.memory import MemoryStore
 from clew.testing import Damage
-from tests.conformance.damage import MemoryDamage, PostgresDamage, SqliteDamage
+from tests.stores.damage import MemoryDamage, PostgresDamage, SqliteDamage
 from tests.support.postgres import PostgresAddress
 from tests.support.shared_postgres import TEMPLATE, PostgresDatabase
 

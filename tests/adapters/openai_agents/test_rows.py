@@ -18,7 +18,7 @@ from clew.adapters import openai_agents
 from clew.adapters.openai_agents import FORMAT, Session
 from clew.core.log import reader
 from clew.core.text.words import text_of
-from tests.adapters.openai_agents.said import agent, numbered, run, says
+from tests.adapters.openai_agents.samples import agent, numbered, run, says
 
 STORES = {
     "SQLiteSession",

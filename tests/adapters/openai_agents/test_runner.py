@@ -29,7 +29,7 @@ from openai import APIConnectionError
 
 import clew
 from clew.adapters.openai_agents import Session
-from tests.adapters.openai_agents.said import QUIET, agent, calls, numbered, run, says, texts, user
+from tests.adapters.openai_agents.samples import QUIET, agent, calls, numbered, run, says, texts, user
 
 pytestmark = pytest.mark.parametrize("way", ["whole", "streamed"])
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.openai_agents.sdk.source import ROOT, locked, source
+from tests.support.agents_sdk.source import ROOT, locked, source
 from tests.support.nested import only_plugins
 
 PAGE = ROOT / "docs" / "how-to" / "openai-agents.md"
-PLUGINS = Path(__file__).parent / "sdk"
+PLUGINS = ROOT / "tests" / "support" / "agents_sdk"
 RUN = re.compile(r"^\| `(tests/[^`]+)` \| (\d+) \|$", re.MULTILINE)
 LEFT_OUT = re.compile(r"^- `(tests/[^`]+\.py)`:((?:\s+`test_\w+`,?)+)", re.MULTILINE)
 MEMORY, RUNNER = "memory", "runner"

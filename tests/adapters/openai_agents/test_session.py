@@ -23,7 +23,7 @@ from clew.core.errors import (
 )
 from clew.core.values import UnreadableItem
 from clew.testing import Damage
-from tests.adapters.openai_agents.said import item, numbered, texts, user
+from tests.adapters.openai_agents.samples import item, numbered, texts, user
 
 CALL = item(type="function_call", call_id="c1", name="look", arguments="{}", id="fc_1")
 OUTPUT = item(type="function_call_output", call_id="c1", output="a parcel")

@@ -15,8 +15,8 @@ from openai import AsyncOpenAI
 
 import clew
 from clew.adapters.openai_agents import Session
-from tests.adapters.openai_agents.said import agent, calls, numbered, run, says, texts, user
-from tests.adapters.openai_agents.waiting import sender
+from tests.adapters.openai_agents.approval_agent import sender
+from tests.adapters.openai_agents.samples import agent, calls, numbered, run, says, texts, user
 
 KEY = "a key of thirty-two letters, or so"
 SUMMARY = {"type": "compaction", "id": "cmp_1", "encrypted_content": "all of it"}

@@ -1,0 +1,365 @@
+"""Turns on a thread: the first and the later ones, what each reads, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import apsw
+import pytest
+
+import clew
+import clew.runtime.memory
+from clew.core.errors import (
+    InvalidArgument,
+    InvalidId,
+    ModelFailed,
+    SchemaInvalid,
+    StateInvalid,
+    ThreadNotFound,
+)
+from clew.core.values import AppendTo, Changeset
+from clew.database.database import Database
+from clew.runtime.context import Context
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import Replay
+from clew.testing.scripted_model import ScriptedModel, calls
+from tests.runtime.sample_state import Companion, count, restarted, saying
+from tests.support.relay import Relay
+from tests.support.shared_postgres import PostgresDatabase
+
+
+@pytest.mark.promise("R-07")
+async def test_the_first_turn_makes_the_thread_with_its_defaults(db: Database) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        await runtime.run_turn("a", "Hi", user="ann")
+        state = await runtime.state("a", user="ann")
+
+    head = await db.thread("a").head()
+    assert (head.owner, head.length()) == ("ann", 1)
+    assert (state.approach, state.session_progress.turn_count, state.session_memory) == ("none", 0, {})
+
+
+@pytest.mark.promise("R-04", "R-07")
+async def test_a_later_turn_emits_only_its_own_message(db: Database, store_url: str) -> None:
+    async with Runtime(db, schema=Companion, stages=[count]) as runtime:
+        await runtime.run_turn("a", "One")
+    before = await db.thread("a").head()
+    async with restarted(db, store_url) as again, Runtime(again, schema=Companion, stages=[count]) as runtime:
+        await runtime.run_turn("a", "Two")
+
+    head = await db.thread("a").head()
+    changes = await db.thread("a").changesets(after=before.version)
+    assert [item.body["content"] for change in changes for item in change.items] == ["Two"]
+    assert head.state["session_progress"] == {"turn_count": 2}
+    assert head.updated >= before.updated
+
+
+@pytest.mark.promise("R-03")
+async def test_a_restart_between_turns_changes_nothing(db: Database, store_url: str) -> None:
+    stages = [count, saying(history=[clew.Message(role="assistant", content="Well.")], approach="act")]
+    async with Runtime(db, schema=Companion, stages=stages) as runtime:
+        await runtime.run_turn("together", "One")
+        await runtime.run_turn("together", "Two")
+        await runtime.run_turn("apart", "One")
+    async with restarted(db, store_url) as again, Runtime(again, schema=Companion, stages=stages) as other:
+        await other.run_turn("apart", "Two")
+
+    assert await shown(db, "together") == await shown(db, "apart")
+
+
+async def shown(db: Database, id: str) -> tuple[Any, ...]:
+    """What a user can see of a thread."""
+    head = await db.thread(id).head()
+    items = [(item.role, item.body) for item in await db.thread(id).items()]
+    hidden = ("$run", "diagnostics")
+    return head.version, items, {name: value for name, value in head.state.items() if name not in hidden}
+
+
+# The thread's id.
+
+
+@pytest.mark.promise("R-17")
+@pytest.mark.parametrize("missing", ["", None])
+async def test_a_turn_without_a_thread_id_is_refused(db: Database, missing: Any) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        with pytest.raises(InvalidId) as caught:
+            await runtime.run_turn(missing, "Hi", user="ann")
+        with pytest.raises(InvalidId):
+            _ = [event async for event in runtime.stream_turn(missing, "Hi", user="ann")]
+
+    assert caught.value.what == "thread id"
+    assert (await db.threads()).threads == ()
+
+
+@pytest.mark.promise("R-17")
+async def test_the_thread_has_the_id_it_was_given_whoever_the_user_is(db: Database) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        done = [await runtime.run_turn(id, "Hi", user="ann") for id in ("s1", "s2")]
+
+    assert [result.thread for result in done] == ["s1", "s2"]
+    assert sorted(found.id for found in (await db.threads()).threads) == ["s1", "s2"]
+
+
+async def test_looking_at_a_thread_that_is_not_there_makes_none(db: Database) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        with pytest.raises(ThreadNotFound):
+            await runtime.state("nowhere")
+        with pytest.raises(ThreadNotFound):
+            await runtime.resume("nowhere")
+
+    assert (await db.threads()).threads == ()
+
+
+# What comes in.
+
+
+@pytest.mark.promise("A-01")
+@pytest.mark.parametrize(
+    ("given", "field", "problem"),
+    [
+        ({}, "message", "the turn needs it"),
+        ({"message": 3}, "message", "Expected `str`"),
+        ({"message": "Hi", "nope": 1}, "nope", "no such field"),
+        ({"message": "Hi", "approach": "act"}, "approach", "not an input"),
+    ],
+)
+async def test_what_the_caller_gives_must_be_inputs(
+    db: Database, given: dict[str, Any], field: str, problem: str
+) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        with pytest.raises(StateInvalid, match=problem) as caught:
+            await runtime.run_turn("a", given)
+
+    assert (caught.value.stage, caught.value.field) == ("the caller", field)
+    assert (await db.threads()).threads == ()
+
+
+async def test_what_is_no_input_at_all_is_refused(db: Database) -> None:
+    async with Runtime(db, schema=Companion, stages=[]) as runtime:
+        with pytest.raises(InvalidArgument, match="not int"):
+            await runtime.run_turn("a", 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.promise("A-11")
+async def test_an_output_shows_only_what_the_state_has(db: Database) -> None:
+    class Output(clew.State):
+        route: str = ""
+        mood: str = ""
+
+    with pytest.raises(SchemaInvalid) as caught:
+        Runtime(db, schema=Companion, stages=[], output=Output)
+    assert (caught.value.schema, caught.value.field) == ("Output", "mood")
+
+
+# What a turn reads.
+
+BEFORE, AFTER, CYCLE = 20, 2_000, 40
+"""Turns to compare, and how many in a row: the patches since the last anchor come and go."""
+
+
+Read: TypeAlias = tuple[int, int]
+
+
+class Counted:
+    """Rows and bytes, as somebody outside of Clew counts them."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.size = 0
+
+
+@pytest.fixture
+def sqlite_rows(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Every row that SQLite hands out, counted by its driver on whatever connection."""
+    counted = Counted()
+
+    def trace(cursor: apsw.Cursor, row: Any) -> Any:
+        counted.rows += 1
+        counted.size += sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
+        return row
+
+    def connected(connection: apsw.Connection) -> None:
+        connection.set_row_trace(trace)
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, connected])
+    return counted
+
+
+async def filled(db: Database, turns: int) -> None:
+    """More turns on a thread than one would want to wait for."""
+    said = [clew.user("How are you?"), clew.assistant("Well, thank you.")]
+    patches = (clew.set(["approach"], "act"),)
+    appends = [AppendTo(thread="a", change=Changeset(items=(item,), patches=patches)) for item in said]
+    for _ in range(turns // 25):
+        await db.commit(appends * 25)
+
+
+async def most_read(runtime: Runtime[Companion], read: Callable[[], Read]) -> Read:
+    """The most rows and bytes that one of some turns in a row reads, from the twentieth on."""
+    for _ in range(BEFORE):
+        await runtime.run_turn("a", "How are you?")
+    found: list[Read] = []
+    for _ in range(CYCLE):
+        rows, size = read()
+        await runtime.run_turn("a", "How are you?")
+        found.append((read()[0] - rows, read()[1] - size))
+    return max(rows for rows, _ in found), max(size for _, size in found)
+
+
+async def early_and_late(db: Database, read: Callable[[], Read]) -> tuple[Read, Read]:
+    """What turns read at the beginning of a thread and after thousands."""
+    model = ScriptedModel(*["Well, thank you."] * (2 * BEFORE + 2 * CYCLE))
+    stages = [count, saying(approach="act"), respond(field="response_text")]
+    async with Runtime(db, schema=Companion, stages=stages, model=model) as runtime:
+        early = await most_read(runtime, read)
+        await filled(db, AFTER - 2 * BEFORE - CYCLE)
+        return early, await most_read(runtime, read)
+
+
+SLACK = 1.01
+"""Versions and lengths have more digits in the end."""
+
+
+@pytest.mark.promise("R-04")
+async def test_a_late_turn_reads_no_more_of_a_file_than_an_early_one(
+    tmp_path: Path, sqlite_rows: Counted
+) -> None:
+    async with clew.open(f"sqlite:///{tmp_path / 'agent.db'}") as db:
+        early, late = await early_and_late(db, lambda: (sqlite_rows.rows, sqlite_rows.size))
+
+    assert (late[0], late[1] <= early[1] * SLACK) == (early[0], True)
+
+
+@pytest.mark.postgres
+@pytest.mark.promise("R-04")
+async def test_a_late_turn_reads_no_more_from_a_server_than_an_early_one(
+    postgres_database: PostgresDatabase,
+) -> None:
+    async with Relay(postgres_database.url) as relay, clew.open(relay.url) as db:
+        early, late = await early_and_late(db, lambda: (relay.rows, relay.size))
+
+    assert (late[0], late[1] <= early[1] * SLACK) == (early[0], True)
+
+
+# What the reference says.
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/runtime.md"
+OSLO, BERGEN = ("c1", "weather", {"city": "Oslo"}), ("c2", "weather", {"city": "Bergen"})
+ANN = ("c3", "send", {"to": "Ann"})
+
+
+@tool(effect=Effect.NONE)
+async def weather(city: str) -> str:
+    """Say what the weather is like."""
+    return f"sunny in {city}"
+
+
+@tool(approval=True)
+async def send(to: str) -> str:
+    """Send a letter."""
+    return to
+
+
+async def ask(state: Conversation, ctx: Context) -> None:
+    await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
+
+
+def the_table() -> dict[str, list[str]]:
+    """The checkpoints of each case, as the reference says."""
+    rows = re.findall(r"^\| ([a-z ,]+) \| (`UserMessage`.*) \|$", REFERENCE.read_text(), re.MULTILINE)
+    return {case: re.findall(r"`(\w+)`", said) for case, said in rows}
+
+
+CASES: dict[str, tuple[list[Any], list[Any]]] = {
+    "plain answer": ([respond()], ["Hello."]),
+    "one tool": ([respond(tools=[weather])], [calls(OSLO), "Sunny."]),
+    "parallel tools": ([respond(tools=[weather])], [calls(OSLO, BERGEN), "Sunny."]),
+    "suspension": ([respond(tools=[send])], [calls(ANN)]),
+    "error of the model": ([respond()], [ModelFailed(model="m", problem="it is down")]),
+    "a stage asks, another answers": ([ask, respond()], ["calm", "Hello."]),
+}
+
+
+@pytest.mark.promise("T-08")
+@pytest.mark.parametrize("case", CASES)
+async def test_the_table_of_checkpoints_is_what_happens(db: Database, case: str) -> None:
+    stages, script = CASES[case]
+    async with Runtime(db, stages=stages, model=ScriptedModel(*script)) as runtime:
+        with suppress(ModelFailed):
+            await runtime.run_turn("a", "Hi")
+
+    assert [change.reason for change in await db.thread("a").changesets()] == the_table()[case]
+
+
+@pytest.mark.promise("T-08")
+async def test_the_table_says_what_happens_when_a_run_is_resumed(db: Database) -> None:
+    model = ScriptedModel(calls(ANN), "Sent.")
+    async with Runtime(db, model=model, tools=[send]) as runtime:
+        before = await runtime.run_turn("a", "Hi")
+        await runtime.resume("a", {"c3": Replay()})
+
+    changes = await db.thread("a").changesets(after=before.version)
+    assert [change.reason for change in changes] == the_table()["resume"]
+
+
+async def test_nobody_cancels_the_turn_of_somebody_else(db: Database) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(state: clew.State, ctx: Context) -> None:
+        begun.set()
+        await go_on.wait()
+
+    async with Runtime(db, stages=[wait]) as runtime:
+        turn = asyncio.create_task(runtime.run_turn("a", "Hi", user="ann"))
+        await begun.wait()
+        was_cancelled = await runtime.cancel("a", user="eve")
+        go_on.set()
+
+        assert (was_cancelled, (await turn).termination) == (False, "natural")
+
+
+@pytest.mark.promise("T-08")
+async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database) -> None:
+    called = asyncio.Event()
+
+    @tool(effect=Effect.NONE, name="weather")
+    async def endless(city: str) -> None:
+        called.set()
+        await asyncio.Event().wait()
+
+    async with Runtime(db, model=ScriptedModel(calls(OSLO)), tools=[endless]) as runtime:
+        turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
+        await called.wait()
+        await runtime.cancel("a")
+        await turn
+
+    changes = await db.thread("a").changesets()
+    assert [change.reason for change in changes] == the_table()["cancel while a tool runs"]
+
+
+def test_every_name_of_the_runtime_is_in_its_reference() -> None:
+    said = re.findall(r"^\| `(\w+)`(?: ●)? \|", REFERENCE.read_text(), re.MULTILINE)
+
+    assert set(said) == {*clew.runtime.__all__, *clew.runtime.memory.__all__}
+
+
+def test_every_method_of_the_runtime_is_in_its_reference() -> None:
+    said = re.findall(r"^\| `(\w+)\(", REFERENCE.read_text(), re.MULTILINE)
+
+    methods = [name for name, found in vars(Runtime).items() if callable(found)]
+    assert sorted(said) == sorted(name for name in methods if not name.startswith("_"))
+
+
+def test_the_names_that_are_in_clew_too_are_marked() -> None:
+    said = re.findall(r"^\| `(\w+)` ● \|", REFERENCE.read_text(), re.MULTILINE)
+
+    assert sorted(said) == sorted(set(clew.runtime.__all__) & set(clew.__all__))

@@ -1,0 +1,401 @@
+"""What goes on beside the turns: ends of episodes, several at once, held while they last, in nobody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+
+import clew
+from clew.core.errors import InvalidArgument
+from clew.core.values import Job, Record, RecordQuery
+from clew.database.database import Database
+from clew.runtime.execution.queue import enqueue_turn
+from clew.runtime.execution.start import TurnRequest, run_id_for_key
+from clew.runtime.maintenance.sweeper import Sweeper
+from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import (
+    EPISODE,
+    JOB,
+    Episode,
+    EpisodeResult,
+    active_episode,
+    end_expired_episodes,
+    episode_of,
+    job_id,
+    request_end,
+)
+from clew.runtime.records.runs import KIND, Run, record_of, run_of
+from clew.runtime.runtime import Runtime
+from clew.runtime.settings import Settings, now_ms
+from clew.stores.memory import MemoryStore
+from clew.testing.faults import FailingStore
+from clew.writes import Put
+from tests.runtime.episode_ends import work
+
+T = TypeVar("T")
+SOON = 10.0
+"""Seconds after which something that should happen at once will never happen."""
+SHORT = 0.6
+"""Seconds of a lease that has to be extended to last."""
+
+
+async def answer(state: clew.State, ctx: clew.Context) -> clew.Delta:
+    return {"reply": "ok"}
+
+
+class Slow:
+    """A finalize that waits until it is let go, and counts."""
+
+    def __init__(self) -> None:
+        self.begun: asyncio.Queue[Episode] = asyncio.Queue()
+        self.go = asyncio.Event()
+        self.at_once = 0
+        self.most = 0
+        self.stopped = 0
+
+    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        self.begun.put_nowait(of)
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+        finally:
+            self.at_once -= 1
+        once = Put(record=Record(kind="fact", id=of.id, body=None), expect=0)
+        return EpisodeResult(episode=of, writes=[once])
+
+
+def settings_of(db: Database, finalize: Slow, **given: object) -> Settings:
+    """What a runtime with this finalize works with."""
+    return replace(Runtime(db, finalize=finalize)._settings, **given)  # type: ignore[arg-type]  # by their names
+
+
+async def ended_sessions(db: Database, *threads: str) -> None:
+    """Threads whose episode was ended, and whose jobs wait."""
+    runtime = Runtime(db, stages=[answer])
+    for thread in threads:
+        await runtime.run_turn(thread, "Hi")
+        await request_end(db, thread, by="api", now=now_ms())
+
+
+async def endings(db: Database) -> list[str]:
+    return [episode_of(record).status for record in await db.records.find(RecordQuery(kind=EPISODE))]
+
+
+async def facts(db: Database) -> int:
+    return len(await db.records.find(RecordQuery(kind="fact")))
+
+
+@asynccontextmanager
+async def at_work(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task[int]]:
+    """Somebody who does the jobs that are due."""
+    task = asyncio.create_task(work(db, settings))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def job_of(db: Database, of: Episode) -> Job:
+    return await db.jobs.get(job_id(of.id))
+
+
+async def stolen(db: Database, of: Episode) -> Job:
+    """The job of an episode, in the hands of somebody else from now on."""
+    await db.jobs.release(await job_of(db, of))
+    (job,) = await db.jobs.claim([JOB], lease_ms=60_000)
+    return job
+
+
+# Several at once, held while they last.
+
+
+@pytest.mark.promise("R-09")
+async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow, concurrent_ends=3)
+    await ended_sessions(db, *"abcde")
+    async with asyncio.timeout(SOON), at_work(db, settings) as working:
+        for _ in range(3):
+            await slow.begun.get()
+        held = [job.status for job in await db.jobs.list()]
+        slow.go.set()
+        finished = await working
+
+    assert (sorted(held), slow.most, finished) == (["running"] * 3 + ["waiting"] * 2, 3, 5)
+    assert (await endings(db), await facts(db)) == (["ended"] * 5, 5)
+
+
+@pytest.mark.promise("R-10")
+async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_it(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow, lease_seconds=SHORT)
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON), at_work(db, settings) as working:
+        of = await slow.begun.get()
+        first = (await job_of(db, of)).until
+        while (await job_of(db, of)).until < first + SHORT * 1000:  # noqa: ASYNC110 - it is only in the store
+            await asyncio.sleep(0.02)
+        others = await work(db, settings)
+        slow.go.set()
+        finished = await working
+
+    assert (others, finished, slow.most, await endings(db)) == (0, 1, 1, ["ended"])
+
+
+@pytest.mark.promise("R-10")
+async def test_whoever_lost_a_job_stops_and_commits_nothing(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow, lease_seconds=SHORT)
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON), at_work(db, settings) as working:
+        theirs = await stolen(db, await slow.begun.get())
+        finished = await working
+        now = await db.jobs.get(theirs.id)
+
+    assert (finished, slow.stopped, await endings(db), await facts(db)) == (0, 1, ["ending"], 0)
+    assert (now.token, now.status) == (theirs.token, "running")
+
+
+@pytest.mark.promise("R-10")
+async def test_an_end_made_after_its_job_was_lost_is_not_committed(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow)
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON), at_work(db, settings) as working:
+        await stolen(db, await slow.begun.get())
+        slow.go.set()
+        finished = await working
+
+    assert (finished, slow.stopped, await endings(db), await facts(db)) == (0, 0, ["ending"], 0)
+
+
+async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow, lease_seconds=SHORT)
+    await ended_sessions(db, "a")
+    shaky = Database(FailingStore(db.store, fail_at=1, only="change"))
+    async with asyncio.timeout(SOON), at_work(shaky, settings) as working:
+        of = await slow.begun.get()
+        first = (await job_of(db, of)).until
+        while (await job_of(db, of)).until == first:  # noqa: ASYNC110 - it is only in the store
+            await asyncio.sleep(0.02)
+        slow.go.set()
+        finished = await working
+
+    assert (finished, slow.stopped, await endings(db)) == (1, 0, ["ended"])
+
+
+def test_at_least_one_end_is_made_at_a_time() -> None:
+    with pytest.raises(InvalidArgument):
+        Runtime(Database(MemoryStore()), concurrent_ends=0)
+
+
+async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db: Database) -> None:
+    slow = Slow()
+    settings = settings_of(db, slow, retry_policy=RetryPolicy(turn_seconds=0.05))
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON):
+        finished = await work(db, settings)
+
+    (job,) = await db.jobs.list()
+    assert (finished, job.status, slow.stopped) == (0, "waiting", 1)
+    assert "took longer than 0.05 s" in (job.problem or "")
+
+
+async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
+    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
+        raise asyncio.CancelledError
+
+    runtime = Runtime(db, stages=[answer], finalize=broken)
+    await runtime.run_turn("a", "Hi")
+    ended = await runtime.end_session("a")
+
+    (job,) = await db.jobs.list()
+    assert ended is not None
+    assert (ended.status, job.attempts, job.problem) == ("ending", 1, "RuntimeError: It cancelled itself.")
+
+
+async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database) -> None:
+    slow = Slow()
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, close_seconds=0.1):
+        of = await slow.begun.get()
+
+    job = await job_of(db, of)
+    assert (job.status, job.attempts, slow.stopped, await endings(db)) == ("waiting", 0, 1, ["ending"])
+
+
+@pytest.mark.promise("R-11")
+async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db: Database) -> None:
+    slow = Slow()
+    await ended_sessions(db, "a")
+    async with (
+        asyncio.timeout(SOON),
+        Runtime(db, stages=[answer], finalize=slow, close_seconds=SOON) as runtime,
+    ):
+        await slow.begun.get()
+        closing = asyncio.create_task(runtime.close())
+        await asyncio.sleep(0)  # so that the close has begun before the end may go on
+        slow.go.set()
+        await closing
+
+    assert (slow.stopped, await endings(db), await facts(db)) == (0, ["ended"], 1)
+
+
+async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
+    slow = Slow()
+    runtime = Runtime(db, stages=[answer], finalize=slow, concurrent_ends=2)
+    for thread in "abc":
+        await runtime.run_turn(thread, "Hi")
+    closing = asyncio.create_task(runtime.close())
+    async with asyncio.timeout(SOON):
+        both = {(await slow.begun.get()).thread for _ in range(2)}
+        slow.go.set()
+        await closing
+
+    assert (both, slow.most, await endings(db)) == ({"a", "b"}, 2, ["ended"] * 3)
+
+
+# In nobody's way.
+
+
+@pytest.mark.promise("T-17", "R-09")
+async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) -> None:
+    slow = Slow()
+    await ended_sessions(db, "a")
+    dead = Run(id="dead", thread="gone", started=1, until=1)
+    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, sweep_seconds=0.02):
+        await slow.begun.get()
+        await db.records.put(record_of(dead, None))
+        while run_of(await db.records.get(KIND, "dead")).status == "running":  # noqa: ASYNC110 - only there
+            await asyncio.sleep(0.01)
+        waiting = slow.at_once
+        slow.go.set()
+
+    assert (waiting, run_of(await db.records.get(KIND, "dead")).termination) == (1, "interrupted")
+
+
+async def test_an_end_that_is_due_is_made_while_another_is_slow(db: Database) -> None:
+    slow = Slow()
+    await ended_sessions(db, "a")
+    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, sweep_seconds=0.02):
+        first = await slow.begun.get()
+        await ended_sessions(db, "b")
+        second = await slow.begun.get()
+        slow.go.set()
+
+    assert (first.thread, second.thread) == ("a", "b")
+
+
+async def test_what_one_part_of_a_sweep_meets_keeps_no_other_from_being_done(db: Database) -> None:
+    await db.records.put(Record(kind="queued turn", id="a", body={"no": "turn"}))
+    clock = now_ms() + 30 * 60_000
+    runtime = Runtime(db, stages=[answer], sweep_seconds=3600)
+    await runtime.run_turn("b", "Hi")
+    late = Runtime(db, clock=lambda: clock)
+    await late._sweeper.sweep_and_wait()
+
+    assert await endings(db) == ["ended"]
+
+
+async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
+    looks: asyncio.Queue[str] = asyncio.Queue()
+
+    async def stumbling() -> None:
+        looks.put_nowait("again")
+        raise KeyError("nobody foresaw this")
+
+    async with clew.open("memory://") as db:
+        runtime = Runtime(db, stages=[answer])
+        sweeper = Sweeper(db, runtime._settings, 0.01, lambda found, thread: None, chores=[stumbling])
+        sweeper.start()
+        async with asyncio.timeout(SOON):
+            looked = [await looks.get() for _ in range(2)]
+        await sweeper.stop()
+        await runtime.close()
+
+    assert looked == ["again", "again"]
+
+
+async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Database) -> None:
+    await db.records.put(Record(kind="queued turn", id="a", body={"no": "turn"}))
+    await enqueue_turn(
+        db,
+        run_id_for_key("b", "k"),
+        TurnRequest(thread="b", inputs={"message": "Hi"}, items=(), key="k"),
+        now=1,
+    )
+    begun: list[str] = []
+    runtime = Runtime(db, stages=[answer])
+    sweeper = Sweeper(db, runtime._settings, 3600, lambda found, thread: begun.append(thread))
+    await sweeper.sweep_and_wait()
+
+    assert begun == ["b"]
+
+
+# A turn that arrives during the claim wins.
+
+
+class PausingStore(FailingStore):
+    """Another store, whose changes wait until they are let go."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db.store, fail_at=0)
+        self.reached = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def _call(self, call: Callable[[], Awaitable[T]], kind: str = "other") -> T:
+        if kind == "change":
+            self.reached.set()
+            await self.go.wait()
+        return await call()
+
+
+@pytest.mark.promise("R-09", "R-10")
+async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
+    then, later = now_ms(), now_ms() + 30 * 60_000
+    await Runtime(db, stages=[answer], clock=lambda: then).run_turn("a", "Hi")
+    before = await active_episode(db, "a")
+    paused = PausingStore(db)
+    async with asyncio.timeout(SOON):
+        ending = asyncio.create_task(end_expired_episodes(Database(paused), idle_ms=20 * 60_000, now=later))
+        await paused.reached.wait()
+        await Runtime(db, stages=[answer], clock=lambda: later).run_turn("a", "I am still here")
+        paused.go.set()
+        ended = await ending
+    now = await active_episode(db, "a")
+
+    assert before is not None
+    assert now is not None
+    assert (ended, now.id, now.turns, await endings(db)) == (0, before.id, 2, [])
+
+
+@pytest.mark.promise("R-09", "R-13")
+async def test_a_turn_that_arrives_just_after_the_claim_begins_an_episode_of_its_own(db: Database) -> None:
+    then, later = now_ms(), now_ms() + 30 * 60_000
+    await Runtime(db, stages=[answer], clock=lambda: then).run_turn("a", "Hi")
+    before = await active_episode(db, "a")
+    paused = PausingStore(db)
+    late = Runtime(Database(paused), stages=[answer], clock=lambda: later)
+    async with asyncio.timeout(SOON):
+        turn = asyncio.create_task(late.run_turn("a", "I am late"))
+        await paused.reached.wait()
+        ended = await end_expired_episodes(db, idle_ms=20 * 60_000, now=later)
+        paused.go.set()
+        await turn
+    now = await active_episode(db, "a")
+
+    assert before is not None
+    assert now is not None
+    assert (ended, now.id != before.id, now.turns, await endings(db)) == (1, True, 1, ["ending"])

@@ -1,0 +1,99 @@
+"""What is fresh in each turn: stored while a run may have to be resumed, and gone from the state after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.ops import Set
+from clew.database.database import Database
+from clew.runtime.context import Context
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.turn.approvals import Replay
+from clew.testing.scripted_model import ScriptedModel, calls
+from tests.runtime.sample_state import Companion, saying
+
+LOADED = {"working_memory": ["boss", "sleep"]}
+
+
+async def load(state: Companion, ctx: Context) -> dict[str, Any]:
+    """A stage that loads something and asks a model, so that it is made durable."""
+    await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
+    return {**LOADED, "route": "talk"}
+
+
+async def run_of(db: Database) -> dict[str, Any]:
+    return dict((await db.thread("a").state())["$run"])
+
+
+@pytest.mark.promise("R-06", "A-01")
+async def test_what_was_loaded_is_gone_from_the_state_when_the_run_is_over(db: Database) -> None:
+    stages = [load, saying(response_text="Here.")]
+    done = await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
+
+    assert (done.termination, done.text) == ("natural", "Here.")
+    assert "turn" not in await run_of(db)
+
+
+@pytest.mark.promise("R-06")
+async def test_what_was_loaded_is_gone_from_the_state_when_the_run_failed(db: Database) -> None:
+    async def fail(state: Companion, ctx: Context) -> None:
+        raise RuntimeError("no")
+
+    runtime = Runtime(db, schema=Companion, stages=[load, fail], model=ScriptedModel("ok"))
+    with pytest.raises(RuntimeError):
+        await runtime.run_turn("a", "Hi")
+
+    assert "turn" not in await run_of(db)
+
+
+@pytest.mark.promise("T-16", "R-06")
+async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_over(db: Database) -> None:
+    seen: list[list[str]] = []
+
+    @clew.tool(approval=True)
+    async def post(to: str) -> str:
+        """Post a letter."""
+        return to
+
+    async def look(state: Companion, ctx: Context) -> None:
+        seen.append(list(state.working_memory))
+
+    stages = [load, respond(tools=[post], field="response_text"), look]
+    model = ScriptedModel("ok", calls(("c1", "post", {"to": "Ann"})), "Done.")
+    runtime = Runtime(db, schema=Companion, stages=stages, model=model)
+    await runtime.run_turn("a", "Hi")
+    waiting = await run_of(db)
+    await runtime.resume("a", {"c1": Replay()})
+
+    assert waiting["turn"]["working_memory"] == LOADED["working_memory"]
+    assert (seen, "turn" in await run_of(db)) == ([LOADED["working_memory"]], False)
+
+
+async def test_the_log_still_has_what_a_checkpoint_kept(db: Database) -> None:
+    stages = [load, saying(response_text="Here.")]
+    await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
+    kept = [
+        op.value
+        for change in await db.thread("a").changesets()
+        for op in change.patches
+        if op.path == ("$run", "turn", "working_memory") and isinstance(op, Set)
+    ]
+
+    assert kept == [LOADED["working_memory"]]
+
+
+async def test_a_turn_that_is_over_at_once_stores_nothing_that_is_fresh(db: Database) -> None:
+    stages = [saying(**LOADED), saying_reply]
+    await Runtime(db, schema=Companion, stages=stages).run_turn("a", "Hi")
+    changed = [op.path[:2] for change in await db.thread("a").changesets() for op in change.patches]
+
+    assert ("$run", "turn") not in changed
+
+
+async def saying_reply(state: Companion, ctx: Context) -> dict[str, Any]:
+    return {"response_text": "Here."}

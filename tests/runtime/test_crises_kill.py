@@ -1,0 +1,141 @@
+"""A process killed in the middle of a crisis, a call or an incognito session: what is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.core.errors import ThreadNotFound
+from clew.runtime.context import MemoryMode
+from clew.runtime.crises import Assessment
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.sessions.voice import VoiceCall
+from tests.runtime.gated_agent import SAFE, WORDS, Companion, logged, look_for_danger, moody, talking
+from tests.support.child_process import Apart
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store that other processes can open."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_database").url)
+    return f"sqlite:///{tmp_path / 'agent.db'}"
+
+
+def killed_while_the_reply_is_worded(url: str) -> None:
+    async def answer(state: Companion, ctx: clew.Context) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def turn() -> None:
+        async with clew.open(url) as db, talking(db, look_for_danger, answer) as runtime:
+            await runtime.run_turn("a", "3 help", user="ada")
+
+    asyncio.run(turn())
+
+
+def killed_while_the_row_is_held(url: str) -> None:
+    async def turn() -> None:
+        async with clew.open(url) as db:
+            down, store = moody(db)
+            runtime = talking(down)
+            await runtime.run_turn("a", "Hi")
+            store.is_down = True
+            done = await runtime.run_turn("a", "3 help")
+            assert done.output.diagnostics["crisis_log"] == "held"
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(turn())
+
+
+def killed_in_a_call(url: str) -> None:
+    async def call() -> None:
+        async with clew.open(url) as db, talking(db) as runtime:
+            looked = VoiceCall(name="look", output="found")
+            crisis = Assessment(level=2, path="voice_post_turn")
+            await runtime.record_voice_turn(
+                "a", text="Hi", reply="Hello.", tool_calls=[looked], crisis=crisis
+            )
+            await runtime.keep_voice_alive("a", seconds=0.001)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(call())
+
+
+def killed_incognito(url: str) -> None:
+    async def turn() -> None:
+        async with clew.open(url) as db, talking(db) as runtime:
+            await runtime.run_turn("kept", "Hi")
+            await runtime.run_turn("a", f"3 {WORDS}", mode=MemoryMode.INCOGNITO)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(turn())
+
+
+async def killed(work: object, url: str) -> None:
+    """Let a process work until it is killed."""
+    assert callable(work)
+    apart: Apart[None] = Apart(work, url)
+    await asyncio.to_thread(apart.process.join, 60)
+    apart.end()
+    assert apart.process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.promise("R-22")
+async def test_a_crisis_is_on_record_though_the_reply_was_never_worded(url: str) -> None:
+    await killed(killed_while_the_reply_is_worded, url)
+
+    async with clew.open(url) as db, talking(db) as runtime:
+        before = [(row.level, row.thread) for row in await logged(db)]
+        done = await runtime.resume("a", user="ada")
+        rows = await logged(db)
+
+    assert (before, [row.level for row in rows]) == ([(3, "a")], [3])
+    assert (done.text, done.output.crisis) == (SAFE, 3)
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> None:
+    """What the how-to says of kill -9 in between: the reply is out, and the log line is what is left."""
+    await killed(killed_while_the_row_is_held, url)
+
+    async with clew.open(url) as db:
+        assert await logged(db) == []
+        assert (await db.thread("a").verify()).ok
+
+
+@pytest.mark.promise("R-21", "R-09")
+async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: str) -> None:
+    await killed(killed_in_a_call, url)
+
+    async with clew.open(url) as db, talking(db) as runtime:
+        items = await runtime.history("a")
+        rows = await logged(db)
+        await runtime._sweeper.sweep_and_wait()
+        left = await active_episode(db, "a")
+
+    assert [item.kind for item in items] == ["message", "call", "result", "message"]
+    assert ([row.level for row in rows], left) == ([2], None)
+
+
+@pytest.mark.promise("R-14")
+async def test_nothing_incognito_survives_its_process(url: str, tmp_path: Path) -> None:
+    await killed(killed_incognito, url)
+
+    async with clew.open(url) as db:
+        assert (await db.thread("kept").head()).version > 0
+        assert await logged(db) == []
+        with pytest.raises(ThreadNotFound):
+            await db.thread("a").head()
+    assert leaks(tmp_path) == []
+
+
+def leaks(folder: Path) -> list[str]:
+    """The files that hold what was said."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and b"Zanzibar" in path.read_bytes()]

@@ -1,0 +1,457 @@
+"""Every route, attacked by another tenant, by another user, and with credentials that do not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import pytest_asyncio
+from litestar.routes import HTTPRoute, WebSocketRoute
+
+from clew.server.app import API, create_app
+from tests.server.attacked_server import SECRET, Ask, Victim, World, world
+from tests.server.routes.attacks import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
+
+ROUTES = list(ATTACKS)
+BAD = (
+    "no token",
+    "an expired token",
+    "a token for somebody else",
+    "an unsigned token",
+    "a token signed with the public key",
+    "a revoked key",
+)
+every_route = pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+with_cursor = [route for route, attack in ATTACKS.items() if attack.cursor == "taken"]
+posts = [route for route in ROUTES if route[0] == "POST"]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """A running server for all of these tests; each has a victim's things of its own."""
+    file: Path = tmp_path_factory.mktemp("attacks") / "server.db"
+    async with world(f"sqlite:///{file}") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def victim(server: World) -> Victim:
+    return await server.victim()
+
+
+def routes_of(app: Any) -> tuple[set[tuple[str, str]], set[str]]:
+    """Every route that the application answers: methods and paths, and sockets."""
+    asked: set[tuple[str, str]] = set()
+    sockets: set[str] = set()
+    for route in app.routes:
+        path = route.path.removeprefix(API)
+        if isinstance(route, HTTPRoute) and not path.startswith(DESCRIPTIONS):
+            asked |= {(str(method), path) for method in route.methods if method != "OPTIONS"}
+        elif isinstance(route, WebSocketRoute):
+            sockets.add(path)
+    return asked, sockets
+
+
+def code_of(answer: httpx.Response) -> str:
+    assert answer.headers["content-type"].startswith("application/problem+json"), answer.text
+    return str(answer.json()["code"])
+
+
+async def test_every_route_is_in_the_suite() -> None:
+    asked, sockets = routes_of(create_app())
+
+    assert asked == ATTACKS.keys() | OPEN.keys() | PAGES
+    assert sockets == SOCKETS
+
+
+async def test_everything_beside_the_api_is_the_studio() -> None:
+    beside = {route.path for route in create_app().routes if not route.path.startswith(API)}
+
+    assert beside == {path for _, path in PAGES}
+
+
+async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
+    paged = {
+        (str(method), route.path.removeprefix(API))
+        for route in create_app().routes
+        if isinstance(route, HTTPRoute)
+        for method, (handler, _) in route.route_handler_map.items()
+        if "cursor" in handler.parsed_fn_signature.parameters
+    }
+
+    assert paged == set(with_cursor)
+
+
+# Whoever asks about her own is served, so that a refusal of others means something.
+
+
+def reads(route: tuple[str, str]) -> bool:
+    """Whether a route changes nothing, whoever is served."""
+    return route[0] == "GET"
+
+
+def is_refused(route: tuple[str, str], who: str) -> bool:
+    """Whether a route has nothing for another, so that nothing may come of asking."""
+    return all(status >= 400 for status in ATTACKS[route].others[who])
+
+
+@every_route
+async def test_the_owner_is_served(server: World, route: tuple[str, str]) -> None:
+    victim = await (server.victim_of("owners who read") if reads(route) else server.victim())
+    answer = await server.as_(ATTACKS[route].owner, ATTACKS[route].ask(victim))
+
+    assert answer.status_code < 300, answer.text
+
+
+@pytest.mark.parametrize("who", ["eve", "bob"], ids=["another tenant", "another user"])
+@every_route
+async def test_others_get_nothing_and_change_nothing(server: World, route: tuple[str, str], who: str) -> None:
+    harmless = reads(route) or is_refused(route, who)
+    victim = await (server.victim_of("others") if harmless else server.victim())
+    attack = ATTACKS[route]
+    before = await server.belongings(victim)
+    answer = await server.as_(who, attack.ask(victim))
+
+    assert answer.status_code in attack.others[who], answer.text
+    assert SECRET not in answer.text
+    assert victim.user not in answer.text
+    assert await server.belongings(victim) == before
+
+
+NAMES = ("thread", "run", "waiting_run", "fact", "job", "dataset")
+named = [route for route, attack in ATTACKS.items() if attack.others["bob"] == {404}]
+
+
+@pytest.mark.parametrize("route", named, ids=" ".join)
+async def test_what_is_anothers_looks_like_what_is_not_there(server: World, route: tuple[str, str]) -> None:
+    victim = await (server.victim() if route in MAKES_A_THREAD else server.victim_of("those who compare"))
+    names: dict[str, Any] = {name: f"{getattr(victim, name)}~" for name in NAMES}
+    made_up = replace(victim, **names)
+    hers = await server.as_("bob", ATTACKS[route].ask(victim))
+    nobodys = await server.as_("bob", ATTACKS[route].ask(made_up))
+    if route in MAKES_A_THREAD:
+        assert (
+            nobodys.status_code == 200
+        )  # a turn makes the thread that it names, so an id that is taken shows
+        return
+
+    assert (nobodys.status_code, _without_names(nobodys)) == (hers.status_code, _without_names(hers))
+
+
+def _without_names(answer: httpx.Response) -> str:
+    return re.sub(r"(diary|run|fact|job|set)-[\w~]+(-w)?", "NAME", answer.text)
+
+
+@pytest.mark.parametrize("credentials", BAD)
+@every_route
+async def test_nobody_gets_in_with(
+    server: World, shared: Victim, route: tuple[str, str], credentials: str
+) -> None:
+    answer = await server.send(ATTACKS[route].ask(shared), server.bad[credentials])
+
+    assert (answer.status_code, code_of(answer)) == (401, "unauthenticated")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert SECRET not in answer.text
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(server: World) -> AsyncIterator[Victim]:
+    """One victim for all who do not even get in; at the end she has all that she had."""
+    victim = await server.victim()
+    before = await server.heads(victim)
+    yield victim
+    assert await server.heads(victim) == before
+
+
+@pytest.mark.parametrize("route", OPEN, ids=" ".join)
+async def test_an_open_route_says_nothing_of_anybody(
+    server: World, shared: Victim, route: tuple[str, str]
+) -> None:
+    answer = await server.send(Ask(method=route[0], path=route[1]), None)
+
+    assert answer.status_code == 200
+    assert answer.json().keys() <= {"ok", "store", "problems"}
+
+
+async def test_the_description_of_the_api_needs_credentials(server: World) -> None:
+    path = f"{DESCRIPTIONS}/openapi.json"
+
+    assert (await server.send(Ask(method="GET", path=path), None)).status_code == 401
+    assert (await server.as_("eve", Ask(method="GET", path=path))).status_code == 200
+
+
+# Keys that reach less far, or as far as a whole tenant.
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[0] != "GET"], ids=" ".join)
+async def test_a_key_that_may_only_read_changes_nothing(
+    server: World, shared: Victim, route: tuple[str, str]
+) -> None:
+    answer = await server.as_("alice reading", ATTACKS[route].ask(shared))
+
+    assert (answer.status_code, code_of(answer)) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("route", [("GET", "/metrics"), ("POST", "/jobs/{job:str}/retry")], ids=" ".join)
+async def test_a_key_without_the_scope_is_no_administrators(
+    server: World, shared: Victim, route: tuple[str, str]
+) -> None:
+    answer = await server.as_("alice working", ATTACKS[route].ask(shared))
+
+    assert (answer.status_code, code_of(answer)) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/metrics"], ids=" ".join)
+async def test_a_key_of_the_servers_operator_is_for_its_numbers_alone(
+    server: World, shared: Victim, route: tuple[str, str]
+) -> None:
+    answer = await server.as_("the server's operator", ATTACKS[route].ask(shared))
+
+    assert (answer.status_code, code_of(answer)) == (403, "forbidden")
+
+
+# Whoever has an archive may keep a copy of it in a tenant that is all theirs, so an import is no attack.
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/sessions/import"], ids=" ".join)
+async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tuple[str, str]) -> None:
+    cases = "keys of another tenant that read" if reads(route) else "keys of another tenant that write"
+    victim = await server.victim_of(cases)
+    before = await server.belongings(victim)
+    answer = await server.as_("globex", ATTACKS[route].ask(victim))
+
+    assert answer.status_code < 500
+    assert SECRET not in answer.text
+    assert await server.belongings(victim) == before
+
+
+# Cursors.
+
+
+async def cursor_of(server: World, route: tuple[str, str], victim: Victim) -> tuple[Ask, str]:
+    """A request of alice's that ends with a cursor, and the cursor."""
+    asked = ATTACKS[route].ask(victim)
+    first = Ask(method="GET", path=asked.path, params={**asked.params, "limit": "1"})
+    answer = await server.as_("alice", first)
+    cursor = answer.json()["next"]
+    assert cursor, answer.text
+    return first, str(cursor)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def listed(server: World) -> Victim:
+    """One of two victims, so that every list has another page."""
+    await server.victim_of("cursors, first")
+    return await server.victim_of("cursors, second")
+
+
+@pytest.mark.parametrize("route", with_cursor, ids=" ".join)
+async def test_a_cursor_is_good_for_whom_it_was_made(
+    server: World, listed: Victim, route: tuple[str, str]
+) -> None:
+    first, cursor = await cursor_of(server, route, listed)
+    with_it = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
+    hers = await server.as_("alice", with_it)
+    theirs = [await server.as_(who, with_it) for who in ("bob", "eve")]
+
+    assert hers.status_code == 200
+    assert all(answer.status_code in (403, 404, 422) for answer in theirs)
+    assert all(SECRET not in answer.text for answer in theirs)
+
+
+@pytest.mark.parametrize("route", with_cursor, ids=" ".join)
+async def test_a_cursor_that_was_changed_is_refused(
+    server: World, listed: Victim, route: tuple[str, str]
+) -> None:
+    first, cursor = await cursor_of(server, route, listed)
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    changed = [raw[:n] + bytes([raw[n] ^ 1]) + raw[n + 1 :] for n in range(len(raw))]
+    texts = [base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in changed]
+    for text in [*texts, cursor[:-4], "AAAA", "", "\xff", base64.urlsafe_b64encode(raw[16:]).decode()]:
+        answer = await server.as_(
+            "alice", Ask(method="GET", path=first.path, params={**first.params, "cursor": text})
+        )
+
+        assert (answer.status_code, code_of(answer)) == (422, "invalid_argument"), text
+
+
+async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, listed: Victim) -> None:
+    cursors = {route: await cursor_of(server, route, listed) for route in with_cursor}
+    for route, (first, _) in cursors.items():
+        for other, (_, cursor) in cursors.items():
+            asked = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
+            answer = await server.as_("alice", asked)
+
+            assert answer.status_code == (200 if route == other else 422), (route, other)
+
+
+# Idempotency keys.
+
+
+def keyed(ask: Ask, key: str) -> Ask:
+    """The same request with an idempotency key."""
+    return replace(ask, headers={**ask.headers, "idempotency-key": key})
+
+
+@pytest.mark.parametrize("who", ["eve", "bob"], ids=["another tenant", "another user"])
+@pytest.mark.parametrize("route", posts, ids=" ".join)
+async def test_anothers_key_brings_none_of_her_answers(
+    server: World, victim: Victim, route: tuple[str, str], who: str
+) -> None:
+    attack = ATTACKS[route]
+    asked = keyed(attack.ask(victim), f"key {victim.number}")
+    hers = await server.as_("alice", asked)
+    theirs = await server.as_(who, asked)
+
+    assert hers.status_code < 300, hers.text
+    assert theirs.status_code in attack.others[who] | {409}, theirs.text
+    assert "idempotent-replayed" not in theirs.headers
+    assert SECRET not in theirs.text
+
+
+@pytest.mark.parametrize("route", posts, ids=" ".join)
+async def test_the_same_key_of_the_same_user_does_nothing_twice(
+    server: World, victim: Victim, route: tuple[str, str]
+) -> None:
+    asked = keyed(ATTACKS[route].ask(victim), f"key {victim.number}")
+    first = await server.as_("alice", asked)
+    again = await server.as_("alice", asked)
+
+    assert first.status_code < 300, first.text
+    assert (again.status_code, _lasting(again)) == (first.status_code, _lasting(first))
+
+
+def _lasting(answer: httpx.Response) -> str:
+    """What an answer says, but for whether it was said before."""
+    return re.sub(r'"repeated":(true|false)', "", answer.text)
+
+
+OTHERWISE: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/threads/{id:str}/changesets"): {"patches": [["set", ["mood"], "wild"]]},
+    ("POST", "/threads/{id:str}/turns"): {"message": "Something else"},
+    ("POST", "/turns"): {"message": "Something else"},
+    ("POST", "/sessions/{id:str}/voice"): {"said": "Something else"},
+    ("POST", "/feedback"): {"label": "negative"},
+}
+"""Other bodies, where the key commits with the change and only the body counts."""
+
+
+@pytest.mark.parametrize("route", posts, ids=" ".join)
+async def test_a_key_that_was_used_for_something_else_is_refused(
+    server: World, victim: Victim, route: tuple[str, str]
+) -> None:
+    asked = keyed(ATTACKS[route].ask(victim), f"key {victim.number}")
+    if route in OTHERWISE:
+        other = replace(asked, json={**asked.json, **OTHERWISE[route]})
+    else:
+        other = replace(asked, params={**asked.params, "other": "1"})
+    first = await server.as_("alice", asked)
+    answer = await server.as_("alice", other)
+
+    assert first.status_code < 300, first.text
+    assert (answer.status_code, code_of(answer)) == (409, "key_reused")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 600, "a\tb"], ids=["empty", "too long", "with a tab"])
+@pytest.mark.parametrize("route", posts, ids=" ".join)
+async def test_a_key_that_is_none_is_refused(
+    server: World, shared: Victim, route: tuple[str, str], key: str
+) -> None:
+    answer = await server.as_("alice", keyed(ATTACKS[route].ask(shared), key))
+
+    assert (answer.status_code, code_of(answer)) == (422, "invalid_id")
+
+
+# Bodies that a page of another site could send without asking.
+
+
+json_routes = sorted(
+    (str(method), route.path.removeprefix(API))
+    for route in create_app().routes
+    if isinstance(route, HTTPRoute)
+    for method, (handler, _) in route.route_handler_map.items()
+    if "data" in handler.parsed_fn_signature.parameters
+)
+SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None]
+
+
+@pytest.mark.parametrize("media_type", SIMPLE)
+@pytest.mark.parametrize("route", json_routes, ids=" ".join)
+async def test_json_that_is_not_said_to_be_json_is_refused(
+    server: World, shared: Victim, route: tuple[str, str], media_type: str | None
+) -> None:
+    asked = ATTACKS[route].ask(shared)
+    headers = {"content-type": media_type} if media_type is not None else {}
+    disguised = replace(asked, json=None, content=msgspec.json.encode(asked.json), headers=headers)
+    answer = await server.as_("alice", disguised)
+
+    assert (answer.status_code, code_of(answer)) == (415, "unsupported_media_type")
+
+
+# The socket.
+
+
+async def talk(
+    server: World, token: str | None, *messages: bytes, address: str = "127.0.0.1"
+) -> list[dict[str, Any]]:
+    """What the server sends on a socket, until it has answered every message or closed."""
+    sent: list[dict[str, Any]] = []
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    inbox.put_nowait({"type": "websocket.connect"})
+    answered = asyncio.Event()
+
+    async def sending(message: dict[str, Any]) -> None:
+        sent.append(message)
+        if message["type"] == "websocket.accept":
+            for each in messages:
+                inbox.put_nowait({"type": "websocket.receive", "text": each.decode()})
+        elif '"type":"problem"' in message.get("text", "") or message["type"] == "websocket.close":
+            inbox.put_nowait({"type": "websocket.disconnect", "code": 1000})
+            answered.set()
+
+    headers = [(b"host", b"server"), *([(b"authorization", f"Bearer {token}".encode())] if token else [])]
+    scope = {
+        "type": "websocket",
+        "path": f"{API}/ws",
+        "raw_path": f"{API}/ws".encode(),
+        "query_string": b"",
+        "headers": headers,
+        "subprotocols": [],
+        "client": (address, 1),
+        "server": ("server", 80),
+        "scheme": "ws",
+        "root_path": "",
+        "asgi": {"version": "3.0"},
+        "state": {},
+    }
+    async with asyncio.timeout(20):
+        await server.app(scope, inbox.get, sending)
+    return sent
+
+
+@pytest.mark.parametrize("credentials", BAD)
+async def test_no_socket_opens_with(server: World, shared: Victim, credentials: str) -> None:
+    sent = await talk(server, server.bad[credentials], b"{}")
+
+    assert "websocket.accept" not in {message["type"] for message in sent}
+
+
+@pytest.mark.parametrize("who", ["eve", "bob"], ids=["another tenant", "another user"])
+@pytest.mark.parametrize("asked", ["follow", "cancel", "turn"])
+async def test_others_hear_nothing_on_a_socket(server: World, victim: Victim, who: str, asked: str) -> None:
+    before = await server.belongings(victim)
+    text = f'{{"type": "{asked}", "thread": "{victim.thread}", "message": "?", "user": "{victim.user}"}}'
+    sent = await talk(server, server.tokens[who], text.encode())
+    said = str(sent)
+
+    assert "forbidden" in said if asked == "turn" else "thread_not_found" in said
+    assert SECRET not in said
+    assert await server.belongings(victim) == before

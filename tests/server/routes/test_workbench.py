@@ -1,0 +1,354 @@
+"""The workbench over HTTP: core memory, documents, artifacts and the volume, on every store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import clew
+from clew.client.workbench import AsyncWorkbenchClient
+from clew.core.errors import (
+    ArtifactDamaged,
+    BlockFull,
+    BlockNotFound,
+    DocumentTooLarge,
+    DocumentUnsupported,
+    DocumentWithoutText,
+    InvalidArgument,
+    InvalidId,
+    RateLimited,
+    RecordNotFound,
+    ThreadNotFound,
+    VersionConflict,
+    VolumeFileChanged,
+    VolumePathRefused,
+)
+from clew.server.routes.workbench import content_disposition
+from clew.server.settings import ServerSettings
+from clew.workbench.artifacts import Artifact, Artifacts
+from clew.workbench.volume.volume import Volume
+from tests.server.conftest import Users, in_memory, served
+from tests.workbench.documents.sample_files import MARKDOWN, PNG, pdf, scanned_pdf
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the server's volume is."""
+    return tmp_path / "volume"
+
+
+@pytest.fixture
+async def users(db: clew.Database, root: Path) -> AsyncIterator[Users]:
+    """The users of a server with a volume, one of whom has a thread."""
+    async with served(db, settings=ServerSettings(volume=str(root))) as found:
+        await found("alice").create_thread("t")
+        yield found
+
+
+@pytest.fixture
+def bench(users: Users) -> AsyncWorkbenchClient:
+    """The workbench of alice's thread."""
+    return users("alice").workbench
+
+
+ON_ONE_STORE = pytest.mark.parametrize("db", ["memory"], indirect=True)
+"""For what does not depend on the store."""
+
+
+def volume_of(users: Users, root: Path, user: str = "alice") -> Volume:
+    """The volume of a user, as the server has it."""
+    return Volume(root, users.tenant, user)
+
+
+# Core memory.
+
+
+async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbenchClient) -> None:
+    before = await bench.core_memory("t")
+    done = await bench.put_block("t", "human", "Ada", expect=before.version)
+    after = await bench.core_memory("t")
+
+    assert [(block.name, block.limit) for block in before.blocks] == [
+        ("human", 2000),
+        ("persona", 2000),
+        ("scratchpad", 1000),
+    ]
+    assert after.version == done.version == before.version + 1
+    assert after.blocks[0].text == "Ada"
+
+
+async def test_a_block_that_was_changed_since_is_not_overwritten(bench: AsyncWorkbenchClient) -> None:
+    version = (await bench.core_memory("t")).version
+    await bench.put_block("t", "human", "Ada")
+    await bench.put_block("t", "persona", "Kind.", expect=version)
+    with pytest.raises(VersionConflict):
+        await bench.put_block("t", "human", "Eve", expect=version)
+
+    assert [block.text for block in (await bench.core_memory("t")).blocks] == ["Ada", "Kind.", ""]
+
+
+@ON_ONE_STORE
+async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbenchClient) -> None:
+    with pytest.raises(BlockFull):
+        await bench.put_block("t", "human", "x" * 2001)
+    with pytest.raises(BlockNotFound):
+        await bench.put_block("t", "no/such", "x")
+
+    assert (await bench.core_memory("t")).version == 0
+
+
+# Documents.
+
+
+async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: AsyncWorkbenchClient) -> None:
+    sent = await bench.add_document("t", "sea.pdf", pdf("Twice a day", "the water comes"))
+    listed = await bench.documents("t")
+    sections = await bench.document_sections("t", sent.path)
+    part = await bench.peek_document("t", sent.path, start=13, length=9)
+    found = await bench.find_in_document("t", "waters")
+    await bench.unload_document("t", sent.path)
+
+    assert (sent.name, sent.type, sent.sections) == ("sea.pdf", "application/pdf", 2)
+    assert (listed.active, listed.documents) == (sent.path, [sent])
+    assert [(section.name, section.start) for section in sections.sections] == [("page 1", 0), ("page 2", 13)]
+    assert (part.text, part.section, part.next) == ("the water", "page 2", 22)
+    assert [(place.excerpt, place.section) for place in found.places] == [("the water comes", "page 2")]
+    assert (await bench.documents("t")).documents == []
+
+
+@ON_ONE_STORE
+async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
+    bench: AsyncWorkbenchClient, users: Users, root: Path
+) -> None:
+    volume_of(users, root).write("memory/notes.txt", b"Tea at four.")
+    loaded = await bench.load_document("t", "memory/notes.txt")
+    volume_of(users, root).write("memory/notes.txt", b"Tea at five.")
+    with pytest.raises(VolumeFileChanged):
+        await bench.peek_document("t", loaded.path)
+
+    assert [each.condition for each in (await bench.documents("t")).documents] == ["changed"]
+
+
+@ON_ONE_STORE
+async def test_another_document_is_made_active(bench: AsyncWorkbenchClient) -> None:
+    first = await bench.add_document("t", "sea.md", MARKDOWN.encode())
+    await bench.add_document("t", "notes.txt", b"Tea at four.")
+    await bench.switch_document("t", first.path)
+
+    assert (await bench.peek_document("t", length=9)).text == "# The sea"
+
+
+async def test_the_same_upload_with_its_key_is_done_once(bench: AsyncWorkbenchClient) -> None:
+    first = await bench.add_document("t", "notes.txt", b"Tea at four.", key="k")
+    version = (await bench.documents("t")).version
+    again = await bench.add_document("t", "notes.txt", b"Tea at four.", key="k")
+
+    assert (again, (await bench.documents("t")).version) == (first, version)
+
+
+@ON_ONE_STORE
+async def test_a_file_that_cannot_be_read_is_a_problem_with_its_code(bench: AsyncWorkbenchClient) -> None:
+    with pytest.raises(DocumentWithoutText):
+        await bench.add_document("t", "scan.pdf", scanned_pdf())
+    with pytest.raises(DocumentUnsupported):
+        await bench.add_document("t", "map.png", PNG)
+
+    assert (await bench.documents("t")).documents == []
+
+
+@ON_ONE_STORE
+async def test_a_file_that_is_too_large_is_413(users: Users) -> None:
+    answer = await users.http.post(
+        "/api/v1/threads/t/documents",
+        params={"name": "big.txt"},
+        content=b"x" * (33 * 1024 * 1024),
+        headers=users.headers(),
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (413, DocumentTooLarge.code)
+
+
+@ON_ONE_STORE
+@pytest.mark.parametrize("path", ["../../../bob/memory/x.md", "/etc/passwd", "meta/x", "a\x00b", ""])
+async def test_no_path_leads_out_of_the_volume(bench: AsyncWorkbenchClient, path: str) -> None:
+    with pytest.raises(VolumePathRefused):
+        await bench.load_document("t", path)
+
+
+# Artifacts.
+
+
+async def saved(users: Users, db: clew.Database, root: Path, name: str, content: bytes) -> Artifact:
+    """An artifact of alice's thread."""
+    mine = Artifacts(db.scope(tenant=db.tenant, user="alice"), "t", volume_of(users, root))
+    return await mine.save(name, content, run="r-1")
+
+
+async def fetched(users: Users, id: str, user: str = "alice") -> httpx.Response:
+    """The answer to a request for an artifact."""
+    return await users.http.get(f"/api/v1/threads/t/artifacts/{id}", headers=users.headers(user))
+
+
+async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
+    bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
+) -> None:
+    made = [await saved(users, db, root, f"{n}.txt", b"x" * n) for n in (1, 2, 3)]
+    first = await bench.artifacts("t", limit=2)
+    second = await bench.artifacts("t", limit=2, cursor=first.next)
+    content = await bench.artifact("t", made[2].id)
+    await bench.delete_artifact("t", made[2].id)
+    listed = [*first.artifacts, *second.artifacts]
+
+    assert {each.id for each in listed} == {each.id for each in made}
+    assert {(each.size, each.run) for each in listed} == {(1, "r-1"), (2, "r-1"), (3, "r-1")}
+    assert content == b"xxx"
+    assert len((await bench.artifacts("t")).artifacts) == 2
+
+
+@ON_ONE_STORE
+@pytest.mark.parametrize(
+    ("name", "content", "type"),
+    [
+        ("plot.png", PNG, "image/png"),
+        ("page.html", b"<html><script>alert(1)</script>", "application/octet-stream"),
+        ("plot.svg", SVG, "application/octet-stream"),
+        ("plot.png", SVG, "application/octet-stream"),
+        ("notes.txt", b"<html>", "application/octet-stream"),
+        ("code.js", b"alert(1)", "application/octet-stream"),
+        ("table.csv", b"a,b", "text/csv; charset=utf-8"),
+    ],
+    ids=["picture", "page", "drawing", "drawing called a picture", "page called a text", "code", "table"],
+)
+async def test_no_artifact_is_sent_as_what_a_browser_would_run(
+    users: Users, db: clew.Database, root: Path, name: str, content: bytes, type: str
+) -> None:
+    answer = await fetched(users, (await saved(users, db, root, name, content)).id)
+
+    assert answer.content == content
+    assert answer.headers["content-type"] == type
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-disposition"].startswith("attachment; ")
+    assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a b.png", "attachment; filename=\"a b.png\"; filename*=UTF-8''a%20b.png"),
+        (
+            'x";\r\nCookie: a',
+            "attachment; filename=\"x____Cookie_ a\"; filename*=UTF-8''x%22%3B%0D%0ACookie%3A%20a",
+        ),
+        ("Æ.pdf", "attachment; filename=\"_.pdf\"; filename*=UTF-8''%C3%86.pdf"),
+    ],
+)
+def test_a_name_stays_inside_its_header(name: str, said: str) -> None:
+    assert content_disposition(name) == said
+
+
+@ON_ONE_STORE
+async def test_a_damaged_artifact_is_named_and_not_sent(
+    bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
+) -> None:
+    made = await saved(users, db, root, "plot.png", PNG)
+    volume_of(users, root).write(made.path, b"other")
+    with pytest.raises(ArtifactDamaged) as caught:
+        await bench.artifact("t", made.id)
+
+    assert caught.value.artifact == made.id
+    assert (await fetched(users, made.id)).status_code == 500
+
+
+# The volume.
+
+
+@ON_ONE_STORE
+async def test_the_files_of_the_volume_are_listed_by_folder_and_page(
+    bench: AsyncWorkbenchClient, users: Users, root: Path
+) -> None:
+    for name in ("memory/a.txt", "memory/b.txt", "artifacts/c.txt"):
+        volume_of(users, root).write(name, b"x")
+    first = await bench.volume("t", folder="memory", limit=1)
+    second = await bench.volume("t", folder="memory", limit=1, cursor=first.next)
+
+    assert [each.path for each in (*first.files, *second.files)] == ["memory/a.txt", "memory/b.txt"]
+    assert (await bench.volume("t")).files[0].path == "artifacts/c.txt"
+
+
+# Whose it is.
+
+
+@pytest.mark.promise("F-10")
+async def test_what_is_anothers_is_not_there(
+    users: Users, db: clew.Database, root: Path, bench: AsyncWorkbenchClient
+) -> None:
+    document = await bench.add_document("t", "notes.txt", b"Tea at four.")
+    made = await saved(users, db, root, "plot.png", PNG)
+    theirs = users("bob").workbench
+    for asked in (
+        theirs.core_memory("t"),
+        theirs.put_block("t", "human", "x"),
+        theirs.documents("t"),
+        theirs.add_document("t", "x.txt", b"x"),
+        theirs.load_document("t", document.path),
+        theirs.peek_document("t", document.path),
+        theirs.find_in_document("t", "tea"),
+        theirs.unload_document("t", document.path),
+        theirs.artifacts("t"),
+        theirs.artifact("t", made.id),
+        theirs.delete_artifact("t", made.id),
+        theirs.volume("t"),
+    ):
+        with pytest.raises(ThreadNotFound):
+            await asked
+
+    assert (await bench.documents("t")).documents == [document]
+
+
+@pytest.mark.promise("F-10")
+async def test_an_id_of_another_threads_artifact_is_not_there(
+    users: Users, db: clew.Database, root: Path
+) -> None:
+    made = await saved(users, db, root, "plot.png", PNG)
+    await users("bob").create_thread("u")
+    with pytest.raises(RecordNotFound):
+        await users("bob").workbench.artifact("u", made.id)
+
+
+@ON_ONE_STORE
+async def test_the_whole_tenants_key_reaches_the_owners_volume(
+    users: Users, bench: AsyncWorkbenchClient
+) -> None:
+    document = await bench.add_document("t", "notes.txt", b"Tea at four.")
+
+    assert (await users("*").workbench.peek_document("t", document.path)).text == "Tea at four."
+
+
+@ON_ONE_STORE
+async def test_clews_own_threads_take_none_of_it(bench: AsyncWorkbenchClient) -> None:
+    with pytest.raises(InvalidId):
+        await bench.put_block("memory/alice", "human", "x")
+    with pytest.raises(InvalidId):
+        await bench.add_document("memory/alice", "x.txt", b"x")
+
+
+async def test_a_server_without_a_volume_says_so() -> None:
+    async with in_memory() as users:
+        await users("alice").create_thread("t")
+        with pytest.raises(InvalidArgument) as caught:
+            await users("alice").workbench.documents("t")
+        await users("alice").workbench.put_block("t", "human", "Ada")
+
+    assert "--volume" in str(caught.value)
+
+
+async def test_one_user_has_only_so_many_files_read_at_once(tmp_path: Path) -> None:
+    async with in_memory(settings=ServerSettings(volume=str(tmp_path), turns=0)) as users:
+        await users("alice").create_thread("t")
+        with pytest.raises(RateLimited):
+            await users("alice").workbench.add_document("t", "x.txt", b"x")

@@ -1,0 +1,71 @@
+"""The pictures of the companion in the docs: python -m tests.server.studio.companion_screenshots"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+import clew
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from tests.server.local_server import listening
+from tests.server.studio.conftest import Visitor, browsing
+from tests.server.studio.screenshots import IMAGES, picture
+from tests.server.studio.studio_server import Studio
+from tests.server.studio.test_companion import DANGER, begin, say
+
+USER = "ada"
+SAID = ("My sister is called Ann.", "I worry about my exam, and I cannot sleep.")
+
+
+async def main(folder: Path) -> None:
+    """Take every picture."""
+    async with served() as studio, browsing() as windows:
+        visitor = Visitor(windows, studio, USER)
+        await ended(await talking(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
+        page = await talking(visitor, 1120, 760, "light")
+        await say(page, "Can we do box breathing?")
+        await picture(page, folder / "studio-companion.png")
+        page = await talking(visitor, 1120, 860, "dark")
+        await say(page, DANGER)
+        await picture(page, folder / "studio-companion-danger.png")
+        await visitor.close()
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[Studio]:
+    """A server as it is started without any settings."""
+    with tempfile.TemporaryDirectory() as place:
+        url = f"sqlite:///{place}/companion.db"
+        async with clew.open(url) as db:
+            app = create_app(ServerSettings(url=url, sweep_seconds=3600), db=db)
+            async with listening(app) as address:
+                yield Studio(address, url, db, asyncio.Event())
+
+
+async def talking(visitor: Visitor, width: int, height: int, theme: str) -> Page:
+    """A chat in which something was said."""
+    page = await visitor.open("/studio/threads", width=width, height=height, theme=theme)
+    await begin(page)
+    for message in SAID:
+        await say(page, message)
+    return page
+
+
+async def ended(page: Page, file: Path) -> None:
+    """The end of a session, with what it kept."""
+    await page.get_by_role("textbox", name="Message").fill("/end y")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("The session has ended after")).to_be_visible()
+    await expect(page.locator("#notes > *")).to_have_count(0)
+    await picture(page, file)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES))

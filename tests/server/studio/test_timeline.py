@@ -1,0 +1,117 @@
+"""Going through the versions of a thread: look back, compare, fork, rewind."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.server.studio.conftest import Visitor, ready
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+
+
+async def at_version(visitor: Visitor, version: int) -> tuple[Page, str]:
+    """A thread of seven versions, looked at in one of them."""
+    thread = f"past-{visitor.user}"
+    async with visitor.studio.client(visitor.user) as client:
+        await client.run_turn(thread, "The first thing")
+        await client.append(thread, patches=[["set", ["mood"], "calm"]])
+        await client.run_turn(thread, "The second thing")
+    assert (await visitor.studio.db.thread(thread).head()).version == 7
+    page = await visitor.open(f"/studio/threads/{thread}")
+    await page.get_by_role("slider").focus()
+    for _ in range(7 - version):
+        await page.keyboard.press("ArrowLeft")
+    await expect(page.get_by_text(f"You are looking at version {version} of 7.")).to_be_visible()
+    return page, thread
+
+
+async def test_the_keyboard_goes_back_and_the_transcript_with_it(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 4)
+    await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
+    await expect(page.get_by_text("The first thing", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Back to now").click()
+
+    await expect(page.get_by_text("The second thing", exact=True)).to_be_visible()
+    await expect(page.get_by_text("You are looking at")).to_have_count(0)
+
+
+async def test_a_version_says_what_it_changed_in_the_state(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 4)
+    panel = page.get_by_role("tabpanel")
+
+    await expect(panel.get_by_role("listitem")).to_contain_text(["mood"])
+    await expect(panel.get_by_role("listitem")).to_contain_text(["set calm"])
+    await expect(panel).to_contain_text("No message came or went.")
+
+
+async def test_a_version_is_compared_with_now(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 4)
+    await page.get_by_label("Compare with").select_option("now")
+    panel = page.get_by_role("tabpanel")
+
+    await expect(panel.locator("li.added")).to_have_count(2)
+    await expect(panel.locator("li.added").first).to_contain_text("The second thing")
+
+
+async def test_a_fork_goes_its_own_way(visitor: Visitor) -> None:
+    page, thread = await at_version(visitor, 4)
+    await page.get_by_role("button", name="Fork from here").click()
+    await page.get_by_label("The new thread").fill(f"fork-{visitor.user}")
+    await page.get_by_role("button", name="Fork", exact=True).click()
+    await page.wait_for_url(f"**/threads/fork-{visitor.user}")
+    await ready(page)
+    await page.get_by_role("tab", name="About").click()
+
+    await expect(page.get_by_role("tabpanel")).to_contain_text(f"{thread}, version 4")
+    await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
+
+
+async def test_who_writes_while_looking_back_is_at_the_newest_version_again(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 4)
+    await page.get_by_role("textbox", name="Message").fill("The third thing")
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_text("Version 10 of 10, which is now")).to_be_visible()
+    await expect(page.get_by_text("You are looking at")).to_have_count(0)
+    await expect(page.get_by_text("The second thing", exact=True)).to_be_visible()
+
+
+async def test_from_the_newest_version_there_is_no_way_on_and_nothing_to_rewind(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 6)
+    later, rewind = (
+        page.get_by_role("button", name=each) for each in ("The version after", "Rewind to here")
+    )
+    await expect(rewind).to_be_enabled()
+    await later.press("Enter")
+    await expect(page.get_by_text("Version 7 of 7, which is now")).to_be_visible()
+    await expect(later).to_be_focused()
+    await rewind.click(force=True)
+
+    await expect(later).to_be_disabled()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_a_rewind_asks_first(visitor: Visitor) -> None:
+    page, thread = await at_version(visitor, 4)
+    await page.get_by_role("button", name="Rewind to here").click()
+    await page.get_by_role("button", name="Cancel").click()
+
+    assert (await visitor.studio.db.thread(thread).head()).version == 7
+
+
+async def test_a_rewind_takes_back_what_came_after(visitor: Visitor) -> None:
+    page, thread = await at_version(visitor, 4)
+    await page.get_by_role("button", name="Rewind to here").click()
+    await page.get_by_role("button", name="Rewind", exact=True).click()
+    await expect(page.get_by_text("Version 8 of 8, which is now")).to_be_visible()
+
+    await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
+    assert len(await visitor.studio.db.thread(thread).items()) == 2
+
+
+async def test_a_link_to_a_version_shows_it(visitor: Visitor) -> None:
+    page, thread = await at_version(visitor, 6)
+    await page.goto(f"/studio/threads/{thread}?at=2")
+
+    await expect(page.get_by_text("You are looking at version 2 of 7.")).to_be_visible()

@@ -1,0 +1,98 @@
+"""A writer killed with -9: what it was answered is there, what it repeats is there once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from tests.stores.killed_writer import POINTS, Answer, numbers_at, write_all
+from tests.support.child_process import Apart, apart, pipe
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+TOTAL = 120
+MANY = 6000
+KILLS = 4
+RANDOM_KILLS = 40
+REPEATED = 4
+
+
+class Rounds:
+    """A writer on one file, started again and again until everything is written."""
+
+    def __init__(self, path: Path, total: int) -> None:
+        self.answers: dict[int, Answer] = {}
+        self._path = path
+        self._total = total
+
+    def start(self, point: str | None = None, nth: int = 0) -> tuple[Apart[None], Connection]:
+        """A writer for what was not answered, and for the last answers once more."""
+        ours, theirs = pipe()
+        writer = Apart(write_all, str(self._path), self._left(), point, nth, theirs)
+        theirs.close()
+        return writer, ours
+
+    def gather(self, answers: Connection) -> None:
+        """Take every answer that came out before the writer's end."""
+        with answers:
+            try:
+                while True:
+                    answer: Answer = answers.recv()
+                    first = self.answers.setdefault(answer[0], answer)
+                    assert answer == first, "repeated, and answered differently"
+            except (EOFError, ConnectionResetError):
+                return
+
+    def finish(self) -> None:
+        """Let a last writer write all that is left, and compare."""
+        writer, answers = self.start()
+        self.gather(answers)
+        writer.result()
+        found = apart(numbers_at, f"sqlite:///{self._path}")
+        stored = sorted(answer for thread in found.values() for answer in thread)
+
+        assert stored == sorted(self.answers.values())
+        assert [number for number, *_ in stored] == list(range(1, self._total + 1))
+
+    def _left(self) -> Sequence[int]:
+        again = sorted(self.answers)[-REPEATED:]
+        return again + [number for number in range(1, self._total + 1) if number not in self.answers]
+
+
+class TestKill:
+    store_name = "sqlite"
+
+    @pytest.mark.promise("T-02", "S-02", "S-04", "B-02")
+    @pytest.mark.parametrize("point", POINTS)
+    def test_a_writer_killed_at_a_point_loses_and_doubles_nothing(self, tmp_path: Path, point: str) -> None:
+        rounds = Rounds(tmp_path / "agent.db", TOTAL)
+        chance = random.Random(point)
+        for _ in range(KILLS):
+            writer, answers = rounds.start(point, chance.randint(1, 3 if "checkpoint" in point else 12))
+            rounds.gather(answers)
+            writer.process.join(60)
+            writer.end()
+            assert writer.process.exitcode == -signal.SIGKILL, "the writer never came past the point"
+
+        rounds.finish()
+
+    @pytest.mark.promise("T-02", "S-02", "S-04", "B-02")
+    def test_a_writer_killed_at_any_moment_loses_and_doubles_nothing(self, tmp_path: Path) -> None:
+        rounds = Rounds(tmp_path / "agent.db", MANY)
+        chance = random.Random(7)
+        for _ in range(RANDOM_KILLS):
+            writer, answers = rounds.start()
+            answers.poll(30)
+            time.sleep(chance.uniform(0, 0.08))
+            writer.kill()
+            rounds.gather(answers)
+            writer.end()
+
+        assert 0 < len(rounds.answers) < MANY
+        rounds.finish()

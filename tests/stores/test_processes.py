@@ -1,0 +1,94 @@
+"""Eight processes at once: one winner for each version, none lost, none twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import clew
+from tests.stores import competing_writers as writers
+from tests.stores.competing_writers import THREAD, Won, Work, compete, open_first, stored_at
+from tests.support.child_process import Apart, apart, pipe
+
+pytestmark = [pytest.mark.race, pytest.mark.slow]
+
+PROCESSES = 8
+
+
+def run_all(url: str, amount: int, work: Work, way: Callable[..., list[Won]] = compete) -> list[list[Won]]:
+    """What each of eight processes was told, all begun at the same moment."""
+    running = []
+    for n in range(PROCESSES):
+        ours, theirs = pipe()
+        running.append((Apart(way, url, f"writer-{n}", amount, work, theirs), ours))
+        theirs.close()
+    for _, start in running:
+        assert start.recv() == "ready"
+    for _, start in running:
+        start.send("go")
+    won = [process.result() for process, _ in running]
+    for _, start in running:
+        start.close()
+    return won
+
+
+async def create(url: str) -> None:
+    """The thread that all will write to."""
+    async with clew.open(url) as db:
+        await db.create(THREAD)
+
+
+class TestProcesses:
+    @pytest.mark.promise("T-01", "T-02")
+    def test_every_version_has_one_winner(self, shared_url: str) -> None:
+        total = 160
+        asyncio.run(create(shared_url))
+        won = run_all(shared_url, total, writers.append_exactly)
+        told = sorted((one for each in won for one in each), key=lambda one: one.version)
+
+        assert [one.version for one in told] == list(range(1, total + 1))
+        assert told == apart(stored_at, shared_url)
+        assert sum(bool(each) for each in won) > 1, "only one process ever wrote"
+
+    @pytest.mark.promise("T-02", "B-02")
+    def test_writers_that_take_any_version_lose_nothing(self, shared_url: str) -> None:
+        amount = 24
+        asyncio.run(create(shared_url))
+        won = run_all(shared_url, amount, writers.append_anywhere)
+        told = sorted((one for each in won for one in each), key=lambda one: one.version)
+
+        assert len(told) == amount * PROCESSES
+        assert told == apart(stored_at, shared_url)
+
+    @pytest.mark.promise("B-02")
+    def test_a_key_that_all_use_at_once_commits_once(self, shared_url: str) -> None:
+        amount = 24
+        asyncio.run(create(shared_url))
+        won = run_all(shared_url, amount, writers.append_shared)
+        first = [one for each in won for one in each if not one.repeated]
+        told = {replace(one, repeated=False) for each in won for one in each}
+
+        assert sorted(first, key=lambda one: one.version) == apart(stored_at, shared_url)
+        assert len(told) == len(first) == amount
+
+    @pytest.mark.promise("S-04", "T-02")
+    def test_first_writers_do_not_race(self, empty_url: str) -> None:
+        amount = 4
+        won = run_all(empty_url, amount, writers.create_and_append, open_first)
+        told = [one for each in won for one in each]
+        appended = sorted((one for one in told if one.version), key=lambda one: one.version)
+
+        assert sum(one.version == 0 for one in told) == 1, "not exactly one process created the thread"
+        assert len(appended) == amount * PROCESSES
+        assert appended == apart(stored_at, empty_url)
+
+    @pytest.mark.promise("S-04", "T-02")
+    def test_a_thread_is_created_by_one_append_only(self, shared_url: str) -> None:
+        won = run_all(shared_url, 1, writers.append_absent, open_first)
+
+        assert Counter(map(len, won)) == {0: PROCESSES - 1, 1: 1}
+        assert [one for each in won for one in each] == apart(stored_at, shared_url)

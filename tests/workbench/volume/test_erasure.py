@@ -1,0 +1,473 @@
+"""What stands on the volume goes with its owner or its thread, and is counted in the receipt exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.core.erasure.receipts import COMPLETE, UNFINISHED, FileSelection, subject_of
+from clew.core.erasure.retention import RetentionRule
+from clew.core.erasure.subject import read_file_selection
+from clew.core.errors import LegalHold, ThreadNotFound, VersionConflict
+from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.rows import StoreRead
+from clew.core.manifest.files import ManifestAddress, file_name
+from clew.core.values import Exact, Record, Scope
+from clew.database.erasure import NO_VOLUME
+from clew.workbench.session.manifests import export_manifest
+from clew.workbench.volume.operators import Volumes
+from clew.workbench.volume.volume import Volume
+from tests.database.people import WORDS
+from tests.support.manifests import save
+from tests.support.tenants import db, postgres_url, tenant
+
+pytestmark = pytest.mark.usefixtures("long_lock_wait")
+
+__all__ = ["db", "postgres_url", "tenant"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "volume"
+
+
+@pytest.fixture
+async def kept(root: Path) -> AsyncIterator[clew.Database]:
+    """A database with two people, each with a thread and a fork, and all that a volume can hold of them."""
+    async with clew.open("memory://", files=Volumes(root)) as db:
+        for who in WORDS:
+            await live(db, root, who)
+        yield db
+
+
+@pytest.fixture
+async def kept_anywhere(db: clew.Database, root: Path) -> clew.Database:
+    """The same on each store."""
+    db.files = Volumes(root)
+    for who in WORDS:
+        await live(db, root, who)
+    return db
+
+
+async def live(db: clew.Database, root: Path, who: str) -> None:
+    word = WORDS[who]
+    thread = await db.create(f"{who}-1", owner=who)
+    await thread.append(items=[clew.user(f"{word} was said")])
+    await thread.fork(f"{who}-2")
+    await asyncio.to_thread(write_files, Volume(root, db.tenant, who), word)
+    for id, workspace, user in ((f"{who}-1", "a", who), (f"{who}-2", "b", who), (f"{who}-1", "a", None)):
+        place = ManifestAddress(workspace=workspace, user=user, session=id)
+        save(Volume(root, db.tenant, user), place, await export_manifest(db, id))
+    await asyncio.to_thread(leave_behind, root / file_name(db.tenant), who, word)
+
+
+def write_files(volume: Volume, word: str) -> None:
+    volume.write(f"memory/{word}.txt", f"{word} noted".encode())
+    volume.write("artifacts/1/map.txt", f"{word} drawn".encode())
+    volume.write("artifacts/2/map.txt", f"{word} drawn again".encode())
+    volume.write("buffers/book.txt", f"{word} read".encode() * 1000)
+
+
+def leave_behind(part: Path, who: str, word: str) -> None:
+    """What a volume holds that no call wrote: unfinished, unreadable and old files, and what code made."""
+    own, meta = part / "users" / who, part / "meta" / "workspaces" / "a" / "users" / who
+    (own / "memory" / ".x.txt.0123456789abcdef.part").write_text(f"{word} half")
+    (own / "elsewhere").mkdir()
+    (own / "elsewhere" / f"{word} ").write_text(word)
+    (meta / f"react-session-{who}-1.json.unreadable-17").write_text(f"{{ {word}")
+    (meta / f".react-session-{who}-1.json.0123456789abcdef.part").write_text(f"{{ {word}")
+    old = part / "workspaces" / "a" / "users" / who / "memory"
+    old.mkdir(parents=True)
+    (old / f"react-session-{who}-1.json").write_text(f"{word} of old")
+
+
+def traces(root: Path, who: str) -> list[str]:
+    """Every file and folder of a volume that has a person's word or name, in itself or in its own name."""
+    said = (WORDS[who].encode(), who.encode())
+    found = []
+    for path in root.rglob("*"):
+        held = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        if any(each in held or each in bytes(Path(path.name)) for each in said):
+            found.append(str(path.relative_to(root)))
+    return sorted(found)
+
+
+COUNTS = {
+    "files in memory": 2,
+    "files in artifacts": 2,
+    "files in buffers": 1,
+    "files in other folders": 1,
+    "files in manifests": 6,
+}
+
+
+def files_of(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if name.startswith("files")}
+
+
+# An owner.
+
+
+@pytest.mark.promise("B-07", "F-04")
+async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: clew.Database, root: Path) -> None:
+    before, others = traces(root, "alice"), traces(root, "bob")
+    preview = await kept_anywhere.erase(owner="alice", dry_run=True)
+    receipt = await kept_anywhere.erase(owner="alice")
+
+    assert len(before) == sum(COUNTS.values()) + 4  # folders have their owner's name
+    assert traces(root, "alice") == []
+    assert traces(root, "bob") == others
+    assert (files_of(receipt.counts), receipt.counts) == (COUNTS, preview.counts)
+    assert receipt.counts["bytes in buffers"] == len("zanzibarquartz read") * 1000
+    assert receipt.status == COMPLETE
+
+
+@pytest.mark.promise("B-07")
+async def test_bytes_are_written_over_before_their_file_goes(
+    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[bytes] = []
+    unlink = os.unlink
+
+    def looked(path: str, *, dir_fd: int) -> None:
+        with os.fdopen(os.open(path, os.O_RDONLY, dir_fd=dir_fd), "rb") as file:
+            left.append(file.read())
+        unlink(path, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", looked)
+        await kept.erase(owner="alice")
+
+    assert len(left) == sum(COUNTS.values())
+    assert {content.strip(b"\0") for content in left} == {b""}
+
+
+@pytest.mark.promise("B-07")
+async def test_a_hold_keeps_the_files_too(kept: clew.Database, root: Path) -> None:
+    before = traces(root, "alice")
+    await kept.retention.hold(thread="alice-2", reason="case 12")
+    with pytest.raises(LegalHold):
+        await kept.erase(owner="alice")
+    with pytest.raises(LegalHold):
+        await kept.thread("alice-2").delete()
+
+    assert traces(root, "alice") == before
+
+
+@pytest.mark.promise("B-07")
+async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
+    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = traces(root, "alice")
+    change, holds = kept.store.change, iter(["case 12"])
+
+    async def holding(scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+        plan = await change(scope, planning)
+        if await kept.retention.receipts() and (reason := next(holds, None)):
+            await kept.retention.hold(owner="alice", reason=reason)
+        return plan
+
+    monkeypatch.setattr(kept.store, "change", holding)
+    with pytest.raises(LegalHold):
+        await kept.erase(owner="alice")
+    (begun,) = await kept.retention.receipts()
+
+    assert (begun.status, begun.counts) == (UNFINISHED, {})
+    assert traces(root, "alice") == before
+
+
+@pytest.mark.promise("B-07")
+async def test_what_links_lead_to_is_left_alone(kept: clew.Database, root: Path, tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").mkdir()
+    for name in ("linked", "named-twice"):
+        (outside / name).write_text("somebody else's")
+    own = Volume(root, kept.tenant, "alice").folder
+    (own / "memory" / "file").symlink_to(outside / "linked")
+    (own / "memory" / "folder").symlink_to(outside)
+    os.link(outside / "named-twice", own / "memory" / "twice")
+    await kept.erase(owner="alice")
+
+    assert {file.read_text() for file in outside.iterdir()} == {"somebody else's"}
+    assert not own.exists()
+
+
+@pytest.mark.promise("B-07")
+async def test_without_a_volume_the_receipt_says_that_none_was_looked_at() -> None:
+    async with clew.open("memory://") as db:
+        await db.create("one", owner="alice")
+        receipt = await db.erase(owner="alice")
+
+    assert NO_VOLUME in receipt.beyond
+
+
+async def test_a_person_who_has_nothing_on_the_volume_is_erased_all_the_same(root: Path) -> None:
+    async with clew.open("memory://", files=Volumes(root)) as db:
+        await db.create("one", owner="alice")
+        receipt = await db.erase(owner="alice")
+
+    assert (receipt.status, files_of(receipt.counts)) == (COMPLETE, {})
+
+
+# A thread.
+
+
+@pytest.mark.promise("B-07", "F-04")
+async def test_a_thread_takes_its_manifests_along_and_those_of_its_forks(
+    kept: clew.Database, root: Path
+) -> None:
+    receipt = await kept.erase(thread="alice-1")
+    left = [path for path in traces(root, "alice") if "react-session-alice" in path]
+
+    assert left == []
+    assert files_of(receipt.counts) == {"files in manifests": 6}
+
+
+@pytest.mark.promise("B-07")
+async def test_a_thread_takes_the_files_along_that_it_has_made(kept: clew.Database, root: Path) -> None:
+    body = {"path": "artifacts/1/map.txt"}
+    await kept.records.put(Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body=body))
+    receipt = await kept.erase(thread="alice-1")
+
+    assert receipt.counts["files in artifacts"] == 1
+    assert [file.path for file in Volume(root, kept.tenant, "alice").list("artifacts").files] == [
+        "artifacts/2/map.txt"
+    ]
+
+
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("path", ["../bob/artifacts/1/map.txt", "/etc/passwd", "artifacts/../../bob", ""])
+async def test_a_record_cannot_lead_an_erasure_to_somebody_elses_files(
+    kept: clew.Database, root: Path, path: str
+) -> None:
+    others = traces(root, "bob")
+    record = Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body={"path": path})
+    await kept.records.put(record)
+    await kept.erase(thread="alice-1")
+
+    assert traces(root, "bob") == others
+
+
+@pytest.mark.promise("B-07")
+async def test_a_manifest_whose_thread_is_gone_can_be_erased(kept: clew.Database, root: Path) -> None:
+    without = kept.scope(tenant=kept.tenant)
+    without.files = None
+    await without.thread("bob-2").delete()
+    receipt = await kept.erase(thread="bob-2")
+
+    assert files_of(receipt.counts) == {"files in manifests": 1}
+    with pytest.raises(ThreadNotFound):
+        await kept.erase(thread="bob-2")
+
+
+@pytest.mark.promise("F-04")
+async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: clew.Database, root: Path) -> None:
+    with pytest.raises(VersionConflict):
+        await kept.thread("alice-1").delete(expect=Exact(99))
+    before = [path for path in traces(root, "alice") if "react-session-alice-1" in path]
+    await kept.thread("alice-1").delete()
+
+    assert len(before) == 5
+    assert [path for path in traces(root, "alice") if "react-session-alice-1" in path] == []
+    assert any("react-session-alice-2" in path for path in traces(root, "alice"))
+
+
+@pytest.mark.promise("B-07")
+async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: clew.Database, root: Path) -> None:
+    now = (await kept.thread("alice-1").head()).updated + 10 * 24 * 60 * 60 * 1000
+    await kept.retention.apply([RetentionRule(name="once", days=5)], now=now)
+
+    assert [path for path in traces(root, "alice") if "react-session" in path] == []
+
+
+# A part of a thread.
+
+
+@pytest.mark.promise("B-07")
+async def test_a_part_takes_the_manifests_along_that_hold_it(kept: clew.Database, root: Path) -> None:
+    thread = kept.thread("alice-2")
+    await thread.append(items=[clew.user("zanzibarquartz once more", id="x")])
+    receipt = await thread.erase(["x"])
+    left = traces(root, "alice")
+
+    assert files_of(receipt.counts) == {"files in manifests": 6}
+    assert [path for path in left if "react-session" in path] == []
+    assert any(path.endswith("artifacts/1/map.txt") for path in left)
+
+
+@pytest.mark.promise("B-07")
+async def test_a_part_that_is_held_leaves_the_manifests(kept: clew.Database, root: Path) -> None:
+    before = traces(root, "alice")
+    (item,) = await kept.thread("alice-1").items()
+    await kept.retention.hold(owner="alice", reason="case 12")
+    with pytest.raises(LegalHold):
+        await kept.thread("alice-1").erase(after=item.place - 1, before=item.place + 1)
+
+    assert traces(root, "alice") == before
+
+
+@pytest.mark.crash
+@pytest.mark.promise("B-07")
+async def test_a_part_that_was_broken_off_is_settled_with_its_manifests(
+    kept: clew.Database, root: Path
+) -> None:
+    await kept.thread("alice-1").append(items=[clew.user("zanzibarquartz once more", id="x")])
+    kept.files = Dying(root, "put_aside", after=False)
+    with pytest.raises(Killed):
+        await kept.thread("alice-1").erase(["x"])
+    kept.files = Volumes(root)
+    (settled,) = await kept.retention.settle()
+
+    assert (settled.status, files_of(settled.counts)) == (COMPLETE, {"files in manifests": 6})
+    assert [path for path in traces(root, "alice") if "react-session" in path] == []
+
+
+# Broken off.
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+class Dying(Volumes):
+    """A volume whose process ends before one of the calls, or after it."""
+
+    def __init__(self, root: Path, call: str, *, after: bool) -> None:
+        super().__init__(root)
+        self._call = call
+        self._after = after
+
+    async def put_aside(
+        self, tenant: str, selection: FileSelection, receipt: str, number: int
+    ) -> dict[str, int]:
+        """As it is, or not at all."""
+        self._die("put_aside", after=False)
+        counts = await super().put_aside(tenant, selection, receipt, number)
+        self._die("put_aside", after=True)
+        return counts
+
+    async def remove(self, tenant: str, receipt: str, number: int) -> None:
+        """As it is, or not at all."""
+        if number > 0:
+            self._die("remove", after=False)
+        await super().remove(tenant, receipt, number)
+        if number > 0:
+            self._die("remove", after=True)
+
+    def _die(self, call: str, *, after: bool) -> None:
+        if (call, after) == (self._call, self._after):
+            raise Killed
+
+
+@pytest.mark.crash
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("call", ["put_aside", "remove"])
+async def test_broken_off_it_goes_on_and_counts_every_file_once(
+    kept_anywhere: clew.Database, root: Path, call: str, *, after: bool
+) -> None:
+    kept_anywhere.files = Dying(root, call, after=after)
+    with pytest.raises(Killed):
+        await kept_anywhere.erase(owner="alice")
+    (begun,) = await kept_anywhere.retention.receipts()
+    kept_anywhere.files = Volumes(root)
+    receipt = await kept_anywhere.erase(owner="alice")
+
+    assert begun.status == UNFINISHED
+    assert (receipt.id, receipt.status, files_of(receipt.counts)) == (begun.id, COMPLETE, COUNTS)
+    assert traces(root, "alice") == []
+    assert list((root / file_name(kept_anywhere.tenant) / "erasing").iterdir()) == []
+
+
+@pytest.mark.crash
+@pytest.mark.promise("B-07")
+async def test_what_was_written_after_it_was_broken_off_is_counted_too(
+    kept: clew.Database, root: Path
+) -> None:
+    kept.files = Dying(root, "remove", after=False)
+    with pytest.raises(Killed):
+        await kept.erase(owner="alice")
+    Volume(root, kept.tenant, "alice").write("memory/late.txt", b"zanzibarquartz again")
+    kept.files = Volumes(root)
+    receipt = await kept.erase(owner="alice")
+
+    assert receipt.counts["files in memory"] == COUNTS["files in memory"] + 1
+    assert traces(root, "alice") == []
+
+
+DYING = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import clew
+from clew.workbench.volume.operators import Volumes
+left = iter(range(int(sys.argv[3])))
+unlink = os.unlink
+def dying(path, *, dir_fd=None):
+    if next(left, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    unlink(path, dir_fd=dir_fd)
+async def main():
+    async with clew.open(sys.argv[1], files=Volumes(Path(sys.argv[2]))) as db:
+        os.unlink = dying
+        await db.erase(owner="alice")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("removed", [0, 5])
+async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: Path, removed: int) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    async with clew.open(url, files=Volumes(root)) as db:
+        await live(db, root, "alice")
+    command = [sys.executable, "-c", DYING, url, str(root), str(removed)]
+    died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
+    between = traces(root, "alice")
+    async with clew.open(url, files=Volumes(root)) as db:
+        receipt = await db.erase(owner="alice")
+
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    assert between != []
+    assert files_of(receipt.counts) == COUNTS
+    assert traces(root, "alice") == []
+
+
+@pytest.mark.race
+@pytest.mark.promise("B-07")
+async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
+    kept: clew.Database, root: Path
+) -> None:
+    volume = Volume(root, kept.tenant, "alice")
+    done = asyncio.Event()
+
+    def write(number: int) -> None:
+        volume.write(f"memory/{number % 5}.txt", b"zanzibarquartz" * 1000)
+
+    async def writing() -> None:
+        number = 0
+        while not done.is_set():
+            await asyncio.to_thread(write, number := number + 1)
+
+    writer = asyncio.create_task(writing())
+    await kept.erase(owner="alice")
+    done.set()
+    await asyncio.wait([writer])
+    await kept.erase(owner="alice")
+
+    assert traces(root, "alice") == []
+
+
+async def test_what_is_sought_of_an_owner_names_their_threads(kept: clew.Database) -> None:
+    subject = subject_of("alice", None, with_crisis_log=False)
+    asking = read_file_selection(subject, ["alice-1"])
+    found = await kept.store.read(Scope(tenant=kept.tenant), asking)
+
+    assert found == FileSelection(owner="alice", threads=("alice-1",))
