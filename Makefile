@@ -21,6 +21,8 @@ COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-ver
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
 EXTRAS := adk all client cli companion daytona langgraph models openai-agents postgres pydantic-ai server testing workbench
 WORKERS ?= 2
+# What make check runs: the shape of the code and what everything else rests on, but for what takes long.
+QUICK := tests/architecture tests/core tests/database -m "not (slow or crash or race or browser or postgres)"
 TYPED := src companion/src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*.py))))
 
 .PHONY: help
@@ -49,7 +51,7 @@ check: $(READY) ## Format, lint, types, import contracts and quick tests: under 
 	@$(RUN) -m ruff check .
 	@$(RUN) -m mypy $(TYPED)
 	@$(VENV)/bin/lint-imports --no-logo
-	@$(RUN) -m pytest -q -n $(WORKERS) tests/unit tests/architecture
+	@$(RUN) -m pytest -q -n $(WORKERS) $(QUICK)
 
 .PHONY: format
 format: $(READY) ## Rewrite the code in the agreed format

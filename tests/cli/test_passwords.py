@@ -18,6 +18,8 @@ from clew.stores.postgres.pool import parse_url
 from tests.support.postgres import find_binaries
 from tests.support.shared_postgres import PostgresDatabase
 
+pytestmark = pytest.mark.security
+
 HALVES = ("Zebra", "Quagga")
 """The two parts of the password in every address below; neither may be seen."""
 ADDRESSES = [

@@ -15,7 +15,7 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.identity import AuthSettings
 from tests.server.attacked_server import running
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-09")]
+pytestmark = [pytest.mark.security, pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-09")]
 
 SITE = "https://site.example"
 OTHER_PORT = "http://127.0.0.1:8101"

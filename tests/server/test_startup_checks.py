@@ -22,6 +22,8 @@ from clew.server.startup_checks import (
 )
 from tests.support.shared_postgres import PostgresDatabase
 
+pytestmark = pytest.mark.security
+
 SAFE = StartupSettings(
     production=True,
     auth=AuthSettings(mode="keys"),

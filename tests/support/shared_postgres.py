@@ -21,6 +21,7 @@ import pytest
 
 from clew.stores.postgres.schema import migrate
 from tests.support.postgres import PostgresAddress, PostgresServer, find_binaries, new_directory
+from tests.support.promises import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 ASK_AT = "CLEW_TEST_POSTGRES"
 TEMPLATE = "clew_template"
 LINGER_SECONDS = 3
+FIXTURES = {"postgres_server", "postgres_database", "postgres_url", "private_postgres"}
 
 
 def prepare_template(url: str) -> None:
@@ -109,6 +111,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if shared := config.stash.get(SHARED, None):
         shared.close()
+
+
+# First, so that ``-m`` chooses by this mark as by those that are written down.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if store_of(item) == "postgres" or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.postgres)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from tests.server.identity.test_issuer_keys import Seconds
 from tests.server.routes.test_attacks import talk
 from tests.support.issuer import Issuer, issuing, rsa_key
 
-pytestmark = [pytest.mark.promise("F-09"), pytest.mark.promise("F-10")]
+pytestmark = [pytest.mark.security, pytest.mark.promise("F-09"), pytest.mark.promise("F-10")]
 
 FAILURES = 5
 """How many failures of one client are borne in a minute."""

@@ -20,7 +20,7 @@ from clew.server.app import API, create_app
 from tests.server.attacked_server import SECRET, Ask, Victim, World, world
 from tests.server.routes.attacks import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
+pytestmark = [pytest.mark.security, pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
 
 ROUTES = list(ATTACKS)
 BAD = (

@@ -15,7 +15,7 @@ from tests.server.forged_archives import FORGERIES, Forger
 from tests.server.routes.attacks import ATTACKS, MAKES_A_THREAD
 from tests.support.shared_postgres import PostgresDatabase
 
-pytestmark = [pytest.mark.postgres, pytest.mark.promise("F-10")]
+pytestmark = [pytest.mark.security, pytest.mark.postgres, pytest.mark.promise("F-10")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from clew.core.log.owners import memory_thread_id
 from tests.server.attacked_server import SECRET, Ask, Victim, World, world
 from tests.server.forged_archives import FORGERIES, Forger, Forgery, archive, thread_lines
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
+pytestmark = [pytest.mark.security, pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
 
 WITH_KEY = {"Idempotency-Key": "once"}
 SOON = 20.0

@@ -12,7 +12,7 @@ from playwright.async_api import Page
 from tests.server.studio.conftest import Visitor, Windows
 from tests.server.studio.studio_server import Studio
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 CHECKS = (Path(__file__).parent / "accessibility.js").read_text(encoding="utf-8")
 PAGES = {

@@ -26,7 +26,7 @@ from tests.server.studio.conftest import Visitor, Windows
 from tests.server.studio.studio_server import Studio
 from tests.server.studio.test_accessibility import wrong
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 DATA = ROOT / "companion/src/clew_companion"
 DANGER = "I want to kill myself tonight"
 FRAMES = (

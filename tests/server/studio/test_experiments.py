@@ -14,7 +14,7 @@ from clew.workbench.experiments.runner import run_experiment
 from tests.server.studio.conftest import Visitor
 from tests.server.studio.test_accessibility import wrong
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-12")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-12")]
 
 
 async def tried(visitor: Visitor) -> tuple[str, str]:

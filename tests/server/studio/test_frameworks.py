@@ -25,7 +25,7 @@ from clew.adapters.openai_agents import Session
 from clew.adapters.pydantic_ai import Conversations
 from tests.server.studio.conftest import Visitor
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("B-10")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("B-10")]
 
 ASKED, ANSWERED = "Where is the parcel?", "In Bremen."
 

@@ -11,7 +11,7 @@ import pytest
 from tests.server.studio.conftest import Windows
 from tests.server.studio.studio_server import Studio
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-09")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-09")]
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p>Hello.</p>"
 ATTACK = """

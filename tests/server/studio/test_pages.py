@@ -13,7 +13,7 @@ from clew.server.routes.studio import studio_files
 from tests.server.studio.conftest import Visitor
 from tests.server.studio.studio_server import Studio, furnish, remember
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 
 async def knowing(visitor: Visitor) -> Memory:

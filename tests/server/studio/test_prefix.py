@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from tests.server.studio.conftest import Visitor, ready
 from tests.support.http_relay import door_to
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 PREFIX = "/agents/clew"
 
 

@@ -13,7 +13,7 @@ from clew.api.requests import NewItem
 from tests.server.studio.conftest import Visitor
 from tests.support.http_relay import door_to
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 
 async def say(page: Page, message: str) -> None:

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.server.studio.conftest import Visitor, ready
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 
 async def test_without_threads_the_page_says_what_to_do(visitor: Visitor) -> None:

@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.studio.conftest import Visitor, ready
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 
 async def at_version(visitor: Visitor, version: int) -> tuple[Page, str]:

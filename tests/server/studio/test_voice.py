@@ -21,7 +21,7 @@ from tests.server.studio.conftest import Visitor, Windows
 from tests.server.studio.studio_server import Studio
 from tests.support.realtime_server import realtime_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("R-21")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("R-21")]
 PAGE = (Path(__file__).parent / "voice_page.js").read_text(encoding="utf-8")
 UNHEARD = "conversation.item.input_audio_transcription.failed"
 TRANSCRIBED = "conversation.item.input_audio_transcription.completed"

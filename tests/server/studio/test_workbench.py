@@ -12,7 +12,7 @@ from tests.server.studio.conftest import Visitor, ready
 from tests.server.studio.test_accessibility import wrong
 from tests.server.studio.workbench import equip
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-05")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-05")]
 
 
 async def furnished(visitor: Visitor) -> str:

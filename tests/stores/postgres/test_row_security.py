@@ -16,7 +16,7 @@ from clew.database.search import index_pending
 from clew.stores.postgres.store import PostgresStore
 from tests.support.shared_postgres import PostgresDatabase
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.security, pytest.mark.postgres]
 
 Raw = psycopg.Connection[Any]
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'clew' ORDER BY tablename"

@@ -13,6 +13,7 @@ import pytest
 from tests.support.nested import only_plugins
 from tests.testing.contracts.mutants import MUTANTS
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""One part of the contract, against a store with a fault."""
 
