@@ -16,7 +16,7 @@ from clew.runtime.crises import Assessment
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.sessions.voice import VoiceCall
 from tests.runtime.gated_agent import SAFE, WORDS, Companion, logged, look_for_danger, moody, talking
-from tests.support.child_process import Apart
+from tests.support.child_process import ChildProcess
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -81,10 +81,10 @@ def killed_incognito(url: str) -> None:
 async def killed(work: object, url: str) -> None:
     """Let a process work until it is killed."""
     assert callable(work)
-    apart: Apart[None] = Apart(work, url)
-    await asyncio.to_thread(apart.process.join, 60)
-    apart.end()
-    assert apart.process.exitcode == -signal.SIGKILL
+    child: ChildProcess[None] = ChildProcess(work, url)
+    await asyncio.to_thread(child.process.join, 60)
+    child.end()
+    assert child.process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.promise("R-22")

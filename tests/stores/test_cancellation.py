@@ -18,7 +18,7 @@ import clew
 from clew.core.values import AppendTo, Enqueue, Put
 from clew.stores.postgres.store import PostgresStore
 from tests.stores.workload import numbered
-from tests.support.child_process import apart
+from tests.support.child_process import run_in_child
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
@@ -117,7 +117,7 @@ def can_write_at_once(path: str) -> bool:
 async def under_way(url: str, db: clew.Database) -> list[str]:
     """The transactions that are open and the connections that are taken."""
     if url.startswith("sqlite"):
-        free = await asyncio.to_thread(apart, can_write_at_once, path_of(url))
+        free = await asyncio.to_thread(run_in_child, can_write_at_once, path_of(url))
         return [] if free else ["the file is locked"]
     assert isinstance(db.store, PostgresStore)
     stats = db.store._connections.pool.get_stats()

@@ -19,7 +19,7 @@ from clew.core.errors import ClewError
 from clew.core.log.commit import Plan
 from clew.core.log.rows import StoreRead
 from clew.stores.sqlite import connection
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 from tests.support.shared_postgres import PostgresDatabase
 
 CALLS: dict[str, Callable[[clew.Database], Coroutine[Any, Any, object]]] = {
@@ -109,7 +109,7 @@ async def test_a_child_that_outlives_its_parent_keeps_nobody_from_writing(
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_SECONDS", 1)
     path, (line, theirs) = tmp_path / "agent.db", pipe()
-    parent: Apart[None] = Apart(die_while_writing, str(path), theirs)
+    parent: ChildProcess[None] = ChildProcess(die_while_writing, str(path), theirs)
     child = line.recv()
     try:
         await asyncio.to_thread(parent.process.join, 30)
@@ -127,7 +127,7 @@ EXPECTED = {"append": "store_forked", "items": "store_forked", "report": "store_
 
 @pytest.mark.promise("T-02")
 def test_a_forked_child_cannot_use_the_store_of_its_parent(tmp_path: Path) -> None:
-    codes, version = apart(use_in_child, f"sqlite:///{tmp_path}/agent.db")
+    codes, version = run_in_child(use_in_child, f"sqlite:///{tmp_path}/agent.db")
 
     assert codes == EXPECTED
     assert version == 2
@@ -136,7 +136,7 @@ def test_a_forked_child_cannot_use_the_store_of_its_parent(tmp_path: Path) -> No
 @pytest.mark.postgres
 @pytest.mark.promise("T-02")
 def test_a_forked_child_cannot_use_the_connections_of_its_parent(postgres_database: PostgresDatabase) -> None:
-    codes, version = apart(use_in_child, postgres_database.url)
+    codes, version = run_in_child(use_in_child, postgres_database.url)
 
     assert codes == EXPECTED
     assert version == 2

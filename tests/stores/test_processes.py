@@ -12,7 +12,7 @@ import pytest
 import clew
 from tests.stores import competing_writers as writers
 from tests.stores.competing_writers import THREAD, Won, Work, compete, open_first, stored_at
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ def run_all(url: str, amount: int, work: Work, way: Callable[..., list[Won]] = c
     running = []
     for n in range(PROCESSES):
         ours, theirs = pipe()
-        running.append((Apart(way, url, f"writer-{n}", amount, work, theirs), ours))
+        running.append((ChildProcess(way, url, f"writer-{n}", amount, work, theirs), ours))
         theirs.close()
     for _, start in running:
         assert start.recv() == "ready"
@@ -51,7 +51,7 @@ class TestProcesses:
         told = sorted((one for each in won for one in each), key=lambda one: one.version)
 
         assert [one.version for one in told] == list(range(1, total + 1))
-        assert told == apart(stored_at, shared_url)
+        assert told == run_in_child(stored_at, shared_url)
         assert sum(bool(each) for each in won) > 1, "only one process ever wrote"
 
     @pytest.mark.promise("T-02", "B-02")
@@ -62,7 +62,7 @@ class TestProcesses:
         told = sorted((one for each in won for one in each), key=lambda one: one.version)
 
         assert len(told) == amount * PROCESSES
-        assert told == apart(stored_at, shared_url)
+        assert told == run_in_child(stored_at, shared_url)
 
     @pytest.mark.promise("B-02")
     def test_a_key_that_all_use_at_once_commits_once(self, shared_url: str) -> None:
@@ -72,7 +72,7 @@ class TestProcesses:
         first = [one for each in won for one in each if not one.repeated]
         told = {replace(one, repeated=False) for each in won for one in each}
 
-        assert sorted(first, key=lambda one: one.version) == apart(stored_at, shared_url)
+        assert sorted(first, key=lambda one: one.version) == run_in_child(stored_at, shared_url)
         assert len(told) == len(first) == amount
 
     @pytest.mark.promise("S-04", "T-02")
@@ -84,11 +84,11 @@ class TestProcesses:
 
         assert sum(one.version == 0 for one in told) == 1, "not exactly one process created the thread"
         assert len(appended) == amount * PROCESSES
-        assert appended == apart(stored_at, empty_url)
+        assert appended == run_in_child(stored_at, empty_url)
 
     @pytest.mark.promise("S-04", "T-02")
     def test_a_thread_is_created_by_one_append_only(self, shared_url: str) -> None:
         won = run_all(shared_url, 1, writers.append_absent, open_first)
 
         assert Counter(map(len, won)) == {0: PROCESSES - 1, 1: 1}
-        assert [one for each in won for one in each] == apart(stored_at, shared_url)
+        assert [one for each in won for one in each] == run_in_child(stored_at, shared_url)

@@ -1,4 +1,4 @@
-"""Work done in a process of its own, which starts clean and may be killed."""
+"""Work done in a child process, which starts clean and may be killed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _context.set_forkserver_preload(
 )
 
 
-class FailedApart(Exception):
+class ChildFailed(Exception):
     """The work raised; the text says what, and where."""
 
 
-class Apart(Generic[T]):
+class ChildProcess(Generic[T]):
     """A process that does some work, with a pipe to and from it."""
 
     def __init__(self, work: Callable[..., T], *args: object) -> None:
@@ -48,19 +48,19 @@ class Apart(Generic[T]):
         """What the work came to.
 
         Raises:
-            FailedApart: It raised, took too long, or was killed.
+            ChildFailed: It raised, took too long, or was killed.
         """
         try:
             if not self.pipe.poll(timeout):
-                raise FailedApart(f"No answer after {timeout} s.")
+                raise ChildFailed(f"No answer after {timeout} s.")
             kind, value = self.pipe.recv()
         except EOFError as error:
             self.process.join()
-            raise FailedApart(f"The process ended with {self.process.exitcode}.") from error
+            raise ChildFailed(f"The process ended with {self.process.exitcode}.") from error
         finally:
             self.end()
         if kind == "raised":
-            raise FailedApart(value)
+            raise ChildFailed(value)
         result: T = value
         return result
 
@@ -77,10 +77,10 @@ class Apart(Generic[T]):
         self.pipe.close()
 
 
-def apart(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What some work comes to in a process of its own."""
+def run_in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run some work in a child process and return its result."""
     assert not kwargs
-    return Apart(work, *args).result(PATIENCE)
+    return ChildProcess(work, *args).result(PATIENCE)
 
 
 def _do(pipe: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -14,7 +14,7 @@ from clew.adapters.adk import thread_id_of
 from clew.database.verify import Verdict
 from tests.adapters.adk.competitors import ours, race
 from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
-from tests.support.child_process import Apart, pipe
+from tests.support.child_process import ChildProcess, pipe
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
@@ -61,7 +61,7 @@ def test_of_two_that_read_the_same_exactly_one_is_taken(url: str) -> None:
     lines, processes = [], []
     for writer in WRITERS:
         line, theirs = pipe()
-        processes.append(Apart(race, url, writer, ROUNDS, theirs))
+        processes.append(ChildProcess(race, url, writer, ROUNDS, theirs))
         theirs.close()
         lines.append(line)
     same = told_apart(lines, ROUNDS)

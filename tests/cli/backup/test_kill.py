@@ -14,7 +14,7 @@ import clew
 import clew.sync
 from clew.cli.app import run
 from tests.cli.backup.killed_command import run_and_die, run_and_die_at
-from tests.support.child_process import Apart, FailedApart
+from tests.support.child_process import ChildFailed, ChildProcess
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -48,10 +48,10 @@ def kill_everywhere(
     """Run a command, killed one step later each time, until it comes to its end; how often it was killed."""
     for nth in range(1, MOST):
         prepare()
-        child = Apart(work, words, nth)
+        child = ChildProcess(work, words, nth)
         try:
             code = child.result()
-        except FailedApart:
+        except ChildFailed:
             assert child.process.exitcode == -signal.SIGKILL
             check()
             continue
@@ -139,8 +139,8 @@ class TestFiles:
     def test_a_backup_after_a_killed_one_is_whole(self, place: Place) -> None:
         backup = place.here / "b"
         words = ["backup", str(backup), "--db", place.url("new.db")]
-        with pytest.raises(FailedApart):
-            Apart(run_and_die, words, 12).result()
+        with pytest.raises(ChildFailed):
+            ChildProcess(run_and_die, words, 12).result()
 
         assert run(words) == 0
         assert run(["restore", str(backup), "--db", place.url("again.db")]) == 0
@@ -194,8 +194,8 @@ class TestServer:
         words = ["restore", str(tmp_path / "b"), "--force", "--db", elsewhere]
 
         for point, nth in (("_copy", 1), ("_copy", 9), ("commit", 1)):
-            with pytest.raises(FailedApart):
-                Apart(run_and_die_at, words, point, nth).result()
+            with pytest.raises(ChildFailed):
+                ChildProcess(run_and_die_at, words, point, nth).result()
             assert texts_at(elsewhere) == [["Old."]] * 3
 
         assert run(words) == 0

@@ -30,7 +30,7 @@ from tests.runtime.execution.killed_turns import (
     travel,
     travelling,
 )
-from tests.support.child_process import Apart
+from tests.support.child_process import ChildProcess
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -56,7 +56,9 @@ def kill_each(url: str, tmp_path: Path, points: Iterable[str], question: str = "
     left = list(points)
     while left:
         some, left = left[:TOGETHER], left[TOGETHER:]
-        begun = [Apart(travel, url, point, world_of(tmp_path, point), question, point) for point in some]
+        begun = [
+            ChildProcess(travel, url, point, world_of(tmp_path, point), question, point) for point in some
+        ]
         for point, process in zip(some, begun, strict=True):
             process.process.join(60)
             process.end()
@@ -194,7 +196,7 @@ async def test_a_run_that_is_killed_again_and_again_comes_to_its_end(url: str, t
     world = World(world_of(tmp_path, "after pay"))
     await asyncio.to_thread(kill_each, url, tmp_path, ["after pay"])
     for point in ("after change 1", "before change 2", "after change 2", "before book", "after book"):
-        again = Apart(decide, url, "after pay", world_of(tmp_path, "after pay"), {}, point)
+        again = ChildProcess(decide, url, "after pay", world_of(tmp_path, "after pay"), {}, point)
         await asyncio.to_thread(again.process.join, 60)
         again.end()
         assert again.process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
@@ -258,7 +260,7 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
     yes = {"c1": Replay()}
     async with clew.open(url) as db, travelling(db, world) as runtime:
         await runtime.run_turn("a", "wire")
-        killed = Apart(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
+        killed = ChildProcess(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
         await asyncio.to_thread(killed.process.join, 60)
         killed.end()
         doubted = await runtime.resume("a", yes)

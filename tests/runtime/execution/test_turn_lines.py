@@ -20,7 +20,7 @@ from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.runtime import Runtime
 from clew.testing.faults import FailingStore
 from tests.runtime.execution.busy_turns import Hold, replied, run_until_told
-from tests.support.child_process import Apart, pipe
+from tests.support.child_process import ChildProcess, pipe
 
 T = TypeVar("T")
 TURNS = 12
@@ -216,7 +216,7 @@ async def test_a_turn_gets_between_those_of_a_process_whose_line_never_empties(s
     async with clew.open(shared_url) as db:
         await db.create("a")
         ours, theirs = pipe()
-        other = Apart(run_until_told, shared_url, "a", theirs)
+        other = ChildProcess(run_until_told, shared_url, "a", theirs)
         theirs.close()
         assert await asyncio.to_thread(ours.recv) == "busy"
         async with asyncio.timeout(SOON):

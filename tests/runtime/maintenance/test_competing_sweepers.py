@@ -19,7 +19,7 @@ from tests.runtime.maintenance.competing_sweepers import (
     sweep,
     visit,
 )
-from tests.support.child_process import Apart, pipe
+from tests.support.child_process import ChildProcess, pipe
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
@@ -38,10 +38,10 @@ class Swept:
         self.notes = [place / f"notes {number}" for number in range(SWEEPERS)]
         ends = [pipe() for _ in range(SWEEPERS + 1)]
         self.sweepers = [
-            Apart(sweep, url, notes, fates.get(number, Fate()), ends[number][1])
+            ChildProcess(sweep, url, notes, fates.get(number, Fate()), ends[number][1])
             for number, notes in enumerate(self.notes)
         ]
-        self.visitor = Apart(visit, url, visited, ends[-1][1])
+        self.visitor = ChildProcess(visit, url, visited, ends[-1][1])
         for ours, theirs in ends:
             theirs.close()
             assert ours.recv() == "ready"
@@ -93,7 +93,7 @@ def test_two_processes_sum_up_each_session_of_one_user_once(shared_url: str, tmp
     ends = [pipe() for _ in range(2)]
     notes = [tmp_path / f"notes {number}" for number in range(2)]
     sweepers = [
-        Apart(sum_up, shared_url, each, theirs) for each, (_, theirs) in zip(notes, ends, strict=True)
+        ChildProcess(sum_up, shared_url, each, theirs) for each, (_, theirs) in zip(notes, ends, strict=True)
     ]
     for ours, theirs in ends:
         theirs.close()

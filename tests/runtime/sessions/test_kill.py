@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.runtime.records.episodes import Episode, active_episode, job_id
 from tests.runtime.sessions.killed_sessions import THREAD, end, runtime_of, talk, until_its_lease_is_over
-from tests.support.child_process import Apart
+from tests.support.child_process import ChildProcess
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def killed(work: Callable[..., None], *args: str) -> None:
     """Some work in a process that is killed in it."""
-    process = Apart(work, *args)
+    process = ChildProcess(work, *args)
     await asyncio.to_thread(process.process.join, 60)
     process.end()
     assert process.process.exitcode == -signal.SIGKILL, f"it ended with {process.process.exitcode}"

@@ -18,7 +18,7 @@ from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import PassOn, Replay, UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.turn.approval_process import DAY, decide_here, posting, sent, suspend_here
-from tests.support.child_process import Apart, apart
+from tests.support.child_process import ChildProcess, run_in_child
 
 ANN, BOB = ("c1", "post", {"to": "Ann"}), ("c2", "post", {"to": "Bob"})
 ODD_IDS = ("a.b/c", "'; DROP--", '"quoted"', "\N{SPARKLES} \N{ZERO WIDTH JOINER}", "$run", "0", "x" * 200)
@@ -144,8 +144,10 @@ async def test_a_suspended_run_can_be_cancelled(db: Database, letters: Path) -> 
 async def test_a_decision_is_taken_days_later_in_another_process(
     far_url: str, letters: Path, name: str, decision: Any, posted: list[str], output: Any
 ) -> None:
-    waiting = await asyncio.to_thread(apart, suspend_here, far_url, letters, ("c1", name, {"to": "Ann"}))
-    said = await asyncio.to_thread(apart, decide_here, far_url, letters, {"c1": decision}, 5)
+    waiting = await asyncio.to_thread(
+        run_in_child, suspend_here, far_url, letters, ("c1", name, {"to": "Ann"})
+    )
+    said = await asyncio.to_thread(run_in_child, decide_here, far_url, letters, {"c1": decision}, 5)
 
     async with clew.open(far_url) as db:
         assert (waiting, said) == (["c1"], "natural: Done.")
@@ -294,8 +296,8 @@ async def test_a_decision_outlives_its_tool(db: Database, letters: Path, decisio
 async def test_of_two_processes_that_decide_at_once_one_wins_and_the_tool_runs_once(
     far_url: str, letters: Path
 ) -> None:
-    await asyncio.to_thread(apart, suspend_here, far_url, letters, ANN)
-    both = [Apart(decide_here, far_url, letters, {"c1": Replay()}) for _ in range(2)]
+    await asyncio.to_thread(run_in_child, suspend_here, far_url, letters, ANN)
+    both = [ChildProcess(decide_here, far_url, letters, {"c1": Replay()}) for _ in range(2)]
     said = [await asyncio.to_thread(process.result) for process in both]
 
     assert "natural: Done." in said

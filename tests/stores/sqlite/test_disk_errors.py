@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.stores.sqlite.disk_errors import Findings, Plan, fail_everywhere
-from tests.support.child_process import apart
+from tests.support.child_process import run_in_child
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -35,7 +35,7 @@ class TestDiskErrors:
     def test_a_failed_write_has_a_code_and_loses_nothing(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], plan: Plan
     ) -> None:
-        findings = apart(fail_everywhere, plan, str(tmp_path))
+        findings = run_in_child(fail_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
         assert findings.wrong == {}
@@ -46,7 +46,7 @@ class TestDiskErrors:
     def test_a_disk_that_fails_for_a_while_is_used_again(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], plan: Plan
     ) -> None:
-        findings = apart(fail_everywhere, plan, str(tmp_path))
+        findings = run_in_child(fail_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
         assert findings.wrong == {}

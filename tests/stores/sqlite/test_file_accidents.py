@@ -20,7 +20,7 @@ from tests.stores.sqlite.file_accidents import (
     write_beside_unlocked,
     write_on,
 )
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 pytestmark = pytest.mark.crash
 
@@ -60,7 +60,7 @@ def put_together(files: FileSet, saved: str) -> Path:
 
 def found(path: Path) -> list[Answer]:
     """What a new process finds in a file."""
-    return apart(stored_at, f"sqlite:///{path}", [THREAD])[THREAD]
+    return run_in_child(stored_at, f"sqlite:///{path}", [THREAD])[THREAD]
 
 
 class TestFileAccidents:
@@ -70,7 +70,7 @@ class TestFileAccidents:
     @pytest.mark.parametrize("accident", ACCIDENTS)
     def test_after_an_accident_nothing_is_acknowledged(self, files: FileSet, accident: str) -> None:
         line, theirs = pipe()
-        writer: Apart[None] = Apart(write_and_wait, str(files.path), theirs)
+        writer: ChildProcess[None] = ChildProcess(write_and_wait, str(files.path), theirs)
         before = wait_until_ready(line)
         ACCIDENTS[accident](files)
         line.send("go on")
@@ -87,7 +87,7 @@ class TestFileAccidents:
     @pytest.mark.parametrize("accident", RACING)
     def test_what_was_acknowledged_up_to_an_accident_is_kept(self, files: FileSet, accident: str) -> None:
         line, theirs = pipe()
-        writer: Apart[None] = Apart(write_on, str(files.path), theirs)
+        writer: ChildProcess[None] = ChildProcess(write_on, str(files.path), theirs)
         before = wait_until_ready(line)
         ACCIDENTS[accident](files)
         after, refusal = gather(line)
@@ -101,7 +101,7 @@ class TestFileAccidents:
     @pytest.mark.promise("B-13", "T-02")
     def test_another_library_in_the_process_does_no_harm(self, files: FileSet) -> None:
         line, theirs = pipe()
-        writer: Apart[None] = Apart(write_beside, str(files.path), theirs)
+        writer: ChildProcess[None] = ChildProcess(write_beside, str(files.path), theirs)
         answers, refusal = gather(line)
         writer.end()
 
@@ -112,7 +112,7 @@ class TestFileAccidents:
     @pytest.mark.promise("B-13", "T-02")
     def test_another_library_that_deletes_the_log_is_noticed(self, files: FileSet) -> None:
         line, theirs = pipe()
-        writer: Apart[None] = Apart(write_beside_unlocked, str(files.path), theirs)
+        writer: ChildProcess[None] = ChildProcess(write_beside_unlocked, str(files.path), theirs)
         answers, refusal = gather(line)
         writer.end()
         assert refusal is not None

@@ -36,7 +36,7 @@ from clew.core.errors import (
 from clew.stores.sqlite import connection as opening
 from clew.stores.sqlite.store import SqliteStore
 from clew.testing.disk import NO_END, Fault, FaultyDisk
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 ITEMS = 5
 THREADS = 12
@@ -237,7 +237,7 @@ class TestDamagedFiles:
             thread = await db.create("thread-0")
             for n in range(30):
                 await thread.append(items=[clew.user(f"said {n}")])
-            apart(copy_files, str(tmp_path), str(copy.parent))
+            run_in_child(copy_files, str(tmp_path), str(copy.parent))
         with (copy.parent / "agent.db-wal").open("rb+") as file:
             file.truncate(int(file.seek(0, os.SEEK_END) * cut))
         async with clew.open(f"sqlite:///{copy}") as db:
@@ -341,7 +341,7 @@ class TestPermissions:
         self, open_directory: Path
     ) -> None:
         open_directory.chmod(0o555)
-        code, words, _ = apart(as_nobody, str(open_directory / "agent.db"))
+        code, words, _ = run_in_child(as_nobody, str(open_directory / "agent.db"))
 
         assert code == "store_read_only"
         assert "Check the permissions of the file and its directory" in words
@@ -355,7 +355,7 @@ class TestPermissions:
         path.chmod(file)
         open_directory.chmod(directory)
         before = path.read_bytes()
-        code, words, _ = apart(as_nobody, str(path))
+        code, words, _ = run_in_child(as_nobody, str(path))
 
         assert code == "store_read_only"
         assert "Check the permissions of the file and its directory" in words
@@ -504,8 +504,8 @@ class TestSharing:
                 await (await clew.open(f"sqlite:///{filled}")).close()
             elif use == "reported on":
                 await db.report()
-            before = await asyncio.to_thread(apart, lock_exclusively, str(filled))
-        after = apart(lock_exclusively, str(filled))
+            before = await asyncio.to_thread(run_in_child, lock_exclusively, str(filled))
+        after = run_in_child(lock_exclusively, str(filled))
 
         assert (before, after) == (False, True)
 
@@ -515,7 +515,7 @@ class TestSharing:
         monkeypatch.setattr(opening, "BUSY_SECONDS", 0.3)
         async with clew.open(f"sqlite:///{filled}") as db:
             ours, theirs = pipe()
-            holder = Apart(hold_write_lock, str(filled), theirs)
+            holder = ChildProcess(hold_write_lock, str(filled), theirs)
             assert ours.recv() == "locked"
             with pytest.raises(StoreBusy) as caught:
                 await db.thread("thread-0").append(items=[clew.user("x")])
@@ -532,7 +532,7 @@ class TestSharing:
     @pytest.mark.promise("T-02", "S-02")
     async def test_a_wal_left_by_a_killed_process_is_read(self, tmp_path: Path) -> None:
         path = tmp_path / "agent.db"
-        writer: Apart[None] = Apart(write_and_die, str(path), 20)
+        writer: ChildProcess[None] = ChildProcess(write_and_die, str(path), 20)
         await asyncio.to_thread(writer.process.join, 30)
         writer.end()
         left = (tmp_path / "agent.db-wal").stat().st_size

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.stores.killed_writer import POINTS, Answer, numbers_at, write_all
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -31,10 +31,10 @@ class Rounds:
         self._path = path
         self._total = total
 
-    def start(self, point: str | None = None, nth: int = 0) -> tuple[Apart[None], Connection]:
+    def start(self, point: str | None = None, nth: int = 0) -> tuple[ChildProcess[None], Connection]:
         """A writer for what was not answered, and for the last answers once more."""
         ours, theirs = pipe()
-        writer = Apart(write_all, str(self._path), self._left(), point, nth, theirs)
+        writer = ChildProcess(write_all, str(self._path), self._left(), point, nth, theirs)
         theirs.close()
         return writer, ours
 
@@ -54,7 +54,7 @@ class Rounds:
         writer, answers = self.start()
         self.gather(answers)
         writer.result()
-        found = apart(numbers_at, f"sqlite:///{self._path}")
+        found = run_in_child(numbers_at, f"sqlite:///{self._path}")
         stored = sorted(answer for thread in found.values() for answer in thread)
 
         assert stored == sorted(self.answers.values())

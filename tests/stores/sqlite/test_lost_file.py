@@ -23,7 +23,7 @@ from clew.stores.sqlite.file_watch import FileWatch
 from clew.stores.sqlite.store import SqliteStore
 from clew.stores.sqlite.wal import has_frames
 from tests.stores.sqlite.file_accidents import read_elsewhere
-from tests.support.child_process import Apart, apart, pipe
+from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 SMALL_WAL = 64 << 10
 RACED = 200
@@ -60,7 +60,7 @@ async def _leave_wal(path: str, format: int, line: Connection) -> None:
 def make_wal(path: Path, format: int = opening.FORMAT) -> None:
     """A file with a write-ahead log that holds commits, and nobody who has it open."""
     line, theirs = pipe()
-    process: Apart[None] = Apart(leave_wal, str(path), format, theirs)
+    process: ChildProcess[None] = ChildProcess(leave_wal, str(path), format, theirs)
     assert line.recv() == "written"
     process.end()
     assert has_frames(f"{path}-wal")
@@ -270,7 +270,7 @@ class TestLostFile:
     async def test_a_working_directory_that_changes_is_no_other_file(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
 
-        assert apart(count_after_moving, str(tmp_path)) == [3, 4]
+        assert run_in_child(count_after_moving, str(tmp_path)) == [3, 4]
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -351,7 +351,7 @@ class TestOtherLibrary:
     async def test_two_processes_and_another_library_keep_one_chain(self, path: Path) -> None:
         db = await open_with_thread(path, appends=10)
         seen = read_elsewhere(path)
-        version = await asyncio.to_thread(apart, append_some, str(path))
+        version = await asyncio.to_thread(run_in_child, append_some, str(path))
         committed = await db.thread("thread").append(items=[clew.user("after both")])
         verdict = await db.thread("thread").verify()
         await db.close()
@@ -366,7 +366,7 @@ class TestOtherLibrary:
     ) -> None:
         await (await open_with_thread(path, appends=0)).close()
         lines = [pipe() for _ in range(2)]
-        writers = [Apart(append_beside, str(path), RACED, theirs) for _, theirs in lines]
+        writers = [ChildProcess(append_beside, str(path), RACED, theirs) for _, theirs in lines]
         assert [line.recv() for line, _ in lines] == ["open", "open"]
         for line, _ in lines:
             line.send("go on")

@@ -15,7 +15,7 @@ from clew.testing.disk import POWER_LOST, Fault, FaultyDisk
 from tests.stores.sqlite.contents import found_at, missing
 from tests.stores.sqlite.power_loss import CHECKPOINT_PAGES, FILE, Findings, Plan, stop_everywhere
 from tests.stores.workload import FULL_ROUNDS, Fact, Workday
-from tests.support.child_process import apart
+from tests.support.child_process import run_in_child
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -41,7 +41,7 @@ class TestPowerLoss:
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         plan = Plan(mode="lose")
-        findings = apart(stop_everywhere, plan, str(tmp_path))
+        findings = run_in_child(stop_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
         assert findings.wrong == {}
@@ -55,7 +55,7 @@ class TestPowerLoss:
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], share: int
     ) -> None:
         plan = Plan(mode="torn", first=2 * share, stride=2 * SHARES, seed=share)  # half of them, for time
-        findings = apart(stop_everywhere, plan, str(tmp_path))
+        findings = run_in_child(stop_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
         assert findings.wrong == {}
@@ -65,7 +65,7 @@ class TestPowerLoss:
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         plan = Plan(mode="lose", stride=29, synchronous="OFF")
-        findings = apart(stop_everywhere, plan, str(tmp_path))
+        findings = run_in_child(stop_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
         assert any("was lost" in wrong for wrongs in findings.wrong.values() for wrong in wrongs)
@@ -76,13 +76,13 @@ class TestPowerLoss:
         for point in range(20, 2400, 130):
             directory = tmp_path / str(point)
             directory.mkdir()
-            facts = apart(stopped_for_good, point, str(directory))
+            facts = run_in_child(stopped_for_good, point, str(directory))
 
-            found = apart(found_at, str(directory / FILE))
+            found = run_in_child(found_at, str(directory / FILE))
             assert [*found.problems, *missing(facts, found)] == []
 
     def test_two_runs_ask_the_same_of_the_disk(self, tmp_path: Path) -> None:
-        first, second = (apart(asked, str(tmp_path / name)) for name in ("one", "two"))
+        first, second = (run_in_child(asked, str(tmp_path / name)) for name in ("one", "two"))
 
         assert first == second
 
