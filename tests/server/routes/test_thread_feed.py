@@ -24,7 +24,7 @@ from clew.testing.faults import FailingStore
 from tests.server.conftest import Users
 from tests.server.local_server import listening
 from tests.support.echo import chatting
-from tests.support.http_relay import door_to
+from tests.support.http_relay import relay_to
 from tests.support.stores import shared_url
 
 __all__ = ["shared_url"]
@@ -177,10 +177,10 @@ async def test_listeners_hear_of_their_own_threads_only() -> None:
 async def test_a_cut_stream_goes_on_and_what_was_made_meanwhile_is_told() -> None:
     async with serving("memory://") as address, asking(address) as alice:
         await alice.create_thread("before")
-        async with door_to(address) as door, asking(door.address) as passing, heard(passing) as stream:
+        async with relay_to(address) as relay, asking(relay.address) as passing, heard(passing) as stream:
             await alice.create_thread("one")
             first = await anext(stream)
-            await door.slam()
+            await relay.cut()
             await alice.create_thread("two")
             rest: list[StreamEvent] = []
             while ("thread", "two", 0) not in told(rest):

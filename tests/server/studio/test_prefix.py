@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.server.studio.conftest import Visitor, ready
-from tests.support.http_relay import door_to
+from tests.support.http_relay import relay_to
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 PREFIX = "/agents/clew"
@@ -15,9 +15,12 @@ PREFIX = "/agents/clew"
 
 async def test_every_page_works_below_a_prefix(visitor: Visitor) -> None:
     thread = f"a b/{visitor.user}"
-    async with door_to(visitor.studio.address, PREFIX) as door, visitor.studio.client(visitor.user) as client:
+    async with (
+        relay_to(visitor.studio.address, PREFIX) as relay,
+        visitor.studio.client(visitor.user) as client,
+    ):
         await client.run_turn(thread, "The tram, please")
-        page = await visitor.open(f"{door.address}/")
+        page = await visitor.open(f"{relay.address}/")
         at = [page.url]
         await page.get_by_role("link", name=thread, exact=True).click()
         await expect(page.get_by_text("Line 28 goes up to the castle")).to_be_visible()
@@ -35,10 +38,10 @@ async def test_every_page_works_below_a_prefix(visitor: Visitor) -> None:
         await page.locator(".brand").click()
         await ready(page)
         at.append(page.url)
-        await page.close()  # before the door, since the list is still told of what changes
+        await page.close()  # before the relay, since the list is still told of what changes
 
     pages = ["", f"/threads/a%20b%2F{visitor.user}", "/memory", "/sessions", "/search", "/system", "/threads"]
-    assert at == [f"{door.address}/studio{each}" for each in pages]
+    assert at == [f"{relay.address}/studio{each}" for each in pages]
 
 
 @pytest.mark.parametrize("path", ["/studio", "/studio/", "/studio/threads", "/studio/threads/a%2Fb"])

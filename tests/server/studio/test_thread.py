@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 import clew
 from clew.api.requests import NewItem
 from tests.server.studio.conftest import Visitor
-from tests.support.http_relay import door_to
+from tests.support.http_relay import relay_to
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
@@ -113,13 +113,13 @@ async def test_a_turn_can_be_stopped(visitor: Visitor) -> None:
 @pytest.mark.promise("B-09")
 async def test_a_cut_connection_is_taken_up_and_the_message_comes_whole_once(visitor: Visitor) -> None:
     visitor.expected.append("net::ERR")
-    async with door_to(visitor.studio.address) as door, visitor.studio.client(visitor.user) as client:
+    async with relay_to(visitor.studio.address) as relay, visitor.studio.client(visitor.user) as client:
         await client.run_turn(f"talk-{visitor.user}", "Hello")
-        page = await visitor.open(f"{door.address}/studio/threads/talk-{visitor.user}")
+        page = await visitor.open(f"{relay.address}/studio/threads/talk-{visitor.user}")
         visitor.studio.go_on.clear()
         await say(page, "Hold on to the rope")
         await expect(page.locator(".message.live")).to_have_text("I heard: hold on ")
-        cut = await door.slam()
+        cut = await relay.cut()
         await expect(page.locator(".message.live")).to_have_count(0)
         visitor.studio.go_on.set()
         await expect(page.get_by_text("I will keep it in this thread.")).to_have_count(2)
