@@ -13,6 +13,7 @@ import uvicorn
 from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection
 from clew.server.process import open_listener
@@ -44,7 +45,12 @@ def app() -> Application:
     return create_app(
         settings,
         make_runtime=lambda db: Runtime(
-            db, model=model, sweep_seconds=settings.sweep_seconds, finalize_active_sessions_on_close=False
+            db,
+            model=model,
+            config=RuntimeConfig(
+                leases=LeaseConfig(sweep_seconds=settings.sweep_seconds),
+                sessions=SessionConfig(finalize_active_sessions_on_close=False),
+            ),
         ),
     )
 

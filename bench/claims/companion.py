@@ -9,6 +9,7 @@ import clew
 from bench.clock import Act, Contestant, turn_by_turn
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.agent import companion
 
 EARLY, LATE = 10, 5_000
@@ -47,7 +48,12 @@ def _bound(name: str) -> Bound:
 @asynccontextmanager
 async def _turns(url: str, start: int) -> AsyncIterator[Contestant]:
     """Turns on a thread that has had ``start`` of them; every one belongs to the same session."""
-    async with clew.open(url) as db, companion(db, finalize_active_sessions_on_close=False) as runtime:
+    async with (
+        clew.open(url) as db,
+        companion(
+            db, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+        ) as runtime,
+    ):
         for number in range(start):
             await runtime.run_turn("t", _said(number), user="ada")
 

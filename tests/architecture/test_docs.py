@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -114,6 +114,28 @@ def test_every_setting_is_in_the_reference() -> None:
 
     assert [name for name in named if f"\n| `{name}` |" not in said] == []
     assert set(re.findall(r"CLEW_[A-Z_]+", said)) == variables
+
+
+def fields_of(config: object, path: str = "config") -> list[str]:
+    """The fields of a configuration, each by its path: those of a group in place of the group."""
+    paths = []
+    for field in fields(config):  # type: ignore[arg-type]  # a dataclass, or this fails
+        value, name = getattr(config, field.name), f"{path}.{field.name}"
+        paths += fields_of(value, name) if is_dataclass(value) else [name]
+    return paths
+
+
+def test_every_field_of_a_runtime_configuration_is_in_the_reference() -> None:
+    rows = re.findall(r"^\| `(config\.[\w.]+)` \|", prose(REFERENCE / "runtime.md"), re.MULTILINE)
+
+    assert rows == fields_of(clew.RuntimeConfig())
+
+
+def test_every_keyword_of_a_runtime_is_in_the_reference() -> None:
+    table = prose(REFERENCE / "runtime.md").partition("\n## `Runtime`\n")[2].partition("| method |")[0]
+    keywords = list(inspect.signature(clew.Runtime).parameters)[1:]
+
+    assert re.findall(r"`(\w+)=`", table) == keywords
 
 
 def test_every_table_of_sqlite_is_in_the_reference() -> None:

@@ -9,8 +9,8 @@ import clew
 
 NAMES = """
     Absent AnyVersion Changeset ClewError Context Database Delta Exact Item Job Limits Message Record Runtime
-    Scope State StateLog Thread VersionConflict append assistant call delete increment input insert loaded max
-    merge min open persistent remove result run_agent set system tool union user
+    RuntimeConfig Scope State StateLog Thread VersionConflict append assistant call delete increment input
+    insert loaded max merge min open persistent remove result run_agent set system tool union user
 """
 DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
 

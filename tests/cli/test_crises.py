@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.cli.app import run
+from clew.core.clock import now_ms
 from clew.runtime.crises import DAY_MS, Crisis, crises, crisis_record
-from clew.runtime.settings import now_ms
 
 NOW = now_ms()
 

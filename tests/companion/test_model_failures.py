@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.core.errors import StoreUnavailable
+from clew.core.errors import ModelFailed, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.episodes import ENDED
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.agent import companion
 from clew_companion.lookup import NOT_FOUND, Finding
 from clew_companion.replies import filter as replies_filter
@@ -104,7 +105,14 @@ class FaultySearch:
 
 async def said(db: Database, message: str, model: Faulty, **options: Any) -> AgentOutput:
     """The answer to one message. The session is left open, so that its end adds nothing to the log."""
-    runtime = companion(db, model, retry_policy=QUICK, finalize_active_sessions_on_close=False, **options)
+    runtime = companion(
+        db,
+        model,
+        config=RuntimeConfig(
+            sessions=SessionConfig(finalize_active_sessions_on_close=False), retry_policy=QUICK
+        ),
+        **options,
+    )
     done = await runtime.run_turn("s1", message, user="alice")
     assert done.termination == "natural"
     return done.output
@@ -190,7 +198,10 @@ async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -
             await asyncio.Event().wait()
 
     runtime = companion(
-        in_memory, Faulty(), search=Slow(), retry_policy=RetryPolicy(call_seconds=0.02, attempts=1)
+        in_memory,
+        Faulty(),
+        search=Slow(),
+        config=RuntimeConfig(retry_policy=RetryPolicy(call_seconds=0.02, attempts=1)),
     )
     async with runtime:
         done = await runtime.run_turn("s1", QUESTION, user="alice")
@@ -216,7 +227,7 @@ async def test_what_is_known_is_found_by_words(
 async def test_a_session_ends_with_what_was_stated_plainly(
     in_memory: Database, kind: str, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runtime = companion(in_memory, Faulty(kind, does), retry_policy=QUICK)
+    runtime = companion(in_memory, Faulty(kind, does), config=RuntimeConfig(retry_policy=QUICK))
     await runtime.run_turn("s1", "My sister is called Ann", user="alice")
     ended = await runtime.end_session("s1", user="alice")
     facts = (await Memory(in_memory, "alice").page()).facts
@@ -225,6 +236,25 @@ async def test_a_session_ends_with_what_was_stated_plainly(
     assert (ended.status, [fact.object for fact in facts]) == (ENDED, ["Ann"])
     assert ended.arc["summary"]
     assert logged(caplog) == 1
+
+
+@pytest.mark.promise("R-08")
+@pytest.mark.parametrize("attempts", [1, 2])
+async def test_the_end_of_a_session_asks_the_model_as_often_as_the_retry_policy_says(
+    in_memory: Database, attempts: int
+) -> None:
+    requests: list[str] = []
+
+    def refuse() -> Any:
+        requests.append("summary")
+        raise ModelFailed(model="faulty", problem="it is busy", retry=True)
+
+    config = RuntimeConfig(retry_policy=RetryPolicy(attempts=attempts, pause=0.001))
+    runtime = companion(in_memory, Faulty("ConversationSummary", refuse), config=config)
+    await runtime.run_turn("s1", CALM, user="alice")
+    await runtime.end_session("s1", user="alice")
+
+    assert len(requests) == attempts
 
 
 # What is no fault of the model.
@@ -270,7 +300,7 @@ async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_m
             except asyncio.CancelledError:
                 raise ValueError("zanzibar") from None
 
-    async with companion(in_memory, Stubborn(), retry_policy=QUICK) as runtime:
+    async with companion(in_memory, Stubborn(), config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         turn = asyncio.create_task(runtime.run_turn("s1", CALM, user="alice"))
         await begun.wait()
         is_ended = await runtime.cancel("s1", user="alice")

@@ -15,6 +15,7 @@ from clew.runtime.context import Context
 from clew.runtime.crises import crises
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.records.events import StageStarted, TextDelta
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
@@ -149,7 +150,9 @@ async def test_somebody_in_danger_is_answered_whichever_call_of_the_store_fails(
     db: Database, number: int
 ) -> None:
     failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
-    runtime = companion(failing, finalize_active_sessions_on_close=False)
+    runtime = companion(
+        failing, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+    )
     done = await runtime.run_turn("s1", "I want to die and I have the pills here")
 
     assert done.output.response_type == "crisis" or done.termination == "error"

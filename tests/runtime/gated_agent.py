@@ -22,6 +22,7 @@ from clew.runtime.memory.learn.extraction import remember, user_turns
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.runtime.state.schema import State, input
 from clew.testing.faults import FailingStore
 
@@ -70,11 +71,23 @@ async def learn(state: Companion, ctx: clew.Context) -> None:
     await remember(memory, turns, run=ctx.turn.id)
 
 
-def talking(db: Database, *stages: Stage, **options: Any) -> Runtime[Companion, Answered]:
+def talking(
+    db: Database,
+    *stages: Stage,
+    clock: Callable[[], int] | None = None,
+    pinned: bool = True,
+    finalize_active_sessions_on_close: bool = False,
+    **options: Any,
+) -> Runtime[Companion, Answered]:
     """A runtime that neither sweeps nor ends anything by itself."""
-    quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
+    config = RuntimeConfig(
+        sessions=SessionConfig(finalize_active_sessions_on_close=finalize_active_sessions_on_close),
+        leases=LeaseConfig(sweep_seconds=3600),
+        clock=clock,
+        pinned=pinned,
+    )
     given = stages or [look_for_danger, answer]
-    return Runtime(db, schema=Companion, stages=given, output=Answered, **(quiet | options))
+    return Runtime(db, schema=Companion, stages=given, output=Answered, config=config, **options)
 
 
 async def logged(db: Database) -> list[Crisis]:

@@ -133,7 +133,8 @@ async def crashed_turn(
     asked = TurnRequest(thread="a", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
     started = await start_turn(db, asked, settings)
     assert isinstance(started, StartedTurn)
-    turn = Turn(started.draft, started.journal, settings.retry_policy, _nobody)
+    config = settings.config
+    turn = Turn(started.draft, started.journal, config.retry_policy, _nobody, deadlines=config.deadlines)
     try:
         await run_stages(settings.stages, context_of(turn, settings))
     except Crash:

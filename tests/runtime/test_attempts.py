@@ -16,14 +16,14 @@ from clew.runtime.attempts import ATTEMPTS
 from clew.runtime.crises import CRISIS, Crisis, crisis_record, extend_retention
 from clew.runtime.execution import queue
 from clew.runtime.execution.resume import resume_run
-from clew.runtime.execution.start import TurnRequest
-from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.execution.start import TurnRequest, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines
 from clew.runtime.records.episodes import ACTIVE_EPISODE, request_end
 from clew.runtime.records.runs import KIND, RUNNING
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.voice import keep_call_alive
+from clew.runtime.settings import RuntimeConfig
 from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
@@ -117,7 +117,7 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
     body = {**record.body, "status": RUNNING, "until": LONG}
     await db.records.put(Record(kind=KIND, id=run, body=body))
     await db.thread("t").append(patches=[clew.merge(["$run"], {"status": RUNNING})])
-    runtime = runtime_of(db, retry_policy=RetryPolicy(turn_seconds=0.01))
+    runtime = runtime_of(db, config=RuntimeConfig(deadlines=Deadlines(turn_seconds=0.01)))
 
     with pytest.raises(TurnBusy) as caught:
         await runtime.run_turn("t", "Again")

@@ -16,6 +16,7 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.turn.approvals import Replay
 from clew.runtime.turn.draft import RUN
 from clew.runtime.turn.result import TurnResult
@@ -46,7 +47,7 @@ async def stopped(db: Database, clock: Clock, stages: Sequence[Stage]) -> str:
 
 async def resumed(db: Database, clock: Clock, stages: Sequence[Stage]) -> TurnResult[Any]:
     """What becomes of the run with these stages."""
-    return await Runtime(db, schema=Companion, stages=stages, clock=clock).resume("a")
+    return await Runtime(db, schema=Companion, stages=stages, config=RuntimeConfig(clock=clock)).resume("a")
 
 
 @pytest.mark.promise("T-17")
@@ -85,7 +86,9 @@ async def test_after_a_refusal_the_next_message_starts_a_new_turn(db: Database) 
     await stopped(db, clock, [think, stop])
     with pytest.raises(StageGone):
         await resumed(db, clock, [note])
-    done = await Runtime(db, schema=Companion, stages=[note], clock=clock).run_turn("a", "Never mind")
+    done = await Runtime(db, schema=Companion, stages=[note], config=RuntimeConfig(clock=clock)).run_turn(
+        "a", "Never mind"
+    )
 
     assert (done.termination, done.trace) == ("natural", ("note",))
 
@@ -125,7 +128,13 @@ async def test_a_number_that_an_earlier_version_kept_is_still_read(
     clock = Clock()
     await stopped(db, clock, [think, stop])
     await db.thread("a").append(patches=[clew.set([RUN, "stage"], number)])
-    runtime = Runtime(db, schema=Companion, stages=[think, reply], clock=clock, model=ScriptedModel("yes"))
+    runtime = Runtime(
+        db,
+        schema=Companion,
+        stages=[think, reply],
+        config=RuntimeConfig(clock=clock),
+        model=ScriptedModel("yes"),
+    )
     done = await runtime.resume("a")
 
     assert done.trace == trace

@@ -10,8 +10,19 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, InvalidId, SchemaInvalid, ThreadExists, ThreadNotFound
 from clew.database.database import Database
-from clew.runtime import Compaction, RetryPolicy, guardrail, respond
+from clew.runtime import (
+    Compaction,
+    Deadlines,
+    LeaseConfig,
+    RetryPolicy,
+    RuntimeConfig,
+    SessionConfig,
+    StateConfig,
+    guardrail,
+    respond,
+)
 from clew.runtime.model.provider import ProviderModel
+from clew.stores.memory import MemoryStore
 from clew.testing.scripted_model import ScriptedModel, calls
 
 MISSPELLED = {"usr": "user", "idempotency_key": "key", "mod": "mode"}
@@ -32,27 +43,50 @@ WRONG_SETTINGS: dict[str, Any] = {
     "model": 7,
     "response_model": object(),
     "tools": ["tool"],
+    "agent": "",
     "instructions": 7,
-    "compaction": True,
     "output": "text",
-    "schema_version": True,
-    "upgrades": [1],
-    "retry_policy": 30,
-    "prices": {"gpt-5": 3},
-    "lease_seconds": "15",
-    "sweep_seconds": -1,
-    "idle_seconds": float("nan"),
-    "concurrent_ends": 1.5,
-    "close_seconds": None,
     "finalize": "nothing",
-    "finalize_active_sessions_on_close": "no",
     "memory_mode": "local",
     "embedding_provider": "openai",
-    "pinned": 1,
     "crisis_days": "90",
-    "clock": 7,
-    "new_id": "run",
+    "config": {"pinned": True},
 }
+WRONG_CONFIG: list[tuple[Callable[..., object], str, Any]] = [
+    (RuntimeConfig, "state", {"version": 2}),
+    (RuntimeConfig, "sessions", 60),
+    (RuntimeConfig, "leases", 15),
+    (RuntimeConfig, "deadlines", RetryPolicy()),
+    (RuntimeConfig, "retry_policy", 30),
+    (RuntimeConfig, "compaction", True),
+    (RuntimeConfig, "prices", {"gpt-5": 3}),
+    (RuntimeConfig, "pinned", 1),
+    (RuntimeConfig, "clock", 7),
+    (RuntimeConfig, "new_id", "run"),
+    (StateConfig, "version", True),
+    (StateConfig, "upgrades", [1]),
+    (StateConfig, "upgrades", {1: "step"}),
+    (SessionConfig, "idle_seconds", float("nan")),
+    (SessionConfig, "concurrent_ends", 1.5),
+    (SessionConfig, "concurrent_ends", 0),
+    (SessionConfig, "close_seconds", None),
+    (SessionConfig, "finalize_active_sessions_on_close", "no"),
+    (LeaseConfig, "seconds", "15"),
+    (LeaseConfig, "sweep_seconds", -1),
+    (Deadlines, "tool_seconds", "60"),
+    (Deadlines, "turn_seconds", -1),
+    (RetryPolicy, "call_seconds", []),
+    (RetryPolicy, "attempts", []),
+]
+MISSPELLED_CONFIG: list[tuple[Callable[..., object], str, str]] = [
+    (RuntimeConfig, "session", "sessions"),
+    (RuntimeConfig, "retry_polcy", "retry_policy"),
+    (StateConfig, "schema_version", "version"),
+    (SessionConfig, "idle_second", "idle_seconds"),
+    (LeaseConfig, "sweep_second", "sweep_seconds"),
+    (Deadlines, "tools_seconds", "tool_seconds"),
+    (RetryPolicy, "attempt", "attempts"),
+]
 
 
 def weather(city: str) -> str:
@@ -102,8 +136,44 @@ async def test_a_mode_given_as_text_is_answered_by_the_modes() -> None:
 async def test_a_setting_of_a_runtime_of_another_type_is_named(option: str, value: Any) -> None:
     wrong: dict[str, Any] = {option: value}
     async with clew.open("memory://") as db:
-        with pytest.raises(InvalidArgument, match=option.replace("_", "[_ ]")):
+        with pytest.raises((InvalidArgument, InvalidId), match=option.replace("_", "[_ ]")):
             clew.Runtime(db, **wrong)
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize(("make", "option", "value"), WRONG_CONFIG)
+def test_a_value_of_a_configuration_of_another_type_is_named(
+    make: Callable[..., object], option: str, value: Any
+) -> None:
+    with pytest.raises(InvalidArgument, match=rf"\b{option}\b"):
+        make(**{option: value})
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize(("make", "option", "nearest"), MISSPELLED_CONFIG)
+def test_a_misspelled_option_of_a_configuration_is_answered_by_the_nearest(
+    make: Callable[..., object], option: str, nearest: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"'{option}'.*Did you mean '{nearest}'\?"):
+        make(**{option: 1})
+
+
+@pytest.mark.promise("B-20")
+def test_a_configuration_says_what_a_value_must_be_and_not_what_its_default_is() -> None:
+    with pytest.raises(InvalidArgument, match=r"upgrades must be a dict, not list"):
+        StateConfig(upgrades=[1])  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.promise("B-20")
+def test_a_lease_is_an_hour_at_most() -> None:
+    with pytest.raises(InvalidArgument, match="an hour is the most"):
+        LeaseConfig(seconds=3601)
+
+
+def test_a_runtime_has_the_name_of_its_agent() -> None:
+    db = Database(MemoryStore())
+
+    assert (clew.Runtime(db).agent, clew.Runtime(db, agent="travel").agent) == ("default", "travel")
 
 
 @pytest.mark.promise("B-20")
@@ -242,8 +312,6 @@ async def test_a_rewind_takes_a_number_for_the_version_it_expects(db: Database) 
 @pytest.mark.promise("B-20")
 def test_values_that_a_runtime_is_given_are_checked_when_they_are_made() -> None:
     wrong: list[Callable[[Any], object]] = [
-        lambda value: RetryPolicy(call_seconds=value),
-        lambda value: RetryPolicy(attempts=value),
         lambda value: Compaction(keep=value),
         lambda value: clew.Limits(body=value),
         lambda value: clew.Scope(tenant=value),

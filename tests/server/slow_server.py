@@ -12,6 +12,7 @@ import uvicorn
 
 import clew
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
+from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 
@@ -45,7 +46,9 @@ def main(url: str, pause: str) -> None:
     settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
     app = create_app(
         settings,
-        make_runtime=lambda db: clew.Runtime(db, model=model, lease_seconds=60, sweep_seconds=0.5),
+        make_runtime=lambda db: clew.Runtime(
+            db, model=model, config=RuntimeConfig(leases=LeaseConfig(seconds=60, sweep_seconds=0.5))
+        ),
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

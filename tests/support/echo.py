@@ -11,6 +11,7 @@ from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import MakeRuntime
 
@@ -46,10 +47,12 @@ def chatting(model: Model | None = None, settings: ServerSettings | None = None)
         return Runtime(
             db,
             model=speaker,
-            sweep_seconds=told.sweep_seconds,
+            config=RuntimeConfig(
+                leases=LeaseConfig(sweep_seconds=told.sweep_seconds),
+                sessions=SessionConfig(finalize_active_sessions_on_close=False),
+                pinned=told.workers == 1 and not told.url.startswith("postgres"),
+            ),
             finalize=Finalizer(speaker),
-            finalize_active_sessions_on_close=False,
-            pinned=told.workers == 1 and not told.url.startswith("postgres"),
         )
 
     return make
@@ -61,4 +64,8 @@ def failing_runtime(error: Exception) -> MakeRuntime:
     async def fail(state: State, ctx: Context) -> Delta:
         raise error
 
-    return lambda db: Runtime(db, stages=[fail], finalize_active_sessions_on_close=False)
+    return lambda db: Runtime(
+        db,
+        stages=[fail],
+        config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
+    )

@@ -18,6 +18,7 @@ from clew.core.errors import ModelFailed
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from tests.server.conftest import over_http, served
@@ -51,7 +52,12 @@ async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(d
         raise ModelFailed(model="m", problem="it is down")
 
     def make(scoped: clew.Database) -> Runtime:
-        return Runtime(scoped, model=EchoModel(), finalize=failing, finalize_active_sessions_on_close=False)
+        return Runtime(
+            scoped,
+            model=EchoModel(),
+            finalize=failing,
+            config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
+        )
 
     async with served(db, make_runtime=make) as users:
         alice = users("alice")

@@ -7,13 +7,16 @@ import msgspec
 
 from clew.core.errors import InvalidId
 from clew.database.database import Database
-from clew.runtime.context import CrisisLog, EmbeddingProvider
+from clew.runtime.context import CrisisLog, EmbeddingProvider, MemoryMode
+from clew.runtime.crises import KEEP_DAYS
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Finalizer
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model
+from clew.runtime.records.episodes import Finalize
 from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.turn.result import TurnResult
 from clew_companion.crisis.gate import crisis_gate
 from clew_companion.crisis.help import crisis_response
@@ -33,18 +36,21 @@ def companion(
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
     embedder: EmbeddingProvider | None = None,
-    **options: Any,
+    finalize: Finalize | None = None,
+    memory_mode: MemoryMode = MemoryMode.LOCAL,
+    crisis_days: float = KEEP_DAYS,
+    config: RuntimeConfig = RuntimeConfig(),
 ) -> Runtime[CompanionState, AgentOutput]:
     """A runtime of the companion on a database. Without a model it is simple, and says so.
 
     ``model`` judges and, unless there is a ``response_model``, words the replies. ``search`` answers
-    questions of fact. ``skills`` are texts by their names, for callers that install some. ``options`` are
-    those of ``Runtime``.
+    questions of fact. ``skills`` are texts by their names, for callers that install some. Sessions are ended
+    by the companion's own ``Finalizer`` unless another ``finalize`` is given. The rest is as in ``Runtime``.
     """
     finalizer = Finalizer(
         model or OfflineModel(),
         embedder=embedder,
-        retry_policy=options.get("patience"),
+        retry_policy=config.retry_policy,
         is_command=was_command,
     )
     return Runtime(
@@ -54,9 +60,11 @@ def companion(
         model=model,
         response_model=response_model or model or OfflineModel(),
         output=AgentOutput,
-        finalize=options.pop("finalize", None) or finalizer,
+        finalize=finalize or finalizer,
+        memory_mode=memory_mode,
         embedding_provider=embedder,
-        **options,
+        crisis_days=crisis_days,
+        config=config,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from clew.core.errors import InvalidArgument
-from clew.core.shapes import ANYTHING, AnyOf, OneValue, ValueShape, describe_value, shape_of
+from clew.core.shapes import ANYTHING, ValueShape, WithDefault, describe_value, shape_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +96,7 @@ def _shape_of_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any]) 
     if shape is ANYTHING or parameter.default is parameter.empty or shape.allows(parameter.default):
         return shape
     # A default may be more than the annotation says, such as a mark for what was not given.
-    return AnyOf([shape, OneValue(parameter.default)])
+    return WithDefault(shape, parameter.default)
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:

@@ -180,17 +180,22 @@ class _TupleOf(ValueShape):
         return all(part.allows(entry) for part, entry in zip(self._parts, value, strict=True))
 
 
-class OneValue(ValueShape):
-    """One value alone, such as a default that stands for what was not given."""
+class WithDefault(ValueShape):
+    """A shape, or else a default that its annotation does not allow, such as a mark for "not given"."""
 
-    text = "what it is unless given"
-
-    def __init__(self, value: object) -> None:
-        self._value = value
+    def __init__(self, shape: ValueShape, default: object) -> None:
+        self._shape = shape
+        self._default = default
+        self.text = shape.text
+        self.certain = shape.certain
 
     def fits(self, value: object) -> bool:
-        """Tell whether it is that value."""
-        return value is self._value
+        """Return whether a value is the default, or certainly allowed by the shape."""
+        return value is self._default or self._shape.fits(value)
+
+    def refuse(self, name: str, value: object) -> None:
+        """Refuse a value as the shape does: the default is nothing that a caller would write."""
+        self._shape.refuse(name, value)
 
 
 class AnyOf(ValueShape):

@@ -12,7 +12,7 @@ from clew.runtime.crises import Assessment, Crisis
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.maintenance.rewind import RewindResult
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, TextChunk, ToolCall, ToolSpec, Usage
 from clew.runtime.placement import user_for_mode
@@ -37,6 +37,7 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance
 from clew.runtime.sessions.voice import VoiceCall
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig, StateConfig
 from clew.runtime.state.inputs import TurnInput
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import (
@@ -67,6 +68,7 @@ __all__ = [
     "Conversation",
     "Crisis",
     "CrisisLog",
+    "Deadlines",
     "Decision",
     "Delta",
     "Effect",
@@ -79,6 +81,7 @@ __all__ = [
     "GateVerdict",
     "Guardrail",
     "HistoryRewritten",
+    "LeaseConfig",
     "MemoryBackend",
     "MemoryMode",
     "Message",
@@ -95,12 +98,15 @@ __all__ = [
     "RunFinished",
     "RunStarted",
     "Runtime",
+    "RuntimeConfig",
+    "SessionConfig",
     "SessionMemoryBuffer",
     "SessionStatus",
     "Stage",
     "StageStarted",
     "State",
     "StateChanged",
+    "StateConfig",
     "StateLog",
     "Step",
     "Suspend",

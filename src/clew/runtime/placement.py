@@ -51,10 +51,9 @@ class IncognitoSession:
 class Placements:
     """Which thread is at home where."""
 
-    def __init__(self, durable: Placement, *, pinned: bool) -> None:
+    def __init__(self, durable: Placement) -> None:
         self.incognito_records = Database(MemoryStore(), owns_store=True)
         self._durable = durable
-        self._pinned = pinned
         self._sessions: dict[str, IncognitoSession] = {}
         mode = durable.settings.memory_mode
         if mode is MemoryMode.SYNCED and durable.db.store.name not in SHARED_STORES:
@@ -137,7 +136,7 @@ class Placements:
     async def drop_idle(self, is_busy: Callable[[str], bool]) -> None:
         """Forget the incognito threads that nobody has touched for too long."""
         now = self._durable.settings.clock()
-        idle = now - int(self._durable.settings.idle_seconds * 1000)
+        idle = now - self._durable.settings.config.sessions.idle_ms
         for thread, session in list(self._sessions.items()):
             if await _is_expired(thread, session, idle, now) and not is_busy(thread):
                 await self.drop(thread)
@@ -168,7 +167,7 @@ class Placements:
         return mode
 
     def _check_pinned(self) -> None:
-        if not self._pinned:
+        if not self._durable.settings.config.pinned:
             problem = "an incognito thread lives in one process, and requests may reach another here"
             raise self._refusal(MemoryMode.INCOGNITO, problem)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, cast
@@ -17,30 +17,27 @@ from clew.database.thread import Thread
 from clew.runtime.context import EmbeddingProvider, MemoryMode
 from clew.runtime.crises import KEEP_DAYS, Assessment, purge_in_sweep
 from clew.runtime.execution.scheduler import Scheduler, ignore_event
-from clew.runtime.execution.start import BusyPolicy, log_reader
-from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
 from clew.runtime.maintenance.idle import compact_idle_thread
 from clew.runtime.maintenance.rewind import ANY_VERSION, RewindResult, rewind_thread
 from clew.runtime.maintenance.sweeper import RetentionSweep, Sweeper, end_episodes
-from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
-from clew.runtime.records.steps import Prices
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.sessions.finish import end_episode
 from clew.runtime.sessions.status import SessionStatus, session_status
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance, judge_utterance
 from clew.runtime.sessions.voice import CLIENT_LOST, VoiceCall, end_lost_calls, keep_call_alive, voice_request
-from clew.runtime.settings import RunIds, Settings
+from clew.runtime.settings import RunIds, RuntimeConfig, Settings
 from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.inputs import FreeId, TurnInput
 from clew.runtime.state.schema import Conversation, Schema, Shape
-from clew.runtime.state.upgrades import Upgrade, current_state
+from clew.runtime.state.upgrades import current_state
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.approvals import Decisions
 from clew.runtime.turn.draft import Draft
@@ -60,68 +57,49 @@ class Runtime(Generic[Shape, Output]):
         self,
         db: Database,
         *,
+        agent: Id = "default",
         schema: type[Shape] = Conversation,  # type: ignore[assignment]  # the default of Shape
         stages: Sequence[Stage] | None = None,
         model: ModelOrName | None = None,
         response_model: ModelOrName | None = None,
         tools: Sequence[Tool | ToolFunction] = (),
         instructions: str = "",
-        compaction: Compaction | None = None,
         output: type[Output] | None = None,
-        schema_version: Count = 1,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        retry_policy: RetryPolicy | None = None,
-        prices: Prices | None = None,
-        lease_seconds: Seconds = 15.0,
-        sweep_seconds: Seconds = 30.0,
-        idle_seconds: Seconds = 20 * 60.0,
-        concurrent_ends: Count = 4,
-        close_seconds: Seconds = 10.0,
         finalize: Finalize = finalize_nothing,
-        finalize_active_sessions_on_close: bool = True,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
         embedding_provider: EmbeddingProvider | None = None,
-        pinned: bool = True,
         crisis_days: float = KEEP_DAYS,
-        clock: Callable[[], int] | None = None,
-        new_id: Callable[[], str] | None = None,
+        config: RuntimeConfig = RuntimeConfig(),
     ) -> None:
         self._db = db
         self._opened = AsyncExitStack()
         self._scheduler = Scheduler()
-        self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
-        self._compaction = compaction or Compaction()
-        responder = respond(instructions=instructions, tools=tools, compaction=compaction)
+        responder = respond(instructions=instructions, tools=tools, compaction=config.compaction)
         self._settings = Settings(
-            schema=schema_of(schema, schema_version),
+            agent=agent,
+            schema=schema_of(schema, config.state.version),
             stages=list(stages) if stages is not None else [responder],
             model=model_of(model, self._opened),
             response_model=model_of(response_model, self._opened),
             output=output,
-            upgrades=upgrades or {},
-            retry_policy=retry_policy or RetryPolicy(),
-            prices=prices or {},
-            lease_seconds=lease_seconds,
-            idle_seconds=idle_seconds,
-            concurrent_ends=concurrent_ends,
             finalize=finalize,
             memory_mode=memory_mode,
             embedding_provider=embedding_provider,
+            config=config,
             memory_store=db.records,
             crisis_log_backend=db.records,
             crisis_days=crisis_days,
-            clock=clock or db.store.now,
-            new_id=new_id or RunIds(),
+            clock=config.clock or db.store.now,
+            new_id=config.new_id or RunIds(),
         )
-        self._placements = Placements(Placement(db=db, settings=self._settings), pinned=pinned)
-        self._sweeper = self._build_sweeper(sweep_seconds)
+        self._placements = Placements(Placement(db=db, settings=self._settings))
+        self._sweeper = self._build_sweeper()
 
-    def _build_sweeper(self, seconds: float) -> Sweeper:
+    def _build_sweeper(self) -> Sweeper:
         db, settings = self._db, self._settings
         return Sweeper(
             db,
             settings,
-            seconds,
             lambda sweep_db, thread: self._scheduler.drain_queue(
                 Placement(db=sweep_db, settings=settings), thread
             ),
@@ -145,23 +123,29 @@ class Runtime(Generic[Shape, Output]):
 
     async def close(self) -> None:
         """End the turns that still run, and the episodes of the threads that had turns here, durably."""
+        sessions = self._settings.config.sessions
         await self._sweeper.stop()
         try:
             await self._scheduler.stop()
-            if self._close_seconds is not None:
+            if sessions.finalize_active_sessions_on_close:
                 await end_episodes(
-                    self._scheduler.recent_threads, self._settings, self._close_seconds, self._sweeper
+                    self._scheduler.recent_threads, self._settings, sessions.close_seconds, self._sweeper
                 )
         finally:
             await self._sweeper.close()
         await self._placements.close()
-        await self._settings.pending_crises.close(self._close_seconds or CLOSE_SECONDS)
+        await self._settings.pending_crises.close(sessions.close_seconds or CLOSE_SECONDS)
         await self._opened.aclose()
 
     @property
     def is_idle(self) -> bool:
         """Whether no turn is at work here, and none is about to begin."""
         return self._scheduler.is_idle
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent, as its author gave it."""
+        return self._settings.agent
 
     @property
     def schema(self) -> Schema:
@@ -391,7 +375,7 @@ class Runtime(Generic[Shape, Output]):
         """The state of a thread as the schema declares it, now or at an earlier version."""
         db_thread = self.thread(thread, user=user)
         head = await db_thread.head(at=at)
-        schema, upgrades = self._settings.schema, self._settings.upgrades
+        schema, upgrades = self._settings.schema, self._settings.config.state.upgrades
         state = current_state(thread, head.state, schema, upgrades)
         view = Draft(schema, state, head.counters.logs, {}, log_reader(db_thread)).view()
         return cast("Shape", view)  # the class that the schema was made from
@@ -459,10 +443,11 @@ class Runtime(Generic[Shape, Output]):
             VersionConflict: Somebody wrote meanwhile; nothing was changed.
             ModelFailed: There is no summary; nothing was changed.
         """
+        default = self._settings.config.compaction or Compaction()
         compaction = dataclasses.replace(
-            self._compaction,
-            keep=self._compaction.keep if keep is None else keep,
-            summarize=summarize or self._compaction.summarize,
+            default,
+            keep=default.keep if keep is None else keep,
+            summarize=summarize or default.summarize,
         )
         placement = self._placements.of(thread, user)
         return await compact_idle_thread(placement.db, thread, compaction, placement.settings)

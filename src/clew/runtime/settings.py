@@ -1,12 +1,11 @@
-"""What a runtime is made of."""
+"""The configuration of a runtime, and the settings that its turns run with."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clew.core.arguments import check_async
-from clew.core.clock import RandomBytes
+from clew.core.arguments import Count, Seconds, check_async, check_methods
+from clew.core.clock import RandomBytes, now_ms
 from clew.core.errors import InvalidArgument
 from clew.core.log.checks import check_lease
 from clew.runtime.context import (
@@ -17,66 +16,139 @@ from clew.runtime.context import (
     SessionMemoryBuffer,
 )
 from clew.runtime.crises import KEEP_DAYS, PendingCrises
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.records.refusals import Refusals
 from clew.runtime.records.steps import Prices
+from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import check_stages
 from clew.runtime.state.schema import Schema
-from clew.runtime.state.upgrades import Upgrade, check_upgrades
+from clew.runtime.state.upgrades import Upgrades, check_upgrades
 from clew.runtime.turn.result import check_output
 
 
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateConfig:
+    """The version of the schema, and the steps that bring stored states up to it.
+
+    ``upgrades`` has one step from each earlier version, by the version that it starts from.
+    """
+
+    version: Count = 1
+    upgrades: Upgrades = field(default_factory=dict)
+
+
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """The end of sessions.
+
+    A session ends after ``idle_seconds`` without a turn; ``concurrent_ends`` of them are ended at a time.
+    With ``finalize_active_sessions_on_close``, closing the runtime ends those that had turns here, within
+    ``close_seconds``; what is not done by then is left to the next sweep.
+    """
+
+    idle_seconds: Seconds = 20 * 60.0
+    concurrent_ends: Count = 4
+    close_seconds: Seconds = 10.0
+    finalize_active_sessions_on_close: bool = True
+
+    def __post_init__(self) -> None:
+        if self.concurrent_ends < 1:
+            raise InvalidArgument(problem="concurrent_ends must be 1 or more.")
+
+    @property
+    def idle_ms(self) -> int:
+        """The idle time of a session that ends it, in milliseconds."""
+        return int(self.idle_seconds * 1000)
+
+
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseConfig:
+    """The leases of runs, and the sweep that takes over what is left of them.
+
+    A thread stays held for ``seconds`` after its process died on another machine, an hour at most. Every
+    ``sweep_seconds`` an open runtime closes runs whose process died, begins queued turns and ends idle
+    sessions.
+    """
+
+    seconds: Seconds = 15.0
+    sweep_seconds: Seconds = 30.0
+
+    def __post_init__(self) -> None:
+        check_lease(self.ms)
+
+    @property
+    def ms(self) -> int:
+        """The length of a lease in milliseconds."""
+        return int(self.seconds * 1000)
+
+
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeConfig:
+    """How a runtime runs: its limits, deadlines and clock.
+
+    ``prices`` are those of models by name, for the cost of runs. ``pinned`` says that every request for a
+    thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
+    milliseconds, the store's unless another is given; ``new_id`` gives ids of runs.
+    """
+
+    state: StateConfig = StateConfig()
+    sessions: SessionConfig = SessionConfig()
+    leases: LeaseConfig = LeaseConfig()
+    deadlines: Deadlines = Deadlines()
+    retry_policy: RetryPolicy = RetryPolicy()
+    compaction: Compaction | None = None
+    prices: Prices = field(default_factory=dict)
+    pinned: bool = True
+    clock: Callable[[], int] | None = None
+    new_id: Callable[[], str] | None = None
 
 
 class RunIds:
-    """Names that no other run has. Chance comes in blocks: each system call lets another thread run first."""
+    """Ids of runs, each of them new.
+
+    Random bytes are read in blocks: each system call lets another thread run first.
+    """
 
     def __init__(self) -> None:
-        self._chance = RandomBytes()
+        self._random_bytes = RandomBytes()
 
     def __call__(self) -> str:
-        """The next one."""
-        return f"run-{self._chance(10).hex()}"
+        """The next id."""
+        return f"run-{self._random_bytes(10).hex()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How turns are run."""
+    """What turns run with: the agent, its configuration, and where it keeps what it learns."""
 
+    agent: str = "default"
     schema: Schema
     stages: Sequence[Stage]
     model: Model | None
-    memory_store: MemoryBackend
-    crisis_log_backend: CrisisLog
     response_model: Model | None = None
     output: type[Any] | None = None
-    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
-    prices: Prices = field(default_factory=dict)
-    lease_seconds: float = 15.0
-    idle_seconds: float = 20 * 60.0
-    concurrent_ends: int = 4
     finalize: Finalize = finalize_nothing
-    crisis_days: float = KEEP_DAYS
-    pending_crises: PendingCrises = field(default_factory=PendingCrises)
-    refusals: Refusals = field(default_factory=Refusals)
     memory_mode: MemoryMode = MemoryMode.LOCAL
     embedding_provider: EmbeddingProvider | None = None
     session_memory_buffer: SessionMemoryBuffer | None = None
+    config: RuntimeConfig = RuntimeConfig()
+    memory_store: MemoryBackend
+    crisis_log_backend: CrisisLog
+    crisis_days: float = KEEP_DAYS
+    pending_crises: PendingCrises = field(default_factory=PendingCrises)
+    refusals: Refusals = field(default_factory=Refusals)
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = field(default_factory=RunIds)
 
     def __post_init__(self) -> None:
         check_output(self.schema, self.output)
-        check_upgrades(self.schema, self.upgrades)
+        check_upgrades(self.schema, self.config.state.upgrades)
         check_stages(self.stages)
         check_async(self.finalize, "finalize")
-        check_lease(int(self.lease_seconds * 1000))
-        if self.concurrent_ends < 1:
-            raise InvalidArgument(problem="At least one episode must be ended at a time.")

@@ -15,6 +15,7 @@ from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import Reply, Usage
 from clew.runtime.records.steps import Price
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.testing.scripted_model import ScriptedModel, calls
 
@@ -50,7 +51,7 @@ async def _fill(url: str) -> None:
         prices = {"scripted": Price(input=1.0, output=10.0)}
         down = ModelFailed(model="m", problem="it is down")
         model = ScriptedModel(asked, said, down)
-        async with Runtime(db, model=model, tools=[weather], prices=prices) as runtime:
+        async with Runtime(db, model=model, tools=[weather], config=RuntimeConfig(prices=prices)) as runtime:
             await runtime.run_turn("talk", "How is Oslo?", user="alice")
             with pytest.raises(ModelFailed):
                 await runtime.run_turn("talk", "And now?", user="alice")

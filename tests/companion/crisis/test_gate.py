@@ -24,6 +24,7 @@ from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, U
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.utterances import GateSettings, Utterance
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.runtime.state.log import StateLog
 from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
@@ -69,8 +70,11 @@ async def respond(state: CompanionState, ctx: clew.Context) -> clew.Delta:
 async def talking(
     db: Database, model: Model | None = None, gate: Stage = crisis_gate, then: Stage = respond
 ) -> AsyncIterator[Runtime[CompanionState, Seen]]:
-    quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
-    runtime = Runtime(db, schema=CompanionState, stages=[gate, then], model=model, output=Seen, **quiet)
+    quiet = RuntimeConfig(
+        sessions=SessionConfig(finalize_active_sessions_on_close=False),
+        leases=LeaseConfig(sweep_seconds=3600),
+    )
+    runtime = Runtime(db, schema=CompanionState, stages=[gate, then], model=model, output=Seen, config=quiet)
     async with runtime:
         yield runtime
 

@@ -6,6 +6,7 @@ import pytest
 
 import clew
 from clew.database.database import Database
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.exercises.catalogue import Exercise, catalogue
 from clew_companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
 from clew_companion.exercises.selection import exercise_in, fitting_exercises, offer_in
@@ -105,7 +106,12 @@ async def test_an_exercise_keeps_its_type_its_step_and_its_approach(db: Database
 
 @pytest.mark.promise("A-07")
 async def test_an_exercise_goes_on_after_a_restart(shared_url: str) -> None:
-    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with (
+        clew.open(shared_url) as db,
+        talker(
+            db, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+        ) as runtime,
+    ):
         await Talk(runtime).say("box breathing", "yes", "done")
     async with clew.open(shared_url) as db, talker(db) as runtime:
         output = await Talk(runtime).say("I did the three rounds")

@@ -10,6 +10,7 @@ from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Candidate, Memory, memory_of
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.state import CompanionState
 from tests.companion.scripted_companion import DANGER, Knowing, Talk, stages, talker
 
@@ -110,10 +111,20 @@ async def test_any_other_word_gives_the_forgetting_up(db: Database) -> None:
 
 @pytest.mark.promise("A-06")
 async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> None:
-    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with (
+        clew.open(shared_url) as db,
+        talker(
+            db, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+        ) as runtime,
+    ):
         await knowing(db)
         await Talk(runtime).say("Forget about my sister")
-    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with (
+        clew.open(shared_url) as db,
+        talker(
+            db, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+        ) as runtime,
+    ):
         await Talk(runtime).say("yes")
         left = await objects(memory_of(db, "s1", "alice"))
 

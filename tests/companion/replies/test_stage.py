@@ -16,6 +16,7 @@ from clew.runtime.memory import Candidate, memory_of
 from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk
 from clew.runtime.records.events import TextDelta
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.inputs import user_items, validate_inputs
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.turn import Turn
@@ -684,9 +685,9 @@ async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) 
 
 async def test_an_answer_that_was_given_is_not_asked_for_again_after_a_crash(db: Database) -> None:
     model, clock = Knowing("Only once."), Clock()
-    await crashed(talker(db, model, clock=clock), "I like the sea a lot")
+    await crashed(talker(db, model, config=RuntimeConfig(clock=clock)), "I like the sea a lot")
     clock.advance(60_000)
-    again = talker(db, model, clock=clock)
+    again = talker(db, model, config=RuntimeConfig(clock=clock))
     done = await again.resume("s1")
     history = await (await again.state("s1")).history.all()
 
@@ -710,7 +711,10 @@ async def crashed(runtime: Runtime[CompanionState, AgentOutput], message: str) -
     asked = TurnRequest(thread="s1", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
     started = await start_turn(runtime._db, asked, settings)
     assert isinstance(started, StartedTurn)
-    turn = Turn(started.draft, started.journal, settings.retry_policy, lambda event: None)
+    config = settings.config
+    turn = Turn(
+        started.draft, started.journal, config.retry_policy, lambda event: None, deadlines=config.deadlines
+    )
     with pytest.raises(Crash):
         await run_stages([*settings.stages[:-1], finalize_turn], context_of(turn, settings))
 

@@ -14,11 +14,11 @@ from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution.queue import enqueue_turn
 from clew.runtime.execution.resume import ResumedTurn, resume_run
-from clew.runtime.execution.start import TurnRequest, run_id_for_key, start_turn
-from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.execution.start import TurnRequest, run_id_for_key, start_turn, turn_request
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.runs import KIND, Run, run_of
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, StateConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult
@@ -125,7 +125,9 @@ async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waitin
 
     pause = Pause()
     model = ScriptedModel(*pause.line("One."), refused, "Three.")
-    async with Runtime(db, model=model, sweep_seconds=3600) as runtime:
+    async with Runtime(
+        db, model=model, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600))
+    ) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
         await pause.reached.wait()
         await runtime.run_turn("a", "2", busy="queue", key="second")
@@ -146,7 +148,11 @@ async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
-    async with Runtime(db, model=ScriptedModel("One."), schema_version=2, upgrades={1: dict}) as newer:
+    async with Runtime(
+        db,
+        model=ScriptedModel("One."),
+        config=RuntimeConfig(state=StateConfig(version=2, upgrades={1: dict})),
+    ) as newer:
         await newer.run_turn("a", "1")
     await enqueue_turn(db, run_id_for_key("a", "second"), asked, now=1)
     async with Runtime(db, model=ScriptedModel("Two.")) as older:
@@ -231,7 +237,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
     pause = Pause()
     one = Runtime(db, model=ScriptedModel(*pause.line("Once.")))
     other = Runtime(db, model=ScriptedModel())
-    gone = Runtime(db, lease_seconds=0)
+    gone = Runtime(db, config=RuntimeConfig(leases=LeaseConfig(seconds=0)))
     await start_turn(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
     first: list[asyncio.Task[TurnResult]] = []
 
@@ -283,8 +289,8 @@ async def test_a_run_that_lost_its_lease_commits_nothing_more(db: Database) -> N
     pause, clock = Pause(), [1_000_000]
     model = ScriptedModel(*pause.line("Too late."))
     async with (
-        Runtime(db, model=model, clock=lambda: clock[0]) as frozen,
-        Runtime(db, model=ScriptedModel("Taken."), clock=lambda: clock[0]) as other,
+        Runtime(db, model=model, config=RuntimeConfig(clock=lambda: clock[0])) as frozen,
+        Runtime(db, model=ScriptedModel("Taken."), config=RuntimeConfig(clock=lambda: clock[0])) as other,
     ):
         turn = asyncio.create_task(frozen.run_turn("a", "1"))
         await pause.reached.wait()
@@ -303,8 +309,10 @@ async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database)
     pause, clock = Pause(), [1_000_000]
     lost = ScriptedModel(calls(("c1", "weather", {"city": "Oslo"})), *pause.line("Too late."))
     async with (
-        Runtime(db, model=lost, tools=[weather], clock=lambda: clock[0]) as frozen,
-        Runtime(db, model=ScriptedModel("Sunny."), tools=[weather], clock=lambda: clock[0]) as other,
+        Runtime(db, model=lost, tools=[weather], config=RuntimeConfig(clock=lambda: clock[0])) as frozen,
+        Runtime(
+            db, model=ScriptedModel("Sunny."), tools=[weather], config=RuntimeConfig(clock=lambda: clock[0])
+        ) as other,
     ):
         turn = asyncio.create_task(frozen.run_turn("a", "Weather?"))
         await pause.reached.wait()
@@ -327,7 +335,9 @@ async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.Mon
         return run
 
     monkeypatch.setattr(ThreadJournal, "renew_lease", watched)
-    async with Runtime(db, model=ScriptedModel(*pause.line("One.")), lease_seconds=0.6) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel(*pause.line("One.")), config=RuntimeConfig(leases=LeaseConfig(seconds=0.6))
+    ) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
         for _ in range(4):  # more than one whole lease
             await renewals.acquire()
@@ -343,7 +353,9 @@ async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.Mon
 async def test_a_run_in_another_process_is_told_to_end(db: Database) -> None:
     pause = Pause()
     elsewhere = Runtime(db)  # it is not opened, so that no sweep looks at the run
-    async with Runtime(db, model=ScriptedModel(*pause.line("One.")), lease_seconds=1.5) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel(*pause.line("One.")), config=RuntimeConfig(leases=LeaseConfig(seconds=1.5))
+    ) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "1"))
         await pause.reached.wait()
         told = await elsewhere.cancel("a")

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 import clew
+from clew.core.clock import now_ms
 from clew.core.values import Item, Record, RecordQuery, Write
 from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
@@ -33,7 +34,7 @@ from clew.runtime.records.episodes import (
     episode_write,
 )
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import now_ms
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.writes import AppendTo, Put
 
 T = TypeVar("T")
@@ -114,10 +115,11 @@ async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
         async with Runtime(
             db,
             finalize=finalize,
-            clock=later,
-            sweep_seconds=0.2,
-            lease_seconds=LEASE_SECONDS,
-            finalize_active_sessions_on_close=False,
+            config=RuntimeConfig(
+                leases=LeaseConfig(sweep_seconds=0.2, seconds=LEASE_SECONDS),
+                sessions=SessionConfig(finalize_active_sessions_on_close=False),
+                clock=later,
+            ),
         ):
             while await left_to_do(db):  # noqa: ASYNC110 - the others tell us through the store alone
                 await asyncio.sleep(0.1)
@@ -171,7 +173,7 @@ async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[st
         return {"reply": "Still here."}
 
     async with clew.open(url) as db:
-        runtime = Runtime(db, stages=[note], clock=later)
+        runtime = Runtime(db, stages=[note], config=RuntimeConfig(clock=later))
         start.send("ready")
         start.recv()
         for thread in threads:

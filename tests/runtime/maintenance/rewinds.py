@@ -16,6 +16,7 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, Tool, tool
@@ -57,7 +58,7 @@ def runs() -> Callable[[], str]:
 
 
 def runtime_of(db: Database, *script: object, tools: list[Tool] | None = None) -> Runtime:
-    return Runtime(db, model=ScriptedModel(*script), tools=tools or [], new_id=runs())  # type: ignore[arg-type]  # lines
+    return Runtime(db, model=ScriptedModel(*script), tools=tools or [], config=RuntimeConfig(new_id=runs()))  # type: ignore[arg-type]  # lines
 
 
 async def contents(db: Database, at: int | None = None, log: str = "history") -> list[object]:

@@ -13,7 +13,7 @@ from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution import queue
-from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.execution.start import turn_request
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
@@ -28,6 +28,7 @@ from clew.runtime.records.episodes import (
 )
 from clew.runtime.records.runs import KIND, RUNNING
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
@@ -40,8 +41,7 @@ def runtime_of(db: Database) -> Runtime[clew.State, object]:
         db,
         model=ScriptedModel(*["I see."] * 200),
         finalize=Finalizer(),
-        idle_seconds=0,
-        finalize_active_sessions_on_close=False,
+        config=RuntimeConfig(sessions=SessionConfig(idle_seconds=0, finalize_active_sessions_on_close=False)),
     )
     runtime._sweeper.start = lambda: None  # type: ignore[method-assign]  # it would look around at once
     return runtime

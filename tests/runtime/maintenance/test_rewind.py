@@ -23,6 +23,7 @@ from clew.runtime.records.events import Event, HistoryRewritten, RunFinished
 from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import tool
 from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
@@ -164,7 +165,9 @@ async def test_whoever_listens_is_told_that_the_history_was_rewritten(db: Databa
 async def test_a_run_is_taken_out_of_every_log_it_wrote_to(db: Database) -> None:
     stages = [note, respond()]
     model = ScriptedModel("One.", FAILURE)
-    async with Runtime(db, schema=Diary, model=model, stages=stages, new_id=runs()) as runtime:
+    async with Runtime(
+        db, schema=Diary, model=model, stages=stages, config=RuntimeConfig(new_id=runs())
+    ) as runtime:
         await runtime.run_turn("a", "a")
         await failing_turn(runtime, "b")
         await runtime.rewind("a", "run2")
@@ -199,7 +202,7 @@ async def test_a_message_that_was_compacted_is_still_known_by_its_id(db: Databas
 async def test_a_run_at_work_is_not_rewound(db: Database) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 
-    async with Runtime(db, stages=[waiting_stage(asked, go)], new_id=runs()) as runtime:
+    async with Runtime(db, stages=[waiting_stage(asked, go)], config=RuntimeConfig(new_id=runs())) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
         await asked.wait()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +27,7 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, Tool, tool
 from clew.runtime.turn.approvals import Replay, UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -149,9 +149,11 @@ async def test_going_back_to_nothing_leaves_an_empty_thread_that_goes_on(db: Dat
 async def test_a_frozen_run_cannot_write_behind_a_rewind(db: Database) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
     stages = [waiting_stage(asked, go), respond()]
-    options: dict[str, Any] = {"new_id": runs(), "clock": lambda: 0}
-    later = Runtime(db, clock=lambda: 1_000_000)  # it is not opened, so that no sweep closes the run first
-    async with Runtime(db, model=ScriptedModel("Late."), stages=stages, **options) as frozen:
+    config = RuntimeConfig(new_id=runs(), clock=lambda: 0)
+    later = Runtime(
+        db, config=RuntimeConfig(clock=lambda: 1_000_000)
+    )  # it is not opened, so that no sweep closes the run first
+    async with Runtime(db, model=ScriptedModel("Late."), stages=stages, config=config) as frozen:
         turn = asyncio.create_task(frozen.run_turn("a", "Hi"))
         await asked.wait()
         await later.rewind("a", "run1")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
 import clew
+from clew.core.clock import now_ms
 from clew.core.errors import InvalidArgument
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution.queue import enqueue_turn
 from clew.runtime.execution.start import TurnRequest, run_id_for_key
 from clew.runtime.maintenance.sweeper import Sweeper
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import (
     EPISODE,
@@ -32,7 +32,7 @@ from clew.runtime.records.episodes import (
 )
 from clew.runtime.records.runs import KIND, Run, record_of, run_of
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import Settings, now_ms
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig, Settings
 from clew.stores.memory import MemoryStore
 from clew.testing.faults import FailingStore
 from clew.writes import Put
@@ -74,9 +74,9 @@ class Slow:
         return EpisodeResult(episode=of, writes=[once])
 
 
-def settings_of(db: Database, finalize: Slow, **given: object) -> Settings:
+def settings_of(db: Database, finalize: Slow, config: RuntimeConfig = RuntimeConfig()) -> Settings:
     """What a runtime with this finalize works with."""
-    return replace(Runtime(db, finalize=finalize)._settings, **given)  # type: ignore[arg-type]  # by their names
+    return Runtime(db, finalize=finalize, config=config)._settings
 
 
 async def ended_sessions(db: Database, *threads: str) -> None:
@@ -123,7 +123,7 @@ async def stolen(db: Database, of: Episode) -> Job:
 @pytest.mark.promise("R-09")
 async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, concurrent_ends=3)
+    settings = settings_of(db, slow, RuntimeConfig(sessions=SessionConfig(concurrent_ends=3)))
     await ended_sessions(db, *"abcde")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         for _ in range(3):
@@ -139,7 +139,7 @@ async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
 @pytest.mark.promise("R-10")
 async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_it(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, lease_seconds=SHORT)
+    settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         of = await slow.begun.get()
@@ -156,7 +156,7 @@ async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_
 @pytest.mark.promise("R-10")
 async def test_whoever_lost_a_job_stops_and_commits_nothing(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, lease_seconds=SHORT)
+    settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         theirs = await stolen(db, await slow.begun.get())
@@ -182,7 +182,7 @@ async def test_an_end_made_after_its_job_was_lost_is_not_committed(db: Database)
 
 async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, lease_seconds=SHORT)
+    settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
     await ended_sessions(db, "a")
     shaky = Database(FailingStore(db.store, fail_at=1, only="change"))
     async with asyncio.timeout(SOON), at_work(shaky, settings) as working:
@@ -198,12 +198,12 @@ async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: 
 
 def test_at_least_one_end_is_made_at_a_time() -> None:
     with pytest.raises(InvalidArgument):
-        Runtime(Database(MemoryStore()), concurrent_ends=0)
+        Runtime(Database(MemoryStore()), config=RuntimeConfig(sessions=SessionConfig(concurrent_ends=0)))
 
 
 async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db: Database) -> None:
     slow = Slow()
-    settings = settings_of(db, slow, retry_policy=RetryPolicy(turn_seconds=0.05))
+    settings = settings_of(db, slow, RuntimeConfig(deadlines=Deadlines(turn_seconds=0.05)))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON):
         finished = await work(db, settings)
@@ -229,7 +229,15 @@ async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
 async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database) -> None:
     slow = Slow()
     await ended_sessions(db, "a")
-    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, close_seconds=0.1):
+    async with (
+        asyncio.timeout(SOON),
+        Runtime(
+            db,
+            stages=[answer],
+            finalize=slow,
+            config=RuntimeConfig(sessions=SessionConfig(close_seconds=0.1)),
+        ),
+    ):
         of = await slow.begun.get()
 
     job = await job_of(db, of)
@@ -242,7 +250,12 @@ async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db:
     await ended_sessions(db, "a")
     async with (
         asyncio.timeout(SOON),
-        Runtime(db, stages=[answer], finalize=slow, close_seconds=SOON) as runtime,
+        Runtime(
+            db,
+            stages=[answer],
+            finalize=slow,
+            config=RuntimeConfig(sessions=SessionConfig(close_seconds=SOON)),
+        ) as runtime,
     ):
         await slow.begun.get()
         closing = asyncio.create_task(runtime.close())
@@ -255,7 +268,9 @@ async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db:
 
 async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
     slow = Slow()
-    runtime = Runtime(db, stages=[answer], finalize=slow, concurrent_ends=2)
+    runtime = Runtime(
+        db, stages=[answer], finalize=slow, config=RuntimeConfig(sessions=SessionConfig(concurrent_ends=2))
+    )
     for thread in "abc":
         await runtime.run_turn(thread, "Hi")
     closing = asyncio.create_task(runtime.close())
@@ -275,7 +290,12 @@ async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) 
     slow = Slow()
     await ended_sessions(db, "a")
     dead = Run(id="dead", thread="gone", started=1, until=1)
-    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, sweep_seconds=0.02):
+    async with (
+        asyncio.timeout(SOON),
+        Runtime(
+            db, stages=[answer], finalize=slow, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.02))
+        ),
+    ):
         await slow.begun.get()
         await db.records.put(record_of(dead, None))
         while run_of(await db.records.get(KIND, "dead")).status == "running":  # noqa: ASYNC110 - only there
@@ -289,7 +309,12 @@ async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) 
 async def test_an_end_that_is_due_is_made_while_another_is_slow(db: Database) -> None:
     slow = Slow()
     await ended_sessions(db, "a")
-    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, sweep_seconds=0.02):
+    async with (
+        asyncio.timeout(SOON),
+        Runtime(
+            db, stages=[answer], finalize=slow, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.02))
+        ),
+    ):
         first = await slow.begun.get()
         await ended_sessions(db, "b")
         second = await slow.begun.get()
@@ -301,9 +326,9 @@ async def test_an_end_that_is_due_is_made_while_another_is_slow(db: Database) ->
 async def test_what_one_part_of_a_sweep_meets_keeps_no_other_from_being_done(db: Database) -> None:
     await db.records.put(Record(kind="queued turn", id="a", body={"no": "turn"}))
     clock = now_ms() + 30 * 60_000
-    runtime = Runtime(db, stages=[answer], sweep_seconds=3600)
+    runtime = Runtime(db, stages=[answer], config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600)))
     await runtime.run_turn("b", "Hi")
-    late = Runtime(db, clock=lambda: clock)
+    late = Runtime(db, config=RuntimeConfig(clock=lambda: clock))
     await late._sweeper.sweep_and_wait()
 
     assert await endings(db) == ["ended"]
@@ -317,8 +342,9 @@ async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
         raise KeyError("nobody foresaw this")
 
     async with clew.open("memory://") as db:
-        runtime = Runtime(db, stages=[answer])
-        sweeper = Sweeper(db, runtime._settings, 0.01, lambda found, thread: None, chores=[stumbling])
+        config = RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.01))
+        runtime = Runtime(db, stages=[answer], config=config)
+        sweeper = Sweeper(db, runtime._settings, lambda found, thread: None, chores=[stumbling])
         sweeper.start()
         async with asyncio.timeout(SOON):
             looked = [await looks.get() for _ in range(2)]
@@ -338,7 +364,7 @@ async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Data
     )
     begun: list[str] = []
     runtime = Runtime(db, stages=[answer])
-    sweeper = Sweeper(db, runtime._settings, 3600, lambda found, thread: begun.append(thread))
+    sweeper = Sweeper(db, runtime._settings, lambda found, thread: begun.append(thread))
     await sweeper.sweep_and_wait()
 
     assert begun == ["b"]
@@ -365,13 +391,15 @@ class PausingStore(FailingStore):
 @pytest.mark.promise("R-09", "R-10")
 async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
     then, later = now_ms(), now_ms() + 30 * 60_000
-    await Runtime(db, stages=[answer], clock=lambda: then).run_turn("a", "Hi")
+    await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: then)).run_turn("a", "Hi")
     before = await active_episode(db, "a")
     paused = PausingStore(db)
     async with asyncio.timeout(SOON):
         ending = asyncio.create_task(end_expired_episodes(Database(paused), idle_ms=20 * 60_000, now=later))
         await paused.reached.wait()
-        await Runtime(db, stages=[answer], clock=lambda: later).run_turn("a", "I am still here")
+        await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: later)).run_turn(
+            "a", "I am still here"
+        )
         paused.go.set()
         ended = await ending
     now = await active_episode(db, "a")
@@ -384,10 +412,10 @@ async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
 @pytest.mark.promise("R-09", "R-13")
 async def test_a_turn_that_arrives_just_after_the_claim_begins_an_episode_of_its_own(db: Database) -> None:
     then, later = now_ms(), now_ms() + 30 * 60_000
-    await Runtime(db, stages=[answer], clock=lambda: then).run_turn("a", "Hi")
+    await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: then)).run_turn("a", "Hi")
     before = await active_episode(db, "a")
     paused = PausingStore(db)
-    late = Runtime(Database(paused), stages=[answer], clock=lambda: later)
+    late = Runtime(Database(paused), stages=[answer], config=RuntimeConfig(clock=lambda: later))
     async with asyncio.timeout(SOON):
         turn = asyncio.create_task(late.run_turn("a", "I am late"))
         await paused.reached.wait()

@@ -9,6 +9,7 @@ import clew
 from clew.core.errors import ClewError
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.testing.scripted_model import ScriptedModel
 
 
@@ -33,7 +34,12 @@ async def main(url: str, lease: float) -> None:
     answer.__name__ = "respond"  # the process that takes over has the stage that a runtime has by itself
     async with (
         clew.open(url) as db,
-        Runtime(db, stages=[answer], model=ScriptedModel("ok"), lease_seconds=lease) as r,
+        Runtime(
+            db,
+            stages=[answer],
+            model=ScriptedModel("ok"),
+            config=RuntimeConfig(leases=LeaseConfig(seconds=lease)),
+        ) as r,
     ):
         try:
             done = await r.run_turn("a", "Hi from the child")

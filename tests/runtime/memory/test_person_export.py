@@ -21,6 +21,7 @@ from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.person_export import export_person
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.stores.memory import MemoryStore
 from clew.testing.scripted_model import ScriptedModel
 
@@ -33,7 +34,7 @@ async def a_life(db: Database) -> None:
         db,
         model=ScriptedModel(*["I see."] * 9),
         finalize=Finalizer(),
-        finalize_active_sessions_on_close=False,
+        config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
     ) as runtime:
         for user in ("alice", "bob"):
             await runtime.run_turn(f"{user}-1", f"My sister is called {user.title()}ina.", user=user)

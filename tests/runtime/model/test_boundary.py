@@ -21,6 +21,7 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.testing.scripted_model import ScriptedModel
 
 HI = ModelRequest(messages=[Message(role="user", content="Hi")])
@@ -246,7 +247,7 @@ async def test_a_deadline_is_one_whatever_a_model_makes_of_it() -> None:
 
 async def test_a_turn_whose_model_raises_anything_ends_as_one_whose_model_failed(db: Database) -> None:
     async with Runtime(
-        db, model=ScriptedModel(KeyError("zanzibar"), "Hello."), retry_policy=QUICK
+        db, model=ScriptedModel(KeyError("zanzibar"), "Hello."), config=RuntimeConfig(retry_policy=QUICK)
     ) as runtime:
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")
@@ -266,7 +267,7 @@ async def test_a_function_that_makes_no_summary_keeps_no_turn_from_its_answer(
 
     model = ScriptedModel(*["I see."] * 6)
     compaction = Compaction(budget=20, keep=1, summarize=summarize)
-    async with Runtime(db, model=model, compaction=compaction) as runtime:
+    async with Runtime(db, model=model, config=RuntimeConfig(compaction=compaction)) as runtime:
         texts = [(await runtime.run_turn("a", f"This is sentence number {n}")).text for n in range(6)]
 
     assert texts == ["I see."] * 6

@@ -18,6 +18,7 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChun
 from clew.runtime.records.events import Event, TextDelta
 from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.testing.scripted_model import ScriptedModel
 
 QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
@@ -224,7 +225,7 @@ async def told_by(runtime: Runtime, thread: str) -> list[Event]:
 
 async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], ["Good ", "day."])
-    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
+    async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         told = await told_by(runtime, "a")
 
     texts = [event for event in told if isinstance(event, TextDelta)]
@@ -237,7 +238,7 @@ async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Data
 
 async def test_only_the_whole_reply_is_kept(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], "Good day.")
-    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
+    async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         await runtime.run_turn("a", "Hi")
 
     items = (await db.thread("a").items()).items
@@ -248,7 +249,7 @@ async def test_only_the_whole_reply_is_kept(db: Database) -> None:
 async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> None:
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2, "cost": 3})
     model = ScriptedModel(wrong, Reply(text="Hello.", usage=Usage(calls=1, input_tokens=5, cost=4)))
-    async with Runtime(db, model=model, retry_policy=QUICK) as runtime:
+    async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
     run = run_of(await db.records.get(KIND, done.run))
@@ -258,7 +259,7 @@ async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> 
 @pytest.mark.promise("T-17")
 async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
     wrong = ModelFailed(model="m", problem="nonsense", spent={"calls": 1, "output_tokens": 9})
-    async with Runtime(db, model=ScriptedModel(wrong), retry_policy=QUICK) as runtime:
+    async with Runtime(db, model=ScriptedModel(wrong), config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         with pytest.raises(ClewError):
             await runtime.run_turn("a", "Hi")
 
@@ -269,7 +270,9 @@ async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
 @pytest.mark.promise("R-24")
 async def test_after_a_missed_deadline_the_thread_takes_the_next_turn_at_once(db: Database) -> None:
     patience = RetryPolicy(call_seconds=0.02, attempts=1)
-    async with Runtime(db, model=ScriptedModel(NEVER(), "Hello."), retry_policy=patience) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel(NEVER(), "Hello."), config=RuntimeConfig(retry_policy=patience)
+    ) as runtime:
         with pytest.raises(DeadlineExceeded):
             await runtime.run_turn("a", "Hi")
         done = await runtime.run_turn("a", "Still there?", busy="refuse")

@@ -16,13 +16,14 @@ import clew
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest, Usage
 from clew.runtime.model.provider import ProviderModel
 from clew.runtime.records.events import ErrorEvent, Event, RunFinished, TextDelta
 from clew.runtime.records.runs import DONE, ERROR, KIND, Run, run_of
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, Tool, tool
 from clew.runtime.turn.draft import Delta
@@ -41,14 +42,18 @@ async def weather(city: str) -> str:
 
 @asynccontextmanager
 async def runtime_on(
-    db: Database, *script: Line | str, patience: RetryPolicy = QUICK, tools: Sequence[Tool] = (), **more: Any
+    db: Database,
+    *script: Line | str,
+    config: RuntimeConfig = RuntimeConfig(retry_policy=QUICK),
+    tools: Sequence[Tool] = (),
+    **more: Any,
 ) -> AsyncIterator[tuple[Runtime, ChatServer]]:
     """A runtime whose model is a server that plays a script."""
     async with chat_server(*script) as server:
         chat = OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=server.url, api_key="sk-secret"))
         async with (
             ProviderModel(chat) as model,
-            Runtime(db, model=model, retry_policy=patience, tools=tools, **more) as runtime,
+            Runtime(db, model=model, config=config, tools=tools, **more) as runtime,
         ):
             yield runtime, server
 
@@ -159,7 +164,10 @@ async def test_a_turn_that_cannot_go_on_ends_and_the_next_begins_after(memory: D
 
 async def test_a_provider_that_is_not_there_ends_the_turn_and_not_the_thread(memory: Database) -> None:
     away = OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=refusing_url(), api_key="sk-secret"))
-    async with ProviderModel(away) as model, Runtime(memory, model=model, retry_policy=QUICK) as runtime:
+    async with (
+        ProviderModel(away) as model,
+        Runtime(memory, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime,
+    ):
         with pytest.raises(ModelFailed, match="could not be reached"):
             await runtime.run_turn("a", "Hi")
     async with runtime_on(memory, "Hello.") as (runtime, _):
@@ -183,10 +191,10 @@ async def test_a_slow_first_word_is_waited_for_until_the_deadline(memory: Databa
 async def test_a_missed_deadline_ends_the_run_and_the_thread_takes_the_next_turn_at_once(
     db: Database,
 ) -> None:
-    patience = RetryPolicy(call_seconds=0.3, attempts=1)
+    config = RuntimeConfig(retry_policy=RetryPolicy(call_seconds=0.3, attempts=1))
     slow = Said(text="Hello?", midway=asyncio.Event())
     told: list[Event] = []
-    async with runtime_on(db, slow, "Hello.", patience=patience) as (runtime, server):
+    async with runtime_on(db, slow, "Hello.", config=config) as (runtime, server):
         with pytest.raises(DeadlineExceeded):
             await heard(runtime.stream_turn("a", "Hi"), told)
         failed = await last_run(db)
@@ -205,7 +213,8 @@ async def heard(events: AsyncIterator[Event], told: list[Event]) -> None:
 
 async def test_the_deadline_of_the_turn_ends_it_too(memory: Database) -> None:
     slow = Said(text="Hello?", midway=asyncio.Event())
-    async with runtime_on(memory, slow, patience=RetryPolicy(turn_seconds=0.3)) as (runtime, server):
+    config = RuntimeConfig(deadlines=Deadlines(turn_seconds=0.3))
+    async with runtime_on(memory, slow, config=config) as (runtime, server):
         with pytest.raises(DeadlineExceeded, match="The turn"):
             await runtime.run_turn("a", "Hi")
         async with asyncio.timeout(2):

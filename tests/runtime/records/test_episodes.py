@@ -29,6 +29,7 @@ from clew.runtime.records.episodes import (
     request_end,
 )
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel
 from clew.writes import Put
 from tests.runtime.episode_ends import work
@@ -68,8 +69,7 @@ def quiet(db: Database, clock: Time | None = None) -> Runtime[clew.State, object
     runtime: Runtime[clew.State, object] = Runtime(
         db,
         stages=[notice],
-        finalize_active_sessions_on_close=False,
-        **({"clock": clock} if clock else {}),  # type: ignore[arg-type]  # the one option
+        config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False), clock=clock),
     )
     runtime._sweeper.start = lambda: None  # type: ignore[method-assign]  # it would look around at once
     return runtime
@@ -318,7 +318,9 @@ async def test_closing_the_runtime_waits_no_longer_than_its_deadline(db: Databas
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    runtime = Runtime(db, stages=[notice], finalize=never, close_seconds=0.2)
+    runtime = Runtime(
+        db, stages=[notice], finalize=never, config=RuntimeConfig(sessions=SessionConfig(close_seconds=0.2))
+    )
     await runtime.run_turn("a", "Hi")
     async with asyncio.timeout(30):
         await runtime.close()
@@ -449,7 +451,13 @@ async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -
         return EpisodeResult(episode=of)
 
     async with Runtime(
-        db, stages=[notice], finalize=only_a, sweep_seconds=3600, finalize_active_sessions_on_close=False
+        db,
+        stages=[notice],
+        finalize=only_a,
+        config=RuntimeConfig(
+            leases=LeaseConfig(sweep_seconds=3600),
+            sessions=SessionConfig(finalize_active_sessions_on_close=False),
+        ),
     ) as runtime:
         await runtime.run_turn("b", "Hi")
         await runtime.run_turn("a", "Hi")
@@ -465,7 +473,13 @@ async def test_a_session_whose_end_fails_is_ended_later(db: Database) -> None:
         raise RuntimeError("the model is down")
 
     async with Runtime(
-        db, stages=[notice], finalize=broken, sweep_seconds=3600, finalize_active_sessions_on_close=False
+        db,
+        stages=[notice],
+        finalize=broken,
+        config=RuntimeConfig(
+            leases=LeaseConfig(sweep_seconds=3600),
+            sessions=SessionConfig(finalize_active_sessions_on_close=False),
+        ),
     ) as runtime:
         await runtime.run_turn("a", "Hi")
         ended = await runtime.end_session("a")

@@ -17,6 +17,7 @@ from clew.runtime.model.protocol import Reply, Usage
 from clew.runtime.records.steps import Price, Step, parse_prices, read_prices, run_steps
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.approvals import PassOn
@@ -92,7 +93,7 @@ async def test_a_model_call_has_its_tokens_its_stage_and_its_times(local: Databa
         clock.advance(40)
         return Reply(text="Hello.", usage=Usage(calls=1, input_tokens=12, output_tokens=3))
 
-    async with Runtime(local, model=ScriptedModel(slowly), clock=clock) as runtime:
+    async with Runtime(local, model=ScriptedModel(slowly), config=RuntimeConfig(clock=clock)) as runtime:
         done = await runtime.run_turn("a", "Hi")
     asked = (await run_steps(local, "a", done.run))[0]
 
@@ -112,7 +113,7 @@ async def test_without_a_price_a_step_has_no_cost(local: Database) -> None:
 
 async def test_a_price_table_prices_steps_and_the_run(local: Database) -> None:
     said = Reply(text="Hello.", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
-    async with Runtime(local, model=ScriptedModel(said), prices=DEAR) as runtime:
+    async with Runtime(local, model=ScriptedModel(said), config=RuntimeConfig(prices=DEAR)) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
     assert [step.cost for step in await run_steps(local, "a", done.run)] == [300, None]
@@ -121,7 +122,7 @@ async def test_a_price_table_prices_steps_and_the_run(local: Database) -> None:
 
 async def test_a_price_of_nothing_is_a_cost_of_nothing(local: Database) -> None:
     free = {"scripted": Price(input=0, output=0)}
-    async with Runtime(local, model=ScriptedModel("Hello."), prices=free) as runtime:
+    async with Runtime(local, model=ScriptedModel("Hello."), config=RuntimeConfig(prices=free)) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
     assert (await run_steps(local, "a", done.run))[0].cost == 0

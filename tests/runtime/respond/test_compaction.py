@@ -23,6 +23,7 @@ from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.schema import State
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.approvals import Replay
@@ -240,7 +241,7 @@ async def test_what_an_interrupted_run_needs_to_be_resumed_is_never_compacted(db
     with pytest.raises(StoreUnavailable):
         await Runtime(dead, model=ScriptedModel("Lost.")).run_turn("a", "And now?")
     model = ScriptedModel("Later.")
-    later = Runtime(db, model=model, clock=lambda: 1 << 50)
+    later = Runtime(db, model=model, config=RuntimeConfig(clock=lambda: 1 << 50))
     await later.compact("a", keep=0, summarize=shortly)
     await later.resume("a")
 

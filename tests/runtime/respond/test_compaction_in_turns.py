@@ -20,6 +20,7 @@ from clew.runtime.records.events import Event, MessageAdded, TextDelta
 from clew.runtime.respond.compaction import Compaction, TokenGauge, estimate_tokens, model_summarizer
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -32,7 +33,9 @@ async def test_a_turn_that_compacted_and_failed_is_taken_back_without_its_compac
     await talked(db, 4)
     compaction = Compaction(budget=60, keep=2, summarize=shortly)
     model = ScriptedModel(ModelFailed(model="m", problem="down"))
-    async with Runtime(db, model=model, compaction=compaction, new_id=lambda: "failed") as runtime:
+    async with Runtime(
+        db, model=model, config=RuntimeConfig(compaction=compaction, new_id=lambda: "failed")
+    ) as runtime:
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "And now?")
         await runtime.rewind("a", "failed")
@@ -45,7 +48,7 @@ async def test_a_turn_compacts_when_the_budget_is_exceeded(db: Database) -> None
     await talked(db, 4)
     model = ScriptedModel("Later.")
     compaction = Compaction(budget=60, keep=4, summarize=shortly)
-    async with Runtime(db, model=model, compaction=compaction) as runtime:
+    async with Runtime(db, model=model, config=RuntimeConfig(compaction=compaction)) as runtime:
         done = await runtime.run_turn("a", "And now?")
 
     shown = [message.text for message in model.requests[0].messages]
@@ -59,7 +62,9 @@ async def test_a_turn_compacts_when_the_budget_is_exceeded(db: Database) -> None
 async def test_within_the_budget_nothing_is_compacted(db: Database) -> None:
     await talked(db, 4)
     compaction = Compaction(budget=10_000, summarize=shortly)
-    async with Runtime(db, model=ScriptedModel("Later."), compaction=compaction) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
+    ) as runtime:
         await runtime.run_turn("a", "And now?")
 
     assert len(await contents(db)) == 10
@@ -86,7 +91,9 @@ async def test_a_compaction_by_itself_is_told_once_and_not_as_live_text(db: Data
     await talked(db, 4)
     told: list[Event] = []
     compaction = Compaction(budget=60, keep=2)
-    async with Runtime(db, model=ScriptedModel("Summed up.", "Later."), compaction=compaction) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel("Summed up.", "Later."), config=RuntimeConfig(compaction=compaction)
+    ) as runtime:
         told += [event async for event in runtime.stream_turn("a", "And now?")]
 
     added = [event.message.text for event in told if isinstance(event, MessageAdded)]
@@ -121,7 +128,9 @@ async def test_a_turn_goes_on_without_a_summary_if_there_is_none(
     await talked(db, 4)
     model = ScriptedModel(ModelFailed(model="m", problem="down"), "Later.")
     with caplog.at_level(logging.WARNING, "clew"):
-        async with Runtime(db, model=model, compaction=Compaction(budget=60)) as runtime:
+        async with Runtime(
+            db, model=model, config=RuntimeConfig(compaction=Compaction(budget=60))
+        ) as runtime:
             done = await runtime.run_turn("a", "And now?")
 
     assert done.text == "Later."
@@ -140,7 +149,9 @@ async def test_a_function_that_gives_no_summary_does_not_end_the_turn(
 
     await talked(db, 4)
     compaction = Compaction(budget=60, summarize=summarize)
-    async with Runtime(db, model=ScriptedModel("Later."), compaction=compaction) as runtime:
+    async with Runtime(
+        db, model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
+    ) as runtime:
         done = await runtime.run_turn("a", "And now?")
 
     assert (done.text, len(await contents(db))) == ("Later.", 10)
@@ -156,7 +167,7 @@ async def test_the_messages_of_the_turn_itself_are_never_compacted(db: Database)
     await talked(db, 1)
     model = ScriptedModel(calls(("c1", "look", {"at": "x"})), "Seen.")
     compaction = Compaction(budget=100, keep=2, summarize=shortly)
-    async with Runtime(db, model=model, tools=[look], compaction=compaction) as runtime:
+    async with Runtime(db, model=model, tools=[look], config=RuntimeConfig(compaction=compaction)) as runtime:
         await runtime.run_turn("a", "Look")
 
     assert await contents(db) == ["2 messages", "Look", "call", "result", "Seen."]
@@ -165,7 +176,9 @@ async def test_the_messages_of_the_turn_itself_are_never_compacted(db: Database)
 async def test_the_usage_of_a_summary_counts_for_the_turn(db: Database) -> None:
     await talked(db, 4)
     async with Runtime(
-        db, model=ScriptedModel("Summed up.", "Later."), compaction=Compaction(budget=60, keep=2)
+        db,
+        model=ScriptedModel("Summed up.", "Later."),
+        config=RuntimeConfig(compaction=Compaction(budget=60, keep=2)),
     ) as runtime:
         done = await runtime.run_turn("a", "And now?")
 
@@ -178,7 +191,9 @@ async def test_a_compaction_inside_a_turn_that_the_store_refuses_ends_it_with_th
     await talked(db, 4)
     store = FailingStore(db.store, fail_at=2, only="change")
     compaction = Compaction(budget=60, keep=2, summarize=shortly)
-    runtime = Runtime(Database(store), model=ScriptedModel("Later."), compaction=compaction)
+    runtime = Runtime(
+        Database(store), model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
+    )
     with pytest.raises(StoreUnavailable):
         await runtime.run_turn("a", "And now?")
 
@@ -195,10 +210,14 @@ async def test_a_turn_that_dies_around_its_compaction_is_resumed_and_compacts_on
         await thread.append(items=[user(f"a longer question {at}") for at in range(8)])
         dead = DeadStore(db.store, fail_at=number)
         with pytest.raises(StoreUnavailable):
-            await Runtime(Database(dead), model=ScriptedModel("Later."), compaction=compaction).run_turn(
-                id, "Now?"
-            )
-        later = Runtime(db, model=ScriptedModel("Later."), compaction=compaction, clock=lambda: 1 << 50)
+            await Runtime(
+                Database(dead), model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
+            ).run_turn(id, "Now?")
+        later = Runtime(
+            db,
+            model=ScriptedModel("Later."),
+            config=RuntimeConfig(compaction=compaction, clock=lambda: 1 << 50),
+        )
         await later.resume(id)
 
         said = [item.body["content"] for item in await thread.items()]

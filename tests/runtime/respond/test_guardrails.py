@@ -19,6 +19,7 @@ from clew.runtime.records.events import ErrorEvent, Event, MessageAdded, RunFini
 from clew.runtime.respond.guardrails import Guardrail, guardrail
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import tool
@@ -245,7 +246,7 @@ async def test_a_guardrail_that_takes_too_long_lets_nothing_pass(db: Database) -
     patience = RetryPolicy(call_seconds=0.05)
     stages = [respond(input_guardrails=[slow])]
     async with Runtime(
-        db, model=ScriptedModel("Speculation."), stages=stages, retry_policy=patience
+        db, model=ScriptedModel("Speculation."), stages=stages, config=RuntimeConfig(retry_policy=patience)
     ) as runtime:
         with pytest.raises(DeadlineExceeded) as caught:
             await runtime.run_turn("a", "Hi")

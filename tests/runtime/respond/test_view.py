@@ -23,6 +23,7 @@ from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
 from clew.runtime.respond.respond import respond
 from clew.runtime.respond.view import open_calls, pair_calls
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, tool
@@ -282,7 +283,9 @@ async def test_two_stages_that_answer_are_resumed_where_they_were(db: Database, 
             "a", "Go"
         )
     left = ScriptedModel(*script[len(await said(db)) - 1 :])
-    async with Runtime(db, schema=Planned, model=left, stages=stages, clock=lambda: 1 << 50) as later:
+    async with Runtime(
+        db, schema=Planned, model=left, stages=stages, config=RuntimeConfig(clock=lambda: 1 << 50)
+    ) as later:
         done = await later.resume("a")
 
     assert done.output == {"plan": "First this.", "reply": "Done."}

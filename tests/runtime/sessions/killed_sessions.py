@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import msgspec
 
 import clew
+from clew.core.clock import now_ms
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import now_ms
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel
 
 THREAD = "a"
@@ -59,9 +60,10 @@ def runtime_of(db: Database, *, calm: bool = True) -> Runtime:
         stages=[notice, answer_calmly if calm else answer],
         model=ScriptedModel(*["ok"] * 9),
         finalize=keep_all if calm else die_in_the_end,
-        lease_seconds=LEASE_SECONDS,
-        sweep_seconds=3600,
-        finalize_active_sessions_on_close=False,
+        config=RuntimeConfig(
+            leases=LeaseConfig(seconds=LEASE_SECONDS, sweep_seconds=3600),
+            sessions=SessionConfig(finalize_active_sessions_on_close=False),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from clew.runtime.records.episodes import (
 )
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import ADVICE, SessionStatus
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.turn.approvals import Replay
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -55,7 +56,7 @@ async def test_a_thread_that_nobody_has_used_has_no_status(db: Database) -> None
 
 async def test_an_active_session_says_since_when_it_is_idle_and_when_it_expires(db: Database) -> None:
     clock = Clock()
-    runtime = Runtime(db, stages=[answer], clock=clock)
+    runtime = Runtime(db, stages=[answer], config=RuntimeConfig(clock=clock))
     await runtime.run_turn("a", "Hi")
     clock.advance(5 * MINUTES)
     status = await runtime.session_status("a")
@@ -176,7 +177,7 @@ async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_cl
     clock = Clock()
     started = await crashed_turn(db, "Hi", [crash], clock=clock)
     clock.advance(MINUTES)
-    runtime = Runtime(db, schema=Companion, stages=[crash], clock=clock)
+    runtime = Runtime(db, schema=Companion, stages=[crash], config=RuntimeConfig(clock=clock))
     before = await runtime.session_status("a")
     await runtime._sweeper.sweep_and_wait()
     after = await runtime.session_status("a")

@@ -31,6 +31,7 @@ from clew.runtime.records.episodes import (
 from clew.runtime.records.runs import run_of
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.voice import NO_ANSWER, VoiceCall, end_lost_calls
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.runtime.state.schema import State
 from clew.runtime.tools.tool import tool
 from clew.testing.clock import Clock
@@ -156,7 +157,12 @@ async def test_a_thread_that_waits_for_a_decision_takes_no_voice_turn(db: Databa
         return to
 
     model = ScriptedModel(calls(("c1", "send", {"to": "Ann"})))
-    async with Runtime(db, model=model, tools=[send], finalize_active_sessions_on_close=False) as runtime:
+    async with Runtime(
+        db,
+        model=model,
+        tools=[send],
+        config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
+    ) as runtime:
         await runtime.run_turn("a", "Write to Ann")
         with pytest.raises(TurnSuspended):
             await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
@@ -164,7 +170,9 @@ async def test_a_thread_that_waits_for_a_decision_takes_no_voice_turn(db: Databa
 
 async def test_the_model_of_the_next_text_turn_sees_what_was_spoken(db: Database) -> None:
     model = ScriptedModel("As I said, eight.")
-    async with Runtime(db, model=model, finalize_active_sessions_on_close=False) as runtime:
+    async with Runtime(
+        db, model=model, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+    ) as runtime:
         await runtime.record_voice_turn("a", text="How long?", reply="Eight hours.", tool_calls=[LOOKED])
         await runtime.run_turn("a", "Again?")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import pytest
@@ -12,7 +13,9 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, StateConfig
 from clew.runtime.state.schema import State, input, persistent
+from clew.runtime.state.upgrades import Upgrade
 from clew.runtime.tools.tool import tool
 from clew.runtime.turn.approvals import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -50,7 +53,7 @@ def to_third(state: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-STEPS = {1: to_second, 2: to_third}
+STEPS: Mapping[int, Upgrade] = {1: to_second, 2: to_third}
 
 
 async def introduce(state: First, ctx: Context) -> dict[str, Any]:
@@ -68,9 +71,9 @@ async def written_by_first(db: Database) -> None:
         await runtime.run_turn("a", "Ann")
 
 
-def third(db: Database, **given: Any) -> Runtime[Third]:
-    settings: dict[str, Any] = {"stages": [greet], "schema_version": 3, "upgrades": STEPS, **given}
-    return Runtime(db, schema=Third, **settings)
+def third(db: Database, *, upgrades: Mapping[int, Upgrade] = STEPS, **given: Any) -> Runtime[Third]:
+    config = RuntimeConfig(state=StateConfig(version=3, upgrades=upgrades))
+    return Runtime(db, schema=Third, config=config, **{"stages": [greet], **given})
 
 
 @pytest.mark.promise("A-12")

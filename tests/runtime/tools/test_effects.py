@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from clew.core.clock import now_ms
 from clew.core.errors import StoreUnavailable
 from clew.core.ops import Set
 from clew.database.database import Database
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import now_ms
+from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.runtime.tools.effects import external_effects
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import Replay, UseResult
@@ -180,7 +181,10 @@ async def taken_over(db: Database, made: Tool | None, name: str = "act") -> Asyn
         turn = asyncio.create_task(gone.run_turn("a", "Act"))
         await begun.wait()
         later = Runtime(
-            db, model=ScriptedModel("Done."), tools=tools, clock=lambda: now_ms() + HOUR, sweep_seconds=HOUR
+            db,
+            model=ScriptedModel("Done."),
+            tools=tools,
+            config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=HOUR), clock=lambda: now_ms() + HOUR),
         )
         yield later
         await later.close()

@@ -12,7 +12,7 @@ import pytest
 from clew.core.errors import SchemaInvalid
 from clew.database.database import Database
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines
 from clew.runtime.records.events import Event, MessageAdded
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
@@ -35,21 +35,21 @@ async def weather(place: Place, days: int = 1) -> str:
 
 
 async def answers(
-    tools: list[Tool], *wanted: tuple[str, str, Any], patience: RetryPolicy | None = None
+    tools: list[Tool], *wanted: tuple[str, str, Any], deadlines: Deadlines = Deadlines()
 ) -> Any:
     """What tools answer when a model calls them, one after another."""
     told: list[Event] = []
     model = ScriptedModel(*(calls(call) for call in wanted), "Done.")
     stages = [respond(tools=tools)]
-    await run_agent("Go", stages=stages, model=model, notify=told.append, retry_policy=patience)
+    await run_agent("Go", stages=stages, model=model, notify=told.append, deadlines=deadlines)
     said = [event.message for event in told if isinstance(event, MessageAdded)]
     return [message.content for message in said if message.kind == "result"]
 
 
-async def answer(made: Tool, arguments: Any = None, patience: RetryPolicy | None = None) -> Any:
+async def answer(made: Tool, arguments: Any = None, deadlines: Deadlines = Deadlines()) -> Any:
     """What one tool answers to one call."""
     found = await answers(
-        [made], ("c1", made.name, {} if arguments is None else arguments), patience=patience
+        [made], ("c1", made.name, {} if arguments is None else arguments), deadlines=deadlines
     )
     return found[0]
 
@@ -182,7 +182,7 @@ async def test_a_tool_that_takes_too_long_is_left(effect: Effect, more: str) -> 
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    found = await answer(hang, patience=RetryPolicy(tool_seconds=0.01))
+    found = await answer(hang, deadlines=Deadlines(tool_seconds=0.01))
 
     assert found == {"error": f"It took longer than 0.01 s.{more}"}
 

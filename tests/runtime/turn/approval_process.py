@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import clew
+from clew.core.clock import now_ms
 from clew.core.errors import ClewError
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import now_ms
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Suspend, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import Decision
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -62,7 +63,7 @@ async def decide(url: str, letters: Path, decisions: Mapping[str, Decision], day
     clock = lambda: now_ms() + days * DAY  # noqa: E731
     async with (
         clew.open(url) as db,
-        Runtime(db, model=ScriptedModel("Done."), tools=tools, clock=clock) as runtime,
+        Runtime(db, model=ScriptedModel("Done."), tools=tools, config=RuntimeConfig(clock=clock)) as runtime,
     ):
         try:
             done = await runtime.resume("a", decisions)

@@ -13,6 +13,7 @@ from clew.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSus
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.schema import State, input, per_call, persistent
 from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
 from clew.runtime.turn.approvals import PassOn, Replay, UseResult
@@ -388,7 +389,9 @@ async def test_calls_do_not_see_each_others_state(db: Database) -> None:
 async def test_the_clock_may_have_gone_on_for_days(db: Database, letters: Path) -> None:
     time = [1_000]
     model = ScriptedModel(calls(ANN), "Done.")
-    async with Runtime(db, model=model, tools=[posting(letters)], clock=lambda: time[0]) as runtime:
+    async with Runtime(
+        db, model=model, tools=[posting(letters)], config=RuntimeConfig(clock=lambda: time[0])
+    ) as runtime:
         await runtime.run_turn("a", "Post it")
         time[0] += 30 * DAY
         done = await runtime.resume("a", {"c1": Replay()})

@@ -15,11 +15,11 @@ from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.values import Job
 from clew.database.database import Database
 from clew.runtime.execution import start as execution_start
-from clew.runtime.execution.start import is_orphaned, start_turn
-from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.execution.start import is_orphaned, start_turn, turn_request
 from clew.runtime.records import runs
 from clew.runtime.records.runs import ProcessIdentity, Run
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.server.identity import api_keys
 from clew.server.identity.directory import Directory
 from clew.stores.postgres.clock import ServerClock
@@ -67,7 +67,7 @@ async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
     monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
-        runtime = Runtime(db, stages=[replied], lease_seconds=0.001)
+        runtime = Runtime(db, stages=[replied], config=RuntimeConfig(leases=LeaseConfig(seconds=0.001)))
         await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(shared_url, begin)
@@ -86,7 +86,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
     monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
-        runtime = Runtime(db, stages=[replied], lease_seconds=60)
+        runtime = Runtime(db, stages=[replied], config=RuntimeConfig(leases=LeaseConfig(seconds=60)))
         await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(url, begin)

@@ -14,6 +14,7 @@ from clew.runtime.context import Context
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, Suspend, ToolContext, tool
 from clew.runtime.turn.approvals import PassOn
 from clew.testing.clock import Clock
@@ -36,8 +37,8 @@ LATER = 60_000
 
 async def turns(db: Database, *stages: Any, said: str = "Hi", model: Any = None, clock: Any = None) -> None:
     """One turn with these stages."""
-    given: dict[str, Any] = {} if clock is None else {"clock": clock}
-    async with Runtime(db, schema=Companion, stages=stages, model=model, **given) as runtime:
+    config = RuntimeConfig(clock=clock)
+    async with Runtime(db, schema=Companion, stages=stages, model=model, config=config) as runtime:
         await runtime.run_turn("a", said)
 
 
@@ -201,7 +202,7 @@ async def test_what_finished_stages_changed_is_not_changed_again_when_a_run_is_r
     stages = [*before, called("crash", looking(seen))]
     async with (
         restarted(db, store_url) as again,
-        Runtime(again, schema=Companion, stages=stages, clock=clock) as runtime,
+        Runtime(again, schema=Companion, stages=stages, config=RuntimeConfig(clock=clock)) as runtime,
     ):
         done = await runtime.resume("a")
 
@@ -215,7 +216,7 @@ async def test_a_run_that_crashed_before_anything_was_kept_begins_again(db: Data
     clock = Clock()
     await crashed_turn(db, "Hi", [count, crash], clock=clock)
     clock.advance(LATER)
-    async with Runtime(db, schema=Companion, stages=[count], clock=clock) as runtime:
+    async with Runtime(db, schema=Companion, stages=[count], config=RuntimeConfig(clock=clock)) as runtime:
         done = await runtime.resume("a")
 
     assert done.trace == ("count",)
@@ -269,7 +270,9 @@ async def test_the_transcript_is_not_doubled_when_a_run_is_resumed(db: Database)
     await crashed_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
     clock.advance(LATER)
     last = called("crash", saying(transcript=[clew.Message(role="assistant", content="Hello")]))
-    async with Runtime(db, schema=Companion, stages=[first, last], clock=clock) as runtime:
+    async with Runtime(
+        db, schema=Companion, stages=[first, last], config=RuntimeConfig(clock=clock)
+    ) as runtime:
         await runtime.resume("a")
 
     assert [item.body["content"] for item in await db.thread("a").items()] == ["Hi", "Hello"]

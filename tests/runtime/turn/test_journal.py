@@ -14,6 +14,7 @@ from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import ErrorEvent, Event, RunFinished
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
@@ -221,7 +222,11 @@ async def test_an_end_that_fails_with_the_last_answer_is_told_as_an_error_and_ne
 @pytest.mark.promise("T-08", "T-11")
 async def test_the_last_answer_and_the_end_are_two_checkpoints_in_one_transaction(db: Database) -> None:
     store = FailingStore(db.store, fail_at=0, only="change")
-    async with Runtime(Database(store), model=ScriptedModel("Hello."), sweep_seconds=3600) as runtime:
+    async with Runtime(
+        Database(store),
+        model=ScriptedModel("Hello."),
+        config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600)),
+    ) as runtime:
         done = await runtime.run_turn("a", "Hi")
         calls = store.calls
 

@@ -15,6 +15,7 @@ from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.events import Event, MessageAdded, TextDelta
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
@@ -105,7 +106,7 @@ async def test_a_commit_that_fails_neither_doubles_nor_skips_an_item(
         runtime = Runtime(Database(store), model=attentive(), tools=[work.tool])
         with suppress(asyncio.CancelledError):
             await turn(runtime, told, id, streaming=streaming)
-        async with Runtime(db, model=attentive(), clock=lambda: 1 << 50) as later:
+        async with Runtime(db, model=attentive(), config=RuntimeConfig(clock=lambda: 1 << 50)) as later:
             await later.run_turn(id, "Bye")
 
         *kept, asked, answered = await history(db, id)
@@ -153,7 +154,9 @@ async def test_a_resumed_run_saves_each_item_once(db: Database, *, streaming: bo
         )
         kept = await history(db, id)
         model = attentive()
-        async with Runtime(db, model=model, tools=[work.tool], clock=lambda: 1 << 50) as later:
+        async with Runtime(
+            db, model=model, tools=[work.tool], config=RuntimeConfig(clock=lambda: 1 << 50)
+        ) as later:
             await later.resume(id)
 
         answers = sum(said.startswith(("call", "assistant")) for said in kept)
@@ -220,7 +223,7 @@ async def test_a_stream_that_is_cut_and_tried_again_saves_the_answer_once_or_not
 ) -> None:
     told: list[Event] = []
     patience = RetryPolicy(attempts=3, pause=0.0)
-    async with Runtime(db, model=Cut(times), retry_policy=patience) as runtime:
+    async with Runtime(db, model=Cut(times), config=RuntimeConfig(retry_policy=patience)) as runtime:
         await turn(runtime, told, streaming=streaming)
 
     attempts = [event.attempt for event in told if isinstance(event, TextDelta)]
@@ -235,7 +238,9 @@ async def test_a_turn_repeated_by_its_key_after_a_crash_is_saved_once(db: Databa
         dead = Runtime(Database(DeadStore(db.store, fail_at=number)), model=attentive(), tools=[work.tool])
         with pytest.raises(ClewError):
             await dead.run_turn(id, "Go", key="k")
-        async with Runtime(db, model=attentive(), tools=[work.tool], clock=lambda: 1 << 50) as later:
+        async with Runtime(
+            db, model=attentive(), tools=[work.tool], config=RuntimeConfig(clock=lambda: 1 << 50)
+        ) as later:
             done = await later.run_turn(id, "Go", key="k")
             again = await later.run_turn(id, "Go", key="k")
 

@@ -14,6 +14,7 @@ from clew.core.values import Record
 from clew.runtime.crises import CRISIS, Crisis, crisis_record
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import Episode, EpisodeResult
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.server.identity.api_keys import KeyAuthentication, create_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import ApiKey, Membership, Tenant, User
@@ -128,7 +129,10 @@ async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
 
     def make(db: clew.Database) -> clew.Runtime:
         return clew.Runtime(
-            db, model=ScriptedModel("Hello."), finalize=fail, finalize_active_sessions_on_close=False
+            db,
+            model=ScriptedModel("Hello."),
+            finalize=fail,
+            config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
         )
 
     said = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}

@@ -15,6 +15,7 @@ from clew.runtime import Effect
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate, MemorySource
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifacts
@@ -137,7 +138,10 @@ async def running(file: Path) -> AsyncIterator[Studio]:
 
 def _runtime(db: clew.Database, model: Guide) -> clew.Runtime[Any, Any]:
     return clew.Runtime(
-        db, model=model, tools=[weather, pay], pinned=True, finalize_active_sessions_on_close=False
+        db,
+        model=model,
+        tools=[weather, pay],
+        config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False), pinned=True),
     )
 
 

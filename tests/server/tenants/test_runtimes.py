@@ -11,6 +11,7 @@ import clew
 from clew.core.errors import StoreUnavailable
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.settings import ServerSettings
@@ -172,7 +173,11 @@ async def test_a_turn_that_does_not_end_is_cut_off_in_the_end() -> None:
 async def test_a_tenant_that_nobody_asks_about_is_tended_too(db: clew.Database) -> None:
     await Directory(db).add(Tenant(id=db.tenant))
     past = clew.Runtime(
-        db, model=ScriptedModel("hello"), clock=Clock(LONG_AGO), finalize_active_sessions_on_close=False
+        db,
+        model=ScriptedModel("hello"),
+        config=RuntimeConfig(
+            sessions=SessionConfig(finalize_active_sessions_on_close=False), clock=Clock(LONG_AGO)
+        ),
     )
     async with past:
         await past.run_turn("t", "hi", user="alice")

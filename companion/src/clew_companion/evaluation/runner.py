@@ -11,6 +11,7 @@ from clew.database.database import Database
 from clew.runtime.memory import memory_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.agent import companion
 from clew_companion.evaluation.scripts import Script, ScriptSession, ScriptTurn
 from clew_companion.state import CompanionState
@@ -80,7 +81,8 @@ async def evaluate_script(
     failures: list[UnmetExpectation] = []
     check_count, times = 0, []
     for session in script.sessions:
-        runtime = companion(db, MODELS[script.model](), finalize_active_sessions_on_close=False)
+        config = RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
+        runtime = companion(db, MODELS[script.model](), config=config)
         async with runtime:
             for number, line in enumerate(session.turns, 1):
                 result = await runtime.run_turn(session.thread, line.say, user=session.user)

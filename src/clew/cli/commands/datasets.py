@@ -14,7 +14,7 @@ from clew.cli.commands.archive import open_output
 from clew.cli.commands.threads import Limit
 from clew.cli.render import experiments
 from clew.cli.render.values import clean, quantity
-from clew.runtime.settings import now_ms
+from clew.core.clock import now_ms
 from clew.workbench.experiments import datasets
 from clew.workbench.experiments.datasets import ExampleSelection
 from clew.workbench.experiments.examples import examples_from, line_of

@@ -12,11 +12,11 @@ from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.archive import open_output
 from clew.cli.render import values
 from clew.cli.volume_option import mounted_volume
+from clew.core.clock import now_ms
 from clew.core.errors import InvalidArgument
 from clew.core.manifest.document import Manifest, encode_manifest, read_manifest
 from clew.core.manifest.files import ManifestAddress
 from clew.database.database import Database
-from clew.runtime.settings import now_ms
 from clew.workbench.session import manifests
 from clew.workbench.session.checkpoints import ManifestCheckpoints
 from clew.workbench.volume.volume import Volume

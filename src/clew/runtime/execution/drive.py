@@ -36,10 +36,11 @@ async def drive_turn(
     turn = Turn(
         start.draft,
         start.journal,
-        settings.retry_policy,
+        settings.config.retry_policy,
         emit,
         clock=settings.clock,
-        prices=settings.prices,
+        deadlines=settings.config.deadlines,
+        prices=settings.config.prices,
     )
     turn.own_calls |= own_calls or set()
     if start.change is not None:
@@ -47,7 +48,7 @@ async def drive_turn(
             emit(event)
     task = asyncio.current_task()
     assert task is not None
-    lease = Lease(start.journal, settings.lease_seconds, settings.clock, task.cancel)
+    lease = Lease(start.journal, settings.config.leases.seconds, settings.clock, task.cancel)
     lease.start()
     try:
         return await _drive(turn, start, settings, lease)

@@ -123,7 +123,7 @@ async def run_stages(stages: Sequence[Stage], context: Context) -> None:
         DeadlineExceeded: All of it took too long.
         StageGone: The stage that it stopped at is not among these.
     """
-    turn, seconds = context.turn, context.turn.retry_policy.turn_seconds
+    turn, seconds = context.turn, context.turn.deadlines.turn_seconds
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

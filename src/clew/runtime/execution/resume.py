@@ -103,7 +103,7 @@ async def _commit_resume(
 ) -> StartedTurn:
     run_with_lease = _run_with_lease(with_latest_usage(run, run_state), settings)
     patches = [
-        *upgrade_ops(run.thread, head.state, settings.schema, settings.upgrades),
+        *upgrade_ops(run.thread, head.state, settings.schema, settings.config.state.upgrades),
         *decision_ops,
         patch.merge([RUN], {"status": RUNNING, "epoch": run_with_lease.epoch}),
     ]
@@ -162,7 +162,7 @@ def _run_with_lease(run: Run, settings: Settings) -> Run:
         status=RUNNING,
         epoch=run.epoch + 1,
         holder=this_process(),
-        until=settings.clock() + int(settings.lease_seconds * 1000),
+        until=settings.clock() + settings.config.leases.ms,
         ended=None,
         termination=None,
         problem=None,

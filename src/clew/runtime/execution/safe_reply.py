@@ -56,7 +56,7 @@ async def run_gates_without_store(
     if not gates:
         raise failure
     draft, journal = _transient_draft(request, settings)
-    turn = Turn(draft, journal, settings.retry_policy, emit)
+    turn = Turn(draft, journal, settings.config.retry_policy, emit, deadlines=settings.config.deadlines)
     try:
         await run_stages(gates, context_of(turn, settings))
     except Exception as error:  # noqa: BLE001  # a stage is not ours: what it declared before goes out

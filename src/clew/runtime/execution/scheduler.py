@@ -120,7 +120,7 @@ class Scheduler:
         ):
             place.leave()  # the queue stands in line itself
             self.drain_queue(placement, request.thread)
-            seconds = placement.settings.retry_policy.turn_seconds
+            seconds = placement.settings.config.deadlines.turn_seconds
             await queue.wait_until_dequeued(
                 placement.db, request.thread, run_id_for_key(request.thread, request.key), seconds=seconds
             )
@@ -179,7 +179,7 @@ class Scheduler:
         now = placement.settings.clock()
         self.recent_threads.pop(thread, None)
         self.recent_threads[thread] = (placement.db, now)
-        idle = now - int(placement.settings.idle_seconds * 1000)
+        idle = now - placement.settings.config.sessions.idle_ms
         while (oldest := next(iter(self.recent_threads.items())))[1][1] < idle:
             del self.recent_threads[oldest[0]]
 

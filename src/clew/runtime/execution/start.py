@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from clew.core.arguments import check_fields
 from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import (
     KeyReused,
@@ -40,6 +41,7 @@ from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.crises import Assessment, CrisisRows
 from clew.runtime.execution.turn_lines import BusyWait
+from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import (
     TEXT,
     VOICE,
@@ -67,7 +69,8 @@ from clew.runtime.records.runs import (
 )
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
-from clew.runtime.state.inputs import MESSAGE
+from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs
+from clew.runtime.state.schema import Schema
 from clew.runtime.turn.approvals import doubtful_calls, pending_approvals
 from clew.runtime.turn.draft import Draft, ReadLog, sizes_after
 from clew.runtime.turn.inbound import Inbound, build_inbound, run_state_of, with_latest_usage
@@ -130,6 +133,41 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(encode(parts)).hexdigest()
 
 
+def turn_request(
+    schema: Schema,
+    thread: str,
+    message: TurnInput,
+    *,
+    user: str | None = None,
+    key: str | None = None,
+    busy: BusyPolicy = "wait",
+    message_id: str | None = None,
+    messages: Sequence[Message] = (),
+    replace_state: Document | None = None,
+    origin: str = "user",
+    parent: str | None = None,
+) -> TurnRequest:
+    """The request for a turn, its inputs checked against the schema; the options are those of ``run_turn``.
+
+    Raises:
+        StateInvalid: An input is missing, unknown, or of another type.
+    """
+    inputs = validate_inputs(schema, message)
+    for entry in messages:
+        check_fields(entry)
+    return TurnRequest(
+        thread=thread,
+        inputs=inputs,
+        items=(*map(item_of, messages), *user_items(schema, inputs, id=message_id)),
+        user=user,
+        key=key,
+        busy=busy,
+        replace=replace_state,
+        origin=origin,
+        parent=parent,
+    )
+
+
 class StartedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has the thread, with its first changeset on disk."""
 
@@ -165,7 +203,7 @@ async def start_turn(
         RevisionConflict: Others changed the records beside the thread again and again.
     """
     thread, wait = db.thread(request.thread), BusyWait()
-    attempts = Attempts(settings.retry_policy.turn_seconds)
+    attempts = Attempts(settings.config.deadlines.turn_seconds)
     while True:
         if (earlier := await find_earlier_turn(db, request, settings)) is not None:
             return earlier
@@ -216,7 +254,7 @@ async def _start_at(
         stage=first_stage_name(settings.stages),
         replace=request.replace,
         schema=settings.schema,
-        upgrades=settings.upgrades,
+        upgrades=settings.config.state.upgrades,
     )
     writes = release_writes if queue_entry is None else [*release_writes, queue_entry]
     return await _commit_inbound(db, position, run, inbound, writes, request, settings)
@@ -354,7 +392,7 @@ def _new_run(request: TurnRequest, settings: Settings, head: Head | None) -> Run
         parent=request.parent,
         started=now,
         holder=this_process(),
-        until=now + int(settings.lease_seconds * 1000),
+        until=now + settings.config.leases.ms,
         key=request.key and request.fingerprint(),
         first=version,
     )

@@ -13,14 +13,14 @@ from clew.database.database import Database
 from clew.runtime.context import CrisisLog, MemoryBackend, MemoryMode
 from clew.runtime.execution.pipeline import run_pipeline
 from clew.runtime.execution.safe_reply import log_text_of, safe_result
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.records.events import Event
 from clew.runtime.records.runs import Run
 from clew.runtime.records.steps import Prices
 from clew.runtime.respond.respond import Stage, respond
-from clew.runtime.settings import Settings
+from clew.runtime.settings import RuntimeConfig, Settings
 from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.inputs import TurnInput, user_items, validate_inputs
 from clew.runtime.state.schema import Conversation, State
@@ -50,7 +50,8 @@ async def run_agent(
     state: Mapping[str, JSON] | None = None,
     memory_store: MemoryBackend | None = None,
     crisis_log_backend: CrisisLog | None = None,
-    retry_policy: RetryPolicy | None = None,
+    retry_policy: RetryPolicy = RetryPolicy(),
+    deadlines: Deadlines = Deadlines(),
     prices: Prices | None = None,
     notify: Callable[[Event], None] = lambda event: None,
 ) -> TurnResult[Output]:
@@ -72,8 +73,7 @@ async def run_agent(
         model=model_of(model, opened),
         response_model=model_of(response_model, opened),
         output=output,
-        retry_policy=retry_policy or RetryPolicy(),
-        prices=prices or {},
+        config=RuntimeConfig(retry_policy=retry_policy, deadlines=deadlines, prices=prices or {}),
         memory_mode=MemoryMode.INCOGNITO,
         memory_store=memory_store or transient_records,
         crisis_log_backend=crisis_log_backend or transient_records,
@@ -123,6 +123,7 @@ def _transient_turn(
     journal = TransientJournal(Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0), {HISTORY: items})
     sizes = {HISTORY: LogSize(len(items), len(items))}
     draft = Draft(settings.schema, replacement_state(state, {}, settings.schema), sizes, inputs, journal.read)
-    turn = Turn(draft, journal, settings.retry_policy, notify, prices=settings.prices)
+    config = settings.config
+    turn = Turn(draft, journal, config.retry_policy, notify, deadlines=config.deadlines, prices=config.prices)
     turn.add(user_items(settings.schema, inputs))
     return turn, journal

@@ -107,7 +107,7 @@ async def compact_idle_thread(
 
     async def ask_model(request: ModelRequest) -> Reply:
         assert model is not None
-        return await ask(model, request, settings.retry_policy)
+        return await ask(model, request, settings.config.retry_policy)
 
     async def commit(change: Changeset) -> int:
         return (await thread.append(change, expect=Exact(head.version))).version

@@ -31,14 +31,13 @@ class Sweeper:
         self,
         db: Database,
         settings: Settings,
-        seconds: float,
         drain_queue: Callable[[Database, str], None],
         *,
         chores: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._db = db
         self._settings = settings
-        self._seconds = seconds
+        self._seconds = settings.config.leases.sweep_seconds
         self._drain_queue = drain_queue
         self._chores = chores
         self._finisher = EpisodeFinisher(db, settings)
@@ -120,9 +119,11 @@ class Sweeper:
 
     async def _end_expired(self) -> None:
         settings = self._settings
-        idle_ms = int(settings.idle_seconds * 1000)
         await end_expired_episodes(
-            self._db, idle_ms=idle_ms, now=settings.clock(), refusals=settings.refusals
+            self._db,
+            idle_ms=settings.config.sessions.idle_ms,
+            now=settings.clock(),
+            refusals=settings.refusals,
         )
 
 
@@ -133,7 +134,7 @@ async def end_episodes(
 
     The queue keeps the rest.
     """
-    slots = asyncio.Semaphore(settings.concurrent_ends)
+    slots = asyncio.Semaphore(settings.config.sessions.concurrent_ends)
 
     async def end(thread: str, db: Database) -> None:
         async with slots:

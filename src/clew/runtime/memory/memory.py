@@ -13,6 +13,7 @@ import msgspec
 
 from clew.core import patch
 from clew.core.arguments import check_arguments, check_methods
+from clew.core.clock import now_ms
 from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from clew.core.log.owners import memory_thread_id
@@ -46,7 +47,6 @@ from clew.runtime.memory.values import (
     rule_of,
 )
 from clew.runtime.memory.vectors.embedding import VECTOR_KIND, vector_id
-from clew.runtime.settings import now_ms
 
 
 def change_for_learning(

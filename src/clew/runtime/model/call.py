@@ -4,11 +4,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from clew.core.arguments import Count, Seconds, check_fields
+from clew.core.arguments import Count, Seconds, check_methods
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.runtime.model.boundary import CUT_OFF, fill_answer, is_unforeseen, log_failure, stream_parts
 from clew.runtime.model.messages import Message
@@ -26,29 +27,35 @@ class NamedService(Protocol):
         ...
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait and how often to try again. Seconds throughout.
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The attempts at a call to a model or another service, and the pauses between them, in seconds.
 
-    ``call_seconds`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that
-    asks for a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call
-    fails.
+    ``call_seconds`` is the deadline of one attempt. A pause grows from ``pause`` to ``longest_pause``. A
+    provider that asks for a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting,
+    and the call fails.
     """
 
     call_seconds: Seconds = 60.0
-    tool_seconds: Seconds = 60.0
-    turn_seconds: Seconds = 600.0
     attempts: Count = 3
     pause: Seconds = 0.5
     longest_pause: Seconds = 10.0
     longest_wait: Seconds = 60.0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def pause_before(self, attempt: int, chance: float = 1.0) -> float:
-        """How long to pause before an attempt: by chance, at least half of the full pause."""
+        """The pause before an attempt: by chance, at least half of the full one."""
         full = min(self.pause * float(2 ** (attempt - 2)), self.longest_pause)
         return full * (1 + chance) / 2
+
+
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """The longest that a tool call and a whole turn may take, in seconds."""
+
+    tool_seconds: Seconds = 60.0
+    turn_seconds: Seconds = 600.0
 
 
 async def ask(

@@ -50,7 +50,7 @@ class EpisodeFinisher:
 
     def start_worker(self) -> None:
         """Look for an end that is due, if there is room. Whoever finds one lets another look."""
-        if self._is_closed or len(self._workers) >= self._settings.concurrent_ends:
+        if self._is_closed or len(self._workers) >= self._settings.config.sessions.concurrent_ends:
             return
         worker = asyncio.get_running_loop().create_task(self._finish_due_jobs())
         self._workers.add(worker)
@@ -84,7 +84,7 @@ class EpisodeFinisher:
             log.warning("Ended episodes are finished later: %s", error)
 
     async def _claim_job(self) -> Job | None:
-        lease_ms = int(self._settings.lease_seconds * 1000)
+        lease_ms = self._settings.config.leases.ms
         return next(iter(await self._db.jobs.claim([JOB], limit=1, lease_ms=lease_ms)), None)
 
 
@@ -96,7 +96,7 @@ async def end_episode(
     If that fails, the episode is still ``ending``, and its job is tried again like any other.
     """
     now, token = settings.clock(), secrets.token_hex(16)
-    until = now + int(settings.lease_seconds * 1000)
+    until = now + settings.config.leases.ms
     episode = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
     if episode is None:
         return None
@@ -109,9 +109,9 @@ async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
     db = owner_database(db, job.owner)
     try:
         before = await read_episode(db, job.body["episode"])
-        async with _hold(db, job, settings.lease_seconds) as holding:
+        async with _hold(db, job, settings.config.leases.seconds) as holding:
             result = await _finalize_under_claim(db, settings, before, holding)
-            await _commit_end(db, job, before, result, settings.retry_policy.turn_seconds)
+            await _commit_end(db, job, before, result, settings.config.deadlines.turn_seconds)
     except ClaimLost:
         return False  # somebody else has taken the job
     except asyncio.CancelledError:
@@ -174,7 +174,7 @@ async def _finalize_under_claim(
 
 
 async def _finalize_in_time(db: Database, settings: Settings, episode: Episode) -> EpisodeResult:
-    seconds = settings.retry_policy.turn_seconds
+    seconds = settings.config.deadlines.turn_seconds
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

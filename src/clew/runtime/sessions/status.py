@@ -100,7 +100,7 @@ async def session_status(db: Database, thread: str, settings: Settings) -> Sessi
 
 def _expiry(active: Episode, settings: Settings) -> int | None:
     """When an episode is ended by itself; a call only if its client has promised to say that it is there."""
-    return active.touched + int(settings.idle_seconds * 1000) if active.modality == TEXT else active.until
+    return active.touched + settings.config.sessions.idle_ms if active.modality == TEXT else active.until
 
 
 async def _run_status(db: Database, head: Head, settings: Settings) -> str | None:

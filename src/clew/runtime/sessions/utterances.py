@@ -202,7 +202,11 @@ def _transient_turn(
     sizes = {HISTORY: LogSize(end=before.end + 1, length=before.length + 1)}
     inputs = validate_inputs(settings.schema, utterance.text)
     return Turn(
-        Draft(settings.schema, state, sizes, inputs, read), journal, settings.retry_policy, ignore_event
+        Draft(settings.schema, state, sizes, inputs, read),
+        journal,
+        settings.config.retry_policy,
+        ignore_event,
+        deadlines=settings.config.deadlines,
     ), journal
 
 

@@ -197,7 +197,7 @@ async def _resume_call(
         return _doubt_question(call, call_state)
     if tool.effect is Effect.CHECKABLE:
         try:
-            async with asyncio.timeout(turn.retry_policy.tool_seconds):
+            async with asyncio.timeout(turn.deadlines.tool_seconds):
                 output = await tool.run_check(_tool_context(turn, call, call_state))
         except Exception as error:  # noqa: BLE001  # a check is not ours; a person is told what it said
             question = {"in_doubt": call.name, "check": f"{type(error).__name__}: {error}"}
@@ -213,7 +213,7 @@ async def _call_tool(
     turn: Turn, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], call_state: CallState
 ) -> ToolAnswer | ToolQuestion:
     """Call a tool; whatever it raises is its answer to the model."""
-    deadline = asyncio.timeout(turn.retry_policy.tool_seconds)
+    deadline = asyncio.timeout(turn.deadlines.tool_seconds)
     with turn.step(tool.kind, tool.name) as step:
         try:
             async with deadline:
@@ -240,7 +240,7 @@ def _problem(error: Exception, turn: Turn, tool: Tool, *, late: bool) -> str:
     if not late:
         return f"{type(error).__name__}: {error}"
     unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
-    return f"It took longer than {turn.retry_policy.tool_seconds} s.{unknown}"
+    return f"It took longer than {turn.deadlines.tool_seconds} s.{unknown}"
 
 
 def _tool_change(turn: Turn, call: ToolCall, delta: Delta) -> ToolChange | None:

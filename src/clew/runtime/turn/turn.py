@@ -13,7 +13,7 @@ from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.crises import Assessment, check_assessment
 from clew.runtime.model import call
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
@@ -37,6 +37,7 @@ class Turn:
         retry_policy: RetryPolicy,
         emit: Callable[[Event], None],
         *,
+        deadlines: Deadlines,
         clock: Callable[[], int] = now_ms,
         prices: Prices | None = None,
     ) -> None:
@@ -47,6 +48,7 @@ class Turn:
         self.ends_now = False
         self._journal = journal
         self._retry_policy = retry_policy
+        self._deadlines = deadlines
         self._emit = emit
         self._clock = clock
         self._prices = prices or {}
@@ -124,8 +126,13 @@ class Turn:
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """How long it waits for models and tools."""
+        """The attempts at its calls, and the pauses between them."""
         return self._retry_policy
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The longest that a tool call and the turn may take."""
+        return self._deadlines
 
     @property
     def step_id(self) -> str:

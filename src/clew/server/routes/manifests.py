@@ -7,11 +7,11 @@ from litestar import Response, post
 from litestar.params import JSONBody
 
 from clew.api.threads import CommitView
+from clew.core.clock import now_ms
 from clew.core.encoding import JSON, as_json
 from clew.core.manifest.document import CORE_MEMORY, MEMORY_KEY, encode_manifest, manifest_from
 from clew.core.manifest.files import ManifestAddress
 from clew.runtime.runtime import Runtime
-from clew.runtime.settings import now_ms
 from clew.server.http.callers import Caller, CurrentCaller, ThreadId
 from clew.server.http.openapi import HAS_ETAG
 from clew.server.http.views import commit_view

@@ -17,7 +17,6 @@ from clew.api.threads import StreamEvent, TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError
 from clew.runtime.context import MemoryMode
-from clew.runtime.execution.turn_options import TurnOptions
 from clew.runtime.records.events import Event, RunFinished
 from clew.runtime.runtime import AFTER_LAST_EVENT
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId, check_reachable
@@ -39,6 +38,8 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RECHECK_SECONDS = 10.0
 """For how long it is taken that whoever hears a stream is still let in."""
 
+HTTP = "http"
+"""The origin of turns that come by a request of their own."""
 TURN_RESPONSE = ResponseSpec(
     TurnView, generate_examples=False, description="The turn; or its events, if those are accepted."
 )
@@ -118,23 +119,24 @@ async def _run_turn(
     key = request.headers.get(KEY_HEADER)
     if key is not None:
         check_id(key, "idempotency key")
-    options = TurnOptions(
-        user=data.user,
-        key=key,
-        busy=data.busy,
-        message_id=data.message_id,
-        origin="http",
-        mode=memory_mode(data.mode),
-    )
     if EVENT_STREAM in request.headers.get("accept", ""):
-        events = turn_events(caller, thread, data.message, options, last_event)
+        events = turn_events(caller, thread, data, key=key, origin=HTTP, last_event=last_event)
         return await stream_response(caller, events, peek=True)
     with caller.resources.user_turns.enter(caller.name):
-        async with _turn_access(caller, thread, options) as access:
+        async with _turn_access(caller, thread, data) as access:
             start = time.perf_counter()
             try:
                 turn_input = caller.resources.agent.make_input(data.message, thread, access.user)
-                result = await access.runtime.run_turn(thread, turn_input, **_options_for(access, options))
+                result = await access.runtime.run_turn(
+                    thread,
+                    turn_input,
+                    user=access.user,
+                    key=key,
+                    busy=data.busy,
+                    message_id=data.message_id,
+                    origin=HTTP,
+                    mode=access.mode,
+                )
             except ClewError:
                 caller.resources.metrics.turns.labels("refused").inc()
                 raise
@@ -147,35 +149,37 @@ def memory_mode(name: MemoryModeName | None) -> MemoryMode | None:
     return None if name is None else MemoryMode[name.upper()]
 
 
-def _turn_access(
-    caller: Caller, thread: str, options: TurnOptions
-) -> AbstractAsyncContextManager[ThreadAccess]:
-    """Where a turn runs. An incognito one is nobody's; any other is somebody's."""
-    return caller.thread_access(thread, mode=options.get("mode"), user=options.get("user"), needs_user=True)
-
-
-def _options_for(access: ThreadAccess, options: TurnOptions) -> TurnOptions:
-    """What is said about a turn, as it is said where its thread is at home."""
-    return {**options, "user": access.user, "mode": access.mode}
+def _turn_access(caller: Caller, thread: str, turn: NewTurn) -> AbstractAsyncContextManager[ThreadAccess]:
+    """Access to the thread of a turn. An incognito turn is nobody's; any other needs a user."""
+    return caller.thread_access(thread, mode=memory_mode(turn.mode), user=turn.user, needs_user=True)
 
 
 async def turn_events(
-    caller: Caller, thread: str, message: str, options: TurnOptions, last_event: str | None
+    caller: Caller, thread: str, turn: NewTurn, *, key: str | None, origin: str, last_event: str | None
 ) -> AsyncIterator[StreamEvent]:
-    """A turn as it goes, counted and within the limits."""
+    """The events of a turn as it goes, counted and within the limits."""
     mark = parse_event_id(last_event)
     with caller.resources.user_turns.enter(caller.name):
-        async with _turn_access(caller, thread, options) as access:
-            start, turn_options = time.perf_counter(), _options_for(access, options)
-            turn_input = caller.resources.agent.make_input(message, thread, access.user)
+        async with _turn_access(caller, thread, turn) as access:
+            start = time.perf_counter()
+            turn_input = caller.resources.agent.make_input(turn.message, thread, access.user)
 
             async def run_events() -> AsyncIterator[Event]:
-                async for event in access.runtime.stream_turn(thread, turn_input, **turn_options):
+                async for event in access.runtime.stream_turn(
+                    thread,
+                    turn_input,
+                    user=access.user,
+                    key=key,
+                    busy=turn.busy,
+                    message_id=turn.message_id,
+                    origin=origin,
+                    mode=access.mode,
+                ):
                     if isinstance(event, RunFinished):
                         count_turn(caller, event.termination, start)
                     yield event
 
-            mark = mark or await mark_before_turn(access.db, thread, options.get("key"))
+            mark = mark or await mark_before_turn(access.db, thread, key)
             async for each in resumable_turn_events(
                 run_events(), access.runtime, access.db.thread(thread), access.user, mark
             ):

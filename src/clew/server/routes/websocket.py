@@ -9,11 +9,10 @@ import msgspec
 from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketDisconnect
 
-from clew.api.requests import MemoryModeName
+from clew.api.requests import MemoryModeName, NewTurn
 from clew.api.threads import StreamEvent
 from clew.core.encoding import as_json, encode
 from clew.core.errors import AccessRefused, ClewError, InvalidArgument, RateLimited, TooLarge
-from clew.runtime.execution.turn_options import TurnOptions
 from clew.server.http.callers import Caller, CurrentCaller, check_reachable
 from clew.server.http.sse import (
     END_EVENT,
@@ -24,7 +23,7 @@ from clew.server.http.sse import (
     thread_events,
 )
 from clew.server.http.views import failure_problem
-from clew.server.routes.turns import events_while_admitted, memory_mode, turn_events
+from clew.server.routes.turns import events_while_admitted, turn_events
 
 log = logging.getLogger("clew.server")
 MOST_REQUESTS = 16
@@ -135,14 +134,10 @@ async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterat
     if request.type == "turn":
         if request.message is None:
             raise InvalidArgument(problem="The message cannot be used: a turn needs a message.")
-        options = TurnOptions(
-            user=request.user,
-            key=request.key,
-            busy=request.busy,
-            origin="websocket",
-            mode=memory_mode(request.mode),
-        )
-        async for event in turn_events(caller, request.thread, request.message, options, request.after):
+        turn = NewTurn(message=request.message, user=request.user, mode=request.mode, busy=request.busy)
+        async for event in turn_events(
+            caller, request.thread, turn, key=request.key, origin="websocket", last_event=request.after
+        ):
             yield event
         return
     thread = check_reachable(request.thread)

@@ -13,6 +13,7 @@ from clew.runtime.model.protocol import Model
 from clew.runtime.records.steps import read_prices
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.utterances import GateSettings
+from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.runtime.state.inputs import TurnInput
 from clew.runtime.tools.tool import Tool
 from clew.server.settings import ServerSettings
@@ -86,17 +87,15 @@ async def open_companion(settings: ServerSettings, model: Model | None) -> Async
             model = await stack.enter_async_context(ProviderModel(settings.model))
         warmup = asyncio.create_task(asyncio.to_thread(judge_message, ""))  # the first turn waits for nothing
 
-        prices = read_prices(settings.prices)
+        config = RuntimeConfig(
+            sessions=SessionConfig(finalize_active_sessions_on_close=False),
+            leases=LeaseConfig(sweep_seconds=settings.sweep_seconds),
+            prices=read_prices(settings.prices),
+            pinned=is_pinned(settings),
+        )
 
         def make_runtime(db: Database) -> Runtime[Any, Any]:
-            return companion(
-                db,
-                model,
-                prices=prices,
-                sweep_seconds=settings.sweep_seconds,
-                finalize_active_sessions_on_close=False,
-                pinned=is_pinned(settings),
-            )
+            return companion(db, model, config=config)
 
         yield ServedAgent(
             make_runtime=make_runtime,

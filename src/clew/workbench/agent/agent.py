@@ -16,7 +16,7 @@ from clew.core.arguments import check_methods
 from clew.core.errors import ClewError
 from clew.core.patch import append
 from clew.runtime.context import Context
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, Usage
 from clew.runtime.records.events import Event, MessageAdded, RunFinished, RunStarted, events_of
@@ -24,6 +24,7 @@ from clew.runtime.records.runs import NATURAL
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.turn.approvals import Approval, Decision, pending_approvals
@@ -81,7 +82,7 @@ class WorkbenchAgent:
     """Works on tasks in the session that is open at a workbench. Use it as an async context manager.
 
     ``depth`` bounds how deep questions about pieces may go. ``in_doubt`` says what becomes of code that may
-    have run before a crash. ``told`` hears events and outputs as they come.
+    have run before a crash. ``notify`` hears events and outputs as they come.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class WorkbenchAgent:
         depth: int = 2,
         in_doubt: InDoubtPolicy = "report",
         notify: Callable[[Event | Output], None] = ignore_event,
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RetryPolicy = RetryPolicy(),
+        deadlines: Deadlines = Deadlines(tool_seconds=600.0, turn_seconds=3600.0),
         compaction: Compaction | None = None,
     ) -> None:
         self._workbench = workbench
@@ -112,7 +114,7 @@ class WorkbenchAgent:
             schema=WorkState,
             stages=[stage],
             model=FinishingModel(model),
-            retry_policy=retry_policy or RetryPolicy(tool_seconds=600.0, turn_seconds=3600.0),
+            config=RuntimeConfig(retry_policy=retry_policy, deadlines=deadlines),
         )
 
     async def __aenter__(self) -> Self:

@@ -12,11 +12,12 @@ from typing import Any
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument, ThreadExists, ThreadNotFound
 from clew.database.database import Database
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.runs import DONE, NATURAL
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, NotHappened, Tool, ToolContext, tool
 from clew.runtime.turn.inbound import run_state_of
@@ -107,8 +108,10 @@ class Questions:
             self._db,
             stages=[answer],
             model=model,
-            retry_policy=RetryPolicy(tool_seconds=600.0),
-            finalize_active_sessions_on_close=False,
+            config=RuntimeConfig(
+                deadlines=Deadlines(tool_seconds=600.0),
+                sessions=SessionConfig(finalize_active_sessions_on_close=False),
+            ),
         )
 
     def _ask_part_tool(self, level: int) -> Tool:

@@ -13,13 +13,13 @@ from typing import TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments
+from clew.core.clock import now_ms
 from clew.core.encoding import encode_checked
 from clew.core.errors import DeadlineExceeded, InvalidArgument, RevisionConflict
 from clew.core.values import Put, Require
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
 from clew.runtime.records.steps import problem_of
-from clew.runtime.settings import now_ms
 from clew.workbench.experiments import experiments, results
 from clew.workbench.experiments.datasets import every_example, read_dataset
 from clew.workbench.experiments.examples import EXAMPLE_KIND, Example, check_name, record_id

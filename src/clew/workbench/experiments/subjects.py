@@ -8,7 +8,7 @@ import msgspec
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, as_json
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, Usage
 from clew.runtime.records.steps import Prices
@@ -40,7 +40,8 @@ def agent_subject(
     tools: Sequence[Tool | ToolFunction] = (),
     instructions: str = "",
     output: type[Any] | None = None,
-    retry_policy: RetryPolicy | None = None,
+    retry_policy: RetryPolicy = RetryPolicy(),
+    deadlines: Deadlines = Deadlines(),
     prices: Prices | None = None,
 ) -> Callable[[Example], Awaitable[SubjectAnswer]]:
     """A model, or the stages of a runtime, as something that an experiment can ask.
@@ -64,6 +65,7 @@ def agent_subject(
             output=output,
             history=[Message(role=message.role, content=message.content) for message in before],
             retry_policy=retry_policy,
+            deadlines=deadlines,
             prices=price_table,
         )
         is_priced = bool(result.usage.cost) or all(name in price_table for name in models)

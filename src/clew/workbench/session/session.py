@@ -13,12 +13,12 @@ from typing import Self
 import msgspec
 
 from clew.core.arguments import check_methods
+from clew.core.clock import now_ms
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.manifest.document import CORE_MEMORY
 from clew.core.manifest.files import ManifestAddress
 from clew.database.database import Database
-from clew.runtime.settings import now_ms
 from clew.runtime.state.inputs import check_thread_id
 from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Interpreters
 from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch

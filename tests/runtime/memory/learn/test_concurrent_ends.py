@@ -28,6 +28,7 @@ from clew.runtime.records.episodes import (
     episode_write,
 )
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.runtime.state.schema import Conversation
 from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.episode_ends import work
@@ -69,7 +70,10 @@ def meeting(size: int) -> Callable[[], Awaitable[object]]:
 async def begun(db: Database, model: Summarizer, *texts: str) -> Runtime[Conversation, dict[str, object]]:
     """A runtime on which one user has said each of these on a thread of its own."""
     runtime: Runtime[Conversation, dict[str, object]] = Runtime(
-        db, model=ScriptedModel(*["I see."] * len(texts)), finalize=Finalizer(model), close_seconds=SOON
+        db,
+        model=ScriptedModel(*["I see."] * len(texts)),
+        finalize=Finalizer(model),
+        config=RuntimeConfig(sessions=SessionConfig(close_seconds=SOON)),
     )
     for number, text in enumerate(texts):
         await runtime.run_turn(f"s{number}", text, user="alice")
@@ -114,7 +118,8 @@ async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(sh
     async with clew.open(shared_url) as one, clew.open(shared_url) as other, asyncio.timeout(SOON):
         runtime = await begun(one, model, *texts())
         await end_expired_episodes(one, idle_ms=0, now=runtime._settings.clock() + 1)
-        settings = replace(runtime._settings, concurrent_ends=SESSIONS // 2)
+        config = RuntimeConfig(sessions=SessionConfig(concurrent_ends=SESSIONS // 2))
+        settings = replace(runtime._settings, config=config)
         finished = await asyncio.gather(work(one, settings), work(other, settings))
         statuses, (_, arcs) = [of.status for of in await rows(one)], await known(other)
 

@@ -14,6 +14,7 @@ from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel
 
 
@@ -40,8 +41,10 @@ def runtime(db: Database, *stages: Stage, replies: int = 4) -> Runtime[Any, Any]
         stages=[respond(), *stages],
         model=ScriptedModel(*["I see."] * replies),
         finalize=Finalizer(),
-        retry_policy=RetryPolicy(attempts=1),
-        finalize_active_sessions_on_close=False,
+        config=RuntimeConfig(
+            sessions=SessionConfig(finalize_active_sessions_on_close=False),
+            retry_policy=RetryPolicy(attempts=1),
+        ),
     )
 
 

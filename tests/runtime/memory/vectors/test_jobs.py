@@ -18,6 +18,7 @@ from clew.runtime.memory.values import Candidate
 from clew.runtime.memory.vectors.embedding import ITEMS_PER_BATCH, VECTOR_KIND
 from clew.runtime.memory.vectors.jobs import EMBED_JOB, embedding_job, run_embedding_jobs
 from clew.runtime.runtime import Runtime
+from clew.runtime.settings import RuntimeConfig
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.memory.candidates import allergic, sister
@@ -219,7 +220,7 @@ async def test_a_turn_and_the_end_of_its_session_embed_nothing_and_the_sweeper_d
         model=ScriptedModel("I see."),
         finalize=Finalizer(embedder=letters),
         embedding_provider=letters,
-        clock=Clock(1),
+        config=RuntimeConfig(clock=Clock(1)),
     )
     await runtime.run_turn("s1", "My sister is called Ann.", user="alice")
     await runtime.end_session("s1", user="alice")

@@ -66,14 +66,14 @@ class Finalizer:
         *,
         embedder: EmbeddingProvider | None = None,
         embed_items: bool = False,
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RetryPolicy = RetryPolicy(),
         is_command: Callable[[Message, Message], bool] = lambda message, reply: False,
     ) -> None:
         self._model = model
         self._is_command = is_command
         self._embedder = embedder
         self._embed_items = embed_items
-        self._retry_policy = retry_policy or RetryPolicy()
+        self._retry_policy = retry_policy
 
     async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         """What an episode leaves behind; it is committed with the end of its job."""

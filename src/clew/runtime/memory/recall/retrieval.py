@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from clew.core.arguments import check_methods
+from clew.core.clock import now_ms
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
@@ -29,7 +30,6 @@ from clew.runtime.memory.vectors.embedding import (
 )
 from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 from clew.runtime.model.boundary import reason_of
-from clew.runtime.settings import now_ms
 
 log = logging.getLogger("clew")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]

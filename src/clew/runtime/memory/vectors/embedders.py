@@ -52,14 +52,14 @@ class RemoteEmbedder:
         key: str = "",
         dimensions: int | None = None,
         batch: int = BATCH_SIZE,
-        retry_policy: RetryPolicy | None = None,
+        retry_policy: RetryPolicy = RetryPolicy(),
     ) -> None:
         self.name = model if dimensions is None else f"{model}-{dimensions}"
         self._model = model
         self._dimensions = dimensions
         self._batch = batch
         self._key = key
-        self._retry_policy = retry_policy or RetryPolicy()
+        self._retry_policy = retry_policy
         self._http = _import_httpx()
         headers = {"authorization": f"Bearer {key}"} if key else {}
         # The deadline of a call is ours to keep, so that a slow answer is told as what it is.
