@@ -5,11 +5,11 @@ import math
 from typing import Final
 
 ATTEMPTS: Final = 64
-"""Conflicts in a row that nobody meets who is only slower than others: by then something is wrong."""
+"""More conflicts in a row than a merely slow writer meets: by then something is wrong."""
 
 
 class Attempts:
-    """What is left of the attempts, and of the seconds, that a loop may take."""
+    """The attempts and the seconds that a loop has left."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._left = ATTEMPTS

@@ -1,4 +1,4 @@
-"""What a stage works with: the dependencies of the runtime, and the turn it is part of."""
+"""The context of a stage: the dependencies of the runtime, and the turn it is part of."""
 
 import enum
 from collections.abc import Awaitable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MemoryMode(enum.Enum):
-    """Where what is learned is kept."""
+    """The place where a runtime keeps what it learns."""
 
     INCOGNITO = "incognito"
     LOCAL = "local"
@@ -22,7 +22,7 @@ class MemoryMode(enum.Enum):
 
 
 class MemoryBackend(Protocol):
-    """Where facts, arcs and rules are kept."""
+    """A store of facts, arcs and rules."""
 
     def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
         """Write a record."""
@@ -46,11 +46,11 @@ class CrisisLog(Protocol):
 
 
 class EmbeddingProvider(Protocol):
-    """Turns texts into vectors. Vectors of different names are never compared."""
+    """A model that turns texts into vectors. Vectors of different names are never compared."""
 
     @property
     def name(self) -> str:
-        """What made them: the model and its version."""
+        """The name of the model and its version."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Awaitable[Sequence[Sequence[float]]]:
@@ -63,7 +63,7 @@ class EmbeddingProvider(Protocol):
 
 
 class SessionMemoryBuffer(Protocol):
-    """What was noticed in a session and is held until it ends."""
+    """The candidates noticed in a session, held until it ends."""
 
     def add(self, candidate: JSON) -> None:
         """Keep a candidate for the end of the session."""

@@ -30,7 +30,7 @@ async def export_person(db: Database, owner: str) -> AsyncIterator[bytes]:
 
     Raises:
         InvalidId: The owner has no name that can be used.
-        StoreDamaged: A thread does not stand on its chain.
+        StoreDamaged: A thread does not match its chain.
     """
     scope = Scope(tenant=db.tenant, user=check_id(owner, "owner"))
     kinds = await record_kinds(db.store, scope, owner, EXCLUDED_KINDS)

@@ -1,4 +1,4 @@
-"""Where a turn is at home: in the runtime's database, or, incognito, in the memory of this process alone.
+"""The placement of threads: in the runtime's database, or, incognito, in the memory of this process alone.
 
 Every incognito session has a store of its own, so dropping the store drops all that was said in it.
 """
@@ -41,7 +41,7 @@ class Placement:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class IncognitoSession:
-    """An incognito session: whose it is, where it is at home, and when it was last touched."""
+    """An incognito session: its user, its placement, and when it was last touched."""
 
     user: str | None
     placement: Placement
@@ -49,7 +49,7 @@ class IncognitoSession:
 
 
 class Placements:
-    """Which thread is at home where."""
+    """The placement of every thread of a runtime."""
 
     def __init__(self, durable: Placement) -> None:
         self.incognito_records = Database(MemoryStore(), owns_store=True)
@@ -67,14 +67,14 @@ class Placements:
         return self._durable.settings.memory_mode
 
     def is_incognito(self, thread: str) -> bool:
-        """Whether a thread is kept in this process's memory alone."""
+        """Return whether a thread is kept in this process's memory alone."""
         return thread in self._sessions
 
     def of(self, thread: str, user: str | None = None, mode: MemoryMode | None = None) -> Placement:
-        """Where a thread is at home, for one user.
+        """The placement of a thread, for one user.
 
         Raises:
-            ModeRefused: The mode cannot be had, or the thread is somebody else's incognito thread.
+            ModeRefused: The mode cannot be had, or the thread is another user's incognito thread.
         """
         session = self._sessions.get(thread)
         if session is not None:
@@ -94,10 +94,10 @@ class Placements:
         return placement.for_user(user).db
 
     def begin_turn(self, thread: str, user: str | None, mode: MemoryMode | None) -> Placement:
-        """Where a turn on a thread is to run; an incognito session begins with its first, and is touched.
+        """The placement of a turn; an incognito session begins with its first, and is touched by each.
 
         Raises:
-            ModeRefused: The mode cannot be had, or the thread is somebody else's incognito thread.
+            ModeRefused: The mode cannot be had, or the thread is another user's incognito thread.
         """
         placement = self.of(thread, user, mode)
         if placement.settings.memory_mode is MemoryMode.INCOGNITO:
@@ -109,11 +109,11 @@ class Placements:
         return placement
 
     async def fork(self, thread: str, new_id: str, user: str | None, at: int | None) -> Thread:
-        """Fork a thread; the fork is at home where its parent is.
+        """Fork a thread; the fork is placed where its parent is.
 
         Raises:
             ThreadExists: The id is taken.
-            ModeRefused: The thread is somebody else's incognito thread.
+            ModeRefused: The thread is another user's incognito thread.
         """
         placement = self.of(thread, user)
         if new_id in self._sessions:
@@ -127,14 +127,14 @@ class Placements:
         """Forget an incognito thread. Of what it left, crisis rows and feedback stay until the close."""
         session = self._sessions.pop(thread, None)
         if session is None or session in self._sessions.values():
-            return  # a fork still stands on it
+            return  # a fork still uses it
         db = session.placement.db.scope(tenant=self._durable.db.tenant)
         for kind in (CRISIS, FEEDBACK):
             await _copy_records(db, self.incognito_records.scope(tenant=db.tenant), kind)
         await db.store.close()
 
     async def drop_idle(self, is_busy: Callable[[str], bool]) -> None:
-        """Forget the incognito threads that nobody has touched for too long."""
+        """Forget the incognito threads that were idle for too long."""
         now = self._durable.settings.clock()
         idle = now - self._durable.settings.config.sessions.idle_ms
         for thread, session in list(self._sessions.items()):
@@ -172,7 +172,7 @@ class Placements:
             raise self._refusal(MemoryMode.INCOGNITO, problem)
 
     def _check_access(self, session: IncognitoSession, user: str | None, mode: MemoryMode | None) -> None:
-        """Refuse what would take an incognito thread to disk, or show it to somebody else."""
+        """Refuse access that would take an incognito thread to disk, or show it to another user."""
         if mode not in (None, MemoryMode.INCOGNITO):
             raise self._refusal(mode, "the thread began incognito and stays so until its session ends")
         if session.user != user:
@@ -187,12 +187,12 @@ class Placements:
 
 @check_arguments
 def user_for_mode(mode: MemoryMode | None, user: str | None) -> str | None:
-    """The user id that an edge hands on: none in incognito, where nobody is to be known by name."""
+    """The user id that an edge hands on: none in incognito."""
     return None if mode is MemoryMode.INCOGNITO else user
 
 
 async def _is_expired(thread: str, session: IncognitoSession, idle: int, now: int) -> bool:
-    """Whether a session has been left; a call is not, unless its client stopped saying that it is there."""
+    """Return whether a session is over: left idle, or, for a call, without a sign of life from its client."""
     episode = await active_episode(session.placement.db, thread)
     if episode is not None and episode.modality == VOICE:
         return episode.until is not None and episode.until <= now

@@ -139,7 +139,7 @@ class Runtime(Generic[Shape, Output]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no turn is at work here, and none is about to begin."""
+        """True if no turn is at work here, and none is about to begin."""
         return self._scheduler.is_idle
 
     @property
@@ -149,12 +149,12 @@ class Runtime(Generic[Shape, Output]):
 
     @property
     def schema(self) -> Schema:
-        """What the state of its threads is."""
+        """The schema of the state of its threads."""
         return self._settings.schema
 
     @property
     def embedding_provider(self) -> EmbeddingProvider | None:
-        """What finds by meaning, if anything does."""
+        """The provider of vectors, if there is one."""
         return self._settings.embedding_provider
 
     # Turns.
@@ -220,7 +220,7 @@ class Runtime(Generic[Shape, Output]):
         parent: Id | None = None,
         mode: MemoryMode | None = None,
     ) -> AsyncIterator[Event]:
-        """Run one turn and tell of it as it goes. A listener that leaves does not end the turn.
+        """Run one turn and give its events as they come. Leaving the iterator does not end the turn.
 
         It takes what ``run_turn`` takes.
         """
@@ -262,7 +262,7 @@ class Runtime(Generic[Shape, Output]):
         return await self._scheduler.wait_for(self._scheduler.start_task(thread, work))
 
     async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
-        """End the run that is at work or waits on a thread, in whatever process; whether there was one.
+        """End the run that is at work or waits on a thread, in any process. Return whether there was one.
 
         A run elsewhere is told, and ends when its lease is next renewed.
         """
@@ -307,7 +307,7 @@ class Runtime(Generic[Shape, Output]):
         return episode
 
     async def session_status(self, thread: Id, *, user: Id | None = None) -> SessionStatus:
-        """Where a thread stands: its run, its episode, what is left to do, and what a caller can do next."""
+        """The status of a thread: its run, its episode, what is left to do, and what a caller can do next."""
         placement = self._placements.of(thread, user)
         return await session_status(placement.db, thread, placement.settings)
 
@@ -329,7 +329,7 @@ class Runtime(Generic[Shape, Output]):
         key: Id | None = None,
         mode: MemoryMode | None = None,
     ) -> TurnResult[Any]:
-        """Keep a turn of a call as a realtime client tells it, once it was spoken. No stage runs.
+        """Record a turn of a call that a realtime client has spoken. No stage runs.
 
         Raises:
             InvalidArgument: Nothing was said.
@@ -350,14 +350,14 @@ class Runtime(Generic[Shape, Output]):
     async def judge_utterance(
         self, utterance: Utterance, *, gates: GateSettings | None = None, mode: MemoryMode | None = None
     ) -> GateVerdict:
-        """Judge what somebody said in a call, before it is answered, and log what was found."""
+        """Judge an utterance of a call before it is answered, and log the verdict."""
         placement = self._placements.begin_turn(utterance.thread, utterance.user, mode)
         return await judge_utterance(placement.db, utterance, placement.settings, gates)
 
     async def keep_voice_alive(
         self, thread: Id, *, seconds: Seconds = 60.0, user: Id | None = None
     ) -> Episode | None:
-        """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
+        """Keep a call open for so many seconds; unless it is kept open again by then, its client is lost."""
         placement = self._placements.of(thread, user)
         return await keep_call_alive(placement.db, thread, now=placement.settings.clock(), seconds=seconds)
 
@@ -368,7 +368,7 @@ class Runtime(Generic[Shape, Output]):
     # Threads.
 
     def thread(self, thread: Id, *, user: Id | None = None) -> Thread:
-        """A thread where it is at home, to be read: an incognito one is in this process alone."""
+        """The thread in its placement, for reading: an incognito one is in this process alone."""
         return self._placements.of(thread, user).db.thread(thread)
 
     async def state(self, thread: Id, *, at: int | None = None, user: Id | None = None) -> Shape:
@@ -417,8 +417,8 @@ class Runtime(Generic[Shape, Output]):
         Raises:
             RewindRefused: What should be taken back is not whole at the end any more.
             TurnBusy: A turn is at work.
-            VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing
-                was changed.
+            VersionConflict: The thread is not where ``expect`` says, or was written meanwhile; nothing was
+                changed.
         """
         placement = self._placements.of(thread, user)
         return await rewind_thread(
@@ -436,11 +436,11 @@ class Runtime(Generic[Shape, Output]):
         """Put a summary in place of all messages but the newest few, as one changeset.
 
         Raises:
-            InvalidArgument: There is nothing to compact, or somebody else keeps this history.
+            InvalidArgument: There is nothing to compact, or an adapter keeps this history.
             TurnBusy: A turn is at work.
             TurnSuspended: Tool calls wait for a decision; it has to wait until they are answered.
             TranscriptBroken: Tool calls were left open; the next turn closes them.
-            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            VersionConflict: The thread was written meanwhile; nothing was changed.
             ModelFailed: There is no summary; nothing was changed.
         """
         default = self._settings.config.compaction or Compaction()

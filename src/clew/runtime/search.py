@@ -37,7 +37,7 @@ SearchKind: TypeAlias = Literal["items", "facts", "arcs", "rules"]
 KINDS: tuple[SearchKind, ...] = ("items", "facts", "arcs", "rules")
 RULES = "rules"
 MOST_BY_MEANING = 100
-"""How many are found by meaning at most."""
+"""The most hits that are found by meaning."""
 
 TAG_BYTES, SEAL_BYTES = 5, 8
 HitKey: TypeAlias = tuple[str, str, int | str]
@@ -45,7 +45,7 @@ HitKey: TypeAlias = tuple[str, str, int | str]
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was found: where it stands, since when, and the part of it that bears on the query.
+    """A hit: its place, its time, and the part of its text that bears on the query.
 
     ``marks`` are where the searched words begin in the text, and where they end. What was found by meaning
     alone has none.
@@ -74,7 +74,7 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and where. Times are milliseconds, and both ends belong to what is looked for.
+    """A query and its filters. Times are milliseconds, both ends included.
 
     Without an owner it is the user on whose behalf the database is used, or everybody.
     """
@@ -104,7 +104,7 @@ async def search_everything(
     embedder: EmbeddingProvider | None = None,
     timeout_seconds: float = QUERY_SECONDS,
 ) -> SearchPage:
-    """What bears on a query, the best first; ``cursor`` is what the page before ended with.
+    """A page of hits for a query, the best first; ``cursor`` is that of the page before.
 
     No page repeats what one before has shown, whatever is said or forgotten in between. If the embedder
     fails, or takes longer than ``timeout_seconds``, words answer alone.
@@ -151,7 +151,7 @@ async def _by_words(db: Database, search: Search, depth: int) -> list[HitKey]:
 async def _by_vector(
     db: Database, search: Search, vector: Sequence[float], embedder: EmbeddingProvider
 ) -> list[HitKey]:
-    """What is most alike, of each kind that has vectors; of very many, among the newest."""
+    """The hits nearest in meaning, of each kind that has vectors; of very many, among the newest."""
     space = vector_space(embedder.name, vector)
     within = () if search.thread is None else (search.thread,)
     candidates: list[tuple[Record, StoredVector]] = []

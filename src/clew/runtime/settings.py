@@ -91,7 +91,7 @@ class LeaseConfig:
 @check_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """How a runtime runs: its limits, deadlines and clock.
+    """The configuration of a runtime: its limits, deadlines and clock.
 
     ``prices`` are those of models by name, for the cost of runs. ``pinned`` says that every request for a
     thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
@@ -126,7 +126,7 @@ class RunIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What turns run with: the agent, its configuration, and where it keeps what it learns."""
+    """The settings of turns: the agent, its configuration, and the stores of what it learns."""
 
     agent: str = "default"
     schema: Schema

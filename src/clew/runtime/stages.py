@@ -14,18 +14,18 @@ S = TypeVar("S", bound=Stage)
 
 
 def stage_name(stage: Stage) -> str:
-    """What a stage is called."""
+    """The name of a stage."""
     return getattr(stage, "__name__", type(stage).__name__)
 
 
 def label_stage(stage: S, label: str) -> S:
-    """Say what people read while a stage is at work."""
+    """Set the label that people read while a stage is at work."""
     setattr(stage, LABEL, label)
     return stage
 
 
 def stage_label(stage: Stage) -> str:
-    """What people read while a stage is at work; nothing if nobody has said it."""
+    """The label that people read while a stage is at work; empty if it has none."""
     return getattr(stage, LABEL, "")
 
 

@@ -1,7 +1,7 @@
-"""The line between our code and that of a model, an embedder or a search: what it gives is checked here.
+"""The line between our code and that of a model, an embedder or a search: its answers are checked here.
 
-A model is somebody else's code and may raise or return anything. Every call of one goes through here and
-gives what the protocol says or raises ``ModelFailed``, so that whoever asks has one kind of failure to
+A model is foreign code and may raise or return anything. Every call of one goes through here and
+gives what the protocol says or raises ``ModelFailed``, so that a caller has one kind of failure to
 survive. What is no fault of the model passes as it is: a cancellation, an error of ours, a mistake around
 the call.
 """
@@ -29,7 +29,7 @@ END = object()
 def model_boundary(model: str) -> Iterator[None]:
     """Turn whatever a model's own code raises into ``ModelFailed``. Enclose that code alone, and no other.
 
-    The words of the error are not taken over: they may hold a path, a key or what somebody said.
+    The words of the error are not taken over: they may hold a path, a key or what a user said.
 
     Raises:
         ModelFailed: The model raised something. If it was about a connection, asking again may help.
@@ -50,7 +50,7 @@ def model_boundary(model: str) -> Iterator[None]:
 
 
 def _is_cancelled() -> bool:
-    """Whether the work at hand is to end: its deadline is over, or nobody waits for it any more."""
+    """Return whether the current task is to end: its deadline is over, or it was cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
@@ -67,7 +67,7 @@ def reason_of(failure: ClewError) -> str:
 
 
 def is_unforeseen(failure: BaseException) -> bool:
-    """Whether a model failed in a way of its own, and not as the protocol says."""
+    """Return whether a model failed in a way of its own, and not as the protocol says."""
     return isinstance(failure, ModelFailed) and failure.__cause__ is not None
 
 
@@ -141,7 +141,7 @@ async def fill_answer(model: Model, request: ModelRequest, kind: type[T]) -> tup
 
 
 def checked_value(model: str, value: Any, kind: type[T]) -> T:
-    """What a model gave, if it is of a type throughout: a struct does not look at what it is made of.
+    """A model's answer, if it is of a type throughout: a struct does not check its own fields.
 
     Raises:
         ModelFailed: It is not.

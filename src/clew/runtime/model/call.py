@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class NamedService(Protocol):
-    """Whatever can be asked, and told by its name when it fails."""
+    """A service with a name, which its errors carry."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the service."""
         ...
 
 
@@ -114,9 +114,9 @@ async def fill(
 
 @contextmanager
 def _log_failure(model: NamedService) -> Iterator[None]:
-    """Log once, when it is not asked again, that a model failed in a way that nobody foresaw.
+    """Log an unforeseen failure of a model once, when it is not asked again.
 
-    Whoever survives it then has to say nothing. A model that fails as the protocol says may mean it.
+    A caller that survives it need not log again. A failure that the protocol foresees is not logged.
     """
     try:
         yield
@@ -137,7 +137,7 @@ async def call_with_retries(
     retry_policy: RetryPolicy,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> T:
-    """What an attempt gives, which hears its number; the next one comes after a pause that grows.
+    """The result of the first attempt that succeeds; each gets its number, and pauses between them grow.
 
     Raises:
         ModelFailed: None gave anything, or another would not help.
@@ -166,7 +166,7 @@ async def call_with_retries(
 
 
 async def _with_deadline(model: NamedService, answer: Awaitable[T], retry_policy: RetryPolicy) -> T:
-    """An answer before its deadline. A deadline of somebody around us is theirs to notice."""
+    """An answer before its deadline. A timeout of an outer deadline passes through."""
     deadline = asyncio.timeout(retry_policy.call_seconds)
     try:
         async with deadline:

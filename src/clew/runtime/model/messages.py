@@ -1,4 +1,4 @@
-"""Messages: what stands in the history, as a stage and a model see it."""
+"""Messages: the entries of the history, as a stage and a model see them."""
 
 from typing import Any
 

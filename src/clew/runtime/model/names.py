@@ -1,4 +1,4 @@
-"""Models given by name: ``"openai:gpt-5"`` stands for the provider's model of that name."""
+"""Models given by name: ``"openai:gpt-5"`` is the provider's model of that name."""
 
 from contextlib import AsyncExitStack
 from typing import TypeAlias

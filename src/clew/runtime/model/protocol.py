@@ -1,4 +1,4 @@
-"""What the runtime asks of a model: stream a reply with tools, or fill a typed answer."""
+"""The protocol of models: stream a reply with tools, or fill a typed answer."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What model calls cost. ``cost`` is in millionths of a dollar, where a price is known."""
+    """The cost of model calls. ``cost`` is in millionths of a dollar, where a price is known."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -46,7 +46,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is asked."""
+    """A request to a model."""
 
     messages: Sequence[Message]
     instructions: str = ""

@@ -36,7 +36,7 @@ from clew.runtime.model.translation import (
 )
 
 FAILURES = (exceptions.AgentRunError, exceptions.UserError, exceptions.FallbackExceptionGroup)
-"""What a request to a provider may raise."""
+"""The errors that a request to a provider may raise."""
 
 
 def failure_of(model: str, error: BaseException, secrets: Sequence[str] = ()) -> ModelFailed:
@@ -64,7 +64,7 @@ def _failure_of_all(model: str, failures: Sequence[ModelFailed]) -> ModelFailed:
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     if isinstance(error, exceptions.ModelQuotaExceededError | exceptions.ModelRequestRejectedError):
         return False
     if isinstance(error, exceptions.ModelHTTPError):
@@ -257,7 +257,7 @@ def _inference_problem(name: str, problem: str) -> str:
 
 
 def _keys(model: Provided[Any]) -> Iterator[str]:
-    """The keys that a model shows its provider; it may stand for several others."""
+    """The keys that a model shows its provider, and those of the models that it wraps."""
     for each in _models(model):
         key = getattr(getattr(each, "client", None), "api_key", None)
         if isinstance(key, str) and key:
@@ -265,7 +265,7 @@ def _keys(model: Provided[Any]) -> Iterator[str]:
 
 
 def _models(model: Provided[Any]) -> Iterator[Provided[Any]]:
-    """A model, and those that it stands for."""
+    """A model, and those that it wraps."""
     yield model
     for inner in (*getattr(model, "models", ()), getattr(model, "wrapped", None)):
         if isinstance(inner, Provided):
@@ -273,7 +273,7 @@ def _models(model: Provided[Any]) -> Iterator[Provided[Any]]:
 
 
 def _has_finish_reason(stream: StreamedResponse, response: ModelResponse) -> bool:
-    """Whether a chat stream gave a reason why it ended; without one, its connection just closed."""
+    """Return whether a chat stream gave a reason why it ended; without one, its connection just closed."""
     chat = sys.modules.get("pydantic_ai.models.openai")
     if chat is None or not isinstance(stream, chat.OpenAIStreamedResponse):
         return True

@@ -1,4 +1,4 @@
-"""What a provider or a store said, fit to be shown: nothing secret, and whether asking again may help."""
+"""Errors of providers and stores, fit to be shown: nothing secret, and whether asking again may help."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def redact(text: str, secrets: Sequence[str]) -> str:
 
 
 def public_error(error: ClewError) -> ClewError:
-    """An error as somebody outside may read it: what a store says about itself is for the log."""
+    """An error as a client may read it: the details of a store are for the log."""
     if not isinstance(error, StoreFailed):
         return error
     facts = error.facts()
@@ -38,5 +38,5 @@ def _is_internal(name: str, fact: object) -> bool:
 
 
 def is_transient(status: int) -> bool:
-    """Whether a request that was answered with this status may succeed later."""
+    """Return whether a request that was answered with this status may succeed later."""
     return status in _TRANSIENT or status >= 500

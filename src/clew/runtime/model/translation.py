@@ -32,7 +32,7 @@ from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
 from clew.runtime.model.protocol import ToolCall, Usage
 
 THINKING, STAMP, ORIGIN = "thinking", "stamp", "origin"
-"""What an entry is: a thought; what the provider has put on the text or the call itself; who said it all."""
+"""The kinds of entries: a thought; the provider's details of a text or call; the origin of them all."""
 _STAMP_FIELDS = ("id", "provider_name", "provider_details")
 _ORIGIN_FIELDS = ("provider_name", "provider_url", "model_name")
 _thinking = TypeAdapter(ThinkingPart)
@@ -46,7 +46,7 @@ class Thoughts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def thoughts_of(response: ModelResponse) -> Thoughts:
-    """What has to go back with an answer. Each thought goes with what was said right after it."""
+    """The entries that go back with an answer. Each thought goes with the part right after it."""
     calls: list[list[JSON]] = []
     text: list[JSON] = []
     waiting: list[JSON] = []
@@ -94,12 +94,12 @@ def as_thinking(thoughts: Sequence[JSON]) -> list[ModelResponsePart]:
 
 
 def stamp_of(thoughts: Sequence[JSON]) -> dict[str, Any]:
-    """What the provider has put on the text or the call itself."""
+    """The details that the provider put on the text or the call itself."""
     return _fields_of(STAMP, thoughts, _STAMP_FIELDS)
 
 
 def origin_of(thoughts: Sequence[JSON]) -> dict[str, Any]:
-    """Who has thought it."""
+    """The provider and the model of a thought."""
     return _fields_of(ORIGIN, thoughts, _ORIGIN_FIELDS)
 
 
@@ -138,7 +138,7 @@ NO_ANSWER = "The call was not answered."
 
 @dataclass(kw_only=True)
 class _Exchange:
-    """What the model said, with the results of its calls; or what it was told."""
+    """The provider's form of a message: of the model with the results of its calls, or to the model."""
 
     response_parts: list[ModelResponsePart] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
@@ -297,7 +297,7 @@ def _arguments(part: ToolCallPart) -> JSON:
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """What an answer cost; its price is 0 where none is known."""
+    """The usage of an answer; its cost is 0 where no price is known."""
     try:
         price = round(response.cost().total_price * 1_000_000)
     except (AssertionError, LookupError, ValueError):
