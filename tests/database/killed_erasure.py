@@ -6,12 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 
 import clew
 from clew.core.errors import ThreadNotFound
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.values import Scope
 from tests.database.people import WORDS
 
@@ -21,7 +19,7 @@ async def die(url: str, commits: int) -> None:
     async with clew.open(url) as db:
         change, left = db.store.change, iter(range(commits))
 
-        async def dying(scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+        async def dying(scope: Scope, planning: Planner) -> Plan:
             if next(left, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return await change(scope, planning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +11,7 @@ import msgspec
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.ports import Store
 from clew.core.values import Record, RecordQuery, Scope
 from clew.database.database import Database
@@ -108,7 +107,7 @@ class Moody(FailingStore):
         self.is_down = False
         self.changes_left: int | None = None
 
-    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Planner) -> Plan:
         """The plan that was applied, until its changes are used up."""
         if self.changes_left is not None:
             self.is_down = self.changes_left <= 0

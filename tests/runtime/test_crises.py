@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,8 +17,7 @@ from clew.core.errors import (
     RecordNotFound,
     StoreUnavailable,
 )
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.values import Record, Scope
 from clew.database.database import Database
 from clew.runtime.crises import (
@@ -465,7 +463,7 @@ async def test_a_row_that_is_extended_while_it_is_purged_stays(db: Database) -> 
     class Late(FailingStore):
         """A store on which somebody extends the row right after the purge has found it."""
 
-        async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+        async def change(self, scope: Scope, planning: Planner) -> Plan:
             await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
             return await super().change(scope, planning)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
@@ -312,7 +311,7 @@ class ReadOnly(MemoryStore):
 
     sealed = False
 
-    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Planner) -> Plan:
         if self.sealed:
             raise StoreReadOnly(store="it")
         return await super().change(scope, planning)

@@ -1,12 +1,12 @@
 """What a store implements. It answers questions, applies effects and reports; it decides nothing."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from clew.core.erasure.receipts import FileSelection
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
 from clew.core.values import Job, Limits, Scope
 
@@ -57,7 +57,7 @@ class Store(Protocol):
         """The result of a reading."""
         ...
 
-    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied.
 
         Raises:

@@ -32,7 +32,7 @@ from clew.core.erasure.receipts import (
 from clew.core.erasure.subject import ErasureBatch
 from clew.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.log import lineage
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, Planner
 from clew.core.log.holds import RECEIPTS_THREAD
 from clew.core.log.reader import read_thread, read_window
 from clew.core.log.rows import Advance, AskThread, EraseParts, StoreRead, ask
@@ -136,7 +136,6 @@ DAMAGED_THREAD = "a thread whose row is damaged could not be erased; restore it 
 Counts: TypeAlias = dict[str, int]
 CountsListener: TypeAlias = Callable[[Counts], None]
 """Who is told what each commit removed."""
-Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 
 
 def ignore_counts(counts: Counts) -> None:

@@ -9,8 +9,8 @@ from clew.core.erasure.receipts import Receipt
 from clew.core.errors import InvalidArgument
 from clew.core.items import repair
 from clew.core.log import commit, lineage, reader
-from clew.core.log.checks import Expected, check_limit, expectation, ready_append
-from clew.core.log.codec import Items, Patches
+from clew.core.log.checks import Expected, check_limit, expectation
+from clew.core.log.codec import Items, Patches, prepare_append
 from clew.core.log.rows import StoreRead
 from clew.core.ops import Document, Op, diff
 from clew.core.ports import Files, Store
@@ -85,7 +85,7 @@ class Thread:
             problem = "Give a whole changeset or its parts, not both: one of them would be left out."
             raise InvalidArgument(problem=problem)
         change = change or parts
-        write = ready_append(self.id, change, expect, self._store.limits)
+        write = prepare_append(self.id, change, expectation(expect), self._store.limits)
         plan = await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
         result = plan.results[0]
         assert isinstance(result, Committed)

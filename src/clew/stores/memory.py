@@ -12,7 +12,7 @@ import msgspec
 from clew.core.clock import now_ms
 from clew.core.encoding import decoder
 from clew.core.errors import StoreClosed, StoreDamaged
-from clew.core.log.commit import Plan, PlanContext, plan_claim
+from clew.core.log.commit import Plan, PlanContext, Planner, plan_claim
 from clew.core.log.heads import HeadCache
 from clew.core.log.jobs import is_due
 from clew.core.log.owners import hidden_conflict
@@ -582,7 +582,7 @@ class MemoryStore:
         tenant = self._tenant(scope)
         return run_read(read, self._answers(tenant, scope))
 
-    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied."""
         tenant = self._tenant(scope)
         stale_writes: Sequence[StoreWrite] = ()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 from clew.core.errors import OutcomeUnknown, StoreUnavailable
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
 from clew.core.ports import ScrubResult, Store, StoreReport
 from clew.core.values import Job, Limits, Scope
@@ -42,7 +42,7 @@ class FailingStore:
         """The result of a reading."""
         return await self._call(lambda: self._store.read(scope, read), "read")
 
-    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied."""
         return await self._call(lambda: self._store.change(scope, planner), "change")
 

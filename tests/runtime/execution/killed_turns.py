@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import clew
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
 from clew.core.ports import ScrubResult, Store, StoreReport
 from clew.core.values import Job, Limits, Scope
@@ -98,7 +98,7 @@ class FatedStore:
         """The result of a reading."""
         return await self._store.read(scope, read)
 
-    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied."""
         if not _on_the_way.get():
             return await self._store.change(scope, planner)

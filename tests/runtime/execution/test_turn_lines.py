@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import pytest
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
 from clew.core.values import RecordQuery, Scope
 from clew.database.database import Database
@@ -244,7 +244,7 @@ class AwayStore(FailingStore):
         await self.leave.acquire()
         raise StoreUnavailable(problem="it is away")
 
-    async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planning: Planner) -> Plan:
         return await self.read(scope, planning)  # type: ignore[arg-type]  # it is never asked
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.values import Record, Scope
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
@@ -288,7 +287,7 @@ async def test_a_client_that_says_so_just_before_it_is_taken_for_lost_wins(db: D
         class Late(FailingStore):
             """A store on which the client speaks up right after the sweep has looked."""
 
-            async def change(self, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+            async def change(self, scope: Scope, planning: Planner) -> Plan:
                 if self.calls < 1 << 20:
                     self.calls = 1 << 20
                     clock.advance(1)

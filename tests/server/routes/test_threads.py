@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import clew
@@ -19,8 +17,7 @@ from clew.core.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.ports import Store
 from clew.core.values import Scope
 from clew.server.routes.threads import DIFF_ITEMS
@@ -39,7 +36,7 @@ async def test_a_thread_and_its_title_are_made_in_one_commit(
 ) -> None:
     change, plans = type(db.store).change, []
 
-    async def noted(store: Store, scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def noted(store: Store, scope: Scope, planning: Planner) -> Plan:
         plan = await change(store, scope, planning)
         if scope.user == "alice":
             plans.append(plan)

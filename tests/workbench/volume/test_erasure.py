@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,7 @@ from clew.core.erasure.receipts import COMPLETE, UNFINISHED, FileSelection, subj
 from clew.core.erasure.retention import RetentionRule
 from clew.core.erasure.subject import read_file_selection
 from clew.core.errors import LegalHold, ThreadNotFound, VersionConflict
-from clew.core.log.commit import Plan, PlanContext
-from clew.core.log.rows import StoreRead
+from clew.core.log.commit import Plan, Planner
 from clew.core.manifest.files import ManifestAddress, file_name
 from clew.core.values import Exact, Record, Scope
 from clew.database.erasure import NO_VOLUME
@@ -169,7 +168,7 @@ async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
     before = traces(root, "alice")
     change, holds = kept.store.change, iter(["case 12"])
 
-    async def holding(scope: Scope, planning: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def holding(scope: Scope, planning: Planner) -> Plan:
         plan = await change(scope, planning)
         if await kept.retention.receipts() and (reason := next(holds, None)):
             await kept.retention.hold(owner="alice", reason=reason)

@@ -10,7 +10,7 @@ from clew.core.archive.format import ArchivedThread
 from clew.core.encoding import decode
 from clew.core.errors import InvalidArgument, ThreadExists
 from clew.core.log import chain, places
-from clew.core.log.codec import Envelope, PreparedChangeset, content_of, envelope_of, fingerprint, meta_of
+from clew.core.log.codec import Envelope, content_of, envelope_of, fingerprint, meta_of
 from clew.core.log.commit import Plan, PlanContext, ThreadHead, advance_head
 from clew.core.log.rows import (
     Advance,
@@ -23,7 +23,6 @@ from clew.core.log.rows import (
     ThreadRow,
     ask,
 )
-from clew.core.values import Changeset, Item
 
 
 def plan_restore(thread: ArchivedThread, context: PlanContext) -> StoreRead[Plan]:
@@ -103,25 +102,11 @@ def _fingerprint(change: ChangesetRow, envelope: Envelope, items: Sequence[ItemR
     """What a repeated request must have in common with this one; nothing can, once a part was erased."""
     if change.erased is not None or any(item.body is None for item in items):
         return b""
-    bare_items = tuple(
-        Item(body=None, log=item.log, place=item.place if item.place % places.SPACING else 0)
-        for item in items
-    )
-    original = Changeset(
-        items=bare_items,
-        cuts=envelope.cuts,
-        reason=envelope.reason,
-        run_id=envelope.run_id,
-        parent_run_id=envelope.parent_run_id,
-        author=envelope.author,
-    )
     return fingerprint(
-        PreparedChangeset(
-            metas=(),
-            change=original,
-            encoded_metas=tuple(item.meta for item in items),
-            bodies=tuple(item.body or b"" for item in items),
-            encoded_content=change.content,
-            content=content_of(change),
-        )
+        envelope,
+        # Only an inserted item was given its place by the caller.
+        [(item.log, item.place if places.is_inserted(item.place) else 0) for item in items],
+        change.content,
+        [item.meta for item in items],
+        [item.body or b"" for item in items],
     )

@@ -14,8 +14,8 @@ from clew.core.erasure.receipts import FIRST_LINE, RECEIPT_LOG, STEP_LINE, Erasu
 from clew.core.erasure.subject import ROWS_PER_PAGE
 from clew.core.errors import InvalidArgument, RecordNotFound
 from clew.core.log import chain
-from clew.core.log.codec import prepare_changeset
-from clew.core.log.commit import Plan, PlanContext, PreparedAppend, plan_commit
+from clew.core.log.codec import PreparedAppend, prepare_append
+from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import RECEIPTS_THREAD, read_hold_guards
 from clew.core.log.reader import END_OF_LOG, read_state, read_thread, upto_by_key
 from clew.core.log.rows import (
@@ -226,9 +226,7 @@ def _erasure_appends(
         item = Item(log=ERASURE_LOG, kind="erasure", body=body)
         change = Changeset(items=(item,), snapshot=state, reason="Erase")
         expect = Exact(member.version, member.hash)
-        appends.append(
-            PreparedAppend(thread=member.id, changeset=prepare_changeset(change, limits), expect=expect)
-        )
+        appends.append(prepare_append(member.id, change, expect, limits))
     return appends
 
 
@@ -244,9 +242,7 @@ def _receipt_append(
         Item(id=receipt, kind=STEP_LINE, log=RECEIPT_LOG, body=as_json(ErasureStep(counts=counts))),
     )
     change = Changeset(items=lines, reason="Erase")
-    return PreparedAppend(
-        thread=RECEIPTS_THREAD, changeset=prepare_changeset(change, limits), expect=AnyVersion()
-    )
+    return prepare_append(RECEIPTS_THREAD, change, AnyVersion(), limits)
 
 
 def check_parts(parts: Parts) -> Parts:

@@ -30,8 +30,8 @@ from clew.core.erasure.receipts import (
     seal_receipt,
 )
 from clew.core.log.chain import commitment
-from clew.core.log.codec import prepare_changeset
-from clew.core.log.commit import Plan, PlanContext, PreparedAppend, plan_commit
+from clew.core.log.codec import PreparedAppend, prepare_append
+from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD, hold_error, read_hold_guards, read_holds
 from clew.core.log.owners import memory_thread_id
 from clew.core.log.reader import END_OF_LOG
@@ -246,9 +246,7 @@ def receipt_line(receipt: str, kind: str, body: JSON, limits: Limits) -> Prepare
     """A line in the thread of receipts."""
     item = Item(id=receipt, kind=kind, log=RECEIPT_LOG, body=body)
     change = Changeset(items=(item,), reason="Erase")
-    return PreparedAppend(
-        thread=RECEIPTS_THREAD, changeset=prepare_changeset(change, limits), expect=AnyVersion()
-    )
+    return prepare_append(RECEIPTS_THREAD, change, AnyVersion(), limits)
 
 
 def plan_begin_receipt(

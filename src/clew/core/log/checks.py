@@ -8,15 +8,13 @@ import msgspec
 from clew.core.arguments import check_fields
 from clew.core.encoding import TAG_BYTES, check_id, encode_checked
 from clew.core.errors import InvalidArgument, TooLarge
-from clew.core.log.codec import prepare_changeset
-from clew.core.log.commit import PreparedAppend
+from clew.core.log.codec import PreparedAppend, prepare_append
 from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.shapes import describe_value
 from clew.core.values import (
     Absent,
     AnyVersion,
     AppendTo,
-    Changeset,
     Drop,
     Enqueue,
     Exact,
@@ -109,22 +107,11 @@ Expected: TypeAlias = Annotated[Expectation | int, expectation]
 """Where a thread must be, as the argument of a call."""
 
 
-def ready_append(thread: str, change: Changeset, expect: Expected, limits: Limits) -> PreparedAppend:
-    """An append checked and encoded as far as can be without the store.
-
-    Raises:
-        InvalidInput: It cannot be stored, or expects what is no version.
-    """
-    return PreparedAppend(
-        thread=thread, changeset=prepare_changeset(change, limits), expect=expectation(expect)
-    )
-
-
 def prepare_write(write: Write, limits: Limits) -> Write | PreparedAppend:
     """A write checked and encoded as far as can be without the store."""
     if isinstance(write, AppendTo):
         check_id(write.thread, "thread id")
-        return ready_append(write.thread, write.change, write.expect, limits)
+        return prepare_append(write.thread, write.change, expectation(write.expect), limits)
     if not isinstance(write, WRITES):
         wanted = ", ".join(kind.__name__ for kind in WRITES)
         raise InvalidArgument(problem=f"A write is one of {wanted}, not {describe_value(write)}.")

@@ -1,6 +1,6 @@
-"""Between values and rows: how items and changesets are written down and read back."""
+"""Encoding of items and changesets into rows, and back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Any, TypeAlias, get_args
@@ -13,11 +13,11 @@ from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
 from clew.core.log.rows import ChangesetRow, ItemRow
 from clew.core.ops import Document, Op
 from clew.core.shapes import describe_value
-from clew.core.values import Changeset, Cut, Item, Limits, UnreadableItem
+from clew.core.values import Changeset, Cut, Expectation, Item, Limits, UnreadableItem
 
 
 class ItemMeta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """What an item is, apart from what it says."""
+    """All of an item but its body and place. A stored format: JSON in the item's row, hashed as it is."""
 
     role: str = ""
     kind: str = "message"
@@ -30,8 +30,12 @@ class ItemMeta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     call: str | None = None
 
 
+ItemFacts: TypeAlias = Item | ItemMeta
+"""An item on its way in, or the meta of one that is stored: either says what the item is."""
+
+
 class PlaceRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Where some of a changeset's items stand: so many from a place on, one after another."""
+    """Items of a changeset that follow one another: so many from a place on. Part of a stored envelope."""
 
     log: str
     first: int
@@ -39,7 +43,10 @@ class PlaceRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a changeset is, apart from its content, and where its items stand."""
+    """All of a changeset but its content and the bodies of its items. A stored format: JSON in its row.
+
+    It is never erased, since the hash chain is checked against it; so it holds nothing a person said.
+    """
 
     reason: str = "append"
     run_id: str | None = None
@@ -51,7 +58,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a changeset says, its items apart."""
+    """The part of a changeset that changes the state. A stored format: JSON in its row, which can be erased."""
 
     patches: tuple[Op, ...] = ()
     snapshot: Document | None = None
@@ -59,12 +66,17 @@ class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     run_meta: Document | None = None
 
 
-class PreparedChangeset(msgspec.Struct, frozen=True, kw_only=True):
-    """A changeset checked and encoded, before it is known where it will stand."""
+class PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
+    """An append checked and encoded as far as can be without the store.
 
+    ``metas`` and ``bodies`` belong to ``change.items``, one to each. ``content`` is ``encoded_content``
+    decoded again, for the planner to apply to the state: it shares nothing with the caller.
+    """
+
+    thread: str
     change: Changeset
-    metas: tuple[ItemMeta, ...]
-    encoded_metas: tuple[bytes, ...]
+    expect: Expectation
+    metas: tuple[bytes, ...]
     bodies: tuple[bytes, ...]
     encoded_content: bytes | None
     content: Content
@@ -82,8 +94,10 @@ OP: tuple[type, ...] = get_args(Op)
 """Every kind of op."""
 
 
-def prepare_changeset(change: Changeset, limits: Limits) -> PreparedChangeset:
-    """Check and encode all of a changeset that does not depend on where it will stand.
+def prepare_append(thread: str, change: Changeset, expect: Expectation, limits: Limits) -> PreparedAppend:
+    """Check and encode all of an append that does not depend on the version it will make.
+
+    It runs in the caller, so that the one writer of a store does not spend its time on JSON.
 
     Raises:
         InvalidValue: A part of it is not JSON.
@@ -97,11 +111,11 @@ def prepare_changeset(change: Changeset, limits: Limits) -> PreparedChangeset:
     size = sum(map(len, bodies)) + len(encoded_content or b"")
     if size > limits.changeset:
         raise TooLarge(what="changeset", size=size, limit=limits.changeset)
-    metas = tuple(map(_meta_of_item, change.items))
-    return PreparedChangeset(
+    return PreparedAppend(
+        thread=thread,
         change=change,
-        metas=metas,
-        encoded_metas=tuple(map(_encoder.encode, metas)),
+        expect=expect,
+        metas=tuple(map(_encode_meta, change.items)),
         bodies=bodies,
         encoded_content=encoded_content,
         content=content,
@@ -212,17 +226,19 @@ def _encode_body(item: Item, index: int, limits: Limits) -> bytes:
     return body
 
 
-def _meta_of_item(item: Item) -> ItemMeta:
-    return ItemMeta(
-        role=item.role,
-        kind=item.kind,
-        id=item.id,
-        format=item.format,
-        codec=item.codec,
-        run=item.run,
-        step=item.step,
-        visibility=item.visibility,
-        call=item.call,
+def _encode_meta(item: Item) -> bytes:
+    return _encoder.encode(
+        ItemMeta(
+            role=item.role,
+            kind=item.kind,
+            id=item.id,
+            format=item.format,
+            codec=item.codec,
+            run=item.run,
+            step=item.step,
+            visibility=item.visibility,
+            call=item.call,
+        )
     )
 
 
@@ -279,17 +295,19 @@ def encode_envelope(change: Changeset, ranges: tuple[PlaceRange, ...]) -> bytes:
     )
 
 
-def fingerprint(changeset: PreparedChangeset) -> bytes:
-    """What two requests with one idempotency key must have in common."""
-    change = changeset.change
+def fingerprint(
+    change: Changeset | Envelope,
+    item_places: Sequence[tuple[str, int]],
+    content: bytes | None,
+    metas: Iterable[bytes],
+    bodies: Iterable[bytes],
+) -> bytes:
+    """A digest of what two requests with one idempotency key must have in common.
+
+    ``item_places`` are log and place of each item as the caller gave them: 0 for one that goes to the end.
+    """
     about = [change.reason, change.run_id, change.parent_run_id, change.author, change.cuts]
-    places = [[item.log, item.place] for item in change.items]
-    parts = [
-        _encoder.encode([about, places]),
-        changeset.encoded_content or b"",
-        *changeset.encoded_metas,
-        *changeset.bodies,
-    ]
+    parts = [_encoder.encode([about, item_places]), content or b"", *metas, *bodies]
     return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
 
 

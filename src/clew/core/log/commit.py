@@ -6,6 +6,7 @@ otherwise applies nothing and asks for a new plan on fresh rows.
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,7 +24,14 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.log import chain, places
-from clew.core.log.codec import Content, ItemMeta, PlaceRange, PreparedChangeset, encode_envelope, fingerprint
+from clew.core.log.codec import (
+    Content,
+    ItemFacts,
+    PlaceRange,
+    PreparedAppend,
+    encode_envelope,
+    fingerprint,
+)
 from clew.core.log.holds import HOLD_KIND
 from clew.core.log.jobs import claim_or_give_up, is_exhausted, latest_ms
 from clew.core.log.owners import check_named_owner, owner_for, with_owner
@@ -163,12 +171,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     heads: dict[str, ThreadHead | None]
 
 
-class PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
-    """An append whose changeset was checked and encoded before it reached the store."""
-
-    thread: str
-    changeset: PreparedChangeset
-    expect: Expectation
+Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
+"""A plan in the making: called once, and again with ``fresh`` if what it assumed is no longer so."""
 
 
 def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
@@ -217,7 +221,7 @@ def _has_expected_revision(write: Write | PreparedAppend) -> bool:
 
 
 def _key_of(write: Write | PreparedAppend) -> str | None:
-    return write.changeset.change.key if isinstance(write, PreparedAppend) else None
+    return write.change.key if isinstance(write, PreparedAppend) else None
 
 
 def _plan_repeat(writes: Sequence[Write | PreparedAppend]) -> StoreRead[Plan | None]:
@@ -228,7 +232,7 @@ def _plan_repeat(writes: Sequence[Write | PreparedAppend]) -> StoreRead[Plan | N
             results.append(None)
             continue
         row = yield from ask(AskThread(write.thread))
-        result = (yield from _earlier_append(row, key, fingerprint(write.changeset))) if row else None
+        result = (yield from _earlier_append(row, key, _fingerprint(write))) if row else None
         if result is None:
             return None
         results.append(result)
@@ -244,7 +248,7 @@ def _plan_append(write: PreparedAppend, context: PlanContext, plan: Plan) -> Sto
         yield from _plan_append_to(head, write, context, plan, check_key=context.fresh)
         return
     except ClewError:
-        is_final = context.fresh or not (is_cached or write.changeset.change.key is not None)
+        is_final = context.fresh or not (is_cached or write.change.key is not None)
         if is_final or write.thread in plan.heads:
             raise
     # What was remembered may be out of date, or the append may be one that was made before.
@@ -256,8 +260,8 @@ def _plan_append_to(
     head: ThreadHead | None, write: PreparedAppend, context: PlanContext, plan: Plan, *, check_key: bool
 ) -> StoreRead[None]:
     """Append to what is known of a thread; if ``check_key``, look first whether the key was used before."""
-    key = write.changeset.change.key
-    digest = fingerprint(write.changeset) if key is not None else None
+    key = write.change.key
+    digest = _fingerprint(write) if key is not None else None
     if check_key and key is not None and head is not None:
         result = yield from _earlier_append(head.row, key, digest)
         if result is not None:
@@ -267,7 +271,7 @@ def _plan_append_to(
     if error is not None:
         raise error
     start = head or _new_head(write, context)
-    advance, after = yield from _plan_advance(write.changeset, start, context, digest)
+    advance, after = yield from _plan_advance(write, start, context, digest)
     plan.writes.extend([advance] if head else [AddThread(start.row), advance])
     plan.heads[write.thread] = after
     plan.results.append(
@@ -305,6 +309,11 @@ def version_conflict(row: ThreadRow, expect: Expectation) -> VersionConflict | T
     return VersionConflict(thread=row.id, expected=expect.version, actual=row.version)
 
 
+def _fingerprint(write: PreparedAppend) -> bytes:
+    item_places = [(item.log, item.place) for item in write.change.items]
+    return fingerprint(write.change, item_places, write.encoded_content, write.metas, write.bodies)
+
+
 def _earlier_append(row: ThreadRow, key: str, digest: bytes | None) -> StoreRead[Committed | None]:
     """The result of the first append with this idempotency key, if there was one."""
     key_row = yield from ask(AskIdempotencyKey(row.key, key))
@@ -340,49 +349,45 @@ def new_thread_row(id: str, owner: str | None, context: PlanContext) -> ThreadRo
 
 
 def _plan_advance(
-    changeset: PreparedChangeset, head: ThreadHead, context: PlanContext, digest: bytes | None
+    write: PreparedAppend, head: ThreadHead, context: PlanContext, digest: bytes | None
 ) -> StoreRead[tuple[Advance, ThreadHead]]:
     """The rows of one more changeset."""
-    row, change = head.row, changeset.change
-    salts = context.random(chain.SALT_BYTES * (len(changeset.bodies) + 1))
+    row, change = head.row, write.change
+    salts = context.random(chain.SALT_BYTES * (len(write.bodies) + 1))
     item_places = yield from assign_places(row, change)
     time = max(context.now, row.updated)
-    items = _item_rows(changeset, item_places, salts, row.version + 1, time)
+    items = _item_rows(write, item_places, salts, row.version + 1, time)
     changeset_row = ChangesetRow(
         version=row.version + 1,
         time=time,
         envelope=encode_envelope(change, place_ranges(items)),
-        content=changeset.encoded_content,
-        salt=salts[: chain.SALT_BYTES] if changeset.encoded_content is not None else None,
+        content=write.encoded_content,
+        salt=salts[: chain.SALT_BYTES] if write.encoded_content is not None else None,
         hash=b"",
         counters=row.counters,
     )
     state = head.state
     needs_anchor = _patch_weight(row, 0) > max(MIN_ANCHOR_BYTES, row.counters.size)
-    if state is None and (changeset.encoded_content is not None or needs_anchor):
+    if state is None and (write.encoded_content is not None or needs_anchor):
         state = yield from read_state(row, row.version)
-    if (
-        state is not None
-        and ERASED_KEY in state
-        and changeset.content.patches
-        and changeset.content.snapshot is None
-    ):
+    content = write.content
+    if state is not None and ERASED_KEY in state and content.patches and content.snapshot is None:
         problem = f"What the state of {row.id!r} was at its fork has been erased. Give it one by a snapshot."
         raise InvalidArgument(problem=problem)
     return advance_head(
         ThreadHead(row, state),
         changeset_row,
         items,
-        changeset.metas,
+        change.items,
         change.cuts,
-        changeset.content,
+        content,
         idempotency_key=change.key,
         fingerprint=digest,
     )
 
 
 def _item_rows(
-    changeset: PreparedChangeset, item_places: Sequence[int], salts: bytes, version: int, time: int
+    write: PreparedAppend, item_places: Sequence[int], salts: bytes, version: int, time: int
 ) -> tuple[ItemRow, ...]:
     """The rows of a changeset's items; the first salt is for its content, then comes one for each."""
     return tuple(
@@ -397,10 +402,10 @@ def _item_rows(
             time=time,
         )
         for item, place, meta, body, at in zip(
-            changeset.change.items,
+            write.change.items,
             item_places,
-            changeset.encoded_metas,
-            changeset.bodies,
+            write.metas,
+            write.bodies,
             range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
             strict=True,
         )
@@ -411,7 +416,7 @@ def advance_head(
     head: ThreadHead,
     changeset_row: ChangesetRow,
     items: tuple[ItemRow, ...],
-    metas: Sequence[ItemMeta],
+    facts: Sequence[ItemFacts],
     cuts: Sequence[Cut],
     content: Content,
     *,
@@ -422,7 +427,7 @@ def advance_head(
     row, state = head.row, head.state
     if changeset_row.content is not None and state is not None:
         state = apply_ops(state if content.snapshot is None else content.snapshot, content.patches)
-    counters = counters_after(row, items, metas, cuts, len(changeset_row.content or b""))
+    counters = counters_after(row, items, facts, cuts, len(changeset_row.content or b""))
     anchor = None
     if state is not None and (
         counters.weight > max(MIN_ANCHOR_BYTES, counters.size) or _starts_late(row, counters)
@@ -456,7 +461,11 @@ def _cut_rows(cuts: Sequence[Cut], version: int) -> tuple[CutRow, ...]:
 
 
 def counters_after(
-    row: ThreadRow, items: Sequence[ItemRow], metas: Sequence[ItemMeta], cuts: Sequence[Cut], content: int
+    row: ThreadRow,
+    items: Sequence[ItemRow],
+    facts: Sequence[ItemFacts],
+    cuts: Sequence[Cut],
+    content: int,
 ) -> Counters:
     """The counters after a changeset: its cuts first, then its items."""
     logs, open_calls = dict(row.counters.logs), row.counters.open
@@ -468,7 +477,7 @@ def counters_after(
             )
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
         open_calls = cut.open
-    conversation = [meta for item, meta in zip(items, metas, strict=False) if is_conversation(item.log, meta)]
+    conversation = [meta for item, meta in zip(items, facts, strict=False) if is_conversation(item.log, meta)]
     open_calls = open_calls_after(open_calls, conversation, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clew.core.encoding import JSON
 from clew.core.errors import TranscriptBroken
-from clew.core.log.codec import ItemMeta
+from clew.core.log.codec import ItemFacts
 from clew.core.values import HISTORY, Item
 
 CLEW_FORMAT = "clew"
@@ -12,13 +12,13 @@ CALL, RESULT, REPAIR = "call", "result", "repair"
 CALL_KINDS = frozenset((CALL, RESULT, REPAIR))
 
 
-def is_conversation(log: str, meta: ItemMeta) -> bool:
+def is_conversation(log: str, meta: ItemFacts) -> bool:
     """Whether an item is part of the conversation; other logs have entries of their own beside it."""
     return log == HISTORY or meta.kind in CALL_KINDS
 
 
 def open_calls_after(
-    calls: dict[str, str | None], metas: Iterable[ItemMeta], thread: str
+    calls: dict[str, str | None], metas: Iterable[ItemFacts], thread: str
 ) -> dict[str, str | None]:
     """The calls open after some more items, with the run that made each.
 
@@ -35,7 +35,9 @@ def open_calls_after(
     return open_calls
 
 
-def _open_after_item(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
+def _open_after_item(
+    open_calls: dict[str, str | None], meta: ItemFacts, thread: str
+) -> dict[str, str | None]:
     if meta.kind == REPAIR:
         return {}
     other = next((call for call, run in open_calls.items() if run != meta.run), None)
@@ -54,7 +56,7 @@ def _open_after_item(open_calls: dict[str, str | None], meta: ItemMeta, thread: 
     return open_calls
 
 
-def _open_call(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
+def _open_call(open_calls: dict[str, str | None], meta: ItemFacts, thread: str) -> dict[str, str | None]:
     if meta.call is None:
         raise TranscriptBroken(thread=thread, call="", problem="a tool call has no call id")
     if meta.call in open_calls:
@@ -62,7 +64,7 @@ def _open_call(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -
     return {**open_calls, meta.call: meta.run}
 
 
-def _close_call(open_calls: dict[str, str | None], meta: ItemMeta, thread: str) -> dict[str, str | None]:
+def _close_call(open_calls: dict[str, str | None], meta: ItemFacts, thread: str) -> dict[str, str | None]:
     if meta.call is None or meta.call not in open_calls:
         raise TranscriptBroken(thread=thread, call=meta.call or "", problem="a result answers no open call")
     return {call: run for call, run in open_calls.items() if call != meta.call}

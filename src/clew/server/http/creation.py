@@ -1,6 +1,6 @@
 """Threads made over HTTP: the answer is kept in the commit that makes one, so a repetition finds it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ from litestar import Request, Response
 
 from clew.api.threads import ThreadDetail
 from clew.core.log.checks import prepare_write
-from clew.core.log.commit import Plan, PlanContext, plan_commit
+from clew.core.log.commit import Plan, PlanContext, Planner, plan_commit
 from clew.core.log.lineage import plan_create, plan_fork
 from clew.core.log.reader import head_of, read_state, read_thread
 from clew.core.log.rows import StoreRead
@@ -18,11 +18,8 @@ from clew.server.http.callers import Caller
 from clew.server.http.idempotency import RECORD, IdempotencyRecord
 from clew.server.http.views import thread_detail
 
-ThreadPlanner = Callable[[PlanContext], StoreRead[Plan]]
-"""A plan that makes one thread, and knows its state then."""
 
-
-def new_thread_planner(caller: Caller, id: str, patches: Sequence[Op]) -> ThreadPlanner:
+def new_thread_planner(caller: Caller, id: str, patches: Sequence[Op]) -> Planner:
     """A new thread; with patches, at version 1."""
     owner = caller.identity.user
     if not patches:
@@ -32,7 +29,7 @@ def new_thread_planner(caller: Caller, id: str, patches: Sequence[Op]) -> Thread
     return lambda setting: plan_commit([write], setting)
 
 
-def fork_planner(id: str, new_id: str, at: int | None) -> ThreadPlanner:
+def fork_planner(id: str, new_id: str, at: int | None) -> Planner:
     """A thread that goes its own way from a version of another."""
 
     def plan_with_state(context: PlanContext) -> StoreRead[Plan]:
@@ -53,7 +50,7 @@ def _with_state(plan: Plan, id: str, state: Document) -> Plan:
 
 
 async def commit_new_thread(
-    request: Request[Any, Any, Any], caller: Caller, planner: ThreadPlanner
+    request: Request[Any, Any, Any], caller: Caller, planner: Planner
 ) -> Response[ThreadDetail]:
     """Make a thread and tell of it; if the request has a key, its answer is kept in the same commit."""
     record: IdempotencyRecord | None = request.scope["state"].get(RECORD)
@@ -65,9 +62,7 @@ async def commit_new_thread(
     return _thread_response(plan)
 
 
-def _plan_with_answer(
-    record: IdempotencyRecord, planner: ThreadPlanner, context: PlanContext
-) -> StoreRead[Plan]:
+def _plan_with_answer(record: IdempotencyRecord, planner: Planner, context: PlanContext) -> StoreRead[Plan]:
     plan = yield from planner(context)
     response = _thread_response(plan)
     headers = [("content-type", "application/json"), *response.headers.items()]

@@ -3,7 +3,7 @@
 import asyncio
 import random as chance
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from psycopg.types.numeric import Int8
@@ -17,7 +17,7 @@ from clew.core.errors import (
     StoreUnavailable,
     ThreadNotFound,
 )
-from clew.core.log.commit import Plan, PlanContext
+from clew.core.log.commit import Plan, PlanContext, Planner
 from clew.core.log.heads import HeadCache
 from clew.core.log.jobs import WORKER_LOST, latest_ms
 from clew.core.log.owners import hidden_conflict
@@ -43,7 +43,6 @@ from clew.stores.process import OwningProcess
 from clew.stores.watch import ChangeWaiters, ScopedThread
 
 T = TypeVar("T")
-Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 
 READ_ATTEMPTS = 5
 COMMIT_ATTEMPTS = 500

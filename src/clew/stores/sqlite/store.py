@@ -10,7 +10,7 @@ import apsw
 
 from clew.core.clock import RandomBytes, now_ms
 from clew.core.errors import InvalidArgument, StorageError
-from clew.core.log.commit import Plan, PlanContext, plan_claim
+from clew.core.log.commit import Plan, Planner, plan_claim
 from clew.core.log.rows import AskThread, MoveJob, StoreRead, ask
 from clew.core.ports import ScrubResult, StoreReport
 from clew.core.values import Job, Limits, Scope
@@ -102,7 +102,7 @@ class SqliteStore:
         self._process.check()
         return await self._readers.read(read, lambda connection: SqlAnswers(connection, scope, self._logs))
 
-    async def change(self, scope: Scope, planner: Callable[[PlanContext], StoreRead[Plan]]) -> Plan:
+    async def change(self, scope: Scope, planner: Planner) -> Plan:
         """The plan that was applied."""
         self._process.check()
         plan = await self._writer.commit(scope, planner)

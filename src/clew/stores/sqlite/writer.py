@@ -13,10 +13,10 @@ from typing import Any, Self, TypeAlias
 import apsw
 
 from clew.core.errors import ClewError, InvalidArgument, StorageError, StoreClosed, StoreFileLost
-from clew.core.log.commit import Plan, PlanContext, ThreadHead
+from clew.core.log.commit import Plan, PlanContext, Planner, ThreadHead
 from clew.core.log.heads import HeadCache
 from clew.core.log.owners import hidden_conflict
-from clew.core.log.rows import Advance, StalePlan, StoreRead, StoreWrite, run_read
+from clew.core.log.rows import Advance, StalePlan, StoreWrite, run_read
 from clew.core.values import Scope
 from clew.stores.sqlite.answers import SqlAnswers
 from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, clew_error, rows_of
@@ -26,18 +26,17 @@ from clew.stores.sqlite.open_file import OpenFile
 MOST_TOGETHER = 128
 CHECKPOINT_PAGES = 1000
 
-Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 CommitOutcome: TypeAlias = Plan | Exception
 
 
 class CommitRequest:
     """A commit on its way: what to plan, and who waits for it."""
 
-    __slots__ = ("future", "loop", "planning", "scope", "withdrawn")
+    __slots__ = ("future", "loop", "planner", "scope", "withdrawn")
 
     def __init__(self, scope: Scope, planner: Planner) -> None:
         self.scope = scope
-        self.planning = planner
+        self.planner = planner
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Plan] = self.loop.create_future()
         self.withdrawn = False
@@ -241,9 +240,7 @@ class Writer:
         """The plan, or why there is none."""
         with _ErrorTrap() as trap:
             context = self._plan_context(request.scope, fresh=fresh)
-            return run_read(
-                request.planning(context), SqlAnswers(self._connection, request.scope, self._logs)
-            )
+            return run_read(request.planner(context), SqlAnswers(self._connection, request.scope, self._logs))
         if isinstance(trap.error, apsw.Error):
             raise trap.error
         return trap.error
