@@ -21,7 +21,7 @@ ONLY_SQLITE = {
         "add_cut",
         "add_anchor",
         "add_key",
-        "add_pending",
+        "add_unindexed",
     ],
     "threads and logs are numbered by the file": ["log", "add_log", "logs_of", "last_thread_key"],
     "a function restores many changesets at once": ["add_changeset"],
@@ -43,7 +43,7 @@ ONLY_SQLITE = {
         "purge_keys",
         "purge_texts",
         "purge_text_rows",
-        "purge_pending",
+        "purge_unindexed",
         "purge_indexed",
         "purge_logs",
         "purge_thread",
@@ -65,7 +65,7 @@ ONLY_SQLITE = {
         "add_text_row",
         "text_row",
         "set_indexed",
-        "drop_pending",
+        "drop_unindexed",
     ],
 }
 ONLY_POSTGRES = {

@@ -29,7 +29,7 @@ UNBOUND = {
         "add_key",
         "add_log",
         "add_name",
-        "add_pending",
+        "add_unindexed",
         "log",
     ],
     "it takes away what hide_thread or orphan has found in scope, in the same transaction": [
@@ -41,7 +41,7 @@ UNBOUND = {
         "purge_keys",
         "purge_logs",
         "purge_names",
-        "purge_pending",
+        "purge_unindexed",
         "purge_text_rows",
         "purge_texts",
     ],
@@ -49,7 +49,7 @@ UNBOUND = {
         "erase_text",
         "erase_text_row",
     ],
-    "it indexes a text that pending has found in scope": [
+    "it indexes a text that unindexed has found in scope": [
         "add_text",
         "add_text_row",
         "set_indexed",

@@ -17,7 +17,7 @@ from clew.core.errors import ArchiveInvalid, InvalidArgument, StoreDamaged, Thre
 from clew.core.log import chain
 from clew.core.values import Exact, Item, Scope
 from clew.database.archive import ImportResult, ThreadProgress, export_threads, import_threads
-from clew.database.search import index_pending
+from clew.database.search import index_threads
 from clew.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ async def test_an_imported_fork_is_searched_with_what_it_inherited(store: Memory
     await a_family(store)
     other = MemoryStore()
     await imported(await exported(store, ["child"]), other)
-    await index_pending(other, HERE)
+    await index_threads(other, HERE)
 
     found = await clew.Database(other).search("hello")
 

@@ -1,4 +1,4 @@
-"""What a store implements. It answers questions, applies effects and reports; it decides nothing."""
+"""The interface of a store. It answers questions, applies writes and reports; it decides nothing."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, TypeVar
@@ -37,7 +37,7 @@ class ScrubResult(msgspec.Struct, frozen=True, kw_only=True):
 class Reader(Protocol):
     """What answers the questions of a reading: a store, or one connection to it."""
 
-    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
         ...
 
@@ -46,8 +46,8 @@ class Store(Protocol):
     """Threads, records and jobs on one medium.
 
     ``read`` answers the questions of a reading. ``change`` asks for a plan, answers its questions and
-    applies its effects, all or none; if something the plan assumed has changed, it asks for a new plan
-    with ``setting.fresh``. What it returns is durable.
+    applies its writes, all or none; if something the plan assumed has changed, it asks for a new plan
+    with ``context.fresh``. What it returns is durable.
     """
 
     name: str

@@ -184,7 +184,7 @@ async def _thread_lines(
             yield line, len(items)
         version = batch[-1][0].version
         notify(ThreadProgress(thread=row.id, version=version, of=row.version))
-    if archive_format.head_hash(row, row.version, hash) != row.hash:
+    if chain.head_hash(row, row.version, hash) != row.hash:
         raise StoreDamaged(
             store=f"Thread {row.id!r}", problem="its head does not stand on its last changeset"
         )

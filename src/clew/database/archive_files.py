@@ -174,7 +174,7 @@ def _line_filter(subject: ErasureSubject, ids: Iterable[str]) -> _LineFilter:
     threads = frozenset(name for id in ids for name in (id, memory_thread_id(id, of_thread=True)))
     names = threads | {f"thread:{id}" for id in threads}
     return _LineFilter(
-        owner=subject.owner, is_owner=subject.what == "owner", threads=threads, names=frozenset(names)
+        owner=subject.owner, is_owner=subject.is_owner, threads=threads, names=frozenset(names)
     )
 
 

@@ -28,7 +28,7 @@ from clew.database.erasure import CountsListener, erase_subject, ignore_counts
 from clew.database.jobs import Jobs
 from clew.database.records import Records
 from clew.database.retention import Retention
-from clew.database.search import index_pending, search_words
+from clew.database.search import index_threads, search_words
 from clew.database.thread import Thread
 
 
@@ -160,7 +160,7 @@ class Database:
 
     async def index(self) -> int:
         """Bring the search index up to date, so that a search has little to read besides."""
-        return await index_pending(self.store, self._scope)
+        return await index_threads(self.store, self._scope)
 
     async def erase(
         self,

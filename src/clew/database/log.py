@@ -76,9 +76,7 @@ class Log:
             if not size.length:
                 return None
             open = {} if self._name == HISTORY else head.counters.open
-            cut = Cut(
-                log=self._name, first=1, last=places.place_of(size.end + 1) - 1, count=size.length, open=open
-            )
+            cut = Cut(log=self._name, first=1, last=places.end_of(size.end), count=size.length, open=open)
             if result := await self._commit_cut(head, Changeset(cuts=(cut,), reason="Clear")):
                 return result
 
@@ -143,7 +141,7 @@ class Log:
         cut = Cut(
             log=self._name,
             first=1,
-            last=places.place_of(size.end + 1) - 1,
+            last=places.end_of(size.end),
             count=size.length,
             open=tool_calls.open_calls_before(head.counters.open, tail),
         )

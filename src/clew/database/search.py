@@ -12,8 +12,8 @@ from clew.core.log.commit import Plan
 from clew.core.log.rows import (
     AskCuts,
     AskHits,
-    AskPendingThreads,
     AskThread,
+    AskUnindexedThreads,
     AskWordCounts,
     IndexTexts,
     ItemRow,
@@ -27,7 +27,7 @@ from clew.core.text import rank
 from clew.core.text.words import forms, stem, text_of, words
 from clew.core.values import Item, LogSize, Scope, SearchHit
 
-PENDING_THREADS = 256
+MOST_UNINDEXED = 256
 CHANGESETS_PER_BATCH = 256
 UNCUT = LogSize()
 CANDIDATES = 512
@@ -74,8 +74,8 @@ async def search_words(
         return result
     is_whole = False
     try:
-        if len(result.rows) == PENDING_THREADS:
-            await index_pending(store, scope)
+        if len(result.rows) == MOST_UNINDEXED:
+            await index_threads(store, scope)
         else:
             for row, upto in result.rows:
                 await _index_thread(store, scope, row, upto)
@@ -93,9 +93,9 @@ def _search_or_backlog(
     """What is found; or what the index has to take in first."""
     if (yield from _item_count(query)) == 0:
         return []
-    late = yield from ask(AskPendingThreads(PENDING_THREADS))
+    late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
     backlog = (
-        late if len(late) == PENDING_THREADS else [row for row in late if any and _is_in_scope(row[0], query)]
+        late if len(late) == MOST_UNINDEXED else [row for row in late if any and _is_in_scope(row[0], query)]
     )
     if backlog:
         return IndexBacklog(backlog)
@@ -122,10 +122,10 @@ async def _index_thread(store: Store, scope: Scope, row: ThreadRow, after: int) 
         after += await _index_batch(store, scope, row, after)
 
 
-async def index_pending(store: Store, scope: Scope) -> int:
+async def index_threads(store: Store, scope: Scope) -> int:
     """Bring the search index up to date; the number of changesets it took in."""
     count = 0
-    while late := await store.read(scope, ask(AskPendingThreads(PENDING_THREADS))):
+    while late := await store.read(scope, ask(AskUnindexedThreads(MOST_UNINDEXED))):
         for row, upto in late:
             count += await _index_batch(store, scope, row, upto)
     return count
@@ -287,7 +287,7 @@ def _is_visible(row: ThreadRow, hit: SearchHit) -> StoreRead[bool]:
 def _search_tail(query: WordQuery, is_hit: Callable[[set[str]], bool]) -> StoreRead[list[SearchHit]]:
     """Hits in changesets that the index does not hold yet, by the words that a text holds."""
     hits: list[SearchHit] = []
-    late = yield from ask(AskPendingThreads(PENDING_THREADS))
+    late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
     for row, upto in late:
         if not _is_in_scope(row, query):
             continue

@@ -180,7 +180,7 @@ def _fold_state(walk: _Verification, change: ChangesetRow) -> Document | None:
 async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Verification) -> None:
     if walk.problems:
         return
-    if _end_hash(row, walk) != row.hash:
+    if chain.head_hash(row, row.version, walk.hash) != row.hash:
         walk.problems.append("the head does not stand on the last changeset")
     head = await store.read(scope, reader.read_head(row))
     if walk.state is not None and encode(head.state) != encode(walk.state):
@@ -203,14 +203,6 @@ async def _has_moved(store: Reader, scope: Scope, row: ThreadRow) -> bool:
     return now is None or now.version != row.version
 
 
-def _end_hash(row: ThreadRow, walk: _Verification) -> bytes:
-    """The hash a head must have: of its last changeset, or of the fork if it has none of its own."""
-    segments = chain.segments_of(row)
-    if len(segments) > 1 and segments[-2].upto == row.version:
-        return chain.start_hash(segments[-1], segments[-2], walk.hash)
-    return walk.hash
-
-
 def _read_anchors(row: ThreadRow, after: int, upto: int) -> StoreRead[dict[int, bytes]]:
     """The states cached at some versions."""
     anchors: dict[int, bytes] = {}
@@ -227,6 +219,6 @@ def _read_anchors(row: ThreadRow, after: int, upto: int) -> StoreRead[dict[int, 
 def _read_visible_places(row: ThreadRow, log: str, size: LogSize) -> StoreRead[tuple[list[int], bool]]:
     """Where the visible items of a log stand, and whether it goes on after its end."""
     window = yield from reader.read_window(row, ItemQuery(log=log))
-    end, last = places.place_of(size.end + 1) - 1, reader.END_OF_LOG
+    end, last = places.end_of(size.end), reader.END_OF_LOG
     beyond = yield from ask(AskItems(row.key, log, end, last, last, 1, backwards=False))
     return sorted(entry.place for entry in [*window, *window.broken]), bool(beyond)

@@ -31,7 +31,6 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
-    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -41,6 +40,7 @@ from clew.core.log.rows import (
     AskTenants,
     AskThread,
     AskThreads,
+    AskUnindexedThreads,
     AskWordCounts,
     ChangesetRow,
     CheckRecord,
@@ -282,8 +282,8 @@ def _due_jobs(tenant: TenantRows, scope: Scope, question: AskDueJobs) -> list[Jo
     return [job for job in jobs if job.kind in question.kinds and is_due(job, question.now)][: question.limit]
 
 
-def _pending_threads(
-    tenant: TenantRows, scope: Scope, question: AskPendingThreads
+def _unindexed_threads(
+    tenant: TenantRows, scope: Scope, question: AskUnindexedThreads
 ) -> list[tuple[ThreadRow, int]]:
     rows = [tenant.rows[key] for key in tenant.ids.values()]
     late = [r for r in rows if r.indexed_upto < r.thread.version and scope.user in (None, r.thread.owner)]
@@ -350,14 +350,14 @@ _answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
     AskJob: _job,
     AskJobs: _jobs,
     AskDueJobs: _due_jobs,
-    AskPendingThreads: _pending_threads,
+    AskUnindexedThreads: _unindexed_threads,
     AskHits: _hits,
     AskWordCounts: _word_counts,
 }
 
 
 def apply_writes(tenant: TenantRows, writes: Sequence[StoreWrite]) -> None:
-    """Apply all effects, or none: what they assume is checked before the first is applied."""
+    """Apply every write, or none: what they assume is checked before the first is applied."""
     preview = _TenantPreview(tenant)
     for write in writes:
         _checks[type(write)](preview, write)
@@ -366,7 +366,7 @@ def apply_writes(tenant: TenantRows, writes: Sequence[StoreWrite]) -> None:
 
 
 class _TenantPreview:
-    """What the tenant will look like while effects are checked."""
+    """A tenant as it will be after the writes that are checked so far."""
 
     def __init__(self, tenant: TenantRows) -> None:
         self.tenant = tenant
@@ -545,7 +545,7 @@ _writes: dict[type, Callable[[TenantRows, Any], None]] = {
     EraseParts: _erase_parts,
     SaveRecord: _save_record,
     DropRecord: _drop_record,
-    CheckRecord: lambda tenant, effect: None,
+    CheckRecord: lambda tenant, write: None,
     AddJob: _add_job,
     EndJob: _end_job,
     MoveJob: _move_job,

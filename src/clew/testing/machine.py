@@ -38,7 +38,7 @@ from clew.core.values import (
     Window,
 )
 from clew.database.database import Database
-from clew.database.search import index_pending
+from clew.database.search import index_threads
 from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
 from clew.testing.fixtures import StoreOpener
@@ -344,7 +344,7 @@ class StoreMachine(RuleBasedStateMachine):
     def search(self, indexed: bool, word: str) -> None:  # noqa: FBT001 - drawn by name
         """Search for a word, through the index and before it is built."""
         if indexed:
-            self.compare(lambda db: _discard_result(index_pending(db.store, self.scope)))
+            self.compare(lambda db: _discard_result(index_threads(db.store, self.scope)))
         self.compare(lambda db: _places(db, word))
 
 

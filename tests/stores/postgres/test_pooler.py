@@ -16,7 +16,7 @@ import pytest
 
 import clew
 from clew.core.values import AppendTo, Changeset, Put, Record, Scope
-from clew.database.search import index_pending
+from clew.database.search import index_threads
 from tests.support.postgres import new_directory, unprivileged
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -96,7 +96,7 @@ class TestPooler:
             scopes = [db.scope(tenant=f"tenant-{n}", user="alice") for n in range(6) for db in (one, other)]
             await asyncio.gather(*(live(db, f"life-{n}") for n, db in enumerate(scopes)))
             for n in range(6):
-                await index_pending(one.store, Scope(tenant=f"tenant-{n}"))
+                await index_threads(one.store, Scope(tenant=f"tenant-{n}"))
             seen = [len((await db.threads()).threads) for db in scopes]
             found = [{hit.thread for hit in await db.search("says")} for db in scopes]
 

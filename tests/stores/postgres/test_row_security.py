@@ -12,7 +12,7 @@ from psycopg import sql
 
 import clew
 from clew.core.values import Enqueue, Job, Put, Record, Scope
-from clew.database.search import index_pending
+from clew.database.search import index_threads
 from clew.stores.postgres.store import PostgresStore
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -98,7 +98,7 @@ async def fill(url: str) -> None:
             for user in ("alice", "bob"):
                 scoped = db.scope(tenant=tenant, user=user)
                 await fill_for(scoped, user)
-                await index_pending(scoped.store, Scope(tenant=tenant, user=user))
+                await index_threads(scoped.store, Scope(tenant=tenant, user=user))
                 await scoped.thread(f"{user}-s1").append(items=[clew.user("not indexed yet")])
 
 

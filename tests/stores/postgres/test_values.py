@@ -21,9 +21,9 @@ from clew.core.errors import (
 from clew.stores.postgres.answers import LONGEST_WORD, index_word
 from clew.stores.postgres.arrays import BlobArray, IntegerArray, KeyArray, TextArray, pack_values
 from clew.stores.postgres.connections import number_placeholders
-from clew.stores.postgres.effects import MOST_WORD_BYTES, _text_vector
 from clew.stores.postgres.errors import ConnectionLost, StaleWrite, ThreadGone, TryAgain, translation
 from clew.stores.postgres.pool import parse_url
+from clew.stores.postgres.row_writes import MOST_WORD_BYTES, _text_vector
 from clew.stores.postgres.schema import MIGRATIONS, NEWEST, QUERIES
 from clew.stores.queries import parse_queries
 
@@ -127,7 +127,7 @@ class TestErrors:
     def test_each_state_has_a_meaning(self, state: str, becomes: type[Exception]) -> None:
         assert type(translation(error(state))) is becomes
 
-    @pytest.mark.parametrize(("state", "becomes"), [("HF001", StaleWrite), ("HF002", ThreadGone)])
+    @pytest.mark.parametrize(("state", "becomes"), [("CW001", StaleWrite), ("CW002", ThreadGone)])
     def test_our_own_states_are_known(self, state: str, becomes: type[Exception]) -> None:
         raised = psycopg.OperationalError("advance")
         raised.sqlstate = state

@@ -18,9 +18,9 @@ from clew.core.log.commit import Plan, PlanContext
 from clew.core.log.rows import Advance, ChangesetRow, ItemRow
 from clew.core.ops import Document, apply_ops
 from clew.core.values import Scope
-from clew.stores.sqlite import answers, effects
+from clew.stores.sqlite import answers, row_writes
 from clew.stores.sqlite.connection import QUERIES, rows_of
-from clew.stores.sqlite.effects import SqlWrites
+from clew.stores.sqlite.row_writes import SqlWrites
 from clew.stores.sqlite.writer import Writer
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -49,9 +49,9 @@ def query(name: str, pattern: str, by: str) -> Plant:
 def lost_update(patch: pytest.MonkeyPatch) -> None:
     """A changeset is written over another writer's of the same version."""
     careless = altered(
-        effects._ADVANCE, r"AND :before = CASE.*?END", "AND :before IS :before AND :before_version > -1"
+        row_writes._ADVANCE, r"AND :before = CASE.*?END", "AND :before IS :before AND :before_version > -1"
     )
-    patch.setattr(effects, "_ADVANCE", altered(careless, "INSERT INTO", "INSERT OR REPLACE INTO"))
+    patch.setattr(row_writes, "_ADVANCE", altered(careless, "INSERT INTO", "INSERT OR REPLACE INTO"))
 
 
 def half_batch(patch: pytest.MonkeyPatch) -> None:
@@ -68,13 +68,13 @@ def state_actions_dropped(patch: pytest.MonkeyPatch) -> None:
     """A changeset is kept without its state actions."""
     whole = SqlWrites._by_write[Advance]
 
-    def poorer(self: SqlWrites, effect: Advance) -> None:
-        said = json.loads(effect.change.content or b"{}")
+    def poorer(self: SqlWrites, write: Advance) -> None:
+        said = json.loads(write.change.content or b"{}")
         said.pop("state_actions", None)
         content = encode(said) if said else None
         whole(
             self,
-            msgspec.structs.replace(effect, change=msgspec.structs.replace(effect.change, content=content)),
+            msgspec.structs.replace(write, change=msgspec.structs.replace(write.change, content=content)),
         )
 
     patch.setitem(SqlWrites._by_write, Advance, poorer)

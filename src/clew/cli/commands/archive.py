@@ -20,7 +20,7 @@ from clew.cli.volume_option import VolumeFolder, volumes_at
 from clew.core.archive import format as archive_format
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError, InvalidArgument
-from clew.core.log import reader
+from clew.core.log import chain, reader
 from clew.core.log.rows import StoreRead
 from clew.core.values import Scope
 from clew.database.archive import ThreadProgress, export_threads, import_threads, record_kinds
@@ -181,7 +181,7 @@ def _read_hash_at(id: str, version: int) -> StoreRead[bytes]:
         return row.hash
     reader.check_version(row, version)
     hash, _, _ = yield from reader.read_version_facts(row, version)
-    return archive_format.head_hash(row, version, hash)
+    return chain.head_hash(row, version, hash)
 
 
 def _head_collector(

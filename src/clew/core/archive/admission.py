@@ -68,14 +68,14 @@ def check_thread(row: ThreadRow, scope: Scope) -> None:
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive cannot belong to a user.")
 
 
-def plan_record(write: Put, setting: PlanContext) -> StoreRead[Plan]:
-    """The effects of taking in a record of an archive; none if it is passed over.
+def plan_record(write: Put, context: PlanContext) -> StoreRead[Plan]:
+    """Plan to take in a record of an archive; it writes nothing if the record is passed over.
 
     Raises:
         InvalidArgument: It names a thread, a user or an id that is not its own.
     """
-    if (yield from _is_admitted(write.record, setting.scope)):
-        return (yield from plan_commit([write], setting))
+    if (yield from _is_admitted(write.record, context.scope)):
+        return (yield from plan_commit([write], context))
     return Plan(writes=[], results=[], heads={})
 
 

@@ -383,19 +383,13 @@ class _PartialThread:
             raise self._error(end + 1, "changesets before the thread's end are missing")
         if self._row.segments and end < self._row.segments[-1].upto:
             raise self._error(end + 1, "the thread ends before the version it was forked at")
-        if line.sha256 != self.digest.hexdigest() or line.hash != head_hash(self._row, end, self._hash).hex():
+        head_hash = chain.head_hash(self._row, end, self._hash).hex()
+        if line.sha256 != self.digest.hexdigest() or line.hash != head_hash:
             raise self._error(end + 1, "the thread's lines were altered")
         return ArchivedThread(row=self._row, log=self._log, states=self._states, line=self._first_line)
 
     def _error(self, version: int, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._first_line + version, problem=problem)
-
-
-def head_hash(row: ThreadRow, version: int, hash: bytes) -> bytes:
-    """The hash of a head: that of its last changeset, or of the fork if it has none of its own."""
-    if row.segments and row.segments[-1].upto == version:
-        return chain.start_hash(chain.segments_of(row)[-1], row.segments[-1], hash)
-    return hash
 
 
 def _thread_row(line: ThreadLine) -> ThreadRow:

@@ -94,7 +94,7 @@ def _check_places(row: ThreadRow, items: Iterable[ItemRow]) -> None:
         end = ends.get(item.log, 0)
         if item.place == places.place_of(end + 1):
             ends[item.log] = end + 1
-        elif item.place % places.SPACING == 0 or not 0 < item.place < places.place_of(end + 1):
+        elif not places.is_inserted(item.place) or not 0 < item.place <= places.end_of(end):
             raise InvalidArgument(problem=f"Place {item.place} of log {item.log!r} cannot be taken.")
 
 

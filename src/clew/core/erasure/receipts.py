@@ -6,7 +6,7 @@ something, one when it is done. It names nobody: who knows a name can find it, a
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,14 +25,22 @@ ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"
 """The kinds of records that are about a file; ``path`` in their body says where it stands."""
 
 
-class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose traces go: those of an owner, or of some threads and all that was forked from them."""
+SubjectKind: TypeAlias = Literal["owner", "thread", "rule"]
 
-    what: str
+
+class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
+    """An owner whose traces are erased, or some threads with all that was forked from them."""
+
+    what: SubjectKind
     name: str
     owner: str | None = None
     threads: tuple[str, ...] = ()
     with_crisis_log: bool = False
+
+    @property
+    def is_owner(self) -> bool:
+        """True if everything of an owner goes, not only some threads."""
+        return self.what == "owner"
 
     @property
     def retained_kinds(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
         for row in rows:
             if isinstance(row, ThreadRow) and row.id != RECEIPTS_THREAD:
                 lineage = {row.id, *(segment.id for segment in row.segments)}
-                if subject.what == "owner" or lineage & roots:
+                if subject.is_owner or lineage & roots:
                     ids.append(row.id)
         before = (rows[-1].created, rows[-1].id)
     memories = {memory_thread_id(id, of_thread=True) for id in (*roots, *ids)}
@@ -129,7 +129,7 @@ def read_damaged_count(subject: ErasureSubject) -> StoreRead[int]:
     before: tuple[int, str] | None = None
     while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
         unreadable = [row for row in rows if isinstance(row, UnreadableThread)]
-        count += len([row for row in unreadable if subject.what == "owner" or row.id in subject.threads])
+        count += len([row for row in unreadable if subject.is_owner or row.id in subject.threads])
         before = (rows[-1].created, rows[-1].id)
     return count
 
@@ -140,20 +140,16 @@ def check_not_held(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[Non
     Raises:
         LegalHold: The subject, or one of its threads, is held.
     """
-    owners = {subject.owner} if subject.what == "owner" else set()
-    for id in ids:
-        row = yield from ask(AskThread(id)) if subject.what != "owner" else _no_row()
-        owners |= {row.owner} if row is not None else set()
+    owners = {subject.owner}
+    if not subject.is_owner:
+        owners = set()
+        for id in ids:
+            row = yield from ask(AskThread(id))
+            owners |= {row.owner} if row is not None else set()
     for hold, owner in (yield from read_holds()):
         is_match = hold.name in owners if hold.what == "owner" else hold.name in ids
-        if is_match or (subject.what == "owner" and owner == subject.owner):
+        if is_match or (subject.is_owner and owner == subject.owner):
             raise hold_error(hold)
-
-
-def _no_row() -> StoreRead[ThreadRow | None]:
-    """No question: the owner is known."""
-    yield from ()
-    return None
 
 
 def read_erasure_batch(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[ErasureBatch]:
@@ -199,7 +195,7 @@ def read_rest_batch(subject: ErasureSubject, most: int = RECORDS_PER_COMMIT) -> 
     """Records and jobs beside threads: what is left of an owner, so many at most, or of a deleted thread."""
     if subject.what == "thread":
         return (yield from _read_records_about(subject, subject.threads, {subject.owner}))
-    if subject.what != "owner" or subject.owner is None:
+    if not subject.is_owner or subject.owner is None:
         return ErasureBatch()
     records = yield from ask(AskRecordsOfOwner(subject.owner, subject.retained_kinds, most))
     jobs = yield from ask(AskJobs(None, NO_LIMIT))
@@ -218,7 +214,7 @@ def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRea
     ]
     files = [(record.owner, record.body.get("path")) for record in file_records]
     return FileSelection(
-        owner=subject.owner if subject.what == "owner" else None,
+        owner=subject.owner if subject.is_owner else None,
         threads=threads,
         files=tuple((owner, path) for owner, path in files if isinstance(path, str)),
     )
@@ -231,7 +227,7 @@ def read_retained_records(
     if CRISIS_KIND not in subject.retained_kinds:
         return ()
     records: list[Record] = []
-    if subject.what == "owner" and subject.owner is not None:
+    if subject.is_owner and subject.owner is not None:
         records = yield from ask(AskRecordsOfOwner(subject.owner, (HOLD_KIND, RULE_KIND), NO_LIMIT))
     names = tuple(f"thread:{id}" for id in ids)
     records = [*records, *((yield from ask(AskRecordsAbout(names))) if names else [])]

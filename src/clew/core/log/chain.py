@@ -60,3 +60,10 @@ def start_hash(segment: Segment, before: Segment | None, hash: bytes) -> bytes:
     """The hash that a segment's first changeset follows; ``hash`` is where the one before it ends."""
     parent = (before.id, before.upto, hash) if before else None
     return genesis(segment.id, segment.owner, segment.created, parent)
+
+
+def head_hash(row: ThreadRow, version: int, hash: bytes) -> bytes:
+    """The hash of a head: that of its last changeset, or of the fork if it has none of its own."""
+    if row.segments and row.segments[-1].upto == version:
+        return start_hash(segments_of(row)[-1], row.segments[-1], hash)
+    return hash

@@ -45,7 +45,7 @@ class PlaceRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """All of a changeset but its content and the bodies of its items. A stored format: JSON in its row.
 
-    It is never erased, since the hash chain is checked against it; so it holds nothing a person said.
+    It is never erased: the hash chain covers it as it is, not by a commitment.
     """
 
     reason: str = "append"
@@ -58,7 +58,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The part of a changeset that changes the state. A stored format: JSON in its row, which can be erased."""
+    """The ops of a changeset and notes of its run. A stored format: JSON in its row, which can be erased."""
 
     patches: tuple[Op, ...] = ()
     snapshot: Document | None = None

@@ -1,6 +1,6 @@
 """What a commit will write: decided here, on what is known of the threads; applied by each store.
 
-A plan may rest on a head that has moved since. Every effect carries what it assumes; a store that finds
+A plan may rest on a head that has moved since. Every write carries what it assumes; a store that finds
 otherwise applies nothing and asks for a new plan on fresh rows.
 """
 
@@ -109,7 +109,7 @@ def _check_place_free(
 ) -> StoreRead[None]:
     """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
     log, place = item.log, item.place
-    if not 0 < place < places.place_of(end + 1) or place % places.SPACING == 0:
+    if not 0 < place <= places.end_of(end) or not places.is_inserted(place):
         raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
     for segment in chain.segments_of(row):
         items = yield from ask(
@@ -164,7 +164,7 @@ class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Effects to apply together, what to answer then, and the heads known then (None: forget it)."""
+    """Writes to apply together, the results to give then, and the heads known then (None: forget it)."""
 
     writes: list[StoreWrite]
     results: list[WriteResult]
@@ -176,7 +176,7 @@ Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 
 
 def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
-    """The effects of all writes, in order, or the error of the first that cannot be.
+    """Plan all writes, in order, or raise the error of the first that cannot be.
 
     Writes that go with an append which its key says was made before were made with it: nothing is written.
     """
@@ -471,7 +471,7 @@ def counters_after(
     logs, open_calls = dict(row.counters.logs), row.counters.open
     for cut in cuts:
         size = logs.get(cut.log, LogSize())
-        if not 0 < cut.first <= cut.last < places.place_of(size.end + 1) or not 0 <= cut.count <= size.length:
+        if not 0 < cut.first <= cut.last <= places.end_of(size.end) or not 0 <= cut.count <= size.length:
             raise InvalidArgument(
                 problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}."
             )
@@ -481,7 +481,7 @@ def counters_after(
     open_calls = open_calls_after(open_calls, conversation, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())
-        end = size.end if item.place % places.SPACING else item.place // places.SPACING
+        end = size.end if places.is_inserted(item.place) else item.place // places.SPACING
         logs[item.log] = LogSize(end, size.length + 1, size.cuts)
     return Counters(logs=logs, open=open_calls, weight=_patch_weight(row, content), size=row.counters.size)
 
@@ -533,7 +533,7 @@ def _plan_record(write: Put | Drop | Require, context: PlanContext, plan: Plan) 
 
 
 def _read_revision(kind: str, id: str, expect: int | None, context: PlanContext) -> StoreRead[int]:
-    """The revision that a record has. One that is expected is believed: its effect checks it anyway."""
+    """The revision that a record has. One that is expected is believed: the write checks it anyway."""
     if expect is not None and not context.fresh:
         return expect
     record = yield from ask(AskRecord(kind, id))

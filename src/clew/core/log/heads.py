@@ -11,7 +11,7 @@ MOST_BYTES = 64 * 1024 * 1024
 class HeadCache:
     """Known heads by tenant and id; those not written for the longest go first when there are too many.
 
-    One thread learns, others may look. A remembered head may be out of date: effects carry what they
+    One thread learns, others may look. A remembered head may be out of date: writes carry what they
     assume, so an old head costs a second plan, never a wrong write.
     """
 

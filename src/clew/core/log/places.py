@@ -1,4 +1,4 @@
-"""Where an item stands in its log: a number, with room between two neighbours for a few more."""
+"""Places: the numbers of items in a log, with room between two neighbours for a few more."""
 
 from clew.core.errors import LogFull
 
@@ -11,13 +11,18 @@ def place_of(number: int) -> int:
     return number * SPACING
 
 
+def end_of(count: int) -> int:
+    """The last place of a log to which so many items were appended, with the room behind the last."""
+    return place_of(count + 1) - 1
+
+
 def next_place(place: int) -> int:
     """The place of the item appended after the one at this place."""
     return (place // SPACING + 1) * SPACING
 
 
 def is_inserted(place: int) -> bool:
-    """Whether the item at a place was put between others, as the summary of a compaction is."""
+    """Return whether an item was put at a place between others, as the summary of a compaction is."""
     return place % SPACING != 0
 
 

@@ -227,7 +227,7 @@ def _row_sources(thread: ThreadRow, version: int, log: str) -> StoreRead[tuple[l
         size = counters.logs.get(log)
         if size is not None:
             has_cuts = has_cuts or size.cuts > 0
-            sources.append(RowSource(key, upto, places.place_of(size.end + 1)))
+            sources.append(RowSource(key, upto, places.end_of(size.end) + 1))
     return sources, has_cuts
 
 

@@ -1,7 +1,7 @@
 """What a store keeps, row by row, and what it is asked for while core thinks.
 
-A store answers questions (``Ask``) and applies effects. It decides nothing: reading and planning are
-generators that yield questions and end with an answer or a list of effects.
+A store answers questions (``Ask``) and applies writes. It decides nothing: reading and planning are
+generators that yield questions and end with an answer or a plan of writes.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -225,7 +225,7 @@ class AskThreads(Ask[list[ThreadRow | UnreadableThread]], frozen=True):
     limit: int
 
 
-class AskPendingThreads(Ask[list[tuple[ThreadRow, int]]], frozen=True):
+class AskUnindexedThreads(Ask[list[tuple[ThreadRow, int]]], frozen=True):
     """Threads with changesets that the search index does not hold yet, and up to which version it does.
 
     One that cannot be read is left out.
@@ -361,10 +361,10 @@ async def run_read_async(read: StoreRead[T], answer: Callable[[Ask[Any]], Awaita
 
 
 class StalePlan(Exception):
-    """What an effect assumed is no longer so. Raised by stores, answered with a new plan."""
+    """Something that a write assumes is no longer so. Raised by stores, answered with a new plan."""
 
 
-# Effects. Each carries what it assumes; a store that finds otherwise reports the plan stale.
+# Writes. Each carries what it assumes; a store that finds otherwise reports the plan stale.
 
 
 class AddThread(msgspec.Struct, frozen=True):

@@ -285,6 +285,6 @@ def _cuts(head: Head) -> list[Cut]:
     """The end of all that a thread shows."""
     sizes = ((name, head.counters.logs[name]) for name in logs_of(head))
     return [
-        Cut(log=name, first=1, last=places.place_of(size.end + 1) - 1, count=size.length, open={})
+        Cut(log=name, first=1, last=places.end_of(size.end), count=size.length, open={})
         for name, size in sizes
     ]

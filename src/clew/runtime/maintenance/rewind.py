@@ -254,7 +254,7 @@ def _rewrite_log(
     return _LogRewrite(
         log=log,
         first=now[common - 1].place + 1 if common else 1,
-        last=places.place_of(size.end + 1) - 1,
+        last=places.end_of(size.end),
         count=size.length - common,
         items=tuple(msgspec.structs.replace(item, place=0) for item in again),
         open=open_calls_before(open, again),

@@ -21,7 +21,6 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
-    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -31,6 +30,7 @@ from clew.core.log.rows import (
     AskTenants,
     AskThread,
     AskThreads,
+    AskUnindexedThreads,
     AskWordCounts,
     ChangesetRow,
     CutRow,
@@ -103,7 +103,7 @@ def _row_or_unreadable(row: Row) -> ThreadRow | UnreadableThread:
         return UnreadableThread(id=row[1], created=row[3], problem=error.problem)
 
 
-def _pending_threads(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
+def _unindexed_threads(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
     late = [(_row_or_unreadable(row[:-1]), row[-1]) for row in rows]
     return [(row, upto) for row, upto in late if isinstance(row, ThreadRow)]
 
@@ -281,7 +281,7 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskTenants: ("tenants", lambda question: (), _tenants),
     AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
     AskThreads: ("threads", _threads, _many(_row_or_unreadable)),
-    AskPendingThreads: ("pending", lambda question: (Int8(question.limit),), _pending_threads),
+    AskUnindexedThreads: ("unindexed", lambda question: (Int8(question.limit),), _unindexed_threads),
     AskHits: ("words", _hits, _many(_hit)),
     AskWordCounts: ("word_count", _word_counts, _many(lambda row: row[0])),
 }

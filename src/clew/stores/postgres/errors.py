@@ -17,8 +17,8 @@ from clew.core.errors import (
 )
 
 STORE = "PostgreSQL"
-STALE = "HF001"
-THREAD_GONE = "HF002"
+STALE = "CW001"
+THREAD_GONE = "CW002"
 RETRY_STATES = {"40001", "40P01"}
 LOST_STATES = {"57P01", "57P02", "57P03", "57P05", "53300"}
 

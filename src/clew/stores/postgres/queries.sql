@@ -109,11 +109,11 @@ FROM clew.jobs(%b::text, %b::text, %b::text, %b::bigint)
 SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
 FROM clew.threads(%b::text, %b::text, %b::text, %b::bigint, %b::text, %b::bigint)
 
--- name: pending
+-- name: unindexed
 SELECT (p.thread).key, (p.thread).id, (p.thread).owner, (p.thread).created, (p.thread).updated,
        (p.thread).version, (p.thread).hash, (p.thread).counters, (p.thread).segments, (p.thread).parent_key,
        (p.thread).about, p.indexed
-FROM clew.pending(%b::text, %b::text, %b::bigint) AS p
+FROM clew.unindexed(%b::text, %b::text, %b::bigint) AS p
 
 -- name: words
 SELECT thread, log, place, version, said, score
@@ -127,7 +127,7 @@ FROM clew.words_newest(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text
 SELECT found
 FROM clew.word_count(%b::text, %b::text, %b::text[]::tsquery[], %b::text, %b::text, %b::text, %b::bigint)
 
--- Effects. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
+-- Writes. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
 
 -- name: add_thread
 SELECT clew.held(clew.add_thread(
@@ -280,7 +280,7 @@ SELECT (SELECT count(*) FROM pg_stat_activity, past
 -- name: vacuum
 VACUUM clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.pending, clew.texts
+    clew.jobs, clew.unindexed, clew.texts
 
 -- A dump shows the moment of a snapshot; the heads that go with it are read in the transaction that exports it.
 -- name: export_snapshot
@@ -302,7 +302,7 @@ SET LOCAL lock_timeout = '10s'
 -- name: lock_tables
 LOCK TABLE clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.pending, clew.texts IN EXCLUSIVE MODE
+    clew.jobs, clew.unindexed, clew.texts IN EXCLUSIVE MODE
 
 -- name: put_schema_aside
 ALTER SCHEMA clew RENAME TO clew_replaced

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: questions and effects as calls of functions, over a pool of connections."""
+"""The store on PostgreSQL: questions and writes as calls of functions, over a pool of connections."""
 
 import asyncio
 import random as chance
@@ -34,9 +34,9 @@ from clew.stores.postgres.connections import (
     retrieve_exception,
     wait_until_done,
 )
-from clew.stores.postgres.effects import append_values, batch_append_values, calls_of
 from clew.stores.postgres.errors import STORE, ConnectionLost, StaleWrite, ThreadGone, TryAgain
 from clew.stores.postgres.pool import Pool, parse_url
+from clew.stores.postgres.row_writes import append_values, batch_append_values, calls_of
 from clew.stores.postgres.schema import ensure_schema
 from clew.stores.postgres.vacuum import report_of, scrub_tables
 from clew.stores.process import OwningProcess
@@ -332,10 +332,10 @@ class PostgresStore:
         raise StoreBusy(store=STORE)
 
     async def _apply(self, scope: Scope, writes: Sequence[StoreWrite]) -> None:
-        """Apply all effects, or none.
+        """Apply every write, or none.
 
         Raises:
-            StaleEffect: What one of them assumed is no longer so.
+            StaleWrite: Something that one of them assumes is no longer so.
             OutcomeUnknown: The connection broke off before the answer.
         """
         if len(writes) == 1 and isinstance(writes[0], Advance):

@@ -20,7 +20,6 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
-    AskPendingThreads,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -30,6 +29,7 @@ from clew.core.log.rows import (
     AskTenants,
     AskThread,
     AskThreads,
+    AskUnindexedThreads,
     AskWordCounts,
     ChangesetRow,
     CutRow,
@@ -200,9 +200,9 @@ class SqlAnswers:
             return [_row_or_unreadable(row) for row in self._rows("threads_owned", owner=owner, **values)]
         return [_row_or_unreadable(row) for row in self._rows("threads", **values)]
 
-    def _pending_threads(self, question: AskPendingThreads) -> list[tuple[ThreadRow, int]]:
+    def _unindexed_threads(self, question: AskUnindexedThreads) -> list[tuple[ThreadRow, int]]:
         late = [
-            (_row_or_unreadable(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)
+            (_row_or_unreadable(row[:-1]), row[-1]) for row in self._rows("unindexed", limit=question.limit)
         ]
         return [(row, upto) for row, upto in late if isinstance(row, ThreadRow)]
 
@@ -259,7 +259,7 @@ class SqlAnswers:
         AskJobs: _jobs,
         AskDueJobs: _due_jobs,
         AskThreads: _threads,
-        AskPendingThreads: _pending_threads,
+        AskUnindexedThreads: _unindexed_threads,
         AskHits: _hits,
         AskWordCounts: _word_counts,
     }

@@ -229,14 +229,14 @@ WHERE tenant = :tenant AND owner = :owner AND (:user IS NULL OR owner = :user)
 ORDER BY created DESC, id DESC
 LIMIT :limit;
 
--- name: pending
+-- name: unindexed
 SELECT heads.key, id, owner, created, updated, heads.version, hash, counters, segments, parent_key, title,
     labels, coalesce(indexed.version, 0)
-FROM pending
-JOIN heads ON heads.key = pending.thread
-LEFT JOIN indexed ON indexed.thread = pending.thread
+FROM unindexed
+JOIN heads ON heads.key = unindexed.thread
+LEFT JOIN indexed ON indexed.thread = unindexed.thread
 WHERE tenant = :tenant AND (:user IS NULL OR owner = :user)
-ORDER BY pending.thread
+ORDER BY unindexed.thread
 LIMIT :limit;
 
 -- name: words
@@ -337,8 +337,8 @@ VALUES (?, ?);
 INSERT INTO keys (thread, name, version, fingerprint)
 VALUES (?, ?, ?, ?);
 
--- name: add_pending
-INSERT OR IGNORE INTO pending (thread)
+-- name: add_unindexed
+INSERT OR IGNORE INTO unindexed (thread)
 VALUES (?);
 
 -- name: copy_changesets
@@ -427,8 +427,8 @@ WHERE rowid IN (SELECT row FROM text_rows WHERE thread = :key) AND :tenant = :te
 DELETE FROM text_rows
 WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
 
--- name: purge_pending
-DELETE FROM pending
+-- name: purge_unindexed
+DELETE FROM unindexed
 WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
 
 -- name: purge_indexed
@@ -545,8 +545,8 @@ INSERT INTO indexed (thread, version)
 VALUES (?, ?)
 ON CONFLICT (thread) DO UPDATE SET version = max(version, excluded.version);
 
--- name: drop_pending
-DELETE FROM pending
+-- name: drop_unindexed
+DELETE FROM unindexed
 WHERE thread = :key
     AND EXISTS (
         SELECT 1 FROM heads

@@ -20,8 +20,8 @@ from clew.core.log.rows import Advance, StalePlan, StoreWrite, run_read
 from clew.core.values import Scope
 from clew.stores.sqlite.answers import SqlAnswers
 from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, clew_error, rows_of
-from clew.stores.sqlite.effects import SqlWrites
 from clew.stores.sqlite.open_file import OpenFile
+from clew.stores.sqlite.row_writes import SqlWrites
 
 MOST_TOGETHER = 128
 CHECKPOINT_PAGES = 1000
@@ -260,7 +260,7 @@ class Writer:
         return True
 
     def _apply_in_savepoint(self, sql_writes: SqlWrites, plan: Plan) -> None:
-        """Apply effects so that a stale one undoes those before it."""
+        """Apply writes so that a stale one undoes those before it."""
         self._connection.execute("SAVEPOINT one")
         try:
             sql_writes.apply(plan.writes)
@@ -315,7 +315,7 @@ class _ErrorTrap:
 
 
 def _fails_first(writes: Sequence[StoreWrite]) -> bool:
-    """Whether effects that turn out stale do so before anything is written."""
+    """Return whether writes that turn out stale do so before anything is written."""
     return len(writes) == 1 and isinstance(writes[0], Advance) and writes[0].idempotency_key is None
 
 

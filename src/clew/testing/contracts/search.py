@@ -10,7 +10,7 @@ from clew.core.items import assistant, call, result, user
 from clew.core.ports import Store
 from clew.core.values import Item, Scope
 from clew.database.database import Database
-from clew.database.search import index_pending
+from clew.database.search import index_threads
 from clew.database.thread import Thread
 from clew.testing.fixtures import StoreFixtures
 
@@ -31,7 +31,7 @@ class SearchContract(StoreFixtures):
     async def update_index(self, store: Store, indexed: bool) -> None:
         """Bring the index up to date, if the test is about the index."""
         if indexed:
-            await index_pending(store, Scope())
+            await index_threads(store, Scope())
 
     @pytest.mark.promise("T-14")
     async def test_what_was_ended_stands_in_nobodys_way(
@@ -164,7 +164,7 @@ class SearchContract(StoreFixtures):
     async def test_the_index_and_the_tail_are_searched_together(self, store: Store, thread: Thread) -> None:
         db = Database(store)
         await thread.append(items=[user("fox indexed")])
-        await index_pending(store, Scope())
+        await index_threads(store, Scope())
         await thread.append(items=[user("fox in the tail")])
 
         assert await search_texts(db, "fox") == ["fox in the tail", "fox indexed"]
@@ -260,7 +260,7 @@ class SearchContract(StoreFixtures):
     @pytest.mark.promise("T-14")
     async def test_indexing_twice_finds_once(self, store: Store, thread: Thread) -> None:
         await thread.append(items=[user("fox")])
-        counts = [await index_pending(store, Scope()), await index_pending(store, Scope())]
+        counts = [await index_threads(store, Scope()), await index_threads(store, Scope())]
 
         assert (counts, await search_texts(Database(store), "fox")) == ([1, 0], ["fox"])
 
@@ -270,7 +270,7 @@ class SearchContract(StoreFixtures):
     ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("fox " + "word " * 200), user("fox fox"), *[user("cat")] * 5])
-        await index_pending(store, Scope())
+        await index_threads(store, Scope())
 
         hits = await db.search("fox", limit=1)
         assert [hit.text for hit in hits] == ["fox fox"]

@@ -213,7 +213,7 @@ CREATE INDEX jobs_lease ON clew.jobs (tenant, until) WHERE status = 'running';
 
 -- Threads that the search index has not caught up with, and the version up to which it holds them. Their rows
 -- say so too (late), so that an append need not look here.
-CREATE TABLE clew.pending (
+CREATE TABLE clew.unindexed (
     tenant text COLLATE "C" NOT NULL,
     key uuid NOT NULL,
     owner text COLLATE "C",

@@ -24,7 +24,7 @@ CREATE FUNCTION clew.check_there(p_tenant text, p_key uuid) RETURNS void LANGUAG
 BEGIN
     PERFORM FROM clew.threads t WHERE t.tenant = p_tenant AND t.key = p_key;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'the thread was deleted while it was read' USING ERRCODE = 'HF002';
+        RAISE EXCEPTION 'the thread was deleted while it was read' USING ERRCODE = 'CW002';
     END IF;
 END $$;
 
@@ -198,14 +198,14 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION clew.pending(p_tenant text, p_user text, p_limit bigint)
+CREATE FUNCTION clew.unindexed(p_tenant text, p_user text, p_limit bigint)
 RETURNS TABLE (thread clew.threads, indexed bigint) LANGUAGE plpgsql AS $$
 DECLARE
     v_key uuid;
     v_indexed bigint;
 BEGIN
     PERFORM clew.enter(p_tenant, p_user);
-    FOR v_key, v_indexed IN SELECT p.key, p.indexed FROM clew.pending p
+    FOR v_key, v_indexed IN SELECT p.key, p.indexed FROM clew.unindexed p
         WHERE p.tenant = p_tenant ORDER BY p.key LIMIT p_limit
     LOOP
         RETURN QUERY SELECT t, v_indexed FROM clew.threads t

@@ -122,10 +122,10 @@ BEGIN
         ON CONFLICT (tenant, key, log, place)
         DO UPDATE SET version = excluded.version, words = excluded.words, text = excluded.text;
     IF p_upto >= v_version THEN
-        DELETE FROM clew.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+        DELETE FROM clew.unindexed p WHERE p.tenant = p_tenant AND p.key = p_key;
         UPDATE clew.threads t SET late = false WHERE t.tenant = p_tenant AND t.key = p_key;
     ELSE
-        UPDATE clew.pending p SET indexed = greatest(p.indexed, p_upto)
+        UPDATE clew.unindexed p SET indexed = greatest(p.indexed, p_upto)
             WHERE p.tenant = p_tenant AND p.key = p_key;
     END IF;
     RETURN true;

@@ -109,7 +109,7 @@ BEGIN
     DELETE FROM clew.listing l
         WHERE l.tenant = p_tenant AND l.whose IN ('', v_thread.owner) AND l.created = v_thread.created
           AND l.id = v_thread.id;
-    DELETE FROM clew.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+    DELETE FROM clew.unindexed p WHERE p.tenant = p_tenant AND p.key = p_key;
     DELETE FROM clew.texts x WHERE x.tenant = p_tenant AND x.key = p_key;
     DELETE FROM clew.keys k WHERE k.tenant = p_tenant AND k.key = p_key;
     PERFORM clew.purge(p_tenant, p_key);

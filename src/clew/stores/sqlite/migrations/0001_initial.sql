@@ -143,7 +143,7 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_due ON jobs (tenant, status, due, id);
 CREATE UNIQUE INDEX jobs_by_name ON jobs (tenant, name) WHERE name IS NOT NULL AND status <> 'dead';
 
-CREATE TABLE pending (
+CREATE TABLE unindexed (
     thread INTEGER PRIMARY KEY
 ) STRICT;
 

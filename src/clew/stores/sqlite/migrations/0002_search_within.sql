@@ -8,4 +8,4 @@ CREATE VIRTUAL TABLE texts USING fts5 (
 INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1);
 DELETE FROM text_rows;
 DELETE FROM indexed;
-INSERT OR IGNORE INTO pending (thread) SELECT key FROM threads WHERE deleted = 0;
+INSERT OR IGNORE INTO unindexed (thread) SELECT key FROM threads WHERE deleted = 0;

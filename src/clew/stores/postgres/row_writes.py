@@ -1,4 +1,4 @@
-"""Each effect as calls of functions and their values."""
+"""The writes of a plan as calls of the schema's functions, with their values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -53,7 +53,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def calls_of(writes: Sequence[StoreWrite]) -> list[QueryCall]:
-    """The calls that apply some effects, in order."""
+    """The calls that apply some writes, in order."""
     return [call for write in writes for call in _makers[type(write)](write)]
 
 

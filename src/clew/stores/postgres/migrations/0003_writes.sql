@@ -1,13 +1,13 @@
--- What a store is told to do, one function each. False: what was assumed is no longer so, nothing was done.
+-- The writes of a plan, one function each. False: what it assumed is no longer so, nothing was written.
 
 SET LOCAL ROLE clew_owner;
 
--- The rest of a commit must not happen when one of its effects could not.
-CREATE FUNCTION clew.held(p_done boolean, p_strict boolean, p_effect text)
+-- The rest of a commit must not happen when one of its writes could not.
+CREATE FUNCTION clew.held(p_done boolean, p_strict boolean, p_write text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     IF p_strict AND NOT p_done THEN
-        RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = p_effect;
+        RAISE EXCEPTION USING ERRCODE = 'CW001', MESSAGE = p_write;
     END IF;
     RETURN p_done;
 END $$;
@@ -51,7 +51,7 @@ END $$;
 -- The search index has this thread up to a version only.
 CREATE FUNCTION clew.mark_late(p_tenant text, p_key uuid, p_owner text, p_indexed bigint)
 RETURNS void LANGUAGE sql AS $$
-    INSERT INTO clew.pending (tenant, key, owner, indexed) VALUES (p_tenant, p_key, p_owner, p_indexed)
+    INSERT INTO clew.unindexed (tenant, key, owner, indexed) VALUES (p_tenant, p_key, p_owner, p_indexed)
         ON CONFLICT DO NOTHING;
     UPDATE clew.threads t SET late = true WHERE t.tenant = p_tenant AND t.key = p_key;
 $$;
@@ -301,7 +301,7 @@ BEGIN
     DELETE FROM clew.listing l
         WHERE l.tenant = p_tenant AND l.whose IN ('', v_thread.owner) AND l.created = v_thread.created
           AND l.id = v_thread.id;
-    DELETE FROM clew.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+    DELETE FROM clew.unindexed p WHERE p.tenant = p_tenant AND p.key = p_key;
     DELETE FROM clew.texts x WHERE x.tenant = p_tenant AND x.key = p_key;
     DELETE FROM clew.keys k WHERE k.tenant = p_tenant AND k.key = p_key;
     PERFORM clew.purge(p_tenant, p_key);
@@ -443,10 +443,10 @@ BEGIN
         ON CONFLICT (tenant, key, log, place)
         DO UPDATE SET version = excluded.version, words = excluded.words, text = excluded.text;
     IF p_upto >= v_version THEN
-        DELETE FROM clew.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+        DELETE FROM clew.unindexed p WHERE p.tenant = p_tenant AND p.key = p_key;
         UPDATE clew.threads t SET late = false WHERE t.tenant = p_tenant AND t.key = p_key;
     ELSE
-        UPDATE clew.pending p SET indexed = greatest(p.indexed, p_upto)
+        UPDATE clew.unindexed p SET indexed = greatest(p.indexed, p_upto)
             WHERE p.tenant = p_tenant AND p.key = p_key;
     END IF;
     RETURN true;

@@ -1,4 +1,4 @@
-"""Effects applied with SQL, inside a transaction that somebody else holds."""
+"""The writes of a plan as SQL, inside a transaction that the writer holds."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -23,7 +23,6 @@ from clew.core.log.rows import (
     MoveJob,
     RestoreThread,
     SaveRecord,
-    Segment,
     StalePlan,
     StoreWrite,
     ThreadRow,
@@ -37,13 +36,13 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]
 _ADD_ITEM: Final = QUERIES["add_item"]
 _ADD_FOUR_ITEMS: Final = QUERIES["add_four_items"]
-_ADD_PENDING: Final = QUERIES["add_pending"]
+_ADD_UNINDEXED: Final = QUERIES["add_unindexed"]
 _PURGES: Final = [name for name in QUERIES if name.startswith("purge_")]
 PURGE_BY_LOG: Final = ("purge_items", "purge_cuts")
 
 
 class SqlWrites:
-    """What a plan writes, on one connection, in one scope."""
+    """The writes of a plan, on one connection, in one scope."""
 
     def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
         self._connection = connection
@@ -52,10 +51,10 @@ class SqlWrites:
         self._logs = logs
 
     def apply(self, writes: Sequence[StoreWrite]) -> None:
-        """Apply all effects.
+        """Apply writes in order.
 
         Raises:
-            Stale: Something they assume is no longer so; the transaction must be undone.
+            StalePlan: Something they assume is no longer so; what was written must be undone.
         """
         for write in writes:
             self._by_write[type(write)](self, write)
@@ -120,7 +119,7 @@ class SqlWrites:
         self._add_rows(write)
         if after.title != before.title or after.labels != before.labels:
             self._run("rename_thread", key=after.key, title=after.title, labels=_encode(after.labels))
-        self._execute(_ADD_PENDING, (after.key,))
+        self._execute(_ADD_UNINDEXED, (after.key,))
 
     def _add_rows(self, advance: Advance) -> None:
         """The rows that go with a changeset."""
@@ -179,10 +178,11 @@ class SqlWrites:
             at = (write.row.key << 32) + change.version
             self._execute(QUERIES["add_changeset"], (at, *values, _encode(change.counters), change.erased))
             self._add_rows(advance)
-        self._execute(_ADD_PENDING, (write.row.key,))
+        self._execute(_ADD_UNINDEXED, (write.row.key,))
 
     def _copy_lineage(self, write: CopyLineage) -> None:
-        for source, upto in _upto_by_key(write.segments).items():
+        for segment in write.segments:
+            source, upto = segment.key, segment.upto
             for query in ("copy_changesets", "copy_anchors"):
                 self._run(query, source=source, key=write.key, upto=upto)
             logs = self._rows("logs_of", {"key": source, **self._scope})
@@ -308,7 +308,7 @@ class SqlWrites:
             row_id = self._connection.last_insert_rowid()  # a virtual table RETURNs no row of its own
             self._execute(QUERIES["add_text_row"], (row.key, log, text.place, row_id))
         self._execute(QUERIES["set_indexed"], (row.key, write.upto))
-        self._run("drop_pending", key=row.key, upto=write.upto)
+        self._run("drop_unindexed", key=row.key, upto=write.upto)
 
     _by_write: ClassVar[dict[type, Callable[["SqlWrites", Any], None]]] = {
         AddThread: _add_thread,
@@ -325,13 +325,6 @@ class SqlWrites:
         MoveJob: _move_job,
         IndexTexts: _index_texts,
     }
-
-
-def _upto_by_key(segments: Sequence[Segment]) -> dict[int, int]:
-    uptos: dict[int, int] = {}
-    for segment in segments:
-        uptos[segment.key] = max(segment.upto, uptos.get(segment.key, 0))
-    return uptos
 
 
 def _job_values(job: Job) -> dict[str, Any]:
