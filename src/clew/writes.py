@@ -1,4 +1,4 @@
-"""What can be committed together with `Database.commit`, and how records are asked for."""
+"""Writes to commit together with `Database.commit`, and the query for records."""
 
 from clew.core.values import AppendTo, Drop, Enqueue, Finish, Put, RecordQuery, Require, Write
 

@@ -24,7 +24,7 @@ LARGEST: Final = (1 << 63) - 1
 
 
 class _Parameters:
-    """What a function takes, read from its signature when it is first called."""
+    """The parameters of a function, read from its signature when it is first called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = get_type_hints(function, include_extras=True)

@@ -19,7 +19,7 @@ RESERVED_PREFIX = "$"
 """Tenants whose names begin like this are the server's own."""
 
 MOST_DEPTH = 200
-"""How deeply a value may be nested: far less than what the interpreter's stack allows a reader."""
+"""The deepest nesting of a value: far less than what the interpreter's stack allows a reader."""
 
 _encoder = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
@@ -39,7 +39,7 @@ def decode(data: bytes) -> JSON:
 
 
 def as_json(value: Any) -> JSON:
-    """A typed value (of structs, tuples, enums) as the JSON that stands for it."""
+    """A typed value (of structs, tuples, enums) as plain JSON."""
     return _decoder.decode(_encoder.encode(value))
 
 
@@ -81,7 +81,7 @@ def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:
 
 
 def is_shallow(data: bytes) -> bool:
-    """Whether encoded bytes are certainly not nested too deeply; a quick look."""
+    """Return whether encoded bytes are certainly not nested too deeply; a quick look."""
     return data.count(b"[") + data.count(b"{") <= MOST_DEPTH
 
 
@@ -96,7 +96,7 @@ def _is_deep(value: JSON) -> bool:
 
 
 def is_same(left: JSON, right: JSON) -> bool:
-    """Whether two JSON values are equal to the byte (1, 1.0 and true all differ)."""
+    """Return whether two JSON values are equal to the byte (1, 1.0 and true all differ)."""
     return bool(left == right) and encode(left) == encode(right)
 
 
@@ -157,7 +157,7 @@ def check_tenant(tenant: object) -> str:
 
 
 def check_finite(value: object, path: str = "$") -> None:
-    """Refuse numbers that JSON lacks, wherever they stand, before a serialiser makes null of them.
+    """Refuse numbers that JSON lacks, at any depth, before a serialiser makes null of them.
 
     Raises:
         InvalidValue: There is one; the error names its place.

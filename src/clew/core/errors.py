@@ -13,7 +13,7 @@ ClewError
 │   ├── ArchiveInvalid        an archive that cannot be read
 │   ├── SchemaInvalid         a state class that makes no sense
 │   ├── StateInvalid          a stage's delta that does not fit the schema
-│   ├── VolumePathRefused     a name on a volume that cannot be used, or what stands there
+│   ├── VolumePathRefused     a name on a volume that cannot be used, or what is there
 │   ├── VolumeFull            no room left in a user's part of a volume
 │   ├── ModeRefused           a mode that a thread cannot have here
 │   ├── BlockFull             a block of core memory over its limit
@@ -36,7 +36,7 @@ ClewError
 │   ├── ThreadExists
 │   ├── RevisionConflict      the record is not where ``expect`` says
 │   ├── KeyReused             one idempotency key, two different bodies
-│   ├── ClaimLost             the job belongs to somebody else now
+│   ├── ClaimLost             the job belongs to another worker now
 │   ├── TurnBusy              another turn of the thread is running
 │   ├── TurnSuspended         the thread waits for a decision
 │   ├── LeaseLost             the run was taken over by another
@@ -106,13 +106,13 @@ class ClewError(Exception):
         return _rebuild_error, (type(self), self.facts())
 
     def facts(self) -> dict[str, Any]:
-        """What is known about it, by name."""
+        """The facts of the error, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(eq=False)
 class InvalidInput(ClewError):
-    """What was given cannot be used. Nothing was changed; correct it and try again."""
+    """An argument or a value cannot be used. Nothing was changed; correct it and try again."""
 
     code: ClassVar[str] = "invalid_input"
 
@@ -200,7 +200,7 @@ class UnsupportedMediaType(InvalidInput):
 
 @dataclass(eq=False)
 class LogFull(InvalidInput):
-    """A log has no place left where the item should stand. Fork or start another thread."""
+    """A log has no place left where the item should go. Fork or start another thread."""
 
     thread: str
     log: str
@@ -246,7 +246,7 @@ class StateInvalid(InvalidInput):
 
 @dataclass(eq=False)
 class VolumePathRefused(InvalidInput):
-    """A path on a volume cannot be used, or what stands there is no plain file. Nothing was touched."""
+    """A path on a volume cannot be used, or what is there is no plain file. Nothing was touched."""
 
     path: str
     problem: str
@@ -383,7 +383,7 @@ class DocumentTooSlow(DocumentUnreadable):
 
 @dataclass(eq=False)
 class NotFound(ClewError):
-    """What was asked for does not exist, or is not yours to see."""
+    """The thing asked for does not exist, or is not yours to see."""
 
     code: ClassVar[str] = "not_found"
 
@@ -439,7 +439,7 @@ class BlockNotFound(NotFound):
 
 @dataclass(eq=False)
 class Conflict(ClewError):
-    """Somebody else was first. Nothing was changed; look again and decide again."""
+    """Another write came first. Nothing was changed; look again and decide again."""
 
     code: ClassVar[str] = "conflict"
 
@@ -546,7 +546,7 @@ class LeaseLost(Conflict):
 
 @dataclass(eq=False)
 class StateConflict(Conflict):
-    """Somebody changed what this run changes, and the two do not commute. Run the turn again."""
+    """Another write changed what this run changes, and the two do not commute. Run the turn again."""
 
     thread: str
     path: list[str | int]
@@ -573,7 +573,7 @@ class DecisionRefused(Conflict):
 
 @dataclass(eq=False)
 class RewindRefused(Conflict):
-    """What should be taken back does not stand whole at the end of the thread. Nothing was changed."""
+    """The part to take back is not whole at the end of the thread. Nothing was changed."""
 
     thread: str
     problem: str
@@ -624,7 +624,7 @@ class VolumeFileChanged(Conflict):
 
 @dataclass(eq=False)
 class LegalHold(Conflict):
-    """What should be erased or deleted is on legal hold. Nothing was removed; release the hold first."""
+    """The owner or thread to be removed is on legal hold. Nothing was removed; release the hold first."""
 
     what: str
     name: str
@@ -639,7 +639,7 @@ class LegalHold(Conflict):
 class ManifestConflict(Conflict):
     """The manifest on the volume and the database tell different stories. Neither was changed.
 
-    ``found`` is the version that the manifest stands for, ``head`` the one that the database is at; None if
+    ``found`` is the version that the manifest holds, ``head`` the one that the database is at; None if
     there is none. Say which of the two holds: take the manifest, or take the database.
     """
 
@@ -934,7 +934,7 @@ class InterpreterGone(RunFailed):
 
 @dataclass(eq=False)
 class AccessRefused(ClewError):
-    """Whoever asks is not let in. Nothing was read or changed."""
+    """The caller is not let in. Nothing was read or changed."""
 
     code: ClassVar[str] = "access_refused"
 

@@ -8,19 +8,19 @@ from clew.core.values import Item
 
 @check_arguments
 def user(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
-    """What a person said."""
+    """A message of a person."""
     return Item(role="user", body={"content": text}, id=id, run=run)
 
 
 @check_arguments
 def assistant(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
-    """What the agent answered."""
+    """A message of the agent."""
     return Item(role="assistant", body={"content": text}, id=id, run=run)
 
 
 @check_arguments
 def system(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
-    """What the agent was told beforehand."""
+    """An instruction to the agent."""
     return Item(role="system", body={"content": text}, id=id, run=run)
 
 
@@ -33,7 +33,7 @@ def call(call: Id, name: str, arguments: JSON, *, id: Id | None = None, run: Id 
 
 @check_arguments
 def result(call: Id, output: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
-    """What a tool gave back for a call."""
+    """The output of a tool for a call."""
     return Item(role="tool", kind=RESULT, call=call, body={"output": output}, id=id, run=run)
 
 

@@ -79,14 +79,14 @@ Op: TypeAlias = Set | Delete | Append | Merge | Increment | Insert | Remove | Ma
 
 
 class _Missing:
-    """What is found where nothing is."""
+    """The value where there is none."""
 
 
 MISSING: Final = _Missing()
 
 
 class _OpError(Exception):
-    """Why an op does not fit."""
+    """An op does not fit; the message says why."""
 
 
 def op_name(op: Op) -> str:
@@ -275,12 +275,12 @@ _changes: Final[dict[type, Callable[[Any], Callable[[Any], Any]]]] = {
 
 
 def commute(left: Op, right: Op) -> bool:
-    """Whether two ops give the same state in either order, wherever both apply."""
+    """Return whether two ops give the same state in either order, wherever both apply."""
     return all(_commute(a, b) for a in _parts(left) for b in _parts(right))
 
 
 def all_commute(left: Sequence[Op], right: Sequence[Op]) -> bool:
-    """Whether two lists of ops give the same state in either order."""
+    """Return whether two lists of ops give the same state in either order."""
     return all(commute(a, b) for a in left for b in right)
 
 
@@ -320,7 +320,7 @@ def _commute_in_place(left: Op, right: Op) -> bool:
 
 
 def _shifts(op: Op, depth: int) -> bool:
-    """Whether an op moves the neighbours of the list entry at this depth of its path."""
+    """Return whether an op moves the neighbours of the list entry at this depth of its path."""
     return isinstance(op, Delete) and len(op.path) == depth + 1
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store says about itself."""
+    """A store's report of its format, health and facts."""
 
     store: str
     format: int
@@ -24,7 +24,7 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScrubResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How thoroughly a store has removed what was erased.
+    """The result of a scrub.
 
     ``waiting`` says what still keeps traces and may let go of them later; ``beyond`` names places that the
     store cannot reach.
@@ -35,7 +35,7 @@ class ScrubResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reader(Protocol):
-    """What answers the questions of a reading: a store, or one connection to it."""
+    """A store, or one connection to it, that answers the questions of a reading."""
 
     async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
@@ -86,7 +86,7 @@ class Store(Protocol):
         ...
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """Report the store's health."""
         ...
 
     async def scrub(self) -> ScrubResult:
@@ -99,7 +99,7 @@ class Store(Protocol):
 
 
 class OwnedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that belongs to an owner, and where it stands in their part of a volume."""
+    """A file that belongs to an owner, with its path in their part of a volume."""
 
     path: str
     content: bytes
@@ -116,13 +116,13 @@ class Files(Protocol):
     """Places with copies that cannot be reached."""
 
     async def count(self, tenant: str, selection: FileSelection) -> dict[str, int]:
-        """How many files and bytes there are of what is sought, by kind."""
+        """Count the files and bytes of a selection, by kind."""
         ...
 
     async def put_aside(
         self, tenant: str, selection: FileSelection, receipt: str, number: int
     ) -> dict[str, int]:
-        """Put them aside; how many files and bytes stand under this number now, by kind."""
+        """Put files aside under a number; count files and bytes under it, by kind."""
         ...
 
     async def remove(self, tenant: str, receipt: str, number: int) -> None:

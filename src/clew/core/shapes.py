@@ -199,7 +199,7 @@ class WithDefault(ValueShape):
 
 
 class AnyOf(ValueShape):
-    """What one of several shapes allows."""
+    """Values that one of several shapes allows."""
 
     def __init__(self, choices: Sequence[ValueShape]) -> None:
         self._choices = choices
@@ -226,7 +226,7 @@ class AnyOf(ValueShape):
 
 
 class _LookedAt(ValueShape):
-    """What a function of its own looks at."""
+    """Values that a function checks."""
 
     def __init__(self, look: CloserLook, plain: ValueShape) -> None:
         self._look = look
@@ -288,7 +288,7 @@ def _is_protocol(kind: type) -> bool:
 
 
 def _members_of(protocol: type) -> Iterable[str]:
-    """What one protocol asks for itself; what typing puts into it has names of its own kind."""
+    """The members that one protocol itself asks for; what typing puts into it has names of its own kind."""
     members = [name for name in vars(protocol) if name == "__call__" or not name.startswith("_")]
     return [*members, *getattr(protocol, "__annotations__", ())]
 

@@ -16,9 +16,9 @@ ABOUT_KEY: Final = "$thread"
 ERASED_KEY: Final = "$erased"
 """The only key of a state that is not known any more, since a part of what led to it was erased."""
 MEMORY_PREFIX: Final = "memory/"
-"""How the ids of the threads begin that hold what is remembered."""
+"""The prefix of the ids of memory threads."""
 RESERVED_PREFIXES: Final = (MEMORY_PREFIX, "clew/")
-"""How the ids of Clew's own threads begin. They are listed only on request."""
+"""The prefixes of the ids of Clew's own threads. They are listed only on request."""
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ class Changeset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogSize(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """How far a log reaches, how many of its items are visible, and how often it was cut."""
+    """The size of a log: items ever appended (``end``), items visible (``length``), and cuts."""
 
     end: int = 0
     length: int = 0
@@ -165,7 +165,7 @@ class LogSize(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Counters(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What must be known of a version without reading it: sizes of its logs, open calls, patch weight."""
+    """Numbers of a version that are known without reading it: log sizes, open calls, patch weight."""
 
     logs: dict[str, LogSize] = {}
     open: dict[str, str | None] = {}
@@ -174,14 +174,14 @@ class Counters(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a fork comes from."""
+    """The thread and version that a fork comes from."""
 
     thread: str
     version: int
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread at one version."""
+    """A thread at one version, as a caller sees it."""
 
     id: str
     owner: str | None
@@ -200,7 +200,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return about.get("title") if isinstance(about, dict) else None
 
     def length(self, log: str = HISTORY) -> int:
-        """How many items of a log are visible."""
+        """The number of visible items of a log."""
         return self.counters.logs.get(log, LogSize()).length
 
 
@@ -230,7 +230,7 @@ class SummaryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Where a thread stands after an append."""
+    """The result of an append: the thread's new version, time and hash."""
 
     thread: str
     version: int
@@ -256,7 +256,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """Work to be done later, at least once. ``token`` is the claim of whoever is doing it.
+    """Work to be done later, at least once. ``token`` is the claim of the worker that is doing it.
 
     Jobs with the same ``key`` wait only once.
     """
@@ -276,7 +276,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where the searched words stand."""
+    """A place with the searched words."""
 
     thread: str
     log: str
@@ -338,14 +338,14 @@ WriteResult: TypeAlias = Committed | Record | Job | None
 
 
 class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What writes came to: a result for each, and the heads of threads that are known from it."""
+    """The results of writes, one for each, and the heads of threads that are known then."""
 
     results: list[WriteResult]
     heads: Mapping[str, Head]
 
 
 class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which items to read: the latest (``last``) or the earliest (``first``) between two places.
+    """A query for items: the latest (``last``) or the earliest (``first``) between two places.
 
     ``whole`` asks for all that was ever appended, also what was ended since, without the summaries put in
     its place.
@@ -361,7 +361,7 @@ class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records to find: those with all of the tags, in order of ``sort`` and id."""
+    """A query for records: those with all of the tags, in order of ``sort`` and id."""
 
     kind: Id
     tags: tuple[str, ...] = ()
@@ -374,7 +374,7 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which threads to list, newest first."""
+    """A query for threads, newest first."""
 
     owner: str | None = None
     limit: int = 50
@@ -382,7 +382,7 @@ class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How large things may be, in bytes."""
+    """The largest sizes allowed, in bytes."""
 
     body: Count = 16 * 1024 * 1024
     changeset: Count = 64 * 1024 * 1024

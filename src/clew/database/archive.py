@@ -53,7 +53,7 @@ ROWS_PER_PAGE = 256
 
 
 class ThreadProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a thread has been moved. Its hash is given when it is done."""
+    """The progress of a thread that is moved. Its hash is given when it is done."""
 
     thread: str
     version: int
@@ -63,11 +63,11 @@ class ThreadProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ProgressListener: TypeAlias = Callable[[ThreadProgress], None]
-"""Who is told how far it has come."""
+"""A function that is told how far it has come."""
 
 
 class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done; ``total`` is what the archive held.
+    """The result of an import; ``total`` is what the archive held.
 
     ``records`` and ``files`` say how many of them were taken in.
     """
@@ -99,7 +99,7 @@ async def export_threads(
 
     Raises:
         ThreadNotFound: One of the threads asked for is not there.
-        StoreDamaged: A thread does not stand on its chain; what came before is no archive without its end.
+        StoreDamaged: A thread does not follow its chain; what came before is no archive without its end.
     """
     rows = None
     if ids is not None:

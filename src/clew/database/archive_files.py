@@ -24,7 +24,7 @@ from clew.core.log.owners import memory_thread_id
 from clew.core.manifest.files import manifest_name
 
 REASON_PREFIX = "the archive "
-"""How the reason begins why an archive still holds the subject."""
+"""The prefix of the reason that an archive still holds the subject."""
 LONGEST_HEADER = 64 * 1024
 BLOCK = 1 << 20
 
@@ -39,7 +39,7 @@ class _Artifact(msgspec.Struct, frozen=True):
 
 
 class _LineFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a subject can be in an archive: all of an owner's, some threads, and what names those."""
+    """Lines of an archive that belong to a subject: all of an owner's, some threads, and what names those."""
 
     owner: str | None
     is_owner: bool
@@ -48,7 +48,7 @@ class _LineFilter(msgspec.Struct, frozen=True, kw_only=True):
     files: frozenset[tuple[str | None, str]] = frozenset()
 
     def matches(self, line: ThreadLine | RecordLine | FileLine) -> bool:
-        """Whether a line belongs to the subject."""
+        """Return whether a line belongs to the subject."""
         if self.is_owner and line.owner == self.owner:
             return True
         if isinstance(line, FileLine):
@@ -62,7 +62,7 @@ class _LineFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How many archives were changed, and why others could not be."""
+    """The number of archives that were changed, and why others could not be."""
 
     count: int = 0
     reasons: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ async def sweep_archives(directory: Path | None, subject: ErasureSubject) -> Swe
 
 
 async def archives_with_thread(directory: Path | None, thread: str) -> list[str]:
-    """Why archives in a directory still hold parts of a thread: those that hold it are not changed."""
+    """The reasons why archives in a directory still hold parts of a thread: they are not changed."""
     if directory is None:
         return []
     return await asyncio.to_thread(_archives_with_thread, directory, thread)
@@ -120,7 +120,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _remove_subject(path: Path, subject: ErasureSubject) -> bool:
-    """Whether the subject was in an archive; it no longer is."""
+    """Remove a subject from an archive; return whether it was there."""
     line_filter = _find_subject(path, subject)
     if line_filter is None:
         return False
@@ -149,7 +149,7 @@ def _subject_lines(lines: Iterable[bytes]) -> Iterator[ThreadLine | RecordLine |
 
 
 def _find_subject(path: Path, subject: ErasureSubject) -> _LineFilter | None:
-    """What an archive holds of a subject, with forks and what is remembered of them; None if nothing."""
+    """Find the lines of a subject in an archive, with forks and what is remembered of them; None if none."""
     first_filter = _line_filter(subject, subject.threads)
     with path.open("rb") as file:
         ids = [

@@ -21,7 +21,7 @@ AUDIT_LOG: Final = "audit"
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of something that an operator did. One at the command line is in no workspace."""
+    """An entry of something that an operator did. One at the command line is in no workspace."""
 
     action: str
     user: str | None
@@ -41,7 +41,7 @@ async def add_audit_entry(
     thread: str | None = None,
     facts: Mapping[str, JSON] | None = None,
 ) -> None:
-    """Write down that somebody is about to do something in the tenant of a database."""
+    """Write an entry of something that is about to be done in the tenant of a database."""
     salt = secrets.token_hex(8)
     about = audit_subject(owner, thread)
     entry = AuditEntry(

@@ -63,7 +63,7 @@ class Database:
 
     @property
     def tenant(self) -> str:
-        """Whose threads these are."""
+        """The tenant of these threads."""
         return self._scope.tenant
 
     @property
@@ -83,7 +83,7 @@ class Database:
 
     @property
     def retention(self) -> Retention:
-        """What must stay, what may go, and receipts of what went. For operators."""
+        """Holds, rules and receipts: what must stay, what may go, and what went. For operators."""
         return Retention(self.store, self._scope, self.files)
 
     def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
@@ -126,12 +126,12 @@ class Database:
         Raises:
             VersionConflict: A thread is not where ``expect`` says.
             RevisionConflict: A record is not where ``expect`` says.
-            ClaimLost: A job to finish belongs to somebody else.
+            ClaimLost: A job to finish belongs to another worker.
         """
         return (await self.commit_with_heads(writes)).results
 
     async def commit_with_heads(self, writes: Sequence[Write]) -> CommitResult:
-        """Commit every write, or none, and say also where the threads stand then, if that is known."""
+        """Commit every write, or none, and give the heads of the threads too, if they are known."""
         prepared_writes = prepare_writes(writes, self.store.limits)
         plan = await self.store.change(
             self._scope, lambda context: log_commit.plan_commit(prepared_writes, context)
@@ -183,7 +183,7 @@ class Database:
         )
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """Report the store's health."""
         return await self.store.report()
 
     async def close(self) -> None:

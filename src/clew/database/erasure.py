@@ -1,6 +1,6 @@
 """Erasing a subject everywhere: in batches, each a commit of its own, until nothing is left; then a receipt.
 
-It can be killed at any moment. Whoever asks for the same subject again goes on with the same receipt.
+It can be killed at any moment. Erasing the same subject again goes on with the same receipt.
 """
 
 import secrets
@@ -84,7 +84,7 @@ class ErasureFiles:
         return (NO_VOLUME,) if self._files is None else self._files.beyond
 
     async def count(self, subject: ErasureSubject) -> dict[str, int]:
-        """How much of a subject there is."""
+        """Count the files of a subject."""
         if self._files is None:
             return {}
         return await self._files.count(self._scope.tenant, await self._read_selection(subject))
@@ -129,17 +129,17 @@ class ErasureFiles:
 
 
 PASSES = 20
-"""How often to look for what somebody wrote meanwhile."""
+"""The most passes over what was written meanwhile."""
 STILL_WRITING = "somebody goes on writing; erase again once they have stopped"
 DAMAGED_THREAD = "a thread whose row is damaged could not be erased; restore it from a backup and erase again"
 
 Counts: TypeAlias = dict[str, int]
 CountsListener: TypeAlias = Callable[[Counts], None]
-"""Who is told what each commit removed."""
+"""A function that is told what each commit removed."""
 
 
 def ignore_counts(counts: Counts) -> None:
-    """Nobody is told."""
+    """Tell nothing."""
 
 
 async def erase_subject(
@@ -248,14 +248,14 @@ async def _thread_of(store: Store, scope: Scope, receipt: Receipt) -> str | None
 
 
 def _still_applies(why: str, archives: set[str]) -> bool:
-    """Whether only erasing the subject again, or removing an archive, can help."""
+    """Return whether only erasing the subject again, or removing an archive, can help."""
     return why in (STILL_WRITING, DAMAGED_THREAD) or any(
         why.startswith(f"{archive_files.REASON_PREFIX}{name} ") for name in archives
     )
 
 
 async def find_erased_thread(store: Store, scope: Scope, thread: str) -> Verdict | None:
-    """What there is to say of a thread that was erased whole; None if it was not, or is there again."""
+    """Find the verdict on a thread that was erased whole; None if it was not, or is there again."""
     if scope.user is not None or await store.read(scope, ask(AskThread(thread))) is not None:
         return None
     lines = await read_receipt_lines(store, scope)
@@ -280,7 +280,7 @@ async def read_receipts(store: Store, scope: Scope) -> list[Receipt]:
 
 
 async def _preview(store: Store, scope: Scope, subject: ErasureSubject, files: Files | None) -> Receipt:
-    """What erasing would remove now."""
+    """A receipt of what erasing would remove now."""
     ids = await store.read(scope, erasure_subject.read_subject_threads(subject))
     rest = await store.read(scope, erasure_subject.read_rest_batch(subject, erasure_subject.NO_LIMIT))
     file_counts = await ErasureFiles(store, scope, files).count(subject)
@@ -375,7 +375,7 @@ async def _erase_large_thread(
 
 
 async def _commit_and_count(store: Store, scope: Scope, planner: Planner) -> Counts:
-    """How much a commit removed, as the line says that went with it."""
+    """Commit a plan, and count what it removed by the line that went with it."""
     return _counts_in(await store.change(scope, planner))
 
 
@@ -390,7 +390,7 @@ def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def _archive_directory(store: Store) -> Path | None:
-    """Where archives of a store are looked for: beside its file, if it has one."""
+    """The directory with archives of a store: that of its file, if it has one."""
     path = (await store.report()).facts.get("path")
     return Path(path).parent if isinstance(path, str) else None
 

@@ -17,10 +17,10 @@ from clew.core.ports import Store
 from clew.core.values import Enqueue, Finish, Job, Scope
 
 MOST_JOBS = 10_000
-"""How many jobs are looked through for one with the same key."""
+"""Jobs looked through for one with the same key."""
 
 JobChange: TypeAlias = Callable[[Job, int], Job]
-"""How a job changes at a time."""
+"""A function that changes a job, given the time."""
 
 
 @check_methods
@@ -44,7 +44,7 @@ class Jobs:
         """Hold a claimed job for longer.
 
         Raises:
-            ClaimLost: The lease ran out and somebody else has it.
+            ClaimLost: The lease ran out and another worker has it.
         """
 
         def extend_claim(current: Job, now: int) -> Job:
@@ -56,7 +56,7 @@ class Jobs:
         """End a claimed job.
 
         Raises:
-            ClaimLost: The lease ran out and somebody else has it.
+            ClaimLost: The lease ran out and another worker has it.
         """
         write = Finish(job=job.id, token=job.token or "")
         await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
@@ -65,15 +65,15 @@ class Jobs:
         """Give a claimed job back: it waits for its next attempt, or is dead after the last.
 
         Raises:
-            ClaimLost: The lease ran out and somebody else has it.
+            ClaimLost: The lease ran out and another worker has it.
         """
         return await self._change_job(job, lambda current, now: rules.fail_job(current, problem, now))
 
     async def release(self, job: Job) -> Job:
-        """Give a claimed job back untried, for somebody else to take at once.
+        """Give a claimed job back untried, for another worker to take at once.
 
         Raises:
-            ClaimLost: The lease ran out and somebody else has it.
+            ClaimLost: The lease ran out and another worker has it.
         """
         return await self._change_job(job, rules.release_job)
 
@@ -82,7 +82,7 @@ class Jobs:
 
         Raises:
             RecordNotFound: There is none of that id.
-            InvalidArgument: Somebody is at it, or another job with its key waits.
+            InvalidArgument: A worker is at it, or another job with its key waits.
         """
         plan = await self._store.change(self._scope, lambda context: _plan_retry(id, context))
         job = plan.results[0]

@@ -89,7 +89,7 @@ class Log:
         Raises:
             InvalidArgument: There is nothing to compact.
             TranscriptBroken: A tool call among them is still open.
-            VersionConflict: Somebody wrote meanwhile; the summary may be out of date.
+            VersionConflict: The thread was written to meanwhile; the summary may be out of date.
         """
         head = await self._thread.head()
         items = await self._thread.items(at=head.version, log=self._name)
@@ -103,7 +103,7 @@ class Log:
             return await self._thread.append(change, expect=Exact(head.version))
 
     def _compactable_count(self, items: Window, keep: int, head: Head) -> int:
-        """How many of the visible items a compaction ends."""
+        """The number of visible items that a compaction ends."""
         count = max(len(items) - keep, 0) if keep >= 0 else 0
         open_call = next((item.call for item in items[:count] if item.call in head.counters.open), None)
         if open_call is not None:
@@ -120,7 +120,7 @@ class Log:
     def _compact_in_place(
         self, summary: Sequence[Item], items: Window, cut_count: int, head: Head
     ) -> Changeset:
-        """A compaction whose summary stands right behind the last item that it ends."""
+        """A compaction whose summary is put right behind the last item that it ends."""
         last = items[cut_count - 1].place
         unreadable = [entry for entry in items.broken if entry.place <= last]
         count = cut_count + len(unreadable)

@@ -1,4 +1,4 @@
-"""What must stay and what may go: legal holds, rules by age and label, and the receipts of what went."""
+"""Legal holds, rules by age and label, and the receipts of what was erased."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ from clew.database.records import Records
 
 
 class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule let go; the receipt is missing if that was nothing. ``held`` threads stayed."""
+    """The result of a rule; the receipt is missing if no thread went. ``held`` threads stayed."""
 
     rule: str
     threads: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Retention:
 
 
 def _hold_target(owner: str | None, thread: str | None) -> tuple[str, str]:
-    """What is meant: one owner or one thread."""
+    """The owner or thread that is meant: one of the two."""
     if owner is not None and thread is None:
         return "owner", check_id(owner, "owner")
     if thread is not None and owner is None:

@@ -31,11 +31,11 @@ MOST_UNINDEXED = 256
 CHANGESETS_PER_BATCH = 256
 UNCUT = LogSize()
 CANDIDATES = 512
-"""How many texts a search for any of the words compares at most; of more, the newest."""
+"""The most texts that a search for any of the words compares; of more, the newest."""
 
 
 class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and where: all of these words or any, of one owner, in one thread, in one log."""
+    """A search for all of these words or any, of one owner, in one thread, in one log."""
 
     words: tuple[str, ...]
     owner: str | None = None
@@ -90,7 +90,7 @@ async def search_words(
 def _search_or_backlog(
     query: WordQuery, limit: int, *, any: bool
 ) -> StoreRead["list[SearchHit] | IndexBacklog"]:
-    """What is found; or what the index has to take in first."""
+    """Search the index; or give what it has to take in first."""
     if (yield from _item_count(query)) == 0:
         return []
     late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
@@ -105,7 +105,7 @@ def _search_or_backlog(
 
 
 def _item_count(query: WordQuery) -> StoreRead[int | None]:
-    """How many items the thread asked for has, in the log asked for; None if it may be any thread."""
+    """Count the items of the thread and log asked for; None if it may be any thread."""
     if query.thread is None:
         return None
     row = yield from _readable(query.thread)
@@ -187,7 +187,7 @@ def _search_any(query: WordQuery, limit: int, *, with_tail: bool) -> StoreRead[l
 def _read_candidates(
     query: WordQuery, length: int | None
 ) -> StoreRead[tuple[dict[str, int], list[SearchHit]]]:
-    """In how many texts each word stands, and the texts to compare. Of few texts one question tells both."""
+    """Read the number of texts with each word, and the texts to compare; of few, one question tells both."""
     small_result = (yield from _read_small(query)) if length is not None and length < CANDIDATES else None
     if small_result is not None:
         return small_result
@@ -209,7 +209,7 @@ def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[Search
 
 
 def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
-    """In how many texts each word stands, and its other forms; those of a common word would add nothing."""
+    """Read the number of texts with each word and its other forms; those of a common word add nothing."""
     counts = yield from _read_counts(query, query.words)
     rare = [word for word in query.words if counts.get(word, 0) < CANDIDATES]
     others = dict.fromkeys(form for word in rare for form in forms(word) if form not in query.words)

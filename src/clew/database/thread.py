@@ -203,7 +203,7 @@ class Thread:
         )
 
     async def verify(self) -> Verdict:
-        """Whether the log is whole, unaltered, and folds to what is stored."""
+        """Check that the log is whole, unaltered, and folds to what is stored."""
         return await verify_thread(self._store, self._scope, self.id)
 
 

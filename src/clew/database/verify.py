@@ -28,7 +28,7 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What checking a thread found: problems, and what was erased on purpose."""
+    """The result of checking a thread: problems, and what was erased on purpose."""
 
     tenant: str
     thread: str
@@ -39,12 +39,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.problems
 
 
 class _Verification(msgspec.Struct):
-    """How far a check has come."""
+    """The state of a check under way."""
 
     hash: bytes
     version: int = 0
@@ -110,7 +110,7 @@ def _check_erased(walk: _Verification) -> None:
 
 
 def _read_ancestor_erasures(row: ThreadRow) -> StoreRead[list[Erasure]]:
-    """What the ancestors of a thread were told after it was forked from them."""
+    """Read what the ancestors of a thread were told to be erased after it was forked from them."""
     items: list[ItemRow] = []
     for key in {segment.key for segment in row.segments} - {row.key}:
         last = reader.END_OF_LOG
@@ -145,7 +145,7 @@ def _check_rows(
 
 
 def _update_visible(walk: _Verification, change: ChangesetRow, items: list[ItemRow]) -> None:
-    """What is visible after a changeset: its cuts come first, then its items."""
+    """Update what is visible by a changeset: its cuts come first, then its items."""
     for cut in envelope_of(change).cuts:
         visible_places = walk.visible.get(cut.log, [])
         del visible_places[bisect_left(visible_places, cut.first) : bisect_right(visible_places, cut.last)]
@@ -198,7 +198,7 @@ async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Verifi
 
 
 async def _has_moved(store: Reader, scope: Scope, row: ThreadRow) -> bool:
-    """Whether somebody wrote since the row was read."""
+    """Return whether the thread was written to since its row was read."""
     now = await store.read(scope, ask(AskThread(row.id)))
     return now is None or now.version != row.version
 
@@ -217,7 +217,7 @@ def _read_anchors(row: ThreadRow, after: int, upto: int) -> StoreRead[dict[int, 
 
 
 def _read_visible_places(row: ThreadRow, log: str, size: LogSize) -> StoreRead[tuple[list[int], bool]]:
-    """Where the visible items of a log stand, and whether it goes on after its end."""
+    """Read the places of a log's visible items, and whether it goes on after its end."""
     window = yield from reader.read_window(row, ItemQuery(log=log))
     end, last = places.end_of(size.end), reader.END_OF_LOG
     beyond = yield from ask(AskItems(row.key, log, end, last, last, 1, backwards=False))

@@ -1,1 +1,1 @@
-"""Where threads are kept: in memory, in an SQLite file, in PostgreSQL."""
+"""The stores: in memory, in an SQLite file, in PostgreSQL."""

@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """What some work in a thread comes to. Cancelled, it is told to stop and waited for.
+    """Run some work in a thread. Cancelled, it is told to stop and waited for.
 
-    A thread cannot be cancelled: left alone it would go on writing after whoever asked has tidied up.
+    A thread cannot be cancelled: left alone it would go on writing after its caller has tidied up.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:

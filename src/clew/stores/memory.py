@@ -621,7 +621,7 @@ class MemoryStore:
         return self._clock()
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """Report the store's health."""
         threads = sum(len(tenant.ids) for tenant in self._tenants.values())
         return StoreReport(store="memory", format=1, healthy=not self._closed, facts={"threads": threads})
 

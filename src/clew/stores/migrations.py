@@ -1,4 +1,4 @@
-"""Which migrations to run: decided here, purely; run by each store."""
+"""Migrations that are left to run: decided here, purely; run by each store."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ def migrations_in(files: Mapping[str, str]) -> dict[int, str]:
 
 
 def pending_migrations(current: int, migrations: Mapping[int, str], store: str) -> dict[int, str]:
-    """What is left to run on a database at this number.
+    """The migrations left to run on a database at this number.
 
     Raises:
         NewerFormat: The database was written by a newer release.

@@ -13,7 +13,7 @@ class OwningProcess:
 
     @property
     def is_this(self) -> bool:
-        """Whether this is still that process, and not a child of it."""
+        """True if this is still that process, and not a child of it."""
         return os.getpid() == self._id
 
     def check(self) -> None:

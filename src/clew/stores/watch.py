@@ -13,7 +13,7 @@ from clew.core.errors import ClewError
 from clew.core.values import Scope
 
 THREADS_PER_POLL = 256
-"""How many threads are asked for in one look; the others have their turn in the next."""
+"""Threads asked for in one look; the others have their turn in the next."""
 
 Waiter: TypeAlias = "asyncio.Future[None]"
 
@@ -26,7 +26,7 @@ class ScopedThread(NamedTuple):
 
 
 class ChangeSource(Protocol):
-    """What a store can see of the commits of other processes."""
+    """The commits of other processes, as a store can see them."""
 
     async def change_token(self) -> object:
         """Something that differs from what it was before, once anybody has committed."""
@@ -69,7 +69,7 @@ class ChangeWaiters:
 
     @contextmanager
     def waiter_for(self, scope: Scope, thread: str, after: int) -> Iterator[Waiter]:
-        """What is done once a thread is past a version. Only then look whether it is already."""
+        """A future that is done once a thread is past a version. Only then look whether it is already."""
         key = (scope.tenant, thread)
         waiter: Waiter = asyncio.get_running_loop().create_future()
         waiters = self._thread_waiters.setdefault(key, {})
@@ -83,7 +83,7 @@ class ChangeWaiters:
                 del self._thread_waiters[key]
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """How often anybody was seen to commit, once that is no longer what it was, or the time is over."""
+        """The number of commits seen, once that is no longer what it was, or the time is over."""
         if self._change_count == after:
             waiter: Waiter = asyncio.get_running_loop().create_future()
             self._any_waiters.add(waiter)
@@ -130,7 +130,7 @@ class ChangeWaiters:
             self._schedule_poll()
 
     async def _poll(self, source: ChangeSource) -> None:
-        """Look around once. Whoever waits meets an error by itself, when it reads."""
+        """Look around once. A waiter meets an error by itself, when it reads."""
         try:
             token = await source.change_token()
             if token != self._last_token:

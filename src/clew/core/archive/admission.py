@@ -19,11 +19,11 @@ from clew.core.log.rows import AskThread, StoreRead, ThreadRow, ask
 from clew.core.values import RESERVED_PREFIXES, Put, Record, Scope
 
 TAG: Final = "thread:"
-"""How the tag of a record begins that names the thread it is about."""
+"""The prefix of the tag that names the thread of a record."""
 
 
 class RecordShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a record of one kind names itself and its thread, and in which status it can be imported.
+    """The shape of records of one kind: where they name themselves and their thread, and in which status.
 
     ``id`` is the field of the body that repeats the record's id. With ``bare`` its tags are its thread's id
     and nothing else. ``default`` is the status of a body that names none.
@@ -36,7 +36,7 @@ class RecordShape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether background work acts on such records."""
+        """True if background work acts on such records."""
         return bool(self.default)
 
 
@@ -53,7 +53,7 @@ IMPORTABLE: Final[Mapping[str, RecordShape]] = {
 
 
 def check_thread(row: ThreadRow, scope: Scope) -> None:
-    """Refuse a thread of an archive that its owner, or whoever imports it, cannot own.
+    """Refuse a thread of an archive that its owner, or the importing user, cannot own.
 
     Raises:
         InvalidArgument: It is another's, would hold another's memory, or is one of Clew's own.
@@ -80,7 +80,7 @@ def plan_record(write: Put, context: PlanContext) -> StoreRead[Plan]:
 
 
 def _is_admitted(record: Record, scope: Scope) -> StoreRead[bool]:
-    """Whether a record is taken in; a user's only with the thread that it is about, which comes before it."""
+    """Return whether a record is taken in; a user's only with its thread, which comes before it."""
     shape = IMPORTABLE.get(record.kind)
     if shape is None or (scope.user is None and not shape.is_worked_on):
         return scope.user is None

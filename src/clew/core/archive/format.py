@@ -1,8 +1,8 @@
 """The archive: threads as lines of JSON, the same for every store. Made and read here; moved elsewhere.
 
 A header, then for each thread an opening line, a line per changeset and a closing line, then a line for each
-record and each file if there are any, and a last line with the totals. Bodies that are canonical JSON stand
-as JSON, any others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same
+record and each file if there are any, and a last line with the totals. Bodies that are canonical JSON are
+written as JSON, any others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same
 threads always make the same archive.
 """
 
@@ -65,7 +65,7 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ThreadLine(_ArchiveLine, frozen=True, kw_only=True, tag="thread"):
-    """What a thread is."""
+    """The first line of a thread: all of it but its changesets."""
 
     id: str
     owner: str | None
@@ -88,7 +88,7 @@ class ArchiveItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class ChangesetLine(_ArchiveLine, frozen=True, kw_only=True, tag="changeset"):
-    """A changeset with its items. Where its content was erased, the state after it stands in for it."""
+    """A changeset with its items. Where its content was erased, the state after it is given instead."""
 
     version: NonNegative
     time: NonNegative
@@ -160,7 +160,7 @@ _decoder = msgspec.json.Decoder(
 
 
 def encode_line(line: _ArchiveLine) -> bytes:
-    """A line as it stands in the archive."""
+    """Encode a line as an archive holds it."""
     return _encoder.encode(line) + b"\n"
 
 
@@ -265,7 +265,7 @@ class ArchiveReader:
         """The thread that ends with this line, if one does, or the record or file that it is.
 
         Raises:
-            ArchiveInvalid: The line does not belong where it stands.
+            ArchiveInvalid: The line does not belong here.
         """
         self._number += 1
         try:
@@ -276,7 +276,7 @@ class ArchiveReader:
             raise self._error(f"it is not what an archive holds there ({error})") from error
 
     def finish(self) -> TotalLine:
-        """What the whole archive held.
+        """The totals of the whole archive.
 
         Raises:
             ArchiveInvalid: It ended too early.

@@ -88,7 +88,7 @@ def _replay_changeset(
 
 
 def _check_places(row: ThreadRow, items: Iterable[ItemRow]) -> None:
-    """Refuse items that stand where an append would not have put them."""
+    """Refuse items at places that no append would have given them."""
     ends = {log: size.end for log, size in row.counters.logs.items()}
     for item in items:
         end = ends.get(item.log, 0)
@@ -99,7 +99,7 @@ def _check_places(row: ThreadRow, items: Iterable[ItemRow]) -> None:
 
 
 def _fingerprint(change: ChangesetRow, envelope: Envelope, items: Sequence[ItemRow]) -> bytes:
-    """What a repeated request must have in common with this one; nothing can, once a part was erased."""
+    """The fingerprint of the request that made a changeset; empty once a part was erased: none repeats it."""
     if change.erased is not None or any(item.body is None for item in items):
         return b""
     return fingerprint(

@@ -41,7 +41,7 @@ PARTS_SUBJECT: Final = "items"
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What to erase of a thread: items by their ids or between two places, and how its state came about."""
+    """Parts of a thread to erase: items by their ids or between two places, and how its state came about."""
 
     ids: tuple[str, ...] = ()
     log: str = HISTORY
@@ -51,12 +51,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_range(self) -> bool:
-        """Whether items are meant by where they stand."""
+        """True if items are given by their places."""
         return self.after is not None or self.before is not None
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was erased of a thread: items by log, place and version, and contents up to a version."""
+    """The parts of a thread that were erased: items by log, place and version, contents up to a version."""
 
     receipt: str
     items: tuple[tuple[str, int, int], ...] = ()
@@ -66,7 +66,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def plan_erase_parts(
     id: str, parts: Parts, receipt: str, salt: str, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The end of what some rows say, told to every thread that reaches them, with its receipt.
+    """Plan to blank rows, to tell every thread that reaches them, and to write the receipt.
 
     Raises:
         RecordNotFound: The thread has no item of an id.
@@ -145,7 +145,7 @@ def _read_range(key: ThreadKey, upto: int, parts: Parts) -> StoreRead[list[ItemR
 def _read_blanks(
     row: ThreadRow, family: Sequence[ThreadRow], rows: Sequence[ItemRow], parts: Parts
 ) -> StoreRead[list[EraseParts]]:
-    """What to erase under each key at which the rows, or copies of them, lie."""
+    """Read what to erase under each key that has the rows, or copies of them."""
     keys: dict[ThreadKey, int] = {}
     for member in family:
         for key, upto in upto_by_key(member, member.version).items():
@@ -182,7 +182,7 @@ def _shared_upto(lineage: Sequence[Segment], family: Iterable[ThreadRow], key: T
 def _read_copies(
     key: ThreadKey, upto: int, rows: Sequence[ItemRow]
 ) -> StoreRead[list[tuple[str, int, bytes]]]:
-    """Which of the rows lie under a key, the same or as copies: they have the same salt."""
+    """Read those of the rows that are under a key, the same or as copies: they have the same salt."""
     copies: list[tuple[str, int, bytes]] = []
     for row in rows:
         question = AskItems(
@@ -264,7 +264,7 @@ def check_parts(parts: Parts) -> Parts:
 
 
 def erasures_of(items: Iterable[ItemRow]) -> list[Erasure]:
-    """What a thread was told of its erased parts."""
+    """The erasures that a thread was told of."""
     return [
         msgspec.json.decode(item.body, type=Erasure)
         for item in items

@@ -1,7 +1,7 @@
-"""What a receipt says: of whom traces were erased, what and how much, and what was left. Pure.
+"""Receipts of erasures: whose traces were erased, what and how much, and what was left. Pure.
 
 A receipt is a few lines in the thread of receipts: one when it is begun, one for each commit that removed
-something, one when it is done. It names nobody: who knows a name can find it, and nobody can read it back.
+something, one when it is done. Names in it are salted hashes: they can be checked, not read back.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a subject can stand in files: all of an owner's, what is of some threads, and files by path.
+    """The files of a subject: all of an owner's, those of some threads, and files by path.
 
     Each of ``files`` is an owner and a path in their part of a volume.
     """
@@ -68,7 +68,7 @@ class RetainedRecords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was erased, and how thoroughly. ``subject`` is a salted hash, ``hash`` is over all of this."""
+    """A statement of what was erased. ``subject`` is a salted hash, ``hash`` is over all of this."""
 
     id: str
     time: int
@@ -84,7 +84,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hash: str = ""
 
     def is_about(self, subject: ErasureSubject) -> bool:
-        """Whether it is about this subject."""
+        """Return whether it is about this subject."""
         return self.what == subject.what and self.subject == salted_hash(
             self.salt, subject.what, subject.name
         )
@@ -93,7 +93,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     """A thread that was erased: a salted hash of its id, and the head it had then.
 
-    If somebody was writing to it at that moment, it may have gone a few versions further.
+    If it was being written to at that moment, it may have gone a few versions further.
     """
 
     mark: str
@@ -102,7 +102,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErasureStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one commit of an erasure removed; ``files`` is the number that files were put aside under."""
+    """The counts of one commit of an erasure; ``files`` is the number that files were put aside under."""
 
     counts: dict[str, int] = {}
     threads: tuple[Tombstone, ...] = ()
@@ -110,7 +110,7 @@ class ErasureStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def salted_hash(salt: str, *names: str) -> str:
-    """What a name is known by in a receipt: nobody can read it back, who knows the name can find it."""
+    """The hash of a name in a receipt: it cannot be read back, but found by those who know the name."""
     return sha256(bytes.fromhex(salt) + encode(list(names))).hexdigest()
 
 
@@ -158,7 +158,7 @@ def last_files_number(items: Iterable[Item], receipt: str) -> int:
 
 
 def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> ErasureSubject:
-    """What a caller asks to erase.
+    """The subject that a caller asks to erase.
 
     Raises:
         InvalidArgument: It is not one owner or one thread.

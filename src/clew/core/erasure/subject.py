@@ -1,7 +1,7 @@
-"""What is erased, and what stays to say so: decided here; a store only removes and writes.
+"""Erasing a subject: the commits that remove it and the lines of its receipt, planned here.
 
 Whole threads go with everything about them. What stays is a line for each in the thread of receipts, written
-in the commit that removes it: a hash that can be found only by who knows the thread's id, and its head.
+in the commit that removes it: a hash that only the thread's id leads to, and its head.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ LARGE_THREAD_ITEMS, ITEMS_PER_COMMIT = 5000, 1000
 
 
 class ErasureBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What one commit of an erasure is to remove."""
+    """The rows that one commit of an erasure removes."""
 
     threads: tuple[ThreadRow, ...] = ()
     sizes: dict[str, int] = {}
@@ -71,7 +71,7 @@ class ErasureBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much that is, by kind."""
+        """The number of rows, by kind."""
         counts = {"threads": len(self.threads), **self.sizes, "jobs": len(self.jobs)}
         for record in self.records:
             kind = "vectors" if record.kind == VECTOR_KIND else f"records of kind {record.kind}"
@@ -119,12 +119,12 @@ def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
 
 
 def _is_erasable(owner: str | None, subject: ErasureSubject) -> bool:
-    """Whether a memory belongs to nobody, or to whom the subject is."""
+    """Return whether a memory has no owner, or that of the subject."""
     return owner is None or subject.owner in (None, owner)
 
 
 def read_damaged_count(subject: ErasureSubject) -> StoreRead[int]:
-    """How many threads of a subject cannot be read, and so cannot be erased."""
+    """Count the threads of a subject that cannot be read, and so cannot be erased."""
     count = 0
     before: tuple[int, str] | None = None
     while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
@@ -153,7 +153,7 @@ def check_not_held(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[Non
 
 
 def read_erasure_batch(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[ErasureBatch]:
-    """What goes with some threads: their rows, the records that name them, the jobs that are about those."""
+    """Read what goes with some threads: their rows, the records that name them, the jobs about those."""
     threads: list[ThreadRow] = []
     sizes: dict[str, int] = {}
     for id in ids:
@@ -205,7 +205,7 @@ def read_rest_batch(subject: ErasureSubject, most: int = RECORDS_PER_COMMIT) -> 
 
 
 def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[FileSelection]:
-    """What can stand in files, of a subject and of some threads of it."""
+    """Read which files belong to a subject and to some threads of it."""
     threads = tuple(dict.fromkeys((*subject.threads, *ids)))
     names = [name for id in threads for name in (id, f"thread:{id}")]
     candidates = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []

@@ -9,11 +9,11 @@ from clew.core.log.rows import ChangesetRow, ItemRow, Segment, ThreadRow
 SALT_BYTES = 16
 FORMAT = b"clew 1"
 NO_COMMITMENT = bytes(32)
-"""What stands for a content that never was."""
+"""The commitment of a content that never was."""
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
-    """What a body enters the chain as. Without body and salt it tells nothing."""
+    """The hash by which a body enters the chain. Without body and salt it tells nothing."""
     return sha256(salt + body).digest()
 
 
@@ -26,7 +26,7 @@ def genesis(id: str, owner: str | None, time: int, parent: tuple[str, int, bytes
 def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> bytes:
     """The hash of a changeset. Its items are given by log and place.
 
-    Every part stands behind its length or has a fixed one, so no two changesets give the same bytes.
+    Every part follows its length or has a fixed one, so no two changesets give the same bytes.
     """
     head = b"%b %b %d %d %d:%b" % (
         FORMAT,

@@ -30,7 +30,7 @@ from clew.core.values import (
 )
 
 INTEGERS = range(-(1 << 63), 1 << 63)
-"""What every store can keep as an integer."""
+"""The integers that every store can keep."""
 
 
 WRITES: tuple[type, ...] = get_args(Write)
@@ -41,7 +41,7 @@ NO_LIMIT = 1 << 40
 
 
 def check_limit(limit: int) -> int:
-    """How many to read at most, as every store understands it.
+    """A limit of rows that every store understands.
 
     Raises:
         InvalidArgument: It is negative.
@@ -52,7 +52,7 @@ def check_limit(limit: int) -> int:
 
 
 def check_lease(lease_ms: int) -> int:
-    """How long a job is held, as every store can keep it.
+    """A lease in milliseconds that every store can keep.
 
     Raises:
         InvalidArgument: It is longer than an hour.
@@ -87,7 +87,7 @@ def prepare_writes(writes: Sequence[Write], limits: Limits) -> list[Write | Prep
 
 
 def expectation(expect: object, what: str = "expect") -> Expectation:
-    """Where a thread must be: as it was said, or exactly at a version that was given as a number.
+    """The expectation of where a thread is: as given, or exactly at a version given as a number.
 
     Raises:
         InvalidArgument: It is neither; True and False are no versions.
@@ -104,7 +104,7 @@ def expectation(expect: object, what: str = "expect") -> Expectation:
 
 
 Expected: TypeAlias = Annotated[Expectation | int, expectation]
-"""Where a thread must be, as the argument of a call."""
+"""An expectation as the argument of a call: a number is exactly that version."""
 
 
 def prepare_write(write: Write, limits: Limits) -> Write | PreparedAppend:

@@ -312,7 +312,7 @@ def fingerprint(
 
 
 def meta_of(row: ItemRow) -> ItemMeta:
-    """What an item row is."""
+    """The meta of an item row."""
     return _decode_meta(row.meta)
 
 
@@ -346,12 +346,12 @@ def item_of(row: ItemRow) -> Item | UnreadableItem:
 
 
 def content_of(row: ChangesetRow) -> Content:
-    """What a changeset row says; nothing if it was erased."""
+    """The content of a changeset row; an empty one if it was erased."""
     return _read_content(row.content) if row.content is not None else _no_content
 
 
 def envelope_of(row: ChangesetRow) -> Envelope:
-    """What a changeset row is."""
+    """The envelope of a changeset row."""
     return _read_envelope(row.envelope)
 
 

@@ -1,4 +1,4 @@
-"""What a commit will write: decided here, on what is known of the threads; applied by each store.
+"""Planning of commits: writes, results and heads, decided purely; each store only applies them.
 
 A plan may rest on a head that has moved since. Every write carries what it assumes; a store that finds
 otherwise applies nothing and asks for a new plan on fresh rows.
@@ -127,7 +127,7 @@ def _check_place_free(
 
 
 def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
-    """Items that stand one after another, joined."""
+    """Items joined where one follows another."""
     ranges: list[PlaceRange] = []
     for item in items:
         last = ranges[-1] if ranges else None
@@ -146,14 +146,14 @@ _by_place = attrgetter("log", "place")
 
 
 class ThreadHead(msgspec.Struct, frozen=True):
-    """What is known of a thread's head; its state only if somebody needed it."""
+    """A thread's row with its state, if that is known: what a plan starts from and a store remembers."""
 
     row: ThreadRow
     state: Document | None = None
 
 
 class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan is made in: for whom, when, and where chance comes from."""
+    """The scope, the time and the sources of random bytes, keys and heads that a plan is made with."""
 
     scope: Scope
     now: int
@@ -280,7 +280,7 @@ def _plan_append_to(
 
 
 def _find_head(id: str, context: PlanContext, plan: Plan) -> StoreRead[tuple[ThreadHead | None, bool]]:
-    """What is known of a thread, and whether it may be out of date."""
+    """Find the head of a thread, and whether it may be out of date."""
     if id in plan.heads:
         return plan.heads[id], False
     head = None if context.fresh else context.find_head(id)
@@ -291,7 +291,7 @@ def _find_head(id: str, context: PlanContext, plan: Plan) -> StoreRead[tuple[Thr
 
 
 def _expectation_error(write: PreparedAppend, head: ThreadHead | None) -> Exception | None:
-    """Why the thread is not where the write expects it, if it is not."""
+    """The error of a thread that is not where the write expects it; None if it is."""
     expect = write.expect
     if isinstance(expect, Absent):
         return None if head is None else ThreadExists(thread=write.thread)
@@ -487,13 +487,13 @@ def counters_after(
 
 
 def _patch_weight(row: ThreadRow, content: int) -> int:
-    """How much must be read to know the state: every changeset since the last anchor, if there is a state."""
+    """The bytes to read for the state: every changeset since the last anchor, if there is a state."""
     has_state = content or row.counters.weight or row.counters.size
     return row.counters.weight + (content + ROW_WEIGHT if has_state else 0)
 
 
 def _starts_late(row: ThreadRow, after: Counters) -> bool:
-    """Whether a state begins so late that its readers should not look at all that was before."""
+    """Return whether a state begins so late that its readers should not look at all that was before."""
     begins = after.weight > 0 and not (row.counters.weight or row.counters.size)
     return begins and row.version * ROW_WEIGHT > MIN_ANCHOR_BYTES
 

@@ -20,7 +20,7 @@ class HeadCache:
         self._bytes = 0
 
     def finder(self, tenant: str) -> Callable[[str], ThreadHead | None]:
-        """What is known of a tenant's threads."""
+        """A function that finds the remembered head of a tenant's thread."""
         return lambda id: self._heads.get((tenant, id))
 
     def remember(self, tenant: str, heads: Mapping[str, ThreadHead | None]) -> None:

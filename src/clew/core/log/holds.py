@@ -56,7 +56,7 @@ def read_holds() -> StoreRead[list[tuple[Hold, str | None]]]:
 
 
 def read_hold_guards(row: ThreadRow) -> StoreRead[list[StoreWrite]]:
-    """What makes sure, while a thread is removed, that neither it nor its owner is held.
+    """Give the writes that make a commit fail if the thread, or its owner, is held by then.
 
     Raises:
         LegalHold: One of them is.

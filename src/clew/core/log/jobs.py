@@ -1,4 +1,4 @@
-"""When a failed job runs again, and when it is given up."""
+"""Jobs: claimed, failed, tried again after a while, and given up in the end."""
 
 import msgspec
 
@@ -10,12 +10,12 @@ LONGEST_DELAY_MS = LONGEST_LEASE_MS
 
 
 def delay_ms(attempts: int) -> int:
-    """How long to wait after so many attempts: doubled each time, up to an hour."""
+    """The pause after so many attempts: doubled each time, up to an hour."""
     return int(min(FIRST_DELAY_MS << min(attempts - 1, 20), LONGEST_DELAY_MS))
 
 
 def claim_job(job: Job, token: str, until: int) -> Job:
-    """A job in somebody's hands."""
+    """A job held by a claim."""
     return msgspec.structs.replace(job, status="running", token=token, until=until, attempts=job.attempts + 1)
 
 
@@ -48,12 +48,12 @@ WORKER_LOST = "Its worker ended without a word."
 
 
 def is_exhausted(job: Job) -> bool:
-    """Whether a job that may be claimed was tried as often as it may be."""
+    """Return whether a job that may be claimed was tried as often as it may be."""
     return job.status == "running" and job.attempts >= job.limit
 
 
 def claim_or_give_up(job: Job, token: str, until: int, now: int) -> Job:
-    """A job that may be claimed: in somebody's hands, or dead if its last claim ran out."""
+    """A job that may be claimed, held by a claim; or dead if its last one ran out."""
     if is_exhausted(job):
         return fail_job(job, WORKER_LOST, now)
     return claim_job(job, token, until)
@@ -68,7 +68,7 @@ def latest_ms(now: int) -> int:
 
 
 def is_due(job: Job, now: int) -> bool:
-    """Whether a job may be claimed: it waits and its time has come, or its claim ran out."""
+    """Return whether a job may be claimed: it waits and its time has come, or its claim ran out."""
     if job.status == "waiting":
         return job.due <= now or (job.attempts > 0 and job.due > latest_ms(now))
     return job.status == "running" and is_over(job.until, now)

@@ -1,4 +1,4 @@
-"""How threads begin, branch off and end: planned here, applied by each store."""
+"""The beginning, the forks and the end of threads: planned here, applied by each store."""
 
 from clew.core.errors import ThreadExists
 from clew.core.log import chain
@@ -31,7 +31,7 @@ MAX_DEPTH = 16
 
 
 def plan_create(id: str, owner: str | None, context: PlanContext) -> StoreRead[Plan]:
-    """A new thread at version 0."""
+    """Plan a new thread at version 0."""
     existing = yield from ask(AskThread(id))
     if existing is not None:
         raise ThreadExists(thread=id)
@@ -40,7 +40,7 @@ def plan_create(id: str, owner: str | None, context: PlanContext) -> StoreRead[P
 
 
 def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> StoreRead[Plan]:
-    """A new thread that stands on another's versions, without copying them."""
+    """Plan a new thread on another's versions, without copying them."""
     source = yield from read_thread(id)
     check_named_owner(new_id, source.owner)
     existing = yield from ask(AskThread(new_id))
@@ -84,7 +84,7 @@ def _segment_under(segment: Segment, key: ThreadKey) -> Segment:
 
 
 def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
-    """The end of a thread, if it is where it is expected and not held; forks of it stay whole."""
+    """Plan the end of a thread, if it is where it is expected and not held; forks of it stay whole."""
     row = yield from read_thread(id)
     conflict = version_conflict(row, expect)
     if conflict is not None:

@@ -1,4 +1,4 @@
-"""Whose something is: the owner of what is new, and what stands in the way unseen."""
+"""Owners: of what is new, of threads that name one, and of what a scope cannot see."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -15,16 +15,16 @@ from clew.core.values import MEMORY_PREFIX, Job, Record, Scope
 RecordOrJob = TypeVar("RecordOrJob", Record, Job)
 MOST_NAME_LENGTH = 400
 ADK = "adk/"
-"""How the ids of the threads begin that the session service of ADK keeps: app, user and session follow."""
+"""The prefix of the ids of threads that the session service of ADK keeps: app, user and session follow."""
 OF_THREAD, HASHED = "@", "~"
-"""What the memory of a thread, and one with a hashed name, begin with: no quoted name of a user does."""
+"""The prefixes of the memory of a thread, and of a hashed name: no quoted name of a user has one."""
 
 
 def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
     """The owner of something new: the one given, or the user on whose behalf it is made.
 
     Raises:
-        InvalidArgument: A user would make something that belongs to somebody else.
+        InvalidArgument: A user would make something that belongs to another.
     """
     if owner is None:
         return scope.user
@@ -52,7 +52,7 @@ def memory_thread_id(owner: str, *, of_thread: bool = False) -> str:
 
 
 def is_memory_of(id: str, owner: str | None) -> bool:
-    """Whether a thread is a memory of a user: its own, or one that a guest framework keeps of them.
+    """Return whether a thread is a memory of a user: ours, or one that a guest framework keeps of them.
 
     All of their ids end with the quoted name of the user. A name too long for that is hashed.
     """
@@ -87,7 +87,7 @@ def _adk_user(id: str) -> str | None:
 
 
 def hidden_conflict(writes: Iterable[StoreWrite]) -> Conflict | InvalidInput | StoreBusy:
-    """Why a plan on fresh rows cannot be applied: an id is taken, out of the scope's sight."""
+    """The error of a plan on fresh rows that cannot be applied: an id is taken, out of the scope's sight."""
     for write in writes:
         match write:
             case AddThread() | RestoreThread():

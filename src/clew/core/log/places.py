@@ -27,7 +27,7 @@ def is_inserted(place: int) -> bool:
 
 
 def last_place(first: int, count: int) -> int:
-    """The last place of a run of items: appended ones stand apart, inserted ones side by side."""
+    """The last place of a run of items: appended ones are apart, inserted ones side by side."""
     return first + (count - 1) * (SPACING if first % SPACING == 0 else 1)
 
 

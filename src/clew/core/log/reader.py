@@ -1,4 +1,4 @@
-"""How a thread is read: heads, windows of items, changesets. Generators that ask a store for rows."""
+"""Reading of threads: heads, windows of items, changesets. Generators that ask a store for rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -76,7 +76,7 @@ def head_of(thread: ThreadRow, state: Document) -> Head:
 
 
 def parent_of(thread: ThreadRow) -> Parent | None:
-    """Where a thread was forked, if it was."""
+    """The thread and version that a thread was forked from, if it was."""
     if not thread.segments:
         return None
     return Parent(thread=thread.segments[-1].id, version=thread.segments[-1].upto)
@@ -114,7 +114,7 @@ def upto_by_key(thread: ThreadRow, version: int) -> dict[ThreadKey, int]:
 def read_version_facts(thread: ThreadRow, version: int) -> StoreRead[tuple[bytes, Counters, int]]:
     """The hash, the counters and the time of a version, without its state.
 
-    The hash is that of the changeset, which a fork at this version stands on.
+    The hash is that of the changeset, which a fork at this version starts from.
     """
     segment, after, _ = version_spans(thread, version)[-1]
     if version == thread.version and (not thread.segments or version > thread.segments[-1].upto):
@@ -170,7 +170,7 @@ def fold_changeset(state: Document, row: ChangesetRow) -> Document:
 
 
 class RowSource(msgspec.Struct, frozen=True):
-    """Where rows of a log come from: an ancestor's up to a version, which end before a place."""
+    """A source of a log's rows: those of an ancestor up to a version, which end before a place."""
 
     key: ThreadKey
     upto: int
@@ -204,7 +204,7 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
 
 
 def _direction(query: ItemQuery) -> tuple[int | None, bool]:
-    """How many items are wanted, and whether from the end backwards."""
+    """The number of items wanted, and whether from the end backwards."""
     if query.last is not None and query.first is not None:
         raise InvalidArgument(problem="Ask for the last or for the first items, not for both.")
     if (query.last or 0) < 0 or (query.first or 0) < 0:
@@ -213,7 +213,7 @@ def _direction(query: ItemQuery) -> tuple[int | None, bool]:
 
 
 def _row_sources(thread: ThreadRow, version: int, log: str) -> StoreRead[tuple[list[RowSource], bool]]:
-    """Where the rows of a log at a version come from, and whether any of it was ever cut.
+    """Find the sources of a log's rows at a version, and whether any of it was ever cut.
 
     Each source ends where the log ended then, so what was appended later costs nothing.
     """
@@ -254,12 +254,12 @@ def _read_cuts(sources: list[RowSource], log: str, rows: list[ItemRow]) -> Store
 
 
 def is_cut(row: ItemRow, cuts: Iterable[CutRow]) -> bool:
-    """Whether an item's visible life was ended by one of the cuts."""
+    """Return whether an item's visible life was ended by one of the cuts."""
     return any(cut.first <= row.place <= cut.last and row.version < cut.version for cut in cuts)
 
 
 def _next_bound(place: int, cuts: Iterable[CutRow], *, backwards: bool) -> int:
-    """Where to read on: behind the last row, and behind any cut that it lies in."""
+    """The place to read on from: behind the last row, and behind any cut that it lies in."""
     enclosing = [cut for cut in cuts if cut.first <= place <= cut.last]
     if backwards:
         return min([place, *(cut.first for cut in enclosing)])
@@ -324,7 +324,7 @@ def read_changeset_rows(
 
 
 def _read_items_of(key: ThreadKey, rows: list[ChangesetRow]) -> StoreRead[list[ItemRow]]:
-    """The items of some changesets, read in as few stretches as they stand in."""
+    """Read the items of some changesets, those with adjacent places in one go."""
     items: list[ItemRow] = []
     for log, first, last in _merge_ranges(run for row in rows for run in envelope_of(row).items):
         above, upto = first - 1, rows[-1].version

@@ -1,4 +1,4 @@
-"""What a store keeps, row by row, and what it is asked for while core thinks.
+"""The rows of a store, the questions that core asks it, and the writes that it applies.
 
 A store answers questions (``Ask``) and applies writes. It decides nothing: reading and planning are
 generators that yield questions and end with an answer or a plan of writes.
@@ -15,7 +15,7 @@ from clew.core.values import Counters, Job, Record, RecordQuery, SearchHit
 T = TypeVar("T")
 
 ThreadKey: TypeAlias = Any
-"""How a store names a thread inside itself: an integer or a UUID."""
+"""The name of a thread inside a store: an integer or a UUID."""
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -46,7 +46,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableThread(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread whose row cannot be read: where it stands in a list, and what is wrong with it."""
+    """A thread whose row cannot be read: its position in a list, and what is wrong with it."""
 
     id: str
     created: int
@@ -94,7 +94,7 @@ class ChangesetRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class KeyRow(msgspec.Struct, frozen=True):
-    """Which version an idempotency key made, and of what body."""
+    """The version that an idempotency key made, and the fingerprint of its request."""
 
     version: int
     fingerprint: bytes
@@ -164,7 +164,7 @@ class AskItemsById(Ask[list[ItemRow]], frozen=True):
 
 
 class AskIdempotencyKey(Ask[KeyRow | None], frozen=True):
-    """What an idempotency key made."""
+    """The version that an idempotency key made."""
 
     key: ThreadKey
     idempotency_key: str
@@ -247,7 +247,7 @@ class AskHits(Ask[list[SearchHit]], frozen=True):
 
 
 class AskWordCounts(Ask[list[int]], frozen=True):
-    """How many indexed texts hold each of these words, counted no further than ``most``."""
+    """The number of indexed texts that hold each of these words, counted no further than ``most``."""
 
     words: tuple[str, ...]
     owner: str | None
@@ -275,7 +275,7 @@ class AskRecordsAbout(Ask[list[Record]], frozen=True):
 
 
 class AskRowCounts(Ask[dict[str, int]], frozen=True):
-    """How many rows there are under a key: changesets, items, states, keys, index entries."""
+    """The number of rows under a key: changesets, items, states, keys, index entries."""
 
     key: ThreadKey
 
@@ -284,7 +284,7 @@ StoreRead: TypeAlias = Generator[Ask[Any], Any, T]
 
 
 def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
-    """What a store answers; to be used with ``yield from``."""
+    """Ask a store; to be used with ``yield from``."""
     answer: T = yield question
     return answer
 
@@ -402,7 +402,7 @@ class CopyLineage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DropThread(msgspec.Struct, frozen=True, kw_only=True):
-    """Hide a thread and free its id; remove its rows unless a fork still stands on them.
+    """Hide a thread and free its id; remove its rows unless a fork still needs them.
 
     ``unconditional``: even if it has moved on since.
     """

@@ -13,7 +13,7 @@ CALL_KINDS = frozenset((CALL, RESULT, REPAIR))
 
 
 def is_conversation(log: str, meta: ItemFacts) -> bool:
-    """Whether an item is part of the conversation; other logs have entries of their own beside it."""
+    """Return whether an item is part of the conversation; other logs have entries of their own beside it."""
     return log == HISTORY or meta.kind in CALL_KINDS
 
 
@@ -25,8 +25,8 @@ def open_calls_after(
     Only items in our own format are held to it; a guest's are stored as given.
 
     Raises:
-        TranscriptBroken: A result answers no open call, a call is opened twice, or something else would
-            stand between a call and its result.
+        TranscriptBroken: A result answers no open call, a call is opened twice, or something else would come
+            between a call and its result.
     """
     open_calls = calls
     for meta in metas:
@@ -76,7 +76,7 @@ def _calls_in_repair(body: JSON) -> dict[str, str | None]:
 
 
 def split_index(items: Sequence[Item], at: int) -> int:
-    """Where to part some items, at the latest before an index, so that each call stays with its answer."""
+    """The index to part items at, no later than a given one, so that each call stays with its answer."""
     pairs = list(_pairs(items))
     while split_pairs := [first for first, last in pairs if first < at <= last]:
         at = min(split_pairs)
@@ -84,7 +84,7 @@ def split_index(items: Sequence[Item], at: int) -> int:
 
 
 def _pairs(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Where each call that is answered stands, and where its answer does."""
+    """The index of each call that is answered, and that of its answer."""
     index_by_call: dict[str, int] = {}
     for at, item in enumerate(items):
         if item.kind == CALL and item.call is not None:

@@ -22,9 +22,9 @@ VERSION: Final = 1
 REASON: Final = "Import"
 MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY = "core_memory", "document_paths", "interpreter_state"
 BUFFERS_KEY: Final = "sandbox_buffers"
-"""What a sandbox has in its hands. No manifest holds it, and no import leaves it."""
+"""The fields that a sandbox works with. No manifest holds them, and no import leaves them."""
 STAMP_KEY: Final = "checkpoint"
-"""What a file on a volume says beside its manifest: see ``manifest.stamps``. No manifest has it."""
+"""The field of a file on a volume beside its manifest: see ``manifest.stamps``. No manifest has it."""
 OWN_KEYS = frozenset((MEMORY_KEY, DOCUMENTS_KEY, INTERPRETER_KEY, BUFFERS_KEY))
 CORE_MEMORY: Final[Mapping[str, JSON]] = {"human": "", "persona": "", "scratchpad": ""}
 """The core memory of a session that has none of its own."""
@@ -53,7 +53,7 @@ class ManifestItem(_ManifestPart, frozen=True, kw_only=True):
 
 
 class InterpreterState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the sandbox of a session is, and what it works on."""
+    """The sandbox of a session, and what it works on."""
 
     sandbox_id: str | None = None
     workspace_path: str | None = None
@@ -65,7 +65,7 @@ class InterpreterState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is called, and which version of a schema wrote it."""
+    """The name of a session, and the version of the schema that wrote it."""
 
     title: str | None = None
     labels: list[str] = []
@@ -73,7 +73,7 @@ class SessionAbout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ManifestState(_ManifestPart, frozen=True, kw_only=True, omit_defaults=False):
-    """What a session holds. ``fields`` is the rest of its state, ``logs`` are those beside its history."""
+    """The content of a session. ``fields`` is the rest of its state, ``logs`` all logs but its history."""
 
     history: list[ManifestItem] = []
     core_memory: dict[str, Any] = {}
@@ -263,7 +263,7 @@ def replacement_changeset(
 
 
 def _without_defaults(interpreter: Mapping[str, JSON]) -> dict[str, JSON]:
-    """What is said of an interpreter beside what is so for every new one."""
+    """The fields of an interpreter that differ from those of a new one."""
     new = as_json(InterpreterState())
     return {name: value for name, value in interpreter.items() if name not in new or value != new[name]}
 

@@ -1,4 +1,4 @@
-"""Where the manifest of a session stands on a volume, and how those of the older layout are read."""
+"""Paths of manifests on a volume, and how those of the older layout are read."""
 
 import re
 from hashlib import sha256
@@ -28,7 +28,7 @@ OLD_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
 
 
 class ManifestAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose session it is, and which."""
+    """A session by tenant, owner and id."""
 
     workspace: str
     user: str | None
@@ -44,7 +44,7 @@ class ManifestAddress(msgspec.Struct, frozen=True, kw_only=True):
 def file_name(name: str) -> str:
     """A name as a part of a path: two names that differ differ on every file system.
 
-    Small letters, digits, ``-`` and ``_`` stand for themselves. Any other byte is ``=`` and its number, so
+    Small letters, digits, ``-`` and ``_`` stay as they are. Any other byte is ``=`` and its number, so
     that neither case nor dots, slashes or forms of one character matter.
     """
     letters = "".join(chr(byte) if byte in PLAIN_BYTES else f"={byte:02x}" for byte in name.encode())
@@ -56,19 +56,19 @@ def file_name(name: str) -> str:
 
 
 def manifest_path(address: ManifestAddress) -> PurePosixPath:
-    """Where a manifest stands below the root of its volume."""
+    """The path of a manifest below the root of its volume."""
     user = NO_USER if address.user is None else file_name(address.user)
     folder = PurePosixPath("meta", "workspaces", file_name(address.workspace), "users", user)
     return folder / manifest_name(address.session)
 
 
 def manifest_name(session: str) -> str:
-    """How the file of a session's manifest is called."""
+    """The file name of a session's manifest."""
     return f"react-session-{file_name(session)}.json"
 
 
 def older_paths(address: ManifestAddress) -> list[PurePosixPath]:
-    """Where the older layout may have it. Names that it would have changed are not looked for."""
+    """The paths that the older layout may have. Names that it would have changed are not looked for."""
     names = (address.workspace, address.user or "", address.session)
     if not all(OLD_NAME.match(name) and ".." not in name for name in names):
         return []
@@ -109,7 +109,7 @@ class _OldManifest(msgspec.Struct, frozen=True):
 
 
 def older_manifest(session: str, document: JSON) -> Manifest:
-    """The manifest that a document of the older layout stands for; one of ours is taken as it is.
+    """The manifest in a document of the older layout; one of ours is taken as it is.
 
     Raises:
         InvalidArgument: It cannot be read.

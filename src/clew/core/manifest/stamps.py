@@ -1,4 +1,4 @@
-"""Which version of a thread a manifest on a volume stands for, and how the two stand to each other.
+"""Stamps: the version of a thread that a manifest on a volume holds, and how the two compare.
 
 A manifest itself names no version, so that a session that was imported gives the same manifest again. The
 file on a volume says it beside the manifest: the version, the hash that the thread had there, and a checksum
@@ -16,7 +16,7 @@ from clew.core.manifest.document import STAMP_KEY, Manifest, check_format, manif
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that a manifest stands for, and what it was then."""
+    """The version of a thread that a manifest holds, and its hash then."""
 
     version: int
     hash: str
@@ -24,7 +24,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A manifest as it stands on a volume; whole if it is what its stamp says. One may have no stamp."""
+    """A manifest as a volume has it; whole if it is what its stamp says. One may have no stamp."""
 
     document: dict[str, JSON]
     stamp: Stamp | None
@@ -32,7 +32,7 @@ class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest. It is made when it is asked for, which costs more than to see where it stands.
+        """The manifest. It is decoded when it is asked for, which costs more than to compare its stamp.
 
         Raises:
             InvalidArgument: It cannot be used.
@@ -41,7 +41,7 @@ class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a thread is: its version and hash, and the hash it had at another version, if it has that."""
+    """A thread's version and hash, and the hash it had at another version, if it has that."""
 
     version: int
     hash: bytes
@@ -49,7 +49,7 @@ class ThreadVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ManifestStatus(enum.Enum):
-    """How a manifest stands to its thread."""
+    """The relation of a manifest to its thread."""
 
     CURRENT = "current"
     """It is what the thread is."""
@@ -71,11 +71,11 @@ PROBLEMS = {
     ManifestStatus.ALTERED: "the manifest was changed since it was written at version {found}",
     ManifestStatus.UNSTAMPED: "the manifest names no version, and does not hold what the database does",
 }
-"""What is wrong, in words, where the two do not go together."""
+"""The problems, in words, where the two do not go together."""
 
 
 def encode_stamped_manifest(manifest: Manifest, version: int, hash: bytes) -> bytes:
-    """A manifest as a volume keeps it, with the version that it stands for."""
+    """Encode a manifest as a volume keeps it, with the version that it holds."""
     # Each part is encoded once, though the whole is needed twice: for its checksum, and with the stamp.
     parts: dict[str, JSON] = {
         name: msgspec.Raw(encode(getattr(manifest, name))) for name in manifest.__struct_fields__
@@ -106,7 +106,7 @@ def read_stamped_manifest(data: bytes, session: str) -> StampedManifest:
 
 
 def manifest_status(manifest: StampedManifest, thread: ThreadVersion | None) -> ManifestStatus:
-    """How a manifest stands to its thread, if that is there; ``before`` is of the stamp's version."""
+    """Compare a manifest with its thread, if that is there; ``before`` is of the stamp's version."""
     stamp = manifest.stamp
     if not manifest.is_intact:
         return ManifestStatus.ALTERED

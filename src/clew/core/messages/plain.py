@@ -18,7 +18,7 @@ class PlainToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlainToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back."""
+    """The output of a tool."""
 
     id: str
     name: str = ""

@@ -1,4 +1,4 @@
-"""What an item says, whatever its format: role, text, tool calls and tool results. It refuses nothing.
+"""Messages of items of any format: role, text, tool calls and tool results. Nothing is refused.
 
 What a model thought before it spoke is not said: it stays in the item, and in none of these.
 """
@@ -25,7 +25,7 @@ def plain_messages(items: Iterable[Item]) -> list[PlainMessage]:
 
 
 def project_item(item: Item) -> tuple[PlainMessage, ...]:
-    """What an item says: one message for each role that speaks in it, none if there is nothing to tell.
+    """The messages of an item: one for each role that speaks in it, none if there is nothing to tell.
 
     An item in an unknown format, or one that is not what its format says, gives the text that is in it.
     """
@@ -41,7 +41,7 @@ def _unknown_format(item: Item, body: Body) -> Iterator[PlainMessage]:
 
 
 def _unpack(body: JSON) -> JSON:
-    """What MessagePack holds, as plain data: of an object its fields. Nothing is made of them."""
+    """Decode MessagePack to plain data: of an object its fields. No object is made."""
     try:
         return msgspec.msgpack.decode(body, ext_hook=_unpack_object)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
@@ -150,7 +150,7 @@ def _is_visible(part: Body) -> bool:
 
 
 def _tool_output(answer: Body) -> JSON:
-    """What a tool gave: a value that is not an object stands in one, under ``result``."""
+    """The output of a tool; a value that is not an object is put into one, under ``result``."""
     response = answer.get("response")
     if isinstance(response, dict) and response.keys() == {"result"}:
         return response["result"]
@@ -183,7 +183,7 @@ def _pydantic_ai(item: Item, body: Body) -> Iterator[PlainMessage]:
 
 
 def _response_messages(parts: Sequence[Body]) -> Iterator[PlainMessage]:
-    """What a model answered; a tool that the provider ran itself is called and answered in one."""
+    """The messages of a model's response; a tool that the provider ran is called and answered in one."""
     yield PlainMessage(
         role="assistant",
         text="".join(part["content"] for part in parts if _is_text(part)),

@@ -1,4 +1,4 @@
-"""The part of a text where the searched words stand, and where in it they stand."""
+"""Excerpts: the part of a text with the searched words, and their positions in it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,7 +32,7 @@ def excerpt(text: str, query_words: Iterable[str], width: int = WIDTH) -> Excerp
 
 
 def _find_matches(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
-    """Where the words stand, and which of them it is."""
+    """The positions of the words, and which word is at each."""
     matches = []
     for match in WORD.finditer(line):
         roots = [root for word in words(match[0]) if (root := stem(word)) in stems]
@@ -42,7 +42,7 @@ def _find_matches(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
 
 
 def _window(line: str, matches: Sequence[tuple[int, int, str]], width: int) -> tuple[int, int]:
-    """From where to where to show: around the words that stand together, from word to word."""
+    """The range to show: around the words that are close together, from word to word."""
     if len(line) <= width:
         return 0, len(line)
     best, most = 0, 0

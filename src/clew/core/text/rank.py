@@ -1,4 +1,4 @@
-"""Which texts answer a query best: BM25 over a few candidates, and reciprocal ranks of several lists."""
+"""Ranking of texts by a query: BM25 over a few candidates, and reciprocal ranks of several lists."""
 
 import math
 from collections import Counter
@@ -15,9 +15,9 @@ RECIPROCAL = 60
 
 
 def bm25(texts: Sequence[str], counts: Mapping[str, int], total: int) -> list[float]:
-    """How well each text answers a query of some words. The forms of a word count as that word.
+    """The score of each text for a query of some words. The forms of a word count as that word.
 
-    ``counts`` says in how many texts each word stands, ``total`` how many texts there are.
+    ``counts`` is the number of texts with each word, ``total`` that of all texts.
     """
     stems = {word: stem(word) for word in counts}
     weights = {root: _word_weight(count, max(total, count)) for root, count in counts_by_stem(counts).items()}
@@ -27,7 +27,7 @@ def bm25(texts: Sequence[str], counts: Mapping[str, int], total: int) -> list[fl
 
 
 def counts_by_stem(counts: Mapping[str, int]) -> dict[str, int]:
-    """In how many texts a word stands in any of its forms; at most, since two may stand in one."""
+    """The number of texts with a word in any of its forms; at most, since one text may have two."""
     totals: dict[str, int] = {}
     for word, count in counts.items():
         root = stem(word)
@@ -36,7 +36,7 @@ def counts_by_stem(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _word_weight(count: int, total: int) -> float:
-    """How much a word says: the more the rarer it is."""
+    """The weight of a word: the rarer, the more."""
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
@@ -66,7 +66,7 @@ def rarest_words(counts: Mapping[str, int], budget: int) -> list[str]:
 
 
 def fuse_rankings(rankings: Iterable[Sequence[Name]], k: int = RECIPROCAL) -> dict[Name, float]:
-    """Several ranked lists as one: a name scores 1 / (k + rank) in each list that it stands in."""
+    """Several ranked lists as one: a name scores 1 / (k + rank) in each list that has it."""
     scores: dict[Name, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, start=1):

@@ -33,7 +33,7 @@ def _texts(body: JSON) -> Iterator[str]:
 
 
 def is_label(text: str) -> bool:
-    """Whether a text is a name of one word: nothing that somebody said."""
+    """Return whether a text is a name of one word, not something that a person said."""
     return LABEL.fullmatch(text) is not None
 
 
@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """What the forms of a word have in common, by the commonest endings of English: walk, walks, walking.
+    """The stem of a word, by the commonest endings of English: walk, walks, walking.
 
     It is rough on purpose. What is not English mostly stays apart from what it should not meet.
     """

@@ -16,11 +16,11 @@ _PendingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
 
 
 class Batches:
-    """A few flights at a time. One that finds a free one leaves at once; the others wait for the next.
+    """Appends in batches, a few at a time. One that finds room goes at once; the others wait together.
 
-    Those who fly together share tenant and user. Each is told whether its thread was where it should be; if
-    the transaction fails for another reason, they go again one by one, so that none suffers for another. If
-    nobody knows whether it failed, all are told so: sent again, what was appended would be appended twice.
+    Appends of one batch share tenant and user. Each is told whether its thread was where it should be; if
+    the transaction fails for another reason, they go again one by one, so that none fails for another. If
+    it is unknown whether it failed, all are told so: sent again, they might be appended twice.
     """
 
     def __init__(self, send: Send, limit: int) -> None:
@@ -31,7 +31,7 @@ class Batches:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def append(self, scope: Scope, advance: Advance) -> bool:
-        """Whether the changeset was appended; if not, the thread has moved on, or the key was used."""
+        """Append a changeset; False if the thread has moved on, or the key was used."""
         if self._running_count < self._limit:
             self._running_count += 1
             try:
@@ -43,12 +43,12 @@ class Batches:
         return await future
 
     async def wait_until_idle(self) -> None:
-        """Wait for flights whose passengers were all cancelled."""
+        """Wait for batches whose callers were all cancelled."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def _start_next(self) -> None:
-        """Make room, and let those who wait take off."""
+        """Make room, and start batches of those that wait."""
         self._running_count -= 1
         while self._waiting and self._running_count < self._limit:
             (tenant, user), queue = next(iter(self._waiting.items()))
@@ -98,7 +98,7 @@ def _fail_append(future: asyncio.Future[bool], error: Exception) -> None:
 
 
 def _next_batch(queue: list[_PendingAppend]) -> tuple[list[_PendingAppend], list[_PendingAppend]]:
-    """Who flies next, in order of their threads' keys, and who is left."""
+    """The appends that go next, in order of their threads' keys, and those that are left."""
     appends: list[_PendingAppend] = []
     size = 0
     rest = iter(queue)
@@ -113,7 +113,7 @@ def _next_batch(queue: list[_PendingAppend]) -> tuple[list[_PendingAppend], list
 
 
 class ThreadLocks:
-    """Locks by tenant and thread, there only while somebody holds them.
+    """Locks by tenant and thread, there only while they are held.
 
     Without them n tasks that append to one thread would plan on the same head: one wins, n - 1 plan again,
     and so on. They only save work; what keeps writers apart is the check in the database.
@@ -123,7 +123,7 @@ class ThreadLocks:
         self._queues: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     async def acquire(self, tenant: str, threads: Iterable[str]) -> bool:
-        """Hold some threads until they are given back; whether somebody else had to be waited for."""
+        """Hold some threads until they are released; return whether it had to wait for another holder."""
         own_threads: list[str] = []
         has_waited = False
         try:

@@ -8,7 +8,7 @@ from clew.core.clock import now_ms
 ASK_AGAIN_SECONDS = 60.0
 """After so long the server is asked again: two counts of seconds drift apart, and servers are replaced."""
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""What nobody sets. On Linux it counts on while the machine sleeps."""
+"""The clock that is never set. On Linux it counts on while the machine sleeps."""
 
 
 class ServerClock:

@@ -84,7 +84,7 @@ CHECK_SECONDS = 5.0
 
 
 class Connections:
-    """The connections of a pool, ours or somebody's; each is given back as it came."""
+    """The connections of a pool, ours or the caller's; each is given back as it came."""
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self.pool = pool
@@ -223,7 +223,7 @@ class Connections:
 
 
 def _cancel_count() -> int:
-    """How often this task was asked to stop."""
+    """The number of times that this task was asked to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
@@ -235,7 +235,7 @@ def retrieve_exception(task: asyncio.Future[None]) -> None:
 
 
 async def wait_until_done(task: "asyncio.Future[Any]") -> None:
-    """Return when a task has ended, however often whoever waits is cancelled meanwhile."""
+    """Return when a task has ended, however often the caller is cancelled meanwhile."""
     while not task.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])

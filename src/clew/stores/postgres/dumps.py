@@ -139,7 +139,7 @@ async def open_replacement(address: Address, *, force: bool) -> AsyncIterator[Re
 
     Raises:
         InvalidArgument: There are threads, records or jobs already, and ``force`` is not set.
-        StoreBusy: Somebody keeps the tables locked.
+        StoreBusy: Another session keeps the tables locked.
     """
     async with _connect(address) as connection:
         replacement = Replacement(connection)

@@ -36,11 +36,11 @@ class ThreadGone(Exception):
 
 
 class StaleWrite(Exception):
-    """What a call assumed is no longer so. Answered by the store; never seen outside."""
+    """Something that a call assumes is no longer so. Answered by the store; never seen outside."""
 
 
 def translation(error: Exception) -> Exception:
-    """What Clew raises for an error of the driver."""
+    """The error that Clew raises for one of the driver."""
     if isinstance(error, PoolClosed):
         return StoreClosed()
     if isinstance(error, PoolTimeout | TooManyRequests):
@@ -56,7 +56,7 @@ def translation(error: Exception) -> Exception:
 
 
 def _error_by_state(error: psycopg.Error, state: str) -> Exception:
-    """What an error that the server reported means."""
+    """The error for a state that the server reported."""
     if state == STALE:
         return StaleWrite(error.diag.message_primary)
     if state == THREAD_GONE:

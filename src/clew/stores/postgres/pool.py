@@ -14,7 +14,7 @@ from clew.core.errors import InvalidArgument
 from clew.core.redaction import HIDDEN
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-"""What libpq is told that nobody else may see."""
+"""The parameters for libpq that must not be shown."""
 UNREADABLE = (
     "The URL of the database cannot be read. Write it as postgresql://user:password@host:port/database, and "
     "the signs % @ : / ? # of a name or a password as %25 %40 %3A %2F %3F %23."
@@ -22,7 +22,7 @@ UNREADABLE = (
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a database is, and how to connect to it."""
+    """The address of a database, and how to connect to it."""
 
     conninfo: str
     pool_min: int = 1
@@ -35,7 +35,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prepares(self) -> bool:
-        """Whether statements may be prepared."""
+        """True if statements may be prepared."""
         return self.pooler is None
 
     @property
@@ -74,7 +74,7 @@ def parse_url(url: str) -> Address:
 
 
 def _split(url: str) -> tuple[str | None, dict[str, str]]:
-    """What libpq is told, or None if it cannot read that; and our own parameters."""
+    """The parameters for libpq, or None if it cannot read them; and our own."""
     try:
         place, _, query = url.partition("?")
         parameters = dict(parse_qsl(query, keep_blank_values=True))
@@ -87,7 +87,7 @@ def _split(url: str) -> tuple[str | None, dict[str, str]]:
 
 
 def _is_plain(url: str, port: str) -> bool:
-    """Whether no part of a password can have been taken for a host, a port or a database.
+    """Return whether no part of a password can have been taken for a host, a port or a database.
 
     An ``@``, ``/``, ``?`` or ``#`` that is not escaped ends a password early, and libpq would name the rest
     of it in its errors.
@@ -100,9 +100,9 @@ def _is_plain(url: str, port: str) -> bool:
 
 
 AGAIN_SECONDS = 3.0
-"""How long the pool tries by itself, with pauses twice as long each time; then it is told to begin anew."""
+"""Seconds that the pool tries by itself, with pauses twice as long each time; then it begins anew."""
 AWAY_SECONDS = 3.0
-"""How long a call waits for a connection while the server is away."""
+"""Seconds that a call waits for a connection while the server is away."""
 AT_ONCE = 0.01
 
 
@@ -110,7 +110,7 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
     """Connections to one database.
 
     Left alone, a pool doubles its pauses for five minutes: a server that had been away for two was found
-    again after two more, and whoever asked meanwhile waited for the whole timeout each time.
+    again after two more, and callers meanwhile waited for the whole timeout each time.
     """
 
     def __init__(self, address: Address) -> None:
@@ -143,7 +143,7 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
         self.is_away = False
 
     async def _on_reconnect_failed(self, pool: AsyncConnectionPool[Any]) -> None:
-        """Have it try again from the beginning, which a pool does only if somebody asks for a connection."""
+        """Have it try again from the beginning, which a pool does only if a connection is asked for."""
         self.is_away = True
         with suppress(PoolTimeout, PoolClosed):
             await self.putconn(await super().getconn(AT_ONCE))

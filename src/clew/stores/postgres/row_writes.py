@@ -138,7 +138,7 @@ def batch_append_values(advances: Sequence[Advance]) -> Values:
 
 
 def _rare_values(advances: Sequence[Advance]) -> Values:
-    """What few changesets have: anchors, idempotency keys and cuts."""
+    """The values that few changesets have: anchors, idempotency keys and cuts."""
     has_anchors = any(step.anchor is not None for step in advances)
     has_keys = any(step.idempotency_key is not None for step in advances)
     return (

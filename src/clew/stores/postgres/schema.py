@@ -42,7 +42,7 @@ async def migrate(url: str) -> list[int]:
 
 
 async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
-    """The same over a connection that is in no transaction. Whoever comes second finds it done."""
+    """The same over a connection that is in no transaction. A second process finds it done."""
     numbers: list[int] = []
     while True:
         async with connection.transaction():

@@ -49,7 +49,7 @@ COMMIT_ATTEMPTS = 500
 LONGEST_PAUSE = 0.02
 POLL_SECONDS = 0.25
 HIDDEN_CONFLICTS = {"add_thread", "save_record"}
-"""What is stale on fresh rows only if something stands in the way that the scope does not see."""
+"""Calls that are stale on fresh rows only if something is in the way that the scope does not see."""
 TRUE = b"\x01"
 MOST_BATCHES = 3
 """Transactions of appends under way at once. While these fly, what comes in gathers for the next."""
@@ -189,7 +189,7 @@ class PostgresStore:
         return self._clock()
 
     async def change_token(self) -> object:
-        """Which transactions of the server are seen; it differs once another one is."""
+        """The transactions of the server that are seen; it differs once another one is."""
         return await self._fetch_if_open(lambda: self._connections.fetch("seen"))
 
     async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
@@ -204,7 +204,7 @@ class PostgresStore:
         return [version_by_number.get(number) for number in range(1, len(threads) + 1)]
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """Report the store's health."""
         rows = await self._fetch_if_open(lambda: self._connections.fetch("about_server"))
         return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
 
@@ -219,7 +219,7 @@ class PostgresStore:
     async def close(self) -> None:
         """Close the pool, if this store opened it. Calls under way end first.
 
-        Once begun it is brought to its end, whoever waits for it or no longer does. In a forked child it does
+        Once begun it runs to its end, even if its caller is cancelled. In a forked child it does
         nothing: the connections are the parent's.
         """
         if not self._process.is_this:
@@ -353,7 +353,7 @@ class PostgresStore:
                 raise StaleWrite(name)
 
     async def _append_batch(self, scope: Scope, advances: Sequence[Advance]) -> list[bool]:
-        """Which of some changesets were appended."""
+        """Append some changesets; say for each whether it was."""
         if len(advances) == 1:
             one = (scope.tenant, scope.user, *append_values(advances[0]))
             value = await self._send_with_retry(
@@ -365,7 +365,7 @@ class PostgresStore:
         return list(rows[0][0])
 
     async def _send_with_retry(self, send: "Callable[[], Any]") -> Any:
-        """What the server answered; sent again if it undid the transaction in favour of another."""
+        """Send a call, and again if the server undid its transaction in favour of another."""
         while True:
             try:
                 return await send()

@@ -1,4 +1,4 @@
-"""Leaving no trace in the tables: vacuum asked for, and said if somebody keeps removed rows alive."""
+"""Vacuum of the tables, so that no trace is left; a report if a transaction keeps removed rows alive."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whether anybody has written to the file, and how far threads have come: for those who wait for them."""
+"""A poll of the file for those who wait: whether it was written to, and how far threads have come."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from clew.stores.watch import ScopedThread
 
 
 class ChangePoll:
-    """Looks at the file over a connection that writes nothing, so every change of it is somebody else's."""
+    """Looks at the file over a connection that writes nothing, so every change of it is another's."""
 
     def __init__(
         self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, readers: Readers

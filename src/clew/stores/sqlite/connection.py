@@ -99,7 +99,7 @@ def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tu
 
 
 def wait_a_little(times: int) -> bool:
-    """Whether to go on waiting for another process's lock, after a short sleep."""
+    """Sleep a little; return whether to go on waiting for another process's lock."""
     pause = min(0.0005 * (times + 1), 0.01)
     time.sleep(pause)
     return times * 0.01 < BUSY_SECONDS
@@ -174,7 +174,7 @@ def seal_file(path: str) -> None:
     It is left in a mode in which nothing lies beside it; opening it as a store changes that back.
 
     Raises:
-        StoreBusy: Somebody has the database open.
+        StoreBusy: A process has the database open.
         StoreDamaged: It is no database, or a broken one.
     """
     with translate_errors(path):
@@ -189,7 +189,7 @@ def seal_file(path: str) -> None:
 
 
 def damage_in(connection: apsw.Connection, *, quick: bool) -> list[str]:
-    """What SQLite finds wrong with a file; nothing if it is sound."""
+    """The problems that SQLite finds in a file; none if it is sound."""
     try:
         rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
     except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
@@ -255,7 +255,7 @@ MOST_LOGS = 10_000
 
 
 class LogKeys:
-    """Which number each thread's log has. Numbers are never used again, so an old one finds nothing wrong."""
+    """The numbers of threads' logs. A number is never used again, so an old one finds nothing wrong."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[int, str], int] = {}

@@ -77,7 +77,7 @@ class FileLock:
                 _set_lock(self._descriptor, _flock(_UNLOCK, SHARED_FIRST, SHARED_SIZE))
 
     def is_alone(self) -> bool:
-        """Whether no other store has the file open, in this process or another."""
+        """Return whether no other store has the file open, in this process or another."""
         if self._descriptor is None:
             return False
         answer: bytes = fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, _flock(_WRITE, PRESENT, 1))

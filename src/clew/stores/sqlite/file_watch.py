@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 CHANGED, ATTRIBUTES, DELETED, MOVED = 0x2, 0x4, 0x400, 0x800
-"""What is watched for: writes, how many names a file has, and the end or another place of its own name."""
+"""The events watched for: writes, the number of names of a file, and the end or a move of its own name."""
 EVENT_BYTES = 1 << 16
 
 
@@ -38,11 +38,11 @@ class FileWatch:
 
     @property
     def is_told(self) -> bool:
-        """Whether the system tells anything at all."""
+        """True if the system tells anything at all."""
         return self._poll is not None
 
     def has_news(self) -> bool:
-        """Whether anything may have happened since the last call. For one thread."""
+        """Return whether anything may have happened since the last call. For one thread."""
         if self._poll is None or self._descriptor is None:
             return True
         if not self._poll.poll(0):

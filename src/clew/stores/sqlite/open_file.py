@@ -22,7 +22,7 @@ from clew.stores.sqlite.file_watch import ATTRIBUTES, CHANGED, DELETED, MOVED, F
 from clew.stores.sqlite.wal import copy_wal
 
 LOOK_SECONDS = 0.05
-"""How long readers rely on what the last look has shown."""
+"""Seconds that readers rely on what the last look has shown."""
 
 
 class NamedFile:
@@ -35,7 +35,7 @@ class NamedFile:
         self._identity = (status.st_dev, status.st_ino)
 
     def problem(self) -> str | None:
-        """What is wrong with the path, if it does not name that file any more. The size is taken anew.
+        """The problem with the path, if it does not name that file any more. The size is taken anew.
 
         The number of an inode is not used again while the file is open, so it is enough to compare numbers.
         """
@@ -163,7 +163,7 @@ class OpenFile:
 
     @contextmanager
     def checkpoint_turn(self) -> Iterator[bool]:
-        """Whether no other store moves its write-ahead log into the file; then none does meanwhile.
+        """Give True if no other store moves its write-ahead log into the file; then none does meanwhile.
 
         Raises:
             StorageError: The system has no locks left.
@@ -212,7 +212,7 @@ class OpenFile:
         self._is_shared = self._watch is None or not self._watch.is_told or not self._is_alone()
 
     def _take_news(self) -> bool:
-        """Whether there is news of the files that the writer has not looked into yet."""
+        """Return whether there is news of the files that the writer has not looked into yet."""
         self._has_news = self._has_news or self._watch is None or self._watch.has_news()
         return self._has_news
 
@@ -263,7 +263,7 @@ class OpenFile:
 
 
 def _masks(connection: apsw.Connection) -> dict[str, int]:
-    """What is to be known of each file: of the log, which is written to all the time, only of its name."""
+    """The events to watch for each file: of the log, which is written to all the time, only its name."""
     name = MOVED | DELETED
     file, wal = connection.filename, connection.filename_wal
     return {
@@ -280,7 +280,7 @@ def _again(error: StoreFileLost) -> StoreFileLost:
 
 
 def _has_moved(connection: apsw.Connection) -> bool:
-    """Whether SQLite finds another file at the path than the one that it opened."""
+    """Return whether SQLite finds another file at the path than the one that it opened."""
     moved = ctypes.c_int(0)
     known = connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
     return known and bool(moved.value)

@@ -43,7 +43,7 @@ from clew.stores.sqlite.open_file import OpenFile
 T = TypeVar("T")
 Work: TypeAlias = Callable[[apsw.Connection], T]
 AnswerFactory: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
-"""What answers questions on a connection."""
+"""Makes what answers questions on a connection."""
 QUICK_QUESTIONS = frozenset(
     {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
     | {AskItemsById, AskIdempotencyKey, AskRecord, AskRecordsById, AskJob}
@@ -219,7 +219,7 @@ class _Reader:
 
 
 class _ReadRest(msgspec.Struct, Generic[T], frozen=True):
-    """What is left of a reading that was begun on the loop."""
+    """The rest of a reading that was begun on the loop."""
 
     work: Work[T]
 

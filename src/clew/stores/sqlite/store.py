@@ -132,7 +132,7 @@ class SqliteStore:
         return self._clock()
 
     async def report(self) -> StoreReport:
-        """What the store says about its health."""
+        """Report the store's health."""
         self._process.check()
         return await self._readers.run(self._report)
 

@@ -13,7 +13,7 @@ BEYOND = (
 )
 PAUSE = 0.01
 LOCK_WAIT_SECONDS = 2.0
-"""How long to wait for others, in seconds; whoever reads or writes for longer makes the erasure wait."""
+"""Seconds to wait for others; one that reads or writes for longer makes the erasure wait."""
 STILL_WRITING = (
     "another process is writing; the free pages of the file may hold traces until this is done again"
 )
@@ -57,9 +57,9 @@ def _rewrite_file(connection: apsw.Connection) -> tuple[str, ...]:
 
 
 def _empty_wal(connection: apsw.Connection, until: float) -> bool:
-    """Whether the write-ahead log is empty now.
+    """Empty the write-ahead log; return whether it is.
 
-    If somebody moves it to the file at this moment, as our own writer does after many commits, SQLite says so
+    If it is moved into the file at this moment, as our own writer does after many commits, SQLite says so
     at once and does not ask whether to wait.
     """
     while True:

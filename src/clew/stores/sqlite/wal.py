@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 def has_frames(wal: str) -> bool:
-    """Whether a write-ahead log holds at least one page that belongs to it.
+    """Return whether a write-ahead log holds at least one page that belongs to it.
 
     The log carries no locks, so it may be opened and closed beside SQLite.
     """

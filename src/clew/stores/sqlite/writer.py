@@ -80,7 +80,7 @@ class Writer:
     async def commit(self, scope: Scope, planner: Planner) -> Plan:
         """The plan, once it is on disk.
 
-        A caller that is cancelled withdraws a commit that has not begun; one that has begun stands.
+        A caller that is cancelled withdraws a commit that has not begun; one that has begun is kept.
         """
         if self._closed:
             raise StoreClosed
@@ -298,7 +298,7 @@ class Writer:
 
 
 class _ErrorTrap:
-    """Takes whatever a planning raises: it belongs to whoever asked, and must not end the writer."""
+    """Takes any exception of a planner: it belongs to the caller, and must not end the writer."""
 
     error: Exception
 
