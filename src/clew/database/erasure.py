@@ -113,6 +113,7 @@ class ErasureFiles:
     async def _remove(self, files: Files, selection: FileSelection, id: str) -> dict[str, int]:
         tenant = self._scope.tenant
         number = last_files_number(await read_receipt_lines(self._store, self._scope), id)
+        # Files cannot go in the same commit as rows: put aside, counted in the receipt, then removed.
         counts = await files.put_aside(tenant, selection, id, number + 1)
         if counts:
             planner = partial(erasure_subject.plan_count_files, id, number + 1, counts, self._store.limits)
@@ -122,6 +123,7 @@ class ErasureFiles:
 
     async def _read_selection(self, subject: ErasureSubject) -> FileSelection:
         ids = await self._store.read(self._scope, erasure_subject.read_subject_threads(subject))
+        # Threads that are gone from the tables may still have files, so their ids are kept here.
         self._thread_ids |= dict.fromkeys(ids)
         return await self._store.read(
             self._scope, erasure_subject.read_file_selection(subject, tuple(self._thread_ids))
@@ -165,13 +167,16 @@ async def erase_subject(
     receipt = await _open_receipt(store, scope, subject, files)
     erasure_files = ErasureFiles(store, scope, files)
     counts: Counts = {}
+    # Until a pass finds nothing: others may go on writing while it is at work.
     for _ in range(PASSES):
+        # Files before rows: records and threads that are about to go say which files there are.
         counts = await erasure_files.erase(subject, receipt)
         notify({name: count for name, count in counts.items() if not name.startswith("bytes")})
         counts = add_counts(counts, await _erase_pass(store, scope, subject, receipt, notify))
         receipt = msgspec.structs.replace(receipt, counts=add_counts(receipt.counts, counts))
         if not counts:
             break
+    # Archives of the threads lie beside the database, and hold the same words.
     sweep = await archive_files.sweep_archives(await _archive_directory(store), subject)
     notify({"archives": sweep.count} if sweep.count else {})
     receipt = msgspec.structs.replace(
@@ -222,6 +227,7 @@ async def settle_receipts(store: Store, scope: Scope, files: Files | None = None
     ]
     for receipt in waiting:
         if receipt.status == UNFINISHED and (thread := await _thread_of(store, scope, receipt)) is not None:
+            # It was broken off between its commit and its files.
             await ErasureFiles(store, scope, files).remove_manifests(thread, receipt)
     waiting = [await _read_receipt(store, scope, receipt.id) for receipt in waiting]
     archives = archive_files.archive_names(await _archive_directory(store)) if waiting else set()
@@ -311,6 +317,7 @@ def _check_exists(
 async def _open_receipt(store: Store, scope: Scope, subject: ErasureSubject, files: Files | None) -> Receipt:
     """The receipt to go on with: one that was begun for this subject and is not complete, or a new one."""
     ids = await store.read(scope, erasure_subject.read_subject_threads(subject))
+    # An erasure that was broken off goes on with its receipt, which then counts everything.
     for receipt in await read_receipts(store, scope):
         if receipt.status in (UNFINISHED, PENDING) and receipt.is_about(subject):
             await store.read(scope, erasure_subject.check_not_held(subject, ids))
@@ -380,6 +387,7 @@ async def _commit_and_count(store: Store, scope: Scope, planner: Planner) -> Cou
 
 
 def _counts_in(plan: Plan) -> Counts:
+    # The only append of such a plan is the line of its receipt.
     lines = [write.items[0].body for write in plan.writes if isinstance(write, Advance)]
     return msgspec.convert(decode(lines[0]), ErasureStep).counts if lines and lines[0] is not None else {}
 
@@ -399,6 +407,7 @@ async def _finish_receipt(
     store: Store, scope: Scope, receipt: Receipt, reasons: Sequence[str], beyond: Sequence[str] = ()
 ) -> Receipt:
     """The receipt after the store has removed the last traces, as far as it can now."""
+    # After the last row: pages, index and log still hold bytes of what was removed.
     scrub_result = await store.scrub()
     waiting = (*reasons, *scrub_result.waiting)
     result = msgspec.structs.replace(

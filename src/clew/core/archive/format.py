@@ -2,8 +2,8 @@
 
 A header, then for each thread an opening line, a line per changeset and a closing line, then a line for each
 record and each file if there are any, and a last line with the totals. Bodies that are canonical JSON are
-written as JSON, any others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same
-threads always make the same archive.
+written as JSON, any others as base64. Nothing in it names a store, a tenant or the moment of writing, so the
+same threads always make the same archive.
 """
 
 from collections.abc import Iterable, Sequence

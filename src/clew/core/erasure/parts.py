@@ -76,6 +76,7 @@ def plan_erase_parts(
     family = yield from _read_family(row)
     guards: dict[StoreWrite, None] = {}
     for member in family:
+        # A hold on one thread protects the rows that it shares with others.
         guards |= dict.fromkeys((yield from read_hold_guards(member)))
     rows = yield from _read_items(row, parts)
     blanks = yield from _read_blanks(row, family, rows, parts)
@@ -101,9 +102,11 @@ def _read_family(row: ThreadRow) -> StoreRead[list[ThreadRow]]:
     root = chain.segments_of(row)[0]
     members: list[ThreadRow] = []
     before: tuple[int, str] | None = None
+    # A fork belongs to the owner of its parent, so no other owner has members of the family.
     while rows := (yield from ask(AskThreads(row.owner, before, ROWS_PER_PAGE))):
         for other in rows:
             if isinstance(other, ThreadRow) and other.owner == row.owner:
+                # By id and time, not by key: a deep fork has copies of its ancestors under a key of its own.
                 start = chain.segments_of(other)[0]
                 members += [other] if (start.id, start.created) == (root.id, root.created) else []
         before = (rows[-1].created, rows[-1].id)
@@ -124,6 +127,7 @@ def _read_items(row: ThreadRow, parts: Parts) -> StoreRead[list[ItemRow]]:
     for id in parts.ids:
         if id not in ids:
             raise RecordNotFound(kind="item", id=id)
+    # The items that say what was erased stay: without them the chain would show an alteration.
     return [item for item in items if item.erased is None and item.log != ERASURE_LOG]
 
 
@@ -221,10 +225,12 @@ def _erasure_appends(
         if not own_blanks:
             continue
         contents = max(min(keys[blank.key], blank.states) for blank in own_blanks)
+        # A chained snapshot keeps the state; a cached one would prove nothing once its past is gone.
         state = (yield from read_state(member, member.version)) if contents else None
         body = as_json(msgspec.structs.replace(erasure, contents=contents))
         item = Item(log=ERASURE_LOG, kind="erasure", body=body)
         change = Changeset(items=(item,), snapshot=state, reason="Erase")
+        # The rows were read at this version. If the thread has moved on, all of it is planned anew.
         expect = Exact(member.version, member.hash)
         appends.append(prepare_append(member.id, change, expect, limits))
     return appends

@@ -123,6 +123,7 @@ def add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
 
 def seal_receipt(receipt: Receipt) -> Receipt:
     """A receipt with the hash over its content."""
+    # A hash cannot cover itself.
     bare = msgspec.structs.replace(receipt, hash="")
     return msgspec.structs.replace(bare, hash=sha256(encode(as_json(bare))).hexdigest())
 
@@ -132,6 +133,7 @@ def receipts_of(items: Iterable[Item]) -> list[Receipt]:
     receipts: dict[str, Receipt] = {}
     for item in items:
         match item.kind:
+            # A last line is the whole receipt, sums included, so it takes the place of those before it.
             case kind if kind in (FIRST_LINE, LAST_LINE):
                 receipt = msgspec.convert(item.body, Receipt)
                 receipts[receipt.id] = receipt

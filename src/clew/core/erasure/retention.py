@@ -70,6 +70,7 @@ def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str]
             if is_old and not is_held:
                 due.append(row.id)
             else:
+                # A fork that stays needs the rows of those it was forked from.
                 ancestors |= {segment.id for segment in row.segments}
         before = (rows[-1].created, rows[-1].id)
     return [id for id in due if id not in ancestors], held_count

@@ -101,6 +101,7 @@ def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
 
     What is remembered of a thread without a user goes with it.
     """
+    # Rows of a parent stay for as long as a fork needs them, so forks have to go first.
     roots = set(subject.threads)
     ids: list[str] = []
     before: tuple[int, str] | None = None
@@ -148,6 +149,7 @@ def check_not_held(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[Non
             owners |= {row.owner} if row is not None else set()
     for hold, owner in (yield from read_holds()):
         is_match = hold.name in owners if hold.what == "owner" else hold.name in ids
+        # A hold on a thread belongs to the thread's owner, and stops the erasure of that owner too.
         if is_match or (subject.is_owner and owner == subject.owner):
             raise hold_error(hold)
 
@@ -293,6 +295,7 @@ def plan_erase_items(
     items = tuple(
         (item.log, item.place, item.erased or commitment(item.salt or b"", item.body or b"")) for item in rows
     )
+    # Checked in each commit: a hold may have been made since the erasure began.
     guards = yield from read_hold_guards(row)
     sizes = yield from ask(AskRowCounts(row.key))
     counts = {"index entries": sizes["index entries"]} if above < 0 and sizes["index entries"] else {}
@@ -329,8 +332,10 @@ def plan_erase_rest(
 def _plan_batch(
     batch: ErasureBatch, receipt: Receipt, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
+    # No empty line in the receipts: a pass that removes nothing is how an erasure ends.
     if not batch.counts:
         return Plan(writes=[], results=[], heads={})
+    # Threads of one owner share the guard on that owner; it is checked once.
     guards: dict[Any, StoreWrite] = {}
     for row in batch.threads:
         guards |= {guard: guard for guard in (yield from read_hold_guards(row))}
@@ -342,6 +347,7 @@ def _plan_batch(
     receipt_plan = yield from plan_commit([receipt_line(receipt.id, STEP_LINE, step, limits)], context)
     writes: list[StoreWrite] = [
         *guards.values(),
+        # After a stale plan it goes at any version: a writer at work must not save it from erasure.
         *(DropThread(row=row, unconditional=context.fresh) for row in batch.threads),
         *(DropRecord(kind=r.kind, id=r.id, before=r.revision) for r in batch.records),
         *(EndJob(id=job.id, token=job.token) for job in batch.jobs),

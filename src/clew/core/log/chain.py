@@ -6,6 +6,7 @@ from hashlib import sha256
 from clew.core.encoding import encode
 from clew.core.log.rows import ChangesetRow, ItemRow, Segment, ThreadRow
 
+# Without a salt, an erased body could be guessed from a list of likely texts and tested.
 SALT_BYTES = 16
 FORMAT = b"clew 1"
 NO_COMMITMENT = bytes(32)
@@ -19,6 +20,7 @@ def commitment(salt: bytes, body: bytes) -> bytes:
 
 def genesis(id: str, owner: str | None, time: int, parent: tuple[str, int, bytes] | None) -> bytes:
     """The hash a thread starts from; a fork's contains the hash of the version it forks."""
+    # Id, owner and time are part of it, so no chain can be passed off as another thread's.
     origin = [parent[0], parent[1], parent[2].hex()] if parent else None
     return sha256(FORMAT + encode([id, owner, time, origin])).digest()
 
@@ -36,6 +38,7 @@ def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRo
         len(change.envelope),
         change.envelope,
     )
+    # The envelope enters as it is; content and bodies by commitments, so that they can be erased.
     parts = [head, _commitment_of(change.erased, change.salt, change.content)]
     for item in items:
         log = item.log.encode()

@@ -91,6 +91,7 @@ from clew.core.values import (
 
 def assign_places(row: ThreadRow, change: Changeset) -> StoreRead[list[int]]:
     """The place of each item of a changeset."""
+    # The head knows how many items each log has, so an append reads nothing to find its places.
     ends = {log: size.end for log, size in row.counters.logs.items()}
     item_places: list[int] = []
     for item in change.items:
@@ -111,6 +112,7 @@ def _check_place_free(
     log, place = item.log, item.place
     if not 0 < place <= places.end_of(end) or not places.is_inserted(place):
         raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
+    # Places are shared with ancestors: an item of the parent's may already be there.
     for segment in chain.segments_of(row):
         items = yield from ask(
             AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
@@ -139,8 +141,9 @@ def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
 
 
 MIN_ANCHOR_BYTES = 4096
+"""A state is cached as an anchor once the changesets since the last one outweigh it, but not below this."""
 ROW_WEIGHT = 64
-
+"""The bytes that a row of a changeset counts for beside its content: reading it costs something too."""
 
 _by_place = attrgetter("log", "place")
 
@@ -180,7 +183,9 @@ def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) 
 
     Writes that go with an append which its key says was made before were made with it: nothing is written.
     """
+    # An append alone looks for its repetition itself, in _plan_append_to.
     may_repeat = len(writes) > 1 and any(_key_of(write) is not None for write in writes)
+    # A used key makes the first plan stale, so a second one looks for a repetition before it writes.
     if may_repeat and context.fresh:
         repeat = yield from _plan_repeat(writes)
         if repeat is not None:
@@ -188,6 +193,8 @@ def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) 
     try:
         return (yield from _plan_writes(writes, context))
     except ClewError:
+        # A repetition often fails where the first request went through, at the version it expects.
+        # Its answer is that of the first request, not the error.
         repeat = (yield from _plan_repeat(writes)) if may_repeat else None
         if repeat is not None:
             return repeat
@@ -248,6 +255,8 @@ def _plan_append(write: PreparedAppend, context: PlanContext, plan: Plan) -> Sto
         yield from _plan_append_to(head, write, context, plan, check_key=context.fresh)
         return
     except ClewError:
+        # A refusal is never given on a remembered head alone. But the head that an earlier write of this
+        # commit has planned is in no row yet: reading would give an older one.
         is_final = context.fresh or not (is_cached or write.change.key is not None)
         if is_final or write.thread in plan.heads:
             raise
@@ -262,6 +271,7 @@ def _plan_append_to(
     """Append to what is known of a thread; if ``check_key``, look first whether the key was used before."""
     key = write.change.key
     digest = _fingerprint(write) if key is not None else None
+    # A key is looked for only if the first plan failed: the write finds a used one without a question.
     if check_key and key is not None and head is not None:
         result = yield from _earlier_append(head.row, key, digest)
         if result is not None:
@@ -284,6 +294,7 @@ def _find_head(id: str, context: PlanContext, plan: Plan) -> StoreRead[tuple[Thr
     if id in plan.heads:
         return plan.heads[id], False
     head = None if context.fresh else context.find_head(id)
+    # Heads are remembered for the whole tenant; a user's scope must not see those of others.
     if head is not None and context.scope.user in (None, head.row.owner):
         return head, True
     row = yield from ask(AskThread(id))
@@ -355,6 +366,7 @@ def _plan_advance(
     row, change = head.row, write.change
     salts = context.random(chain.SALT_BYTES * (len(write.bodies) + 1))
     item_places = yield from assign_places(row, change)
+    # The times of a thread never run backwards, even if the clock was set back.
     time = max(context.now, row.updated)
     items = _item_rows(write, item_places, salts, row.version + 1, time)
     changeset_row = ChangesetRow(
@@ -367,6 +379,7 @@ def _plan_advance(
         counters=row.counters,
     )
     state = head.state
+    # Most appends neither change the state nor are due for an anchor: then it need not be known.
     needs_anchor = _patch_weight(row, 0) > max(MIN_ANCHOR_BYTES, row.counters.size)
     if state is None and (write.encoded_content is not None or needs_anchor):
         state = yield from read_state(row, row.version)
@@ -428,17 +441,20 @@ def advance_head(
     if changeset_row.content is not None and state is not None:
         state = apply_ops(state if content.snapshot is None else content.snapshot, content.patches)
     counters = counters_after(row, items, facts, cuts, len(changeset_row.content or b""))
+    # A cache, not part of the chain: it bounds what a reader must fold to about the size of the state.
     anchor = None
     if state is not None and (
         counters.weight > max(MIN_ANCHOR_BYTES, counters.size) or _starts_late(row, counters)
     ):
         anchor = encode(state)
         counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
+    # The chain takes items by place, as they can be read back; the envelope keeps the order they came in.
     hash = chain.changeset_hash(row.hash, changeset_row, sorted(items, key=_by_place))
     change = msgspec.structs.replace(changeset_row, hash=hash, counters=counters)
     after = msgspec.structs.replace(
         row, version=change.version, hash=hash, counters=counters, updated=change.time
     )
+    # A list of threads must not fold states, so the row has a copy of title and labels.
     if state is not None and (ABOUT_KEY in state or row.title is not None or row.labels):
         after = with_title(after, state)
     advance = Advance(
@@ -469,6 +485,7 @@ def counters_after(
 ) -> Counters:
     """The counters after a changeset: its cuts first, then its items."""
     logs, open_calls = dict(row.counters.logs), row.counters.open
+    # Cuts come first: a cut ends what was there before its changeset, never the items beside it.
     for cut in cuts:
         size = logs.get(cut.log, LogSize())
         if not 0 < cut.first <= cut.last <= places.end_of(size.end) or not 0 <= cut.count <= size.length:
@@ -481,6 +498,7 @@ def counters_after(
     open_calls = open_calls_after(open_calls, conversation, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())
+        # An inserted item makes the log longer, but its end stays where it is.
         end = size.end if places.is_inserted(item.place) else item.place // places.SPACING
         logs[item.log] = LogSize(end, size.length + 1, size.cuts)
     return Counters(logs=logs, open=open_calls, weight=_patch_weight(row, content), size=row.counters.size)
@@ -515,6 +533,7 @@ def with_title(row: ThreadRow, state: Document) -> ThreadRow:
 
 def _plan_record(write: Put | Drop | Require, context: PlanContext, plan: Plan) -> StoreRead[None]:
     kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
+    # A hold is a record like any other, so the rule is kept where records are written.
     if kind == HOLD_KIND and context.scope.user is not None and not isinstance(write, Require):
         raise Forbidden(problem="A legal hold is made and released by operators, not by a user.")
     before = yield from _read_revision(kind, id, write.expect, context)

@@ -10,6 +10,7 @@ from clew.core.values import Scope
 
 MOST_TOGETHER = 32
 MOST_BYTES = 1 << 20
+"""Bytes of bodies after which a batch takes no more: a few large appends fill one as well."""
 
 Send: TypeAlias = Callable[[Scope, Sequence[Advance]], Awaitable[list[bool]]]
 _PendingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
@@ -52,6 +53,7 @@ class Batches:
         self._running_count -= 1
         while self._waiting and self._running_count < self._limit:
             (tenant, user), queue = next(iter(self._waiting.items()))
+            # What is left of a scope goes to the end of the line, so that scopes take turns.
             del self._waiting[tenant, user]
             appends, rest = _next_batch(queue)
             if rest:
@@ -88,6 +90,7 @@ class Batches:
             return
         for append in appends:
             if not append[1].done():
+                # A batch of its own: _run_batch ends it with _start_next, which counts it off.
                 self._running_count += 1
                 await self._run_batch(scope, [append])
 
@@ -104,11 +107,13 @@ def _next_batch(queue: list[_PendingAppend]) -> tuple[list[_PendingAppend], list
     rest = iter(queue)
     while len(appends) < MOST_TOGETHER and size < MOST_BYTES:
         advance, future = next(rest, (None, None))
+        # Those whose callers were cancelled are passed over: they were never sent.
         if advance is None or future is None:
             break
         if not future.done():
             appends.append((advance, future))
             size += sum(len(item.body or b"") for item in advance.items)
+    # Two transactions that lock rows in the same order cannot wait for each other.
     return sorted(appends, key=lambda append: append[0].before.key.int), list(rest)
 
 
@@ -127,6 +132,7 @@ class ThreadLocks:
         own_threads: list[str] = []
         has_waited = False
         try:
+            # In one order for all, so that two tasks never wait for each other.
             for thread in sorted(threads):
                 has_waited = await self._acquire((tenant, thread)) or has_waited
                 own_threads.append(thread)

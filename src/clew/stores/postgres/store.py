@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 READ_ATTEMPTS = 5
 COMMIT_ATTEMPTS = 500
+"""Plans of one commit, each on fresh rows: the thread may be written to by many processes."""
 LONGEST_PAUSE = 0.02
 POLL_SECONDS = 0.25
 HIDDEN_CONFLICTS = {"add_thread", "save_record"}
@@ -142,8 +143,10 @@ class PostgresStore:
         try:
             plan = await self._make_plan(scope, planner, fresh=False)
             threads = list(plan.heads)
+            # Only a plan says which threads are written, so it is made before they can be locked.
             has_waited = await self._locks.acquire(scope.tenant, threads)
             try:
+                # Those who held the threads before have moved the heads that this plan rests on.
                 if has_waited:
                     plan = await self._make_plan(scope, planner, fresh=False)
                 return await self._commit(scope, planner, plan)
@@ -175,6 +178,7 @@ class PostgresStore:
 
     async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
+        # The waiter is there before the version is read, so a commit in between wakes it.
         with self._waiters.waiter_for(scope, thread, after) as waiter:
             row = await self.read(scope, ask(AskThread(thread)))
             if row is not None and row.version <= after:
@@ -231,6 +235,7 @@ class PostgresStore:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        # Calls under way use the batches, and batches the connections: they are waited for in this order.
         if self._calls:
             await self._idle.wait()
         await self._batches.wait_until_idle()
@@ -276,6 +281,7 @@ class PostgresStore:
             except TryAgain:
                 continue
             except ConnectionLost as error:
+                # A read can be repeated; a commit whose answer is lost cannot: see _send_with_retry.
                 problem = str(error)
                 await self._connections.replace_broken()
         raise StoreUnavailable(problem=problem)
@@ -304,6 +310,7 @@ class PostgresStore:
             try:
                 return await run_read_async(planner(context), lambda question: self._ask(scope, question))
             except ThreadGone:
+                # It was deleted between two questions: each is a transaction of its own.
                 fresh = True
         raise StoreBusy(store=STORE)
 
@@ -319,10 +326,13 @@ class PostgresStore:
             try:
                 await self._apply(scope, plan.writes)
             except StaleWrite as stale:
+                # Forgotten at once, so that no other task plans on these heads too.
                 self._heads.remember(scope.tenant, dict.fromkeys(plan.heads))
+                # The first plan may rest on old heads, the second lose a race; a third has other reasons.
                 if attempt > 1 and str(stale) in HIDDEN_CONFLICTS:
                     raise hidden_conflict(plan.writes) from stale
                 if attempt:
+                    # Random pauses, or processes that collide once would go on colliding in step.
                     await asyncio.sleep(chance.uniform(0, min(LONGEST_PAUSE, 0.0005 * attempt)))
                 plan = await self._make_plan(scope, planner, fresh=True)
                 continue
@@ -338,12 +348,14 @@ class PostgresStore:
             StaleWrite: Something that one of them assumes is no longer so.
             OutcomeUnknown: The connection broke off before the answer.
         """
+        # The usual commit. What waits at the same moment shares one transaction, and so its sync.
         if len(writes) == 1 and isinstance(writes[0], Advance):
             if not await self._batches.append(scope, writes[0]):
                 raise StaleWrite("advance")
             return
         calls = [(call.name, (scope.tenant, scope.user, *call.values)) for call in calls_of(writes)]
         if len(calls) > 1:
+            # In a transaction of several calls a stale one raises, so that the server undoes those before it.
             strict = [(name, (*values, True)) for name, values in calls]
             await self._send_with_retry(lambda: self._connections.run_together(strict))
         elif calls:
@@ -355,6 +367,7 @@ class PostgresStore:
     async def _append_batch(self, scope: Scope, advances: Sequence[Advance]) -> list[bool]:
         """Append some changesets; say for each whether it was."""
         if len(advances) == 1:
+            # Alone it goes as a prepared statement with known types, past the driver's guessing.
             one = (scope.tenant, scope.user, *append_values(advances[0]))
             value = await self._send_with_retry(
                 lambda: self._connections.fetch_value(self._append_statement, one)
@@ -373,4 +386,5 @@ class PostgresStore:
                 continue
             except ConnectionLost as error:
                 await self._connections.replace_broken()
+                # Sent again, what was committed after all would be committed twice.
                 raise OutcomeUnknown(problem=str(error)) from error

@@ -76,6 +76,7 @@ def connect(
         StoreDamaged: It is shorter than its header says, or broken at its beginning.
     """
     refuse_orphan(path)
+    # Deleted rows are overwritten with zeros from the first commit on: erasing relies on it.
     pragmas: dict[str, str | int] = {"synchronous": synchronous, "secure_delete": 1, "foreign_keys": 0}
     connection = apsw.Connection(path, vfs=vfs, flags=flags, statementcachesize=200)
     try:
@@ -86,9 +87,8 @@ def connect(
         close_refused(connection)
         raise StoreDamaged(store=path, problem=f"{error}; {SHORT}") from error
     except BaseException:
-        close_refused(
-            connection
-        )  # the error would keep it, and the file, open for as long as somebody has it
+        # The traceback would keep the connection, and with it the file, open.
+        close_refused(connection)
         raise
     return connection
 
@@ -100,6 +100,7 @@ def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tu
 
 def wait_a_little(times: int) -> bool:
     """Sleep a little; return whether to go on waiting for another process's lock."""
+    # Short: a commit of another process is over within milliseconds.
     pause = min(0.0005 * (times + 1), 0.01)
     time.sleep(pause)
     return times * 0.01 < BUSY_SECONDS
@@ -117,8 +118,10 @@ def prepare_file(connection: apsw.Connection, path: str) -> int:
         _use_wal(connection, path)
         return schema
     _use_wal(connection, path)
+    # The journal mode cannot be changed inside a transaction, so that came first.
     connection.execute("BEGIN IMMEDIATE")
     try:
+        # Looked at again under the lock: another process may have migrated the file meanwhile.
         for number, script in pending_migrations(check_file(connection, path), MIGRATIONS, path).items():
             connection.execute(script)
             connection.pragma("application_id", APPLICATION_ID)
@@ -152,6 +155,7 @@ def close_refused(connection: apsw.Connection) -> None:
     Its pages would be moved into a file that they may not belong to.
     """
     if has_frames(connection.filename_wal):
+        # The last connection to close would move the log into the file.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.close()
 
@@ -235,6 +239,7 @@ def _check_length(connection: apsw.Connection, path: str) -> None:
 def _use_wal(connection: apsw.Connection, path: str) -> None:
     if connection.pragma("journal_mode") == "wal":
         return
+    # Other processes may open the file just now, and only one of them can change its mode.
     for attempt in range(200):
         try:
             mode = connection.pragma("journal_mode", "wal")
@@ -283,6 +288,7 @@ class LogKeys:
         self._keys.clear()
 
     def _remember(self, thread: int, name: str, key: int) -> int:
+        # Anything may be forgotten here: it is read again when it is needed.
         if len(self._keys) >= MOST_LOGS:
             self._keys.clear()
         self._keys[thread, name] = key

@@ -24,7 +24,9 @@ from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.row_writes import SqlWrites
 
 MOST_TOGETHER = 128
+"""Commits in one transaction: one sync serves them all."""
 CHECKPOINT_PAGES = 1000
+"""Pages in the WAL before it is moved into the file: a page that is written often is moved less often."""
 
 CommitOutcome: TypeAlias = Plan | Exception
 
@@ -89,6 +91,7 @@ class Writer:
         try:
             return await request.future
         except asyncio.CancelledError:
+            # A plain flag will do: the writer looks at it once, before it plans.
             request.withdrawn = True
             raise
 
@@ -147,12 +150,14 @@ class Writer:
                 request = self._queue.get_nowait()
             except queue.Empty:
                 return group
+        # The end was met behind this group; it is put back, to be met again by itself.
         if group:
             self._queue.put(None)
         return group
 
     def _answer(self, group: Sequence[CommitRequest], outcomes: Sequence[CommitOutcome]) -> None:
         """Wake each waiting loop once."""
+        # Waking a loop costs much of an append's time, so all answers for one loop go together.
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[CommitRequest, CommitOutcome]]] = {}
         for request, outcome in zip(group, outcomes, strict=True):
             by_loop.setdefault(request.loop, []).append((request, outcome))
@@ -173,6 +178,7 @@ class Writer:
             finally:
                 self._file.give_turn()
         except StoreFileLost as lost:
+            # One for each: an exception that several tasks raise would gather the tracebacks of all.
             return [copy(lost) for _ in group]
         except ClewError as error:
             failure = error
@@ -197,7 +203,9 @@ class Writer:
 
     def _commit_transaction(self, group: Sequence[CommitRequest]) -> list[CommitOutcome]:
         self._file.look(time.monotonic())
+        # Heads of this group are known to its later commits, and to others only once it is on disk.
         self._new_heads.clear()
+        # The lock comes first: what is read for a plan cannot change before the plan is applied.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._check_format()
@@ -217,6 +225,7 @@ class Writer:
 
     def _check_format(self) -> None:
         """Look at the format of the file again if anybody else has written to it since the last commit."""
+        # It changes only when another connection has written, and costs no reading of the file.
         version = self._connection.data_version()
         if version != self._data_version:
             check_format(self._connection, self._store)
@@ -226,6 +235,7 @@ class Writer:
         if request.withdrawn:
             return StorageError(store=self._store, problem="the commit was withdrawn before it began")
         stale_writes: Sequence[StoreWrite] = ()
+        # On remembered heads a plan asks nothing. If it is stale or refused, rows read now decide.
         for fresh in (False, True):
             outcome = self._make_plan(request, fresh=fresh)
             if isinstance(outcome, Plan):
@@ -241,6 +251,7 @@ class Writer:
         with _ErrorTrap() as trap:
             context = self._plan_context(request.scope, fresh=fresh)
             return run_read(request.planner(context), SqlAnswers(self._connection, request.scope, self._logs))
+        # An error of the driver concerns the whole transaction, not only this commit.
         if isinstance(trap.error, apsw.Error):
             raise trap.error
         return trap.error
@@ -249,6 +260,7 @@ class Writer:
         """Apply a plan, if what it assumes is so."""
         sql_writes = SqlWrites(self._connection, request.scope, self._logs)
         try:
+            # A savepoint costs two statements, and the most common commit can do without.
             if _fails_first(plan.writes):
                 sql_writes.apply(plan.writes)
             else:
@@ -315,7 +327,10 @@ class _ErrorTrap:
 
 
 def _fails_first(writes: Sequence[StoreWrite]) -> bool:
-    """Return whether writes that turn out stale do so before anything is written."""
+    """Return whether writes that turn out stale do so before anything is written.
+
+    A used idempotency key is found only after the changeset was written.
+    """
     return len(writes) == 1 and isinstance(writes[0], Advance) and writes[0].idempotency_key is None
 
 
