@@ -32,7 +32,7 @@ async def test_every_tenant_that_has_something_is_listed(db: clew.Database) -> N
 async def test_every_thread_is_listed_once(
     db: clew.Database, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inventory, "PAGE_ROWS", 2)
+    monkeypatch.setattr(inventory, "THREADS_PER_PAGE", 2)
     for number in range(5):
         await db.create(f"s-{number}")
 

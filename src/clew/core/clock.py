@@ -1,4 +1,4 @@
-"""The clock that stores go by, unless they are given another."""
+"""The clock of this machine, and random bytes from it: used unless a store is given others."""
 
 import os
 import time

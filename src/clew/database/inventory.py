@@ -6,7 +6,7 @@ from clew.core.log.rows import AskTenants, AskThreads, ThreadRow, UnreadableThre
 from clew.core.ports import Reader
 from clew.core.values import Scope
 
-PAGE_ROWS = 1000
+THREADS_PER_PAGE = 1000
 
 
 async def list_tenants(reader: Reader) -> list[str]:
@@ -22,10 +22,10 @@ async def list_threads(reader: Reader, scope: Scope) -> list[ThreadRow | Unreada
     """Every thread of a scope, memories too, the newest first."""
     rows: list[ThreadRow | UnreadableThread] = []
     page: Sequence[ThreadRow | UnreadableThread] = await reader.read(
-        scope, ask(AskThreads(None, None, PAGE_ROWS))
+        scope, ask(AskThreads(None, None, THREADS_PER_PAGE))
     )
     while page:
         rows += page
         before = (page[-1].created, page[-1].id)
-        page = await reader.read(scope, ask(AskThreads(None, before, PAGE_ROWS)))
+        page = await reader.read(scope, ask(AskThreads(None, before, THREADS_PER_PAGE)))
     return rows

@@ -33,6 +33,7 @@ from clew.database.verify import Verdict, verify_thread
 ANY_VERSION = AnyVersion()
 WATCH_SECONDS = 60.0
 CHANGESETS_PER_PAGE = 256
+"""Changesets read at a time where a thread is followed: as many as one question to a store gives."""
 
 
 @check_methods

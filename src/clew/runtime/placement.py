@@ -22,7 +22,7 @@ from clew.stores.memory import MemoryStore
 
 SHARED_STORES = ("postgres",)
 """The stores that several machines can share, by name."""
-PAGE = 100
+RECORDS_PER_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ async def _is_expired(thread: str, session: IncognitoSession, idle: int, now: in
 
 async def _copy_records(source: Database, target: Database, kind: str) -> None:
     """Copy the records of a kind."""
-    query = RecordQuery(kind=kind, limit=PAGE)
+    query = RecordQuery(kind=kind, limit=RECORDS_PER_PAGE)
     while records := await source.records.find(query):
         for record in records:
             await target.records.put(msgspec.structs.replace(record, revision=0))

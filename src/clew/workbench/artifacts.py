@@ -8,7 +8,6 @@ import asyncio
 import base64
 import binascii
 import secrets
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -17,6 +16,7 @@ from typing import Final
 import msgspec
 
 from clew.core.arguments import check_arguments, check_methods
+from clew.core.clock import now_ms
 from clew.core.encoding import as_json, check_id, encode
 from clew.core.errors import (
     ArtifactDamaged,
@@ -220,7 +220,7 @@ class Artifacts:
             type=media_type(content, file_name),
             size=len(content),
             sha256=sha256(content).hexdigest(),
-            time=time.time_ns() // 1_000_000 if now is None else now,
+            time=now_ms() if now is None else now,
             run=run,
             item=item,
         )

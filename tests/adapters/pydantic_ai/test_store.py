@@ -139,7 +139,7 @@ async def test_the_database_stays_open(db: clew.Database) -> None:
 
 
 async def test_a_list_reaches_over_many_pages(store: Conversations, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.adapters.pydantic_ai.conversations.PAGE", 3)
+    monkeypatch.setattr("clew.adapters.pydantic_ai.conversations.CONVERSATIONS_PER_PAGE", 3)
     for number in range(8):
         await begun(store, "Hi", id=f"c{number}")
     listed = [record.conversation_id for record in await store.list_conversations()]

@@ -158,5 +158,5 @@ def test_windows_are_what_a_naive_reader_sees(
             assert (await model.thread.verify()).problems == ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "BATCH", batch)
+        patch.setattr(reader, "ROWS_PER_QUESTION", batch)
         asyncio.run(check())

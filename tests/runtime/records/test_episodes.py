@@ -426,7 +426,7 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
 async def test_one_look_ends_all_that_is_idle_however_much_it_is(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(episodes, "PAGE", 2)
+    monkeypatch.setattr(episodes, "EPISODES_PER_PAGE", 2)
     runtime = quiet(db)
     for number in range(5):
         await runtime.run_turn(f"t{number}", "Hi")

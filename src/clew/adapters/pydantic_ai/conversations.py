@@ -44,7 +44,7 @@ KIND = "pydantic-ai.conversation"
 """The records that conversations are listed by; all that they hold is in the threads as well."""
 
 CONCURRENT_READS = 16
-PAGE = 256
+CONVERSATIONS_PER_PAGE = 256
 MOST_PLACES = 4096
 
 _record_adapter = TypeAdapter(ConversationRecord)
@@ -280,7 +280,7 @@ class Conversations(ConversationStore):
         tags = () if scope is None else (_scope_tag(scope),)
         after: tuple[int, str] | None = None
         while limit is None or limit > 0:
-            size = PAGE if limit is None else min(limit, PAGE)
+            size = CONVERSATIONS_PER_PAGE if limit is None else min(limit, CONVERSATIONS_PER_PAGE)
             records = await self._db.records.find(
                 RecordQuery(kind=KIND, tags=tags, newest=True, limit=size, after=after)
             )

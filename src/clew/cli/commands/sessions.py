@@ -1,7 +1,6 @@
 """Commands about one session as a document: session export, session import."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -85,7 +84,7 @@ async def import_(
         manifest = (
             _read_manifest(file) if volume is None else _load_from_volume(call, volume, place, older=older)
         )
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         commit = await manifests.import_manifest(db, session, manifest, now=now, owner=call.scope.user)
     count = len(manifest.state.history)
     items = values.quantity(count, "item")

@@ -38,7 +38,8 @@ from clew.core.values import (
     Window,
 )
 
-BATCH = 256
+ROWS_PER_QUESTION = 256
+"""Rows that one question to a store gives at most."""
 END_OF_LOG = 1 << 32
 
 
@@ -145,7 +146,7 @@ def read_state(thread: ThreadRow, version: int) -> StoreRead[Document]:
 
 def _fold_span(state: Document, key: ThreadKey, after: int, upto: int) -> StoreRead[Document]:
     while after < upto:
-        rows = yield from ask(AskChangesets(key, after, upto, BATCH))
+        rows = yield from ask(AskChangesets(key, after, upto, ROWS_PER_QUESTION))
         if not rows:
             break
         for row in rows:
@@ -186,7 +187,7 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
     sources, has_cuts = yield from _row_sources(thread, version, query.log)
     entries: list[Item | UnreadableItem] = []
     while above < below - 1 and (remaining is None or remaining > 0):
-        limit = BATCH if remaining is None else min(remaining, BATCH)
+        limit = ROWS_PER_QUESTION if remaining is None else min(remaining, ROWS_PER_QUESTION)
         rows = yield from _read_item_rows(sources, query.log, above, below, limit, backwards=backwards)
         if not rows:
             break
@@ -330,10 +331,10 @@ def _read_items_of(key: ThreadKey, rows: list[ChangesetRow]) -> StoreRead[list[I
         above, upto = first - 1, rows[-1].version
         while above < last:
             batch = yield from ask(
-                AskItems(key, log, above, last + 1, upto, BATCH, backwards=False, with_salts=True)
+                AskItems(key, log, above, last + 1, upto, ROWS_PER_QUESTION, backwards=False, with_salts=True)
             )
             items += batch
-            above = batch[-1].place if len(batch) == BATCH else last
+            above = batch[-1].place if len(batch) == ROWS_PER_QUESTION else last
     return items
 
 

@@ -37,7 +37,7 @@ from clew.core.values import (
     Write,
 )
 from clew.database.database import Database
-from clew.database.thread import Thread
+from clew.database.thread import CHANGESETS_PER_PAGE, Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.crises import Assessment, CrisisRows
 from clew.runtime.execution.turn_lines import BusyWait
@@ -79,7 +79,6 @@ from clew.runtime.turn.result import TurnResult, stored_result
 
 REWIND = "Rewind"
 """The reason of a changeset that takes back what others added."""
-PAGE = 256
 
 
 async def was_rewound(thread: Thread, item: Item) -> bool:
@@ -90,7 +89,7 @@ async def was_rewound(thread: Thread, item: Item) -> bool:
     if await thread.items(after=item.place - 1, before=item.place + 1, log=item.log):
         return False
     version = item.version
-    while changes := await thread.changesets(after=version, limit=PAGE):
+    while changes := await thread.changesets(after=version, limit=CHANGESETS_PER_PAGE):
         if any(change.reason == REWIND and _has_cut(change, item) for change in changes):
             return True
         version = changes[-1].version

@@ -17,7 +17,7 @@ from clew.runtime.turn.draft import RUN
 from clew.runtime.turn.inbound import run_state_of, with_latest_usage
 from clew.runtime.turn.journal import run_with_ending
 
-PAGE = 100
+RUNS_PER_PAGE = 100
 PROCESS_LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
 
 
@@ -47,11 +47,11 @@ async def recover_runs(db: Database, settings: Settings) -> list[Run]:
 async def _running_records(db: Database) -> AsyncIterator[Record]:
     after: tuple[int, str] | None = None
     while True:
-        query = RecordQuery(kind=KIND, tags=(f"status:{RUNNING}",), limit=PAGE, after=after)
+        query = RecordQuery(kind=KIND, tags=(f"status:{RUNNING}",), limit=RUNS_PER_PAGE, after=after)
         records = await db.records.find(query)
         for record in records:
             yield record
-        if len(records) < PAGE:
+        if len(records) < RUNS_PER_PAGE:
             return
         after = (records[-1].sort, records[-1].id)
 

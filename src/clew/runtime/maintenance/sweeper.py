@@ -17,7 +17,7 @@ from clew.runtime.sessions.finish import EpisodeFinisher, end_episode
 from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
-PAGE = 100
+TURNS_PER_PAGE = 100
 CANCEL_INTERVAL = 0.1
 
 
@@ -104,7 +104,7 @@ class Sweeper:
             log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
 
     async def _start_queued_turns(self) -> None:
-        refusals, query = self._settings.refusals, RecordQuery(kind=queue.KIND, limit=PAGE)
+        refusals, query = self._settings.refusals, RecordQuery(kind=queue.KIND, limit=TURNS_PER_PAGE)
         while records := await self._db.records.find(query):
             for record in records:
                 if refusals.covers(record):

@@ -191,7 +191,7 @@ def move_writes(before: Episode, after: Episode, owner: str | None) -> list[Writ
 
 JOB = "end episode"
 FEEDBACK = "feedback"
-PAGE = 256
+EPISODES_PER_PAGE = 256
 
 
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,7 +330,9 @@ async def end_expired_episodes(
     """
     count = 0
     refusals = refusals or Refusals()
-    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
+    query = RecordQuery(
+        kind=ACTIVE_EPISODE, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=EPISODES_PER_PAGE
+    )
     while records := await db.records.find(query):
         # Each process takes them in an order of its own: several would come upon the same one at once.
         for record in sorted(records, key=lambda _: secrets.token_bytes(8)):
@@ -345,7 +347,7 @@ async def end_expired_episodes(
                 refusals.add(record, error)
                 continue
             count += episode is not None
-        if len(records) < PAGE:
+        if len(records) < EPISODES_PER_PAGE:
             break
         query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
     return count

@@ -16,6 +16,7 @@ from clew.core.encoding import JSON
 from clew.core.errors import ClewError, InvalidArgument, RecordNotFound
 from clew.core.values import Changeset
 from clew.database.database import Database
+from clew.database.thread import CHANGESETS_PER_PAGE
 from clew.runtime.model.protocol import Usage
 from clew.runtime.model.redaction import public_error
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
@@ -23,7 +24,6 @@ from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run
 StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
 STEPS: Final = "steps"
 """The key of a changeset's ``run_meta`` under which the steps stand that ended since the one before."""
-PAGE = 256
 LONGEST = 500
 
 
@@ -211,7 +211,7 @@ async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
     if not record.first:
         return ()  # it is older than steps are
     after = record.first - 1
-    while changes := await db.thread(thread).changesets(after=after, limit=PAGE):
+    while changes := await db.thread(thread).changesets(after=after, limit=CHANGESETS_PER_PAGE):
         for change in changes:
             if change.run_id == run:
                 steps += steps_of(change)

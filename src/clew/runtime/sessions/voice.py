@@ -32,7 +32,7 @@ from clew.runtime.state.inputs import MESSAGE, check_thread_id
 from clew.runtime.state.schema import Fold, Schema
 
 ORIGIN, CLIENT_LOST = "voice", "lost"
-PAGE = 100
+EPISODES_PER_PAGE = 100
 NO_ANSWER = "The call ended before the tool answered."
 MARK: dict[str, JSON] = {"modality": VOICE}
 
@@ -141,7 +141,7 @@ async def keep_call_alive(db: Database, thread: str, *, now: int, seconds: float
 async def end_lost_calls(db: Database, now: int, refusals: Refusals | None = None) -> None:
     """End the calls whose clients have been silent for longer than they promised, as their owners would."""
     refusals = refusals or Refusals()
-    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{VOICE}", LEASED), limit=PAGE)
+    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{VOICE}", LEASED), limit=EPISODES_PER_PAGE)
     while records := await db.records.find(query):
         for record in records:
             if refusals.covers(record):

@@ -9,12 +9,10 @@ from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON
 from clew.core.ops import Document
 from clew.core.values import Changeset
-from clew.database.thread import Thread
+from clew.database.thread import CHANGESETS_PER_PAGE, Thread
 from clew.runtime.model.messages import REPAIR, RESULT
 from clew.runtime.turn.approvals import SUSPENDED, CallState, UseResult, call_states_of
 from clew.runtime.turn.draft import CALLS
-
-PAGE = 256
 
 
 class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +50,7 @@ async def external_effects(
 
 
 async def _changes(thread: Thread, after: int, upto: int | None) -> AsyncIterator[Changeset]:
-    while changes := await thread.changesets(after=after, upto=upto, limit=PAGE):
+    while changes := await thread.changesets(after=after, upto=upto, limit=CHANGESETS_PER_PAGE):
         for change in changes:
             yield change
         after = changes[-1].version

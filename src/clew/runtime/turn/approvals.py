@@ -154,7 +154,7 @@ def pending_approvals(state: Document) -> tuple[Approval, ...]:
     )
 
 
-PAGE = 64
+CHANGESETS_PER_PAGE = 64
 
 
 async def ops_of_decisions(
@@ -214,7 +214,7 @@ async def _find_earlier_decision(thread: Thread, head: Head, run: Run, call: str
     """How a call was decided that waits no more, as the log of its run says."""
     upto = head.version
     while upto > 0:
-        changes = await thread.changesets(after=max(upto - PAGE, 0), upto=upto)
+        changes = await thread.changesets(after=max(upto - CHANGESETS_PER_PAGE, 0), upto=upto)
         for change in reversed(changes):
             document = _decision_in(change, call)
             if document is not None:
@@ -222,7 +222,7 @@ async def _find_earlier_decision(thread: Thread, head: Head, run: Run, call: str
             if _starts_run(change, run.id):
                 upto = 0
                 break
-        upto = max(upto - PAGE, 0)
+        upto = max(upto - CHANGESETS_PER_PAGE, 0)
     raise DecisionRefused(thread=thread.id, call=call, problem="no such call waits")
 
 

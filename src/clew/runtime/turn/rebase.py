@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from clew.core.errors import LeaseLost, StateConflict
 from clew.core.ops import Op, commute, op_name
 from clew.core.values import Changeset
-from clew.database.thread import Thread
+from clew.database.thread import CHANGESETS_PER_PAGE, Thread
 from clew.runtime.records.runs import Run
 from clew.runtime.turn.draft import Draft, RunDelta
 from clew.runtime.turn.inbound import run_state_of
-
-PAGE = 256
 
 
 async def rebase_draft(thread: Thread, run: Run, draft: Draft, delta: RunDelta, version: int) -> int:
@@ -25,7 +23,7 @@ async def rebase_draft(thread: Thread, run: Run, draft: Draft, delta: RunDelta, 
     if (run_state.id, run_state.epoch) != (run.id, run.epoch):
         raise LeaseLost(thread=run.thread, run=run.id)
     while version < head.version:
-        changes = await thread.changesets(after=version, upto=head.version, limit=PAGE)
+        changes = await thread.changesets(after=version, upto=head.version, limit=CHANGESETS_PER_PAGE)
         for change in changes:
             check_compatible(run, delta, change)
             version = change.version

@@ -45,7 +45,7 @@ PENDING_MS = 60_000
 RENEWALS = 3
 """How often a request says so in that time."""
 LARGEST_BODY = 1024 * 1024
-PAGE = 200
+RECORDS_PER_PAGE = 200
 
 
 class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -321,10 +321,10 @@ async def _replay_answer(answer: StoredAnswer, send: Send) -> None:
 async def drop_old_answers(db: Database, *, before: int) -> int:
     """Drop what was kept before a time; how many."""
     count = 0
-    while records := await db.records.find(RecordQuery(kind=KIND, until=before, limit=PAGE)):
+    while records := await db.records.find(RecordQuery(kind=KIND, until=before, limit=RECORDS_PER_PAGE)):
         for record in records:
             await db.records.drop(KIND, record.id)
         count += len(records)
-        if len(records) < PAGE:
+        if len(records) < RECORDS_PER_PAGE:
             break
     return count

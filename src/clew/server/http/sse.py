@@ -15,7 +15,7 @@ from clew.api.threads import StreamEvent
 from clew.core.encoding import as_json, encode
 from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreFailed, ThreadNotFound
 from clew.database.database import Database
-from clew.database.thread import Thread
+from clew.database.thread import CHANGESETS_PER_PAGE, Thread
 from clew.runtime.execution.start import run_id_for_key
 from clew.runtime.records.events import ErrorEvent, Event, Mark, RunFinished, events_of
 from clew.runtime.records.runs import KIND, run_of
@@ -23,7 +23,6 @@ from clew.runtime.runtime import AFTER_LAST_EVENT, Runtime
 from clew.server.http.views import failure_problem, problem_of
 
 log = logging.getLogger("clew.server")
-PAGE = 256
 CLOCK_SKEW_MS = 60_000
 END_EVENT = "end"
 RUN_FINISHED_EVENT = "run_finished"
@@ -149,7 +148,7 @@ class _StreamPosition:
 
     async def _events_from_log(self, upto: int | None) -> AsyncIterator[StreamEvent]:
         after = max(self.mark[0] - 1, 0)
-        while changes := await self._thread.changesets(after=after, upto=upto, limit=PAGE):
+        while changes := await self._thread.changesets(after=after, upto=upto, limit=CHANGESETS_PER_PAGE):
             for change in changes:
                 for event in events_of(change):
                     if event.mark is not None and event.mark > self.mark:
@@ -197,11 +196,13 @@ async def mark_before_turn(db: Database, thread: str, key: str | None) -> Mark |
         return None
     first = upto + 1
     while upto > 0:
-        page = await db.thread(thread).changesets(after=max(upto - PAGE, 0), upto=upto, limit=PAGE)
+        page = await db.thread(thread).changesets(
+            after=max(upto - CHANGESETS_PER_PAGE, 0), upto=upto, limit=CHANGESETS_PER_PAGE
+        )
         first = next((change.version for change in page if change.run_id == run.id), first)
         if page[0].time < run.started - CLOCK_SKEW_MS:
             break
-        upto -= PAGE
+        upto -= CHANGESETS_PER_PAGE
     return first - 1, AFTER_LAST_EVENT
 
 

@@ -36,7 +36,7 @@ ADMIN: Final = frozenset({"admin"})
 EntryKey: TypeAlias = tuple[str, str]
 """The kind of an entry, and the id of its record."""
 
-PAGE = 200
+RECORDS_PER_PAGE = 200
 CACHE_SIZE = 10_000
 """For how many credentials it is remembered where they lead to."""
 
@@ -113,10 +113,12 @@ class Directory:
         tags = tuple(tag_of(field, value) for field, value in fields.items())
         after: tuple[int, str] | None = None
         while True:
-            page = await self.db.records.find(RecordQuery(kind=kind.kind, tags=tags, limit=PAGE, after=after))
+            page = await self.db.records.find(
+                RecordQuery(kind=kind.kind, tags=tags, limit=RECORDS_PER_PAGE, after=after)
+            )
             for record in page:
                 yield entry_of(kind, record)
-            if len(page) < PAGE:
+            if len(page) < RECORDS_PER_PAGE:
                 return
             after = (page[-1].sort, page[-1].id)
 

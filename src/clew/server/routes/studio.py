@@ -19,7 +19,7 @@ MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-PAGE = "index.html"
+INDEX_FILE = "index.html"
 ROOT = b'"/studio/'
 """How the page names what it needs."""
 HEADERS = {
@@ -88,7 +88,7 @@ def _index_page(request: Request[object, object, State]) -> StudioFile:
     """The page for an address. There may be a proxy's prefix before it, so it names all by the way up."""
     address = bytes(request.scope.get("raw_path") or request.scope["path"].encode())
     way_up = b"../" * (address.partition(b"?")[0].count(b"/") - 1)
-    file = studio_files()[PAGE]
+    file = studio_files()[INDEX_FILE]
     tag = f'"{len(way_up)}-{file.etag.strip(chr(34))}"'
     return StudioFile(
         content=file.content.replace(ROOT, b'"' + way_up + b"studio/"), media_type=file.media_type, etag=tag

@@ -29,7 +29,7 @@ from clew.workbench.experiments.examples import (
 )
 
 DATASET_KIND: Final = "data set"
-BATCH_SIZE, PAGE_SIZE = 100, 500
+BATCH_SIZE, ROWS_PER_PAGE = 100, 500
 MOST_HITS = 1000
 """How many places a search for threads looks at."""
 
@@ -86,7 +86,7 @@ async def read_dataset(db: Database, name: str) -> Dataset:
 
 
 async def read_examples(
-    db: Database, name: str, *, limit: int = PAGE_SIZE, after: tuple[int, str] | None = None
+    db: Database, name: str, *, limit: int = ROWS_PER_PAGE, after: tuple[int, str] | None = None
 ) -> list[Example]:
     """Some examples of a data set, in order; ``after`` is the number and record id of the last one."""
     query = RecordQuery(kind=EXAMPLE_KIND, tags=(f"dataset:{name}",), limit=limit, after=after)
@@ -141,7 +141,7 @@ async def _matching_threads(db: Database, selection: ExampleSelection) -> list[s
         hits = await db.search(selection.search, owner=selection.owner, limit=MOST_HITS)
         threads_with_words = {hit.thread for hit in hits}
     ids: list[str] = []
-    page = await db.threads(owner=selection.owner, limit=PAGE_SIZE)
+    page = await db.threads(owner=selection.owner, limit=ROWS_PER_PAGE)
     while True:
         ids += [
             thread.id
@@ -151,7 +151,7 @@ async def _matching_threads(db: Database, selection: ExampleSelection) -> list[s
         ]
         if page.next is None:
             return ids
-        page = await db.threads(owner=selection.owner, limit=PAGE_SIZE, after=page.next)
+        page = await db.threads(owner=selection.owner, limit=ROWS_PER_PAGE, after=page.next)
 
 
 async def _read_thread_examples(db: Database, id: str, selection: ExampleSelection) -> Iterator[Example]:
@@ -159,7 +159,7 @@ async def _read_thread_examples(db: Database, id: str, selection: ExampleSelecti
     head = await thread.head()
     items: list[Item] = []
     after: int | None = None
-    while window := (await thread.items(first=PAGE_SIZE, after=after, at=head.version)).items:
+    while window := (await thread.items(first=ROWS_PER_PAGE, after=after, at=head.version)).items:
         items += window
         after = window[-1].place
     return examples_of(id, head.owner, items, since=selection.from_version, window=selection.window)
@@ -241,7 +241,7 @@ async def drop_dataset(db: Database, name: str) -> int:
     """
     await read_dataset(db, name)
     count = 0
-    query = RecordQuery(kind=EXAMPLE_KIND, tags=(f"dataset:{name}",), limit=PAGE_SIZE)
+    query = RecordQuery(kind=EXAMPLE_KIND, tags=(f"dataset:{name}",), limit=ROWS_PER_PAGE)
     while records := await db.records.find(query):
         await _drop_records(db, records)
         count += len(records)

@@ -23,7 +23,7 @@ from clew.workbench.experiments.results import (
 
 EXPERIMENT_KIND: Final = "experiment"
 ExperimentStatus: TypeAlias = Literal["unfinished", "done"]
-PAGE_SIZE = 500
+RESULTS_PER_PAGE = 500
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ async def read_last_summary(db: Database, name: str) -> Experiment:
 
 
 async def read_results(
-    db: Database, name: str, *, limit: int = PAGE_SIZE, after: tuple[int, str] | None = None
+    db: Database, name: str, *, limit: int = RESULTS_PER_PAGE, after: tuple[int, str] | None = None
 ) -> list[ExperimentResult]:
     """Some results of an experiment, in the order of the examples."""
     query = RecordQuery(kind=RESULT_KIND, tags=(f"experiment:{name}",), limit=limit, after=after)
@@ -150,7 +150,7 @@ async def drop_experiment(db: Database, name: str) -> int:
     """
     await read_last_summary(db, name)
     count = 0
-    query = RecordQuery(kind=RESULT_KIND, tags=(f"experiment:{name}",), limit=PAGE_SIZE)
+    query = RecordQuery(kind=RESULT_KIND, tags=(f"experiment:{name}",), limit=RESULTS_PER_PAGE)
     while records := await db.records.find(query):
         await db.commit([Drop(kind=RESULT_KIND, id=record.id) for record in records])
         count += len(records)

@@ -6,7 +6,6 @@ first: ``artifacts/map.png``. Calls block until the disk has done its work: from
 """
 
 import re
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 
 from clew.core.arguments import check_methods
+from clew.core.clock import now_ms
 from clew.core.encoding import check_id, check_tenant
 from clew.core.errors import InvalidArgument, TooLarge, VolumeFull, VolumePathRefused
 from clew.core.manifest.files import NO_USER, file_name
@@ -81,7 +81,7 @@ class Volume:
         """``folder`` with the three in it, and without what writers left behind who were killed long ago."""
         for name in FOLDERS:
             self._own.make(name)
-            self._own.tidy((name,), time.time_ns() // 1_000_000 - DAY_MS)
+            self._own.tidy((name,), now_ms() - DAY_MS)
         return self.folder
 
     def read(self, path: str) -> bytes:
