@@ -6,6 +6,7 @@ written as JSON, any others as base64. Nothing in it names a store, a tenant or 
 same threads always make the same archive.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import pairwise
@@ -254,7 +255,7 @@ class ArchiveReader:
         self._has_header = False
         self._has_total = False
         self._thread: _PartialThread | None = None
-        self._count = [0, 0, 0, 0, 0]
+        self._counts = Counter[str]()
 
     @property
     def line(self) -> int:
@@ -296,17 +297,17 @@ class ArchiveReader:
                 self._thread = _PartialThread(line, self._number)
             case ChangesetLine() as line if self._thread is not None:
                 self._thread.add(line)
-                self._count[1] += 1
-                self._count[2] += len(line.items)
+                self._counts["changesets"] += 1
+                self._counts["items"] += len(line.items)
             case ThreadEndLine() as line if self._thread is not None:
                 thread, self._thread = self._thread, None
-                self._count[0] += 1
+                self._counts["threads"] += 1
                 return thread.finish(line)
             case RecordLine() as line if self._thread is None and not self._has_total:
-                self._count[3] += 1
+                self._counts["records"] += 1
                 return self._read_record(line)
             case FileLine() as line if self._thread is None and not self._has_total:
-                self._count[4] += 1
+                self._counts["files"] += 1
                 return self._read_file(line)
             case TotalLine() as line if self._thread is None and not self._has_total:
                 self._read_total(line)
@@ -346,8 +347,7 @@ class ArchiveReader:
         self._has_total = True
 
     def _total(self) -> TotalLine:
-        threads, changesets, items, records, files = self._count
-        return TotalLine(threads=threads, changesets=changesets, items=items, records=records, files=files)
+        return TotalLine(**self._counts)
 
     def _error(self, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._number, problem=problem)

@@ -8,7 +8,7 @@ import msgspec
 from clew.core.arguments import check_fields
 from clew.core.encoding import TAG_BYTES, check_id, encode_checked
 from clew.core.errors import InvalidArgument, TooLarge
-from clew.core.log.codec import PreparedAppend, prepare_append
+from clew.core.log.codec import PreparedWrite, prepare_append
 from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.shapes import describe_value
 from clew.core.values import (
@@ -76,7 +76,7 @@ def check_query(query: RecordQuery) -> RecordQuery:
     return msgspec.structs.replace(query, limit=check_limit(query.limit))
 
 
-def prepare_writes(writes: Sequence[Write], limits: Limits) -> list[Write | PreparedAppend]:
+def prepare_writes(writes: Sequence[Write], limits: Limits) -> list[PreparedWrite]:
     """Writes that may be committed together.
 
     Raises:
@@ -107,7 +107,7 @@ Expected: TypeAlias = Annotated[Expectation | int, expectation]
 """An expectation as the argument of a call: a number is exactly that version."""
 
 
-def prepare_write(write: Write, limits: Limits) -> Write | PreparedAppend:
+def prepare_write(write: Write, limits: Limits) -> PreparedWrite:
     """A write checked and encoded as far as can be without the store."""
     if isinstance(write, AppendTo):
         check_id(write.thread, "thread id")

@@ -13,7 +13,19 @@ from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
 from clew.core.log.rows import ChangesetRow, ItemRow
 from clew.core.ops import Document, Op
 from clew.core.shapes import describe_value
-from clew.core.values import Changeset, Cut, Expectation, Item, Limits, UnreadableItem
+from clew.core.values import (
+    Changeset,
+    Cut,
+    Drop,
+    Enqueue,
+    Expectation,
+    Finish,
+    Item,
+    Limits,
+    Put,
+    Require,
+    UnreadableItem,
+)
 
 
 class ItemMeta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -81,6 +93,9 @@ class PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
     encoded_content: bytes | None
     content: Content
 
+
+PreparedWrite: TypeAlias = PreparedAppend | Put | Drop | Require | Enqueue | Finish
+"""A write that was checked, and can be planned."""
 
 _encoder = msgspec.json.Encoder(order="sorted")
 _meta_decoder = msgspec.json.Decoder(ItemMeta)

@@ -29,6 +29,7 @@ from clew.core.log.codec import (
     ItemFacts,
     PlaceRange,
     PreparedAppend,
+    PreparedWrite,
     encode_envelope,
     fingerprint,
 )
@@ -68,7 +69,6 @@ from clew.core.values import (
     ABOUT_KEY,
     ERASED_KEY,
     Absent,
-    AppendTo,
     Changeset,
     Committed,
     Counters,
@@ -84,7 +84,6 @@ from clew.core.values import (
     Put,
     Require,
     Scope,
-    Write,
     WriteResult,
 )
 
@@ -178,7 +177,7 @@ Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
 """A plan in the making: called once, and again with ``fresh`` if what it assumed is no longer so."""
 
 
-def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
+def plan_commit(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreRead[Plan]:
     """Plan all writes, in order, or raise the error of the first that cannot be.
 
     Writes that go with an append which its key says was made before were made with it: nothing is written.
@@ -204,14 +203,12 @@ def plan_commit(writes: Sequence[Write | PreparedAppend], context: PlanContext) 
     return (yield from _plan_writes(writes, msgspec.structs.replace(context, fresh=True)))
 
 
-def _plan_writes(writes: Sequence[Write | PreparedAppend], context: PlanContext) -> StoreRead[Plan]:
+def _plan_writes(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreRead[Plan]:
     plan = Plan(writes=[], results=[], heads={})
     for write in writes:
         match write:
             case PreparedAppend():
                 yield from _plan_append(write, context, plan)
-            case AppendTo():
-                raise InvalidArgument(problem="An append must be prepared before it is planned.")
             case Put() | Drop() | Require():
                 yield from _plan_record(write, context, plan)
             case Enqueue():
@@ -223,15 +220,15 @@ def _plan_writes(writes: Sequence[Write | PreparedAppend], context: PlanContext)
     return plan
 
 
-def _has_expected_revision(write: Write | PreparedAppend) -> bool:
+def _has_expected_revision(write: PreparedWrite) -> bool:
     return isinstance(write, Put | Drop | Require) and write.expect is not None
 
 
-def _key_of(write: Write | PreparedAppend) -> str | None:
+def _key_of(write: PreparedWrite) -> str | None:
     return write.change.key if isinstance(write, PreparedAppend) else None
 
 
-def _plan_repeat(writes: Sequence[Write | PreparedAppend]) -> StoreRead[Plan | None]:
+def _plan_repeat(writes: Sequence[PreparedWrite]) -> StoreRead[Plan | None]:
     """A plan that writes nothing, if every append with a key among the writes was made before."""
     results: list[WriteResult] = []
     for write in writes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -252,46 +252,55 @@ def _int8(value: int | None) -> Int8 | None:
     return None if value is None else Int8(value)
 
 
-_Make: TypeAlias = Callable[[Any], Values]
-_Read: TypeAlias = Callable[[Sequence[Row]], Any]
+class _QuestionQuery(NamedTuple):
+    """A query by name: its values for a question, after the scope, and the answer in its rows."""
 
-_queries: dict[type, tuple[str, _Make, _Read]] = {
-    AskThread: ("thread", _thread, _one(thread_row)),
-    AskAnchor: ("anchor", _anchor, _one(lambda row: row)),
-    AskChangesets: ("changesets", _changesets, _many(_changeset_row)),
-    AskItems: ("items", _items, _many(_item_row)),
-    AskCuts: ("cuts", _cuts, _many(_cut_row)),
-    AskItemsById: ("named", _items_by_id, _many(_item_row)),
-    AskIdempotencyKey: (
+    name: str
+    values: Callable[[Any], Values]
+    answer: Callable[[Sequence[Row]], Any]
+
+
+_queries: dict[type, _QuestionQuery] = {
+    AskThread: _QuestionQuery("thread", _thread, _one(thread_row)),
+    AskAnchor: _QuestionQuery("anchor", _anchor, _one(lambda row: row)),
+    AskChangesets: _QuestionQuery("changesets", _changesets, _many(_changeset_row)),
+    AskItems: _QuestionQuery("items", _items, _many(_item_row)),
+    AskCuts: _QuestionQuery("cuts", _cuts, _many(_cut_row)),
+    AskItemsById: _QuestionQuery("named", _items_by_id, _many(_item_row)),
+    AskIdempotencyKey: _QuestionQuery(
         "key",
         lambda question: (question.key, question.idempotency_key),
         _one(lambda row: KeyRow(*row)),
     ),
-    AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
-    AskRecordsById: ("records_named", _records_by_id, _many(_record)),
-    AskJob: ("job", lambda question: (question.id,), _one(job_of)),
-    AskRecords: ("records", _records, _many(_record)),
-    AskRecordsOfOwner: ("records_of", _records_of_owner, _many(_record)),
-    AskRecordsAbout: ("records_about", lambda question: (TextArray(question.names),), _many(_record)),
-    AskRowCounts: (
+    AskRecord: _QuestionQuery("record", lambda question: (question.kind, question.id), _one(_record)),
+    AskRecordsById: _QuestionQuery("records_named", _records_by_id, _many(_record)),
+    AskJob: _QuestionQuery("job", lambda question: (question.id,), _one(job_of)),
+    AskRecords: _QuestionQuery("records", _records, _many(_record)),
+    AskRecordsOfOwner: _QuestionQuery("records_of", _records_of_owner, _many(_record)),
+    AskRecordsAbout: _QuestionQuery(
+        "records_about", lambda question: (TextArray(question.names),), _many(_record)
+    ),
+    AskRowCounts: _QuestionQuery(
         "sizes",
         lambda question: (question.key,),
         _one(lambda row: dict(zip(ROW_COUNT_NAMES, row, strict=True))),
     ),
-    AskTenants: ("tenants", lambda question: (), _tenants),
-    AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
-    AskThreads: ("threads", _threads, _many(_row_or_unreadable)),
-    AskUnindexedThreads: ("unindexed", lambda question: (Int8(question.limit),), _unindexed_threads),
-    AskHits: ("words", _hits, _many(_hit)),
-    AskWordCounts: ("word_count", _word_counts, _many(lambda row: row[0])),
+    AskTenants: _QuestionQuery("tenants", lambda question: (), _tenants),
+    AskJobs: _QuestionQuery("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
+    AskThreads: _QuestionQuery("threads", _threads, _many(_row_or_unreadable)),
+    AskUnindexedThreads: _QuestionQuery(
+        "unindexed", lambda question: (Int8(question.limit),), _unindexed_threads
+    ),
+    AskHits: _QuestionQuery("words", _hits, _many(_hit)),
+    AskWordCounts: _QuestionQuery("word_count", _word_counts, _many(lambda row: row[0])),
 }
 
 
-def query_of(question: Ask[Any]) -> tuple[str, Values, _Read]:
-    """The query that answers a question, its values after the scope, and how its rows are read."""
-    name, make, read = _queries[type(question)]
+def query_of(question: Ask[Any]) -> tuple[str, Values, Callable[[Sequence[Row]], Any]]:
+    """The name of the query that answers a question, its values after the scope, and what reads its rows."""
+    name, values, answer = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
     if isinstance(question, AskHits) and question.newest:
         name = "words_newest"
-    return name, make(question), read
+    return name, values(question), answer
