@@ -269,6 +269,7 @@ def _encode_content(change: Changeset) -> tuple[bytes | None, Content]:
         return None, _no_content
     try:
         data = _encoder.encode(content)
+        # The copy shows what survives JSON; it is also what the planner applies, not the caller's own.
         copy = _content_decoder.decode(data)
         if copy == content and is_shallow(data):
             return data, copy

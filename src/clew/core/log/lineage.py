@@ -50,6 +50,8 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
     segments = tuple(
         Segment(segment.key, upto, segment.id, segment.owner, segment.created)
         for segment, after, upto in version_spans(source, version)
+        # A fork at an inherited version belongs to the ancestor that holds it, so forks that never
+        # wrote anything make no lineage deeper.
         if upto > after or not after
     )
     hash, counters, _ = yield from read_version_facts(source, version)
@@ -75,6 +77,7 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
         state = yield from read_state(source, version)
         row = with_title(row, state)
     sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
+    # Copied once under the new key, a deep lineage is shallow again: a window asks few keys for rows.
     copies: list[StoreWrite] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if is_deep else []
     return Plan(writes=[AddThread(row), *copies], results=[], heads={new_id: ThreadHead(row)})
 

@@ -191,6 +191,7 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
         rows = yield from _read_item_rows(sources, query.log, above, below, limit, backwards=backwards)
         if not rows:
             break
+        # The head counts the cuts of each log, so one that was never cut costs no question.
         cuts = (yield from _read_cuts(sources, query.log, rows)) if has_cuts and not query.whole else []
         visible_rows = (row for row in rows if not (query.whole and places.is_inserted(row.place)))
         batch = [item_of(row) for row in visible_rows if not (cuts and is_cut(row, cuts))]
@@ -374,6 +375,7 @@ def check_chain(
         if change.version != version + 1:
             problems.append(f"version {version + 1} is missing")
         version = change.version
+        # The first changeset of a fork follows a hash that contains the one it was forked at.
         if version - 1 in starts:
             segment, before = starts[version - 1]
             previous = chain.start_hash(segment, before, previous)

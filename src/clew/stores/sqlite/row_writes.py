@@ -96,6 +96,8 @@ class SqlWrites:
         before, after, change = write.before, write.after, write.change
         try:
             self._execute(
+                # Inserts only onto the head that the plan assumes. The thread's own row is not touched:
+                # its head is its last changeset, so an append dirties few pages.
                 _ADVANCE,
                 (
                     (after.key << 32) + after.version,
@@ -119,6 +121,7 @@ class SqlWrites:
         self._add_rows(write)
         if after.title != before.title or after.labels != before.labels:
             self._run("rename_thread", key=after.key, title=after.title, labels=_encode(after.labels))
+        # The search index is brought up to date later; here it is only noted that it must be.
         self._execute(_ADD_UNINDEXED, (after.key,))
 
     def _add_rows(self, advance: Advance) -> None:
@@ -160,6 +163,7 @@ class SqlWrites:
             )
             for item in items
         ]
+        # One statement for four rows costs less than four statements.
         fours = len(rows) - len(rows) % 4
         for start in range(0, fours, 4):
             self._execute(_ADD_FOUR_ITEMS, tuple(chain.from_iterable(rows[start : start + 4])))
@@ -199,6 +203,7 @@ class SqlWrites:
             raise StalePlan
         key: int | None = write.row.key
         while key is not None:
+            # Rows of hidden ancestors go with the last fork that needed them, up the line.
             orphan = self._rows("orphan", {"key": key, **self._scope})
             if not orphan:
                 break
