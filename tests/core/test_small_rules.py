@@ -41,6 +41,13 @@ def test_places_between_two_items_are_free_and_in_order(place: int, count: int) 
     )
 
 
+@given(st.integers(0, places.MOST_ITEMS - 1))
+def test_a_log_ends_right_before_the_place_of_its_next_item(count: int) -> None:
+    end = places.end_of(count)
+
+    assert (end + 1, places.is_inserted(end)) == (places.place_of(count + 1), True)
+
+
 def test_a_log_is_full_after_its_last_place() -> None:
     places.check_room(places.MOST_ITEMS, "t", "history")
 
@@ -49,7 +56,7 @@ def test_a_log_is_full_after_its_last_place() -> None:
 
 
 def test_the_last_place_fits_into_32_bits() -> None:
-    assert places.place_of(places.MOST_ITEMS) + places.SPACING - 1 < 1 << 32
+    assert places.end_of(places.MOST_ITEMS) < 1 << 32
 
 
 @given(st.integers(1, 10_000))

@@ -13,7 +13,7 @@ MOST_BYTES = 1 << 20
 """Bytes of bodies after which a batch takes no more: a few large appends fill one as well."""
 
 Send: TypeAlias = Callable[[Scope, Sequence[Advance]], Awaitable[list[bool]]]
-_PendingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
+_WaitingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
 
 
 class Batches:
@@ -28,7 +28,7 @@ class Batches:
         self._send = send
         self._limit = limit
         self._running_count = 0
-        self._waiting: dict[tuple[str, str | None], list[_PendingAppend]] = {}
+        self._waiting: dict[tuple[str, str | None], list[_WaitingAppend]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def append(self, scope: Scope, advance: Advance) -> bool:
@@ -64,7 +64,7 @@ class Batches:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _run_batch(self, scope: Scope, appends: list[_PendingAppend]) -> None:
+    async def _run_batch(self, scope: Scope, appends: list[_WaitingAppend]) -> None:
         try:
             results = await self._send(scope, [advance for advance, _ in appends])
         except asyncio.CancelledError:
@@ -83,7 +83,7 @@ class Batches:
         finally:
             self._start_next()
 
-    async def _run_one_by_one(self, scope: Scope, appends: list[_PendingAppend], error: Exception) -> None:
+    async def _run_one_by_one(self, scope: Scope, appends: list[_WaitingAppend], error: Exception) -> None:
         """After a failure of several, one by one; after that of one, it is told."""
         if len(appends) == 1:
             _fail_append(appends[0][1], error)
@@ -100,9 +100,9 @@ def _fail_append(future: asyncio.Future[bool], error: Exception) -> None:
         future.set_exception(error)
 
 
-def _next_batch(queue: list[_PendingAppend]) -> tuple[list[_PendingAppend], list[_PendingAppend]]:
+def _next_batch(queue: list[_WaitingAppend]) -> tuple[list[_WaitingAppend], list[_WaitingAppend]]:
     """The appends that go next, in order of their threads' keys, and those that are left."""
-    appends: list[_PendingAppend] = []
+    appends: list[_WaitingAppend] = []
     size = 0
     rest = iter(queue)
     while len(appends) < MOST_TOGETHER and size < MOST_BYTES:
