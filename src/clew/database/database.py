@@ -107,7 +107,7 @@ class Database:
         except ThreadExists:
             if not exist_ok:
                 raise
-            await thread.head()  # somebody else's thread of that id is not there for us
+            await thread.head()  # another user's thread of that id is not there for us
         return thread
 
     async def threads(

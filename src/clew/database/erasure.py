@@ -208,7 +208,7 @@ async def erase_parts(
                 scope, partial(erasure_parts.plan_erase_parts, thread, parts, id, salt, store.limits)
             )
             break
-        except VersionConflict:  # somebody wrote between two questions
+        except VersionConflict:  # the thread was written to between two questions
             if attempt + 1 == PASSES:
                 raise
     erasure_files = ErasureFiles(store, scope, files)

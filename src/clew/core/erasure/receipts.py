@@ -22,7 +22,7 @@ CRISIS_KIND: Final = "crisis"
 """The kind of records that are kept until their own date, unless they are asked for by name."""
 RULE_KIND: Final = "retention rule"
 ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"
-"""The kinds of records that are about a file; ``path`` in their body says where it stands."""
+"""The kinds of records that are about a file; ``path`` in their body says which."""
 
 
 SubjectKind: TypeAlias = Literal["owner", "thread", "rule"]

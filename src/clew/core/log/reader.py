@@ -297,7 +297,7 @@ def read_changesets(
 def in_append_order(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
     """The items of a changeset in the order in which the caller gave them."""
     ranges = envelope_of(change).items
-    if len(ranges) < 2:  # they stand in the order they came in
+    if len(ranges) < 2:  # one run of places is in the order it came in
         return list(items)
     order = {
         (run.log, places.last_place(run.first, n + 1)): i

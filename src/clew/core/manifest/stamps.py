@@ -56,7 +56,7 @@ class ManifestStatus(enum.Enum):
     BEHIND = "behind"
     """The thread has moved on from it."""
     AHEAD = "ahead"
-    """It stands for a version that the thread does not have: the database was set back, or is lost."""
+    """It holds a version that the thread does not have: the database was set back, or is lost."""
     OTHER = "other"
     """The thread had another hash at that version: it is not the one that the manifest was made of."""
     ALTERED = "altered"
@@ -99,7 +99,7 @@ def read_stamped_manifest(data: bytes, session: str) -> StampedManifest:
     document = check_format(document)
     is_intact = stamp is None or stamp.sha256 == sha256(encode(document)).hexdigest()
     if stamp is None or not is_intact:
-        manifest_from(document)  # somebody else wrote it, so it may be anything
+        manifest_from(document)  # another program wrote it, so it may be anything
     if document.get("session") != session:
         raise InvalidArgument(problem=f"It is the manifest of session {document.get('session')!r}.")
     return StampedManifest(document=document, stamp=stamp, is_intact=is_intact)

@@ -8,7 +8,7 @@ from clew.core.text.words import WORD, stem, words
 
 WIDTH = 240
 MOST_LETTERS = 200_000
-"""So many letters of a text are looked through; what stands behind them is shown by the beginning."""
+"""The letters of a text that are looked through; of words behind them, the beginning is shown."""
 
 
 class Excerpt(msgspec.Struct, frozen=True, kw_only=True):

@@ -130,7 +130,7 @@ class PostgresStore:
 
         self._begin_call()
         try:
-            await self._refresh_clock()  # whoever reads may go by ``now`` next
+            await self._refresh_clock()  # the caller may go by ``now`` next
             return await run_read_async(read, answer)
         except ThreadGone as error:
             raise ThreadNotFound(thread=thread_id) from error

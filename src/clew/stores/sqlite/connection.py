@@ -208,7 +208,7 @@ def check_file(connection: apsw.Connection, path: str) -> int:
         StoreDamaged: The file is something else, or cut short.
         NewerFormat: A newer release wrote it.
     """
-    with connection:  # one moment: somebody else may be making the file just now
+    with connection:  # one moment: another process may be making the file just now
         tables = next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]
         application, schema = connection.pragma("application_id"), connection.pragma("user_version")
     if application != APPLICATION_ID:
@@ -250,7 +250,7 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
             raise StorageError(
                 store=path, problem=f"the file system allows journal mode {mode} only, not WAL"
             )
-        # The first reading makes the log, which whoever opened the file must find beside it.
+        # The first reading makes the log, which those who open the file expect beside it.
         connection.execute("SELECT count(*) FROM sqlite_schema")
         return
     raise apsw.BusyError("journal mode")
