@@ -6,7 +6,7 @@ otherwise applies nothing and asks for a new plan on fresh rows.
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -217,6 +217,8 @@ def _plan_writes(writes: Sequence[PreparedWrite], context: PlanContext) -> Store
                 plan.results.append(job)
             case Finish():
                 yield from _plan_finish(write, plan)
+            case _:
+                assert_never(write)
     return plan
 
 
