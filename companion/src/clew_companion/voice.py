@@ -57,7 +57,7 @@ async def exercise(name: str = "") -> JSON:
 def _memory_tools(memory: Memory) -> Sequence[Tool]:
     @tool(effect=Effect.NONE)
     async def recall(about: str) -> JSON:
-        """Memory of the person about a subject."""
+        """What is remembered of the person about something."""
         result = await Retriever(memory).recall(about)
         return {"remembered": [render_entry(entry) for entry in result.entries]}
 
