@@ -17,8 +17,7 @@ from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
-from clew.runtime.turn.approvals import Replay
-from clew.runtime.turn.draft import RUN
+from clew.runtime.state.call_state import Replay
 from clew.runtime.turn.result import TurnResult
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
@@ -127,7 +126,7 @@ async def test_a_number_that_an_earlier_version_kept_is_still_read(
 ) -> None:
     clock = Clock()
     await stopped(db, clock, [think, stop])
-    await db.thread("a").append(patches=[clew.set([RUN, "stage"], number)])
+    await db.thread("a").append(patches=[clew.set(["$run", "stage"], number)])
     runtime = Runtime(
         db,
         schema=Companion,
@@ -143,7 +142,7 @@ async def test_a_number_that_an_earlier_version_kept_is_still_read(
 async def test_a_number_beyond_the_stages_is_refused(db: Database) -> None:
     clock = Clock()
     await stopped(db, clock, [think, stop])
-    await db.thread("a").append(patches=[clew.set([RUN, "stage"], 3)])
+    await db.thread("a").append(patches=[clew.set(["$run", "stage"], 3)])
     with pytest.raises(StageGone) as caught:
         await resumed(db, clock, [think, reply])
 

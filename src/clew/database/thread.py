@@ -208,6 +208,16 @@ class Thread:
         return await verify_thread(self._store, self._scope, self.id)
 
 
+async def changesets_after(
+    thread: Thread, version: int, *, upto: int | None = None
+) -> AsyncIterator[Changeset]:
+    """Read the changesets of a thread after a version, page by page, up to another or to the newest."""
+    while changes := await thread.changesets(after=version, upto=upto, limit=CHANGESETS_PER_PAGE):
+        for change in changes:
+            yield change
+        version = changes[-1].version
+
+
 def _read_head(id: str, at: int | None) -> StoreRead[Head]:
     row = yield from reader.read_thread(id)
     return (yield from reader.read_head(row, at))

@@ -38,6 +38,7 @@ from clew.runtime.sessions.status import SessionStatus
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance
 from clew.runtime.sessions.voice import VoiceCall
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig, StateConfig
+from clew.runtime.state.call_state import Approval, Decision, PassOn, Replay, UseResult
 from clew.runtime.state.inputs import TurnInput
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.schema import (
@@ -54,7 +55,6 @@ from clew.runtime.state.schema import (
 from clew.runtime.state.upgrades import Upgrade
 from clew.runtime.tools.effects import ExternalEffect
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Suspend, Tool, ToolContext, ToolOutcome, tool
-from clew.runtime.turn.approvals import Approval, Decision, PassOn, Replay, UseResult
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.result import TurnResult
 

@@ -25,8 +25,8 @@ from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, Usage
 from clew.runtime.runtime import Runtime
+from clew.runtime.state.call_state import Decision
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, NotHappened, Tool, ToolContext, tool
-from clew.runtime.turn.approvals import Decision
 from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import calls
 

@@ -13,10 +13,10 @@ from clew.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflic
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution.queue import enqueue_turn
-from clew.runtime.execution.resume import ResumedTurn, resume_run
-from clew.runtime.execution.start import TurnRequest, run_id_for_key, start_turn, turn_request
+from clew.runtime.execution.resume import resume_run
+from clew.runtime.execution.start import StartedTurn, TurnRequest, start_turn, turn_request
 from clew.runtime.model.protocol import ModelRequest
-from clew.runtime.records.runs import KIND, Run, run_of
+from clew.runtime.records.runs import KIND, Run, run_id_for_key, run_of
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, StateConfig
 from clew.runtime.tools.tool import Effect, tool
@@ -241,7 +241,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
     await start_turn(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
     first: list[asyncio.Task[TurnResult]] = []
 
-    async def late(*given: Any, **named: Any) -> ResumedTurn | TurnResult:
+    async def late(*given: Any, **named: Any) -> StartedTurn | TurnResult:
         """Be overtaken by the other after it was seen that nobody is at it."""
         if not first:
             first.append(asyncio.create_task(one.run_turn("a", "Hi", key="k")))

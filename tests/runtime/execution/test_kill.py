@@ -17,8 +17,8 @@ import clew
 from clew.core.errors import DecisionRefused, InvalidArgument, NotFound
 from clew.database.database import Database
 from clew.runtime.records.runs import ProcessIdentity, Run, is_gone, run_of
+from clew.runtime.state.call_state import Decision, Replay, UseResult
 from clew.runtime.tools.effects import external_effects
-from clew.runtime.turn.approvals import Decision, Replay, UseResult
 from tests.runtime.execution.killed_turns import (
     BOOK,
     FINAL,

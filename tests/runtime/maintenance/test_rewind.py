@@ -24,8 +24,8 @@ from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Replay
 from clew.runtime.tools.tool import tool
-from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.maintenance.rewinds import (

@@ -28,8 +28,8 @@ from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Replay, UseResult
 from clew.runtime.tools.tool import Effect, Tool, tool
-from clew.runtime.turn.approvals import Replay, UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.maintenance.rewinds import (
     FAILURE,

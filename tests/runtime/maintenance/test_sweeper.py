@@ -15,7 +15,7 @@ from clew.core.errors import InvalidArgument
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution.queue import enqueue_turn
-from clew.runtime.execution.start import TurnRequest, run_id_for_key
+from clew.runtime.execution.start import TurnRequest
 from clew.runtime.maintenance.sweeper import Sweeper
 from clew.runtime.model.call import Deadlines
 from clew.runtime.model.messages import Message
@@ -30,7 +30,7 @@ from clew.runtime.records.episodes import (
     job_id,
     request_end,
 )
-from clew.runtime.records.runs import KIND, Run, record_of, run_of
+from clew.runtime.records.runs import KIND, Run, record_of, run_id_for_key, run_of
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig, Settings
 from clew.stores.memory import MemoryStore

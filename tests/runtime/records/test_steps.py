@@ -18,9 +18,9 @@ from clew.runtime.records.steps import Price, Step, parse_prices, read_prices, r
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import PassOn
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, tool
-from clew.runtime.turn.approvals import PassOn
 from clew.runtime.turn.draft import Delta
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore

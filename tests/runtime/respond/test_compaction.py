@@ -24,9 +24,9 @@ from clew.runtime.model.messages import Message
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Replay
 from clew.runtime.state.schema import State
 from clew.runtime.tools.tool import Effect, tool
-from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dead_store import DeadStore

@@ -24,7 +24,7 @@ from clew.runtime.records.episodes import (
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import ADVICE, SessionStatus
 from clew.runtime.settings import RuntimeConfig
-from clew.runtime.turn.approvals import Replay
+from clew.runtime.state.call_state import Replay
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import Companion, crash, crashed_turn

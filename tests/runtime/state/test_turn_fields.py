@@ -13,7 +13,7 @@ from clew.runtime.context import Context
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
-from clew.runtime.turn.approvals import Replay
+from clew.runtime.state.call_state import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import Companion, saying
 

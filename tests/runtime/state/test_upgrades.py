@@ -14,10 +14,10 @@ from clew.runtime.context import Context
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig, StateConfig
+from clew.runtime.state.call_state import Replay
 from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.state.upgrades import Upgrade
 from clew.runtime.tools.tool import tool
-from clew.runtime.turn.approvals import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import restarted
 

@@ -15,9 +15,9 @@ from clew.core.ops import Set
 from clew.database.database import Database
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig
+from clew.runtime.state.call_state import Replay, UseResult
 from clew.runtime.tools.effects import external_effects
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Tool, ToolContext, tool
-from clew.runtime.turn.approvals import Replay, UseResult
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 

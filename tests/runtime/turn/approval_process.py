@@ -12,8 +12,8 @@ from clew.core.clock import now_ms
 from clew.core.errors import ClewError
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Decision
 from clew.runtime.tools.tool import Suspend, Tool, ToolContext, tool
-from clew.runtime.turn.approvals import Decision
 from clew.testing.scripted_model import ScriptedModel, calls
 
 DAY = 86_400_000

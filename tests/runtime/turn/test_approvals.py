@@ -14,9 +14,9 @@ from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import PassOn, Replay, UseResult
 from clew.runtime.state.schema import State, input, per_call, persistent
 from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
-from clew.runtime.turn.approvals import PassOn, Replay, UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.turn.approval_process import DAY, decide_here, posting, sent, suspend_here
 from tests.support.child_process import ChildProcess, run_in_child

@@ -15,9 +15,9 @@ from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.values import Job
 from clew.database.database import Database
 from clew.runtime.execution import start as execution_start
-from clew.runtime.execution.start import is_orphaned, start_turn, turn_request
+from clew.runtime.execution.start import start_turn, turn_request
 from clew.runtime.records import runs
-from clew.runtime.records.runs import ProcessIdentity, Run
+from clew.runtime.records.runs import ProcessIdentity, Run, is_orphaned
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.server.identity import api_keys

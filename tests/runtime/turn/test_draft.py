@@ -15,8 +15,8 @@ from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import PassOn
 from clew.runtime.tools.tool import Effect, Suspend, ToolContext, tool
-from clew.runtime.turn.approvals import PassOn
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import (

@@ -16,8 +16,8 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChun
 from clew.runtime.records.events import Event, MessageAdded, TextDelta
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Replay
 from clew.runtime.tools.tool import Effect, tool
-from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dead_store import DeadStore

@@ -17,8 +17,8 @@ from clew.core.values import RecordQuery
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.events import Event, TextDelta
+from clew.runtime.state.call_state import UseResult
 from clew.runtime.tools.effects import external_effects
-from clew.runtime.turn.approvals import UseResult
 from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.agent.agent import WorkbenchAgent, WorkResult
 from clew.workbench.agent.tools import LOST_RUN_NOTE, CodeRunner, finish_answer

@@ -23,6 +23,7 @@ from clew.cli.render import values
 from clew.core.errors import InvalidArgument, StorageError
 from clew.core.values import Changeset
 from clew.database.database import Database
+from clew.database.thread import changesets_after
 from clew.urls import open as open_database
 
 LEAST_SECONDS, MOST_SECONDS, START_TIMEOUT = 0.15, 0.9, 60
@@ -239,10 +240,7 @@ async def _show_findings(
 
 
 async def _all_changes(db: Database) -> list[Changeset]:
-    changes: list[Changeset] = []
-    while more := await db.thread(THREAD).changesets(after=len(changes), limit=1000):
-        changes += more
-    return changes
+    return [change async for change in changesets_after(db.thread(THREAD), 0)]
 
 
 def count_turns(

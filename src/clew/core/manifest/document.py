@@ -234,11 +234,11 @@ def _check_names(state: ManifestState) -> None:
 
 
 def replacement_changeset(
-    head: Head | None, manifest: Manifest, defaults: Mapping[str, JSON], run: Document | None = None
+    head: Head | None, manifest: Manifest, defaults: Mapping[str, JSON], run_state: Document | None = None
 ) -> Changeset:
-    """The change after which a thread holds what a manifest says, and nothing else.
+    """Return the change after which a thread holds what a manifest says, and nothing else.
 
-    ``run`` is what its state is to say of the last run, if there was one.
+    ``run_state`` are the keys of the state that tell of the last run, if there was one.
     """
     contents = manifest.state
     state: dict[str, JSON] = dict(contents.fields)
@@ -251,8 +251,7 @@ def replacement_changeset(
         state[INTERPRETER_KEY] = interpreter
     if manifest.about:
         state[ABOUT_KEY] = manifest.about
-    if run is not None:
-        state["$run"] = run
+    state |= run_state or {}
     items = [
         item
         for log, entries in {HISTORY: contents.history, **contents.logs}.items()

@@ -1,4 +1,4 @@
-"""Driving a turn to its end, whichever end it is."""
+"""Drive a turn that was started to its end, whichever end it is."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,31 +7,26 @@ import msgspec
 
 from clew.core.encoding import as_json
 from clew.core.errors import ClewError, Conflict, LeaseLost
-from clew.core.patch import delete
-from clew.runtime.execution.pipeline import ending_of, run_pipeline
+from clew.runtime.execution.pipeline import PipelineResult, ending_of, run_pipeline
 from clew.runtime.execution.safe_reply import add_safe_reply, safe_result
 from clew.runtime.execution.start import StartedTurn
 from clew.runtime.records.events import Event, error_event, events_of
 from clew.runtime.records.runs import CANCELLED, ERROR, Ending
 from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import Approval, closing_item, doubtful_calls
-from clew.runtime.turn.draft import CALLS
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
 from clew.runtime.turn.result import TurnResult, result_of_turn
 from clew.runtime.turn.turn import Turn
 
 
-async def drive_turn(
-    start: StartedTurn, settings: Settings, emit: Callable[[Event], None], own_calls: set[str] | None = None
-) -> TurnResult:
+async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Event], None]) -> TurnResult:
     """Run the stages of a turn that was started, and make its end durable.
 
     Once a stage has declared a safe reply, that goes out whatever fails.
 
     Raises:
-        ClewError: The turn failed; its end says so, unless the store could not be told.
+        ClewError: The turn failed; its end says so, unless the store failed too.
     """
     turn = Turn(
         start.draft,
@@ -42,10 +37,9 @@ async def drive_turn(
         deadlines=settings.config.deadlines,
         prices=settings.config.prices,
     )
-    turn.own_calls |= own_calls or set()
-    if start.change is not None:
-        for event in events_of(start.change):
-            emit(event)
+    turn.own_calls |= start.own_calls
+    for event in events_of(start.change):
+        emit(event)
     task = asyncio.current_task()
     assert task is not None
     lease = Lease(start.journal, settings.config.leases.seconds, settings.clock, task.cancel)
@@ -65,52 +59,48 @@ async def drive_turn(
 
 async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Lease) -> TurnResult:
     try:
-        ending, approvals, error = await run_pipeline(turn, settings)
+        result = await run_pipeline(turn, settings)
     finally:
         await lease.end()
-    if isinstance(error, LeaseLost):
-        turn.notify(error_event(error))
-        raise error
-    await _finish_turn(turn, start, settings, ending, approvals, error)
-    if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
-        raise error
+    if isinstance(result.error, LeaseLost):
+        turn.notify(error_event(result.error))
+        raise result.error
+    await _finish_turn(turn, start.journal, settings, result)
+    if result.error is not None and not isinstance(result.error, asyncio.CancelledError):
+        raise result.error
+    return _turn_result(turn, settings, result, version=start.journal.version)
+
+
+def _turn_result(turn: Turn, settings: Settings, result: PipelineResult, *, version: int) -> TurnResult:
     return result_of_turn(
         turn,
-        version=start.journal.version,
+        version=version,
         kind=settings.output,
-        termination=ending.termination,
-        approvals=approvals,
+        termination=result.ending.termination,
+        approvals=result.approvals,
     )
 
 
 async def _finish_turn(
-    turn: Turn,
-    start: StartedTurn,
-    settings: Settings,
-    ending: Ending,
-    approvals: tuple[Approval, ...],
-    error: BaseException | None,
+    turn: Turn, journal: ThreadJournal, settings: Settings, result: PipelineResult
 ) -> None:
-    """Make the end durable; if that fails, say so instead of telling that the run has finished."""
-    if isinstance(error, Conflict):
-        turn.draft.drop_delta()
-    if ending.termination in (CANCELLED, ERROR):
-        await _close_calls(turn, start.journal)
-    if ending.termination == ERROR and turn.safe_reply_text is not None:
+    """Make the end durable; if that fails, send the failure instead of the event of the end."""
+    if isinstance(result.error, Conflict):
+        turn.draft.drop_delta()  # the same changes would be refused once more, and the end with them
+    if result.ending.termination in (CANCELLED, ERROR):
+        await _close_calls(turn, journal)
+    if result.ending.termination == ERROR and turn.safe_reply_text is not None:
         await add_safe_reply(turn)
-    if start.journal.run.key is not None:
-        result = result_of_turn(
-            turn, version=0, kind=settings.output, termination=ending.termination, approvals=approvals
-        )
-        start.journal.output = as_json(result)
+    if journal.run.key is not None:
+        # The version is that of the commit which stores this, so the journal fills it in.
+        journal.output = as_json(_turn_result(turn, settings, result, version=0))
     try:
-        await _commit_ending(turn, ending)
+        await _commit_ending(turn, result.ending)
     except (ClewError, asyncio.CancelledError) as failure:
         if turn.draft.deferred_checkpoint is None or isinstance(failure, Conflict | LeaseLost):
             raise
-        turn.draft.deferred_checkpoint = (
-            None  # the answer was not kept: the run ends with that, and keeps it then
-        )
+        # The answer was not stored: the run ends with that failure, and the answer is stored with its end.
+        turn.draft.drop_deferred_checkpoint()
         await _commit_ending(turn, ending_of(failure))
         raise
 
@@ -124,16 +114,15 @@ async def _commit_ending(turn: Turn, ending: Ending) -> None:
 
 
 async def _close_calls(turn: Turn, journal: ThreadJournal) -> None:
-    """Answer calls that will never be answered, so that the next turn finds the history whole."""
+    """Close the calls that will never be answered, so that the next turn finds the history whole."""
     history = turn.draft.schema.fields.get("history")
     if history is None:
         return
     messages = [entry for entry in await turn.draft.log("history").tail(64) if entry.run == turn.id]
+    run_state = turn.run_state
     runs_by_call = {call.id: turn.id for call in open_calls(messages)}
-    if runs_by_call:
-        turn.add(
-            [closing_item(dict(runs_by_call), turn.draft.state, "The run ended before the tool answered.")]
-        )
-        journal.run = msgspec.structs.replace(journal.run, in_doubt=doubtful_calls(turn.draft.state))
-    if CALLS in turn.draft.state:
-        turn.draft.patch(delete([CALLS]))
+    items = run_state.closing_items(runs_by_call, "The run ended before the tool answered.")
+    if items:
+        turn.add(items)
+        journal.run = msgspec.structs.replace(journal.run, in_doubt=run_state.doubtful_calls)
+    turn.draft.patch(*run_state.drop_calls_ops())

@@ -1,15 +1,14 @@
-"""Stages, one after another: the one pipeline of the stateless call and the persistent runtime."""
+"""The pipeline: the stages of a turn, one after another, with and without a store."""
 
 import asyncio
 import inspect
 import time
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from clew.core.encoding import JSON
 from clew.core.errors import ClewError, DeadlineExceeded, InvalidArgument
 from clew.runtime.context import Context
 from clew.runtime.model.redaction import public_error
@@ -19,9 +18,9 @@ from clew.runtime.records.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Endi
 from clew.runtime.respond.respond import ENDS_TURN, Stage
 from clew.runtime.settings import Settings
 from clew.runtime.stages import remaining_stages, stage_label, stage_name
+from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Field, Fold
-from clew.runtime.turn.approvals import Approval, Suspension
-from clew.runtime.turn.draft import RUN, STAGE
+from clew.runtime.turn.approvals import Suspension
 from clew.runtime.turn.result import output_of_turn
 from clew.runtime.turn.turn import Turn
 
@@ -30,12 +29,12 @@ TOTAL, STAGES = "turn_total_ms", "stage_ms"
 
 
 def record_times(turn: Turn, *, total_ms: float) -> None:
-    """Note how long the turn and each of its stages took, as far as the field has room for it."""
+    """Add the time of the turn and of each of its stages to the diagnostics."""
     add_diagnostics(turn, {TOTAL: total_ms, STAGES: dict(turn.stage_ms)})
 
 
 def add_diagnostics(turn: Turn, entries: Mapping[str, Any]) -> None:
-    """Note entries, as far as the schema has room for them."""
+    """Add entries to the diagnostics, as far as the schema has room for them."""
     field = turn.draft.schema.fields.get(DIAGNOSTICS)
     if field is None or field.fold is not Fold.MERGE:
         return
@@ -45,7 +44,7 @@ def add_diagnostics(turn: Turn, entries: Mapping[str, Any]) -> None:
 
 
 def _has_room(field: Field, key: str, value: Any) -> bool:
-    """Whether a field has room for an entry of this kind."""
+    """Return whether a field has room for an entry of this kind."""
     if field.nested_schema is not None:
         return key in field.nested_schema.fields
     try:
@@ -57,12 +56,19 @@ def _has_room(field: Field, key: str, value: Any) -> bool:
 
 STAGE_FAILED = "stage_failed"
 UNFORESEEN = "A stage failed in a way that nobody foresaw. The program that ran it was told why."
-"""All that is kept and told of an error that is not ours: its own words may hold a path, a query or a key."""
-PipelineResult: TypeAlias = tuple[Ending, tuple[Approval, ...], BaseException | None]
+"""All that is stored and sent of an error that is not ours: its own words may hold a path or a key."""
+
+
+class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a turn's stages: the ending of the run, the calls that wait, and the error, if any."""
+
+    ending: Ending
+    approvals: tuple[Approval, ...] = ()
+    error: BaseException | None = None
 
 
 async def run_pipeline(turn: Turn, settings: Settings) -> PipelineResult:
-    """Run the stages; how it ended, what waits, and what went wrong. Its times are noted with what it did."""
+    """Run the stages that are left, and record how long they took."""
     start = time.perf_counter()
     try:
         return await _run_to_end(turn, settings)
@@ -75,31 +81,30 @@ async def _run_to_end(turn: Turn, settings: Settings) -> PipelineResult:
         await run_stages(settings.stages, context_of(turn, settings))
         with turn.step("output", "reply" if settings.output is None else settings.output.__name__):
             if settings.output is not None:
-                output_of_turn(
-                    turn, settings.output
-                )  # what does not fit ends the run, before its end is on disk
+                output_of_turn(turn, settings.output)  # one that does not fit must end the run as an error
     except Suspension as suspension:
-        return Ending(termination=SUSPENDED), suspension.approvals, None
+        return PipelineResult(ending=Ending(termination=SUSPENDED), approvals=suspension.approvals)
     except asyncio.CancelledError as error:
-        return ending_of(error), (), error
+        return PipelineResult(ending=ending_of(error), error=error)
     except ClewError as error:
         turn.notify(error_event(error))
-        return ending_of(error), (), error
+        return PipelineResult(ending=ending_of(error), error=error)
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
         turn.notify(ErrorEvent(code=STAGE_FAILED, problem=UNFORESEEN))
-        return Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}"), (), error
-    return Ending(termination=NATURAL), (), None
+        ending = Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}")
+        return PipelineResult(ending=ending, error=error)
+    return PipelineResult(ending=Ending(termination=NATURAL))
 
 
 def ending_of(error: ClewError | asyncio.CancelledError) -> Ending:
-    """The end that an error brings."""
+    """Return the ending of a run that stopped with an error."""
     if isinstance(error, ClewError):
         return Ending(termination=ERROR, problem=f"{error.code}: {public_error(error)}")
     return Ending(termination=CANCELLED)
 
 
 def context_of(turn: Turn, settings: Settings) -> Context:
-    """What every stage of a turn works with."""
+    """Return the context of every stage of a turn."""
     return Context(
         llm_client=settings.model,
         memory_store=settings.memory_store,
@@ -113,11 +118,10 @@ def context_of(turn: Turn, settings: Settings) -> Context:
 
 
 async def run_stages(stages: Sequence[Stage], context: Context) -> None:
-    """Run every stage that is not done yet, and fold what each returns.
+    """Run every stage that is left, and fold the delta of each into the draft.
 
-    A stage that asked a model, or saw a crisis, is made durable when it ends: it is not asked again after a
-    crash, and what it saw is on record before anybody words a reply. Whatever a finished stage changed is
-    stored together with the note that it is done, so nothing is folded twice.
+    What a finished stage changed is stored together with the stage that comes next, so that nothing is folded
+    twice after a crash.
 
     Raises:
         DeadlineExceeded: All of it took too long.
@@ -127,7 +131,7 @@ async def run_stages(stages: Sequence[Stage], context: Context) -> None:
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            stages_left = remaining_stages(stages, _current_stage(turn), thread=turn.thread, run=turn.id)
+            stages_left = remaining_stages(stages, turn.run_state.stage, thread=turn.thread, run=turn.id)
             for stage, next_stage in zip_longest(stages_left, stages_left[1:]):
                 await _run_stage(stage, context, next_stage)
     except TimeoutError as error:
@@ -137,6 +141,7 @@ async def run_stages(stages: Sequence[Stage], context: Context) -> None:
 
 
 async def _run_stage(stage: Stage, context: Context, next_stage: Stage | None) -> None:
+    """Run one stage and fold its delta into the draft."""
     turn, name = context.turn, stage_name(stage)
     turn.trace.append(name)
     turn.notify(StageStarted(name=name, label=stage_label(stage)))
@@ -150,16 +155,12 @@ async def _run_stage(stage: Stage, context: Context, next_stage: Stage | None) -
     await turn.draft.load_entry_keys(delta, turn.id)
     turn.write(name, delta)
     if next_stage is None:
-        return  # the end of the run is the next checkpoint
+        return  # the end of the run follows at once, and is the next checkpoint
     turn.draft.enter_stage(stage_name(next_stage))
+    # A stage that paid for a model call must not pay again after a crash, and what it saw of a crisis is on
+    # record before a later stage words a reply.
     if turn.model_calls > model_calls or turn.journal.pending_rows():
         await turn.checkpoint(USER_MESSAGE)
-
-
-def _current_stage(turn: Turn) -> JSON:
-    """Which stage the state says that the run is at."""
-    run_document = turn.draft.state.get(RUN)
-    return run_document.get(STAGE) if isinstance(run_document, dict) else None
 
 
 def _milliseconds_since(start: float) -> float:
@@ -167,5 +168,5 @@ def _milliseconds_since(start: float) -> float:
 
 
 def _buffer(turn: Turn) -> EpisodeBuffer | None:
-    """Where candidates are held, if the turn belongs to an episode."""
+    """Return the buffer for candidates, if the turn belongs to an episode."""
     return EpisodeBuffer(turn.journal) if turn.journal.episode is not None else None

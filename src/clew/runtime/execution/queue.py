@@ -1,4 +1,4 @@
-"""Turns that wait their turn: kept in the store, and taken out by the commit that begins them."""
+"""The queue of a thread: turns that wait in the store until the commit that starts them takes them out."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ KIND = "queued turn"
 
 
 class QueuedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that waits, and the write that takes it out of the queue."""
+    """A turn in the queue, with the write that takes it out."""
 
     request: TurnRequest
     queue_entry: Drop
@@ -47,14 +47,14 @@ async def enqueue_turn(db: Database, id: str, request: TurnRequest, now: int) ->
 
 
 async def oldest_turn(db: Database, thread: str | None = None) -> QueuedTurn | None:
-    """The turn that has waited longest, of one thread or of all."""
+    """Return the turn that has waited longest, on one thread or on all."""
     tags = () if thread is None else (f"thread:{thread}",)
     records = await db.records.find(RecordQuery(kind=KIND, tags=tags, limit=1))
     return queued_turn_of(records[0]) if records else None
 
 
 async def is_queued(db: Database, run: str) -> bool:
-    """Whether a turn is in the queue."""
+    """Return whether a turn is in the queue."""
     try:
         await db.records.get(KIND, run)
     except RecordNotFound:
@@ -78,10 +78,10 @@ async def wait_until_dequeued(db: Database, thread: str, run: str, *, seconds: f
 async def run_queued_turns(
     db: Database, thread: str, run_turn: Callable[[TurnRequest, Drop], Awaitable[object]]
 ) -> None:
-    """Run the turns that wait on a thread, one after another.
+    """Run the queued turns of a thread, one after another.
 
-    A turn that fails is over, as its run says; one that somebody else began is theirs. If the thread waits
-    for a decision, so do the rest; and if a turn cannot begin now, until it can.
+    A turn that fails is over, as its run says; one that another process started is left to it. If the thread
+    waits for a decision, or a turn cannot start now, the rest stays in the queue.
     """
     while (turn := await oldest_turn(db, thread)) is not None:
         try:
@@ -99,12 +99,12 @@ async def run_queued_turns(
 
 
 def _is_taken(error: ClewError) -> bool:
-    """Whether somebody else has begun a turn."""
+    """Return whether another process has started the turn."""
     return isinstance(error, RevisionConflict) and error.kind == KIND
 
 
 def queued_turn_of(record: Record) -> QueuedTurn:
-    """The turn behind a record.
+    """Return the queued turn of a record.
 
     Raises:
         StoreDamaged: The record cannot be read, or its turn is another user's.

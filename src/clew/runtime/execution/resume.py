@@ -1,10 +1,10 @@
-"""Going on with a run that was suspended or interrupted, in whatever process."""
+"""Resume a run that was suspended or interrupted, in whatever process."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from clew.core import ops, patch
+from clew.core import ops
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, RevisionConflict, TurnBusy, VersionConflict
 from clew.core.ops import Op
@@ -12,7 +12,7 @@ from clew.core.values import AppendTo, Changeset, Committed, Exact, Head, Put, R
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.execution.start import StartedTurn, is_orphaned, log_reader
+from clew.runtime.execution.start import StartedTurn, log_reader
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import USER_MESSAGE
 from clew.runtime.records.runs import (
@@ -22,6 +22,7 @@ from clew.runtime.records.runs import (
     SUSPENDED,
     WAITING,
     Run,
+    is_orphaned,
     meta_of,
     record_of,
     run_of,
@@ -29,22 +30,17 @@ from clew.runtime.records.runs import (
 )
 from clew.runtime.settings import Settings
 from clew.runtime.stages import remaining_stages
+from clew.runtime.state.call_state import Decision
 from clew.runtime.state.inputs import MESSAGE
+from clew.runtime.state.run_state import RunState, resume_op
 from clew.runtime.state.upgrades import upgrade_ops
-from clew.runtime.turn.approvals import Decision, ops_of_decisions, pending_approvals
-from clew.runtime.turn.draft import RUN, Draft
-from clew.runtime.turn.inbound import RunState, run_state_of, with_latest_usage
+from clew.runtime.turn.approvals import ops_of_decisions
+from clew.runtime.turn.closure import with_latest_usage
+from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult, stored_result
 
 RECENT_ITEMS = 256
-
-
-class ResumedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that goes on, and the calls that were decided just now."""
-
-    turn: StartedTurn
-    own_calls: set[str]
 
 
 async def resume_run(
@@ -54,8 +50,8 @@ async def resume_run(
     settings: Settings,
     *,
     only: str | None = None,
-) -> ResumedTurn | TurnResult:
-    """Take a run over where it stopped, with what was decided; whichever it is, or this one only.
+) -> StartedTurn | TurnResult:
+    """Take a run over where it stopped, with what was decided; any run, or the one of an id ``only``.
 
     If nothing was decided that was not decided before, and the run waits or has ended, nothing is changed.
 
@@ -70,7 +66,7 @@ async def resume_run(
     attempts = Attempts()
     while True:
         head = await thread.head()
-        run_state = run_state_of(head.state)
+        run_state = RunState.of(head.state)
         if (
             not run_state.id
             or only not in (None, run_state.id)
@@ -78,34 +74,35 @@ async def resume_run(
         ):
             raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
         run = run_of(await db.records.get(KIND, run_state.id))
-        if run.thread != id:  # a fork stands in the middle of its parent's, or the state was made up
+        # A fork that was made in the middle of a run names a run of its parent, and a state can be made up.
+        if run.thread != id:
             raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
         if run.status == RUNNING and not is_orphaned(run, settings.clock()):
             raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
         decision_ops = await ops_of_decisions(thread, head, run, decisions)
         if not decision_ops and (
-            run_state.status == DONE or (run_state.status == WAITING and pending_approvals(head.state))
+            run_state.status == DONE or (run_state.status == WAITING and run_state.approvals)
         ):
             return await _current_result(thread, head, run, settings)
-        remaining_stages(
-            settings.stages, run_state.stage, thread=id, run=run.id
-        )  # before anything is changed
+        # A stage that is gone is refused here, before anything is changed.
+        remaining_stages(settings.stages, run_state.stage, thread=id, run=run.id)
         try:
-            turn = await _commit_resume(db, head, run, run_state, list(decision_ops.values()), settings)
+            return await _commit_resume(db, head, run, decision_ops, settings)
         except (VersionConflict, RevisionConflict) as conflict:
             attempts.count(conflict)
-            continue  # somebody was faster: what they did decides what is left to do
-        return ResumedTurn(turn=turn, own_calls=set(decision_ops))
+            continue  # another writer was faster: what it wrote decides what is left to do
 
 
 async def _commit_resume(
-    db: Database, head: Head, run: Run, run_state: RunState, decision_ops: list[Op], settings: Settings
+    db: Database, head: Head, run: Run, decision_ops: Mapping[str, Op], settings: Settings
 ) -> StartedTurn:
+    """Commit the decisions together with the new holder of the run."""
+    run_state = RunState.of(head.state)
     run_with_lease = _run_with_lease(with_latest_usage(run, run_state), settings)
     patches = [
         *upgrade_ops(run.thread, head.state, settings.schema, settings.config.state.upgrades),
-        *decision_ops,
-        patch.merge([RUN], {"status": RUNNING, "epoch": run_with_lease.epoch}),
+        *decision_ops.values(),
+        resume_op(run_with_lease.epoch),
     ]
     change = Changeset(
         patches=tuple(patches), reason=USER_MESSAGE, run_id=run.id, run_meta=meta_of(run_with_lease, None)
@@ -135,12 +132,12 @@ async def _commit_resume(
         settings.schema, ops.apply_ops(head.state, patches), head.counters.logs, inputs, log_reader(thread)
     )
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
-    return StartedTurn(draft=draft, journal=journal, change=change)
+    return StartedTurn(draft=draft, journal=journal, change=change, own_calls=frozenset(decision_ops))
 
 
 async def _current_result(thread: Thread, head: Head, run: Run, settings: Settings) -> TurnResult:
-    """What became of a run, if nothing more is to be done about it now."""
-    approvals = pending_approvals(head.state)
+    """Return the result of a run that nothing more is to be done about now."""
+    approvals = RunState.of(head.state).approvals
     if run.output is not None and not approvals:
         return stored_result(run.output, settings.output)
     bodies = [item.body for item in await thread.items(last=RECENT_ITEMS) if item.run == run.id]
@@ -160,7 +157,7 @@ def _run_with_lease(run: Run, settings: Settings) -> Run:
     return msgspec.structs.replace(
         run,
         status=RUNNING,
-        epoch=run.epoch + 1,
+        epoch=run.epoch + 1,  # the holder before, if it wakes up, finds that it has lost the run
         holder=this_process(),
         until=settings.clock() + settings.config.leases.ms,
         ended=None,
@@ -173,7 +170,7 @@ def _run_with_lease(run: Run, settings: Settings) -> Run:
 
 
 async def _inputs(thread: Thread, run: str, inputs: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The inputs that the run began with."""
+    """Return the inputs that the run began with; the message is read from the history."""
     if MESSAGE in inputs:
         return dict(inputs)
     items = await thread.items(last=RECENT_ITEMS)

@@ -1,4 +1,4 @@
-"""The fixed reply that goes out whatever becomes of the store, the model or a later stage."""
+"""The fixed reply that goes out whatever fails: the store, the model or a later stage."""
 
 import logging
 from collections.abc import Callable
@@ -47,10 +47,10 @@ async def run_gates_without_store(
     emit: Callable[[Event], None],
     failure: StoreFailed,
 ) -> TurnResult[Any]:
-    """Run the gates alone, though nothing can be kept; the safe reply, if one of them declares it.
+    """Run the gates alone, without a store; return the safe reply, if one of them declares it.
 
     Raises:
-        StoreFailed: None does; it is the failure that was given.
+        StoreFailed: None does; it is ``failure``.
     """
     gates = [stage for stage in settings.stages if getattr(stage, GATE, False)]
     if not gates:
@@ -69,7 +69,7 @@ async def run_gates_without_store(
 
 
 def _transient_draft(request: TurnRequest, settings: Settings) -> tuple[Draft, TransientJournal]:
-    """What a turn stands on that has what the caller gave, and nothing else."""
+    """Return a draft and a journal with the request alone, and nothing of the store."""
     run = Run(id=settings.new_id(), thread=request.thread, user=request.user, started=settings.clock())
     journal = TransientJournal(
         run, {HISTORY: list(request.items)}, clock=settings.clock, days=settings.crisis_days
@@ -79,7 +79,7 @@ def _transient_draft(request: TurnRequest, settings: Settings) -> tuple[Draft, T
 
 
 async def add_safe_reply(turn: Turn) -> None:
-    """Put the safe reply into what is about to be committed, unless a stage has done so."""
+    """Add the safe reply to the draft, unless a stage has done so."""
     _set_reply_fields(turn)
     history = turn.draft.schema.fields.get(HISTORY)
     if history is None or history.fold is not Fold.APPEND:
@@ -92,7 +92,7 @@ async def add_safe_reply(turn: Turn) -> None:
 
 
 def _set_reply_fields(turn: Turn) -> None:
-    """Put the safe reply where the reply of a turn is looked for."""
+    """Put the safe reply into the fields that hold the reply of a turn."""
     fields = turn.draft.schema.fields
     for name in REPLY_FIELDS:
         if name in fields and fields[name].lifecycle is Lifecycle.TURN:
@@ -102,7 +102,7 @@ def _set_reply_fields(turn: Turn) -> None:
 def safe_result(
     turn: Turn, settings: Settings, failure: Exception, *, version: int = 0, is_log_pending: bool = False
 ) -> TurnResult[Any]:
-    """The safe reply of a turn that failed, with what went wrong in its diagnostics."""
+    """Return the safe reply as the result of a turn that failed, with the failure in its diagnostics."""
     _set_reply_fields(turn)
     add_diagnostics(turn, {PROBLEM: _error_name(failure), **({CRISIS_LOG: "held"} if is_log_pending else {})})
     log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, log_text_of(failure))
@@ -118,7 +118,7 @@ def safe_result(
 
 
 def log_text_of(failure: Exception) -> str:
-    """What the program's log says of a failure. A model's or a stage's own words may be the person's."""
+    """Return the text of a failure for the program's log. Words of a model or a stage may be the person's."""
     return str(failure) if isinstance(failure, StoreFailed) else _error_name(failure)
 
 

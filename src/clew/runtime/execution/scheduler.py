@@ -1,4 +1,4 @@
-"""Turns under way in this process: begun, queued, taken up again, and ended when the runtime is closed."""
+"""The scheduler: the turns of this process, started, queued, resumed, and ended with the runtime."""
 
 import asyncio
 import logging
@@ -13,23 +13,21 @@ from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution import queue
 from clew.runtime.execution.drive import drive_turn
+from clew.runtime.execution.positions import PositionCache, position_after
 from clew.runtime.execution.resume import resume_run
 from clew.runtime.execution.safe_reply import run_gates_without_store
 from clew.runtime.execution.start import (
-    InterruptedRun,
     StartedTurn,
     TurnRequest,
     earlier_run,
     find_earlier_turn,
-    run_id_for_key,
     start_turn,
 )
 from clew.runtime.execution.turn_lines import LinePlace, TurnLines
 from clew.runtime.placement import Placement
 from clew.runtime.records.events import Event
-from clew.runtime.records.runs import INTERRUPTED, QUEUED, SUSPENDED
-from clew.runtime.turn.approvals import Decision
-from clew.runtime.turn.journal import PositionCache
+from clew.runtime.records.runs import INTERRUPTED, QUEUED, SUSPENDED, Run, run_id_for_key
+from clew.runtime.state.call_state import Decision
 from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
@@ -48,15 +46,15 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no turn is at work, and none is about to begin."""
+        """True if no turn is at work, and none is about to start."""
         return not self._tasks and not self._queue_tasks
 
     def is_busy(self, thread: str) -> bool:
-        """Whether a turn is at work on a thread, or about to begin."""
+        """Return whether a turn is at work on a thread, or about to start."""
         return thread in self._tasks or thread in self._queue_tasks
 
     async def cancel(self, thread: str) -> bool:
-        """End the turns on a thread, durably; whether there were any."""
+        """Cancel the turns on a thread and wait for their durable ends; return whether there were any."""
         tasks = list(self._tasks.get(thread, ()))
         for task in tasks:
             task.cancel()
@@ -65,7 +63,7 @@ class Scheduler:
         return bool(tasks)
 
     async def stop(self, threads: Iterable[str] | None = None) -> None:
-        """End every turn, durably, also those that were about to begin; on some threads, or on all."""
+        """Cancel every turn on some threads or on all, also those about to start, and wait for the ends."""
         ids = {*self._tasks, *self._queue_tasks} if threads is None else set(threads)
         queues = [self._queue_tasks[thread] for thread in ids if thread in self._queue_tasks]
         turns = [task for thread in ids for task in self._tasks.get(thread, ())]
@@ -77,7 +75,7 @@ class Scheduler:
     def start_task(
         self, thread: str, work: Coroutine[Any, Any, TurnResult[Any]]
     ) -> "asyncio.Task[TurnResult[Any]]":
-        """Work on a thread, in a task that is ended with the runtime."""
+        """Start work on a thread, in a task that is ended with the runtime."""
         task = asyncio.get_running_loop().create_task(work)
         running = self._tasks.setdefault(thread, set())
         running.add(task)
@@ -91,22 +89,25 @@ class Scheduler:
         return task
 
     async def wait_for(self, task: "asyncio.Task[TurnResult[Any]]") -> TurnResult[Any]:
-        """The result of a turn; a caller that is cancelled cancels it."""
+        """Wait for the result of a turn; a caller that is cancelled cancels the turn."""
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            # A cancelled turn makes its end durable and returns a result. The caller is cancelled all the
+            # same, but not before that end is on disk.
             task.cancel()
             await asyncio.wait([task])
             raise
 
     async def run(self, placement: Placement, request: TurnRequest, emit: Emit) -> TurnResult[Any]:
-        """Run a turn to its end, or put it into the queue. If none can be begun, the gates answer alone."""
+        """Run a turn to its end, or put it into the queue. If the store fails, the gates answer alone."""
         with self._lines.join(placement.db, request.thread) as place:
             try:
                 await self._reach(placement, request, place)
                 start = await self._start_or_queue(placement, request)
             except StoreFailed as failure:
-                place.disperse()  # those behind find the store as it is; one after another they wait too long
+                # The turns behind would each wait for the store to fail once more, one after another.
+                place.disperse()
                 return await run_gates_without_store(placement.db, request, placement.settings, emit, failure)
             return await self._run_to_end(placement, request, start, emit, place)
 
@@ -118,31 +119,33 @@ class Scheduler:
         if request.key is not None and await queue.is_queued(
             placement.db, run_id_for_key(request.thread, request.key)
         ):
-            place.leave()  # the queue stands in line itself
+            place.leave()  # the queued turn takes a place in the line itself
             self.drain_queue(placement, request.thread)
             seconds = placement.settings.config.deadlines.turn_seconds
             await queue.wait_until_dequeued(
                 placement.db, request.thread, run_id_for_key(request.thread, request.key), seconds=seconds
             )
         if request.busy != "wait" and not place.is_reached:
-            place.leave()
+            place.leave()  # the store then says that the thread is busy, and the turn is refused or queued
         if not place.is_reached and await earlier_run(placement.db, request) is not None:
             place.leave()
         await place.reach(placement.db.thread(request.thread))
 
     async def _start_or_queue(
         self, placement: Placement, request: TurnRequest
-    ) -> StartedTurn | InterruptedRun | TurnResult[Any]:
-        """Begin a turn, or put it into the queue."""
+    ) -> StartedTurn | Run | TurnResult[Any]:
+        """Start a turn, or put it into the queue."""
         db = placement.db
         self.touch_thread(placement, request.thread)
         if request.busy != "queue":
             return await start_turn(db, request, placement.settings, positions=self._positions)
+        # Behind a turn that waits in the queue this one waits too, even if the thread is free just now.
         if await queue.oldest_turn(db, request.thread) is None:
             try:
                 return await start_turn(db, request, placement.settings, positions=self._positions)
             except TurnBusy:
                 pass
+        # The key fixes the id of the run now, for the caller, and no two processes can run the turn twice.
         key = request.key or placement.settings.new_id()
         queued_request = msgspec.structs.replace(request, key=key, busy="wait")
         await queue.enqueue_turn(
@@ -157,25 +160,29 @@ class Scheduler:
         self,
         placement: Placement,
         request: TurnRequest,
-        start: StartedTurn | InterruptedRun | TurnResult[Any],
+        start: StartedTurn | Run | TurnResult[Any],
         emit: Emit,
         place: LinePlace,
     ) -> TurnResult[Any]:
         if isinstance(start, TurnResult):
             return start
-        if isinstance(start, InterruptedRun):
+        if isinstance(start, Run):
             return await self._resume_interrupted(placement, request, start, emit, place)
         place.start_turn()
         result = await drive_turn(start, placement.settings, emit)
         place.end_turn(start.journal.version, awaited=start.journal.run.awaited)
-        if result.termination != SUSPENDED and (position := start.journal.position) is not None:
+        # The next turn on a suspended thread is refused or resumes the run, and both read the thread.
+        if result.termination != SUSPENDED and (position := position_after(start.journal)) is not None:
             self._positions.remember(placement.db, position)
         return result
 
     def touch_thread(self, placement: Placement, thread: str) -> None:
-        """Remember which threads had turns here lately; those idle for longer are ended by the sweep."""
+        """Remember a thread as one that had a turn here lately: its episode is ended with the runtime.
+
+        Those idle for longer are forgotten: the sweep ends their episodes.
+        """
         if placement.settings.memory_mode is MemoryMode.INCOGNITO:
-            return  # it is forgotten at the close, not ended
+            return  # an incognito thread is forgotten at the close, and has no episode to end
         now = placement.settings.clock()
         self.recent_threads.pop(thread, None)
         self.recent_threads[thread] = (placement.db, now)
@@ -187,16 +194,16 @@ class Scheduler:
         self,
         placement: Placement,
         request: TurnRequest,
-        interrupted_run: InterruptedRun,
+        run: Run,
         emit: Emit,
         place: LinePlace,
     ) -> TurnResult[Any]:
-        """Go on with a turn that was begun before, unless somebody else does who was sent it too.
+        """Resume a turn that was started before, unless another process that was sent it does so.
 
-        If the thread has gone on without it, that is its end.
+        If the thread has gone on without it, the turn stays interrupted.
         """
         try:
-            return await self.resume(placement, request.thread, {}, emit, run=interrupted_run.run)
+            return await self.resume(placement, request.thread, {}, emit, run=run.id)
         except TurnBusy:
             if request.busy != "wait":
                 raise
@@ -206,23 +213,21 @@ class Scheduler:
             result = await find_earlier_turn(placement.db, request, placement.settings)
             if isinstance(result, TurnResult):
                 return result
-            return TurnResult(
-                thread=request.thread, run=interrupted_run.run, version=0, termination=INTERRUPTED
-            )
+            return TurnResult(thread=request.thread, run=run.id, version=0, termination=INTERRUPTED)
 
     async def resume_run(
         self, placement: Placement, thread: str, decisions: Mapping[str, Decision], emit: Emit
     ) -> TurnResult[Any]:
-        """Take up the run that stopped on a thread, at once; a turn that comes meanwhile stands behind it."""
+        """Resume the run that stopped on a thread, at once; a turn that comes meanwhile waits behind it."""
         with self._lines.join(placement.db, thread) as place:
             if not place.is_reached:
-                place.leave()
+                place.leave()  # the run has the thread already, and goes before turns that want it
             return await self.resume(placement, thread, decisions, emit)
 
     async def record_voice(self, placement: Placement, request: TurnRequest) -> TurnResult[Any]:
         """Commit a turn that was spoken in a call, whole, behind the turns that came before it.
 
-        If its key was used before, it gives what became of the turn then.
+        If its key was used before, the result is that of the first turn.
 
         Raises:
             KeyReused: The key was used for another turn.
@@ -233,7 +238,7 @@ class Scheduler:
             started = await start_turn(placement.db, request, placement.settings)
         if isinstance(started, TurnResult):
             return started
-        assert isinstance(started, StartedTurn)  # what is over when it begins is never interrupted
+        assert isinstance(started, StartedTurn)  # a turn that is over when it starts is never interrupted
         run, reply = started.journal.run, request.spoken.reply if request.spoken is not None else ""
         return TurnResult(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
@@ -245,17 +250,17 @@ class Scheduler:
         emit: Emit,
         run: str | None = None,
     ) -> TurnResult[Any]:
-        """Take a run up where it stopped, and bring it to its end."""
-        turn = await resume_run(placement.db, thread, decisions, placement.settings, only=run)
-        if isinstance(turn, TurnResult):
-            return turn
+        """Resume a run where it stopped, and drive it to its end."""
+        start = await resume_run(placement.db, thread, decisions, placement.settings, only=run)
+        if isinstance(start, TurnResult):
+            return start
         try:
-            return await drive_turn(turn.turn, placement.settings, emit, turn.own_calls)
+            return await drive_turn(start, placement.settings, emit)
         finally:
             self.drain_queue(placement, thread)
 
     def drain_queue(self, placement: Placement, thread: str) -> None:
-        """Begin the queued turns of a thread, one after another, in the background."""
+        """Start the queued turns of a thread, one after another, in the background."""
         if thread not in self._queue_tasks:
             task = asyncio.get_running_loop().create_task(self._run_queue(placement, thread))
             self._queue_tasks[thread] = task
@@ -278,4 +283,4 @@ class Scheduler:
 
 
 def ignore_event(event: Event) -> None:
-    """Nobody listens."""
+    """Ignore an event: the turn has no listener."""

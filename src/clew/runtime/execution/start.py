@@ -1,4 +1,4 @@
-"""Starting a turn: the thread is taken, or somebody else's turn is respected."""
+"""Start a turn: take the thread and commit what comes in, or give way to the turn that has it."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from clew.core import ops
 from clew.core.arguments import check_fields
 from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import (
@@ -18,7 +19,7 @@ from clew.core.errors import (
     TurnSuspended,
     VersionConflict,
 )
-from clew.core.log import leases, places
+from clew.core.log import places
 from clew.core.ops import Document
 from clew.core.values import (
     HISTORY,
@@ -37,9 +38,10 @@ from clew.core.values import (
     Write,
 )
 from clew.database.database import Database
-from clew.database.thread import CHANGESETS_PER_PAGE, Thread
+from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.crises import Assessment, CrisisRows
+from clew.runtime.execution.positions import PositionCache, ThreadPosition
 from clew.runtime.execution.turn_lines import BusyWait
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import (
@@ -51,8 +53,8 @@ from clew.runtime.records.episodes import (
     episode_write,
 )
 from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
+from clew.runtime.records.rewinds import was_rewound
 from clew.runtime.records.runs import (
-    DONE,
     INTERRUPTED,
     KIND,
     NATURAL,
@@ -60,58 +62,37 @@ from clew.runtime.records.runs import (
     WAITING,
     Ending,
     Run,
-    is_gone,
-    is_here,
+    is_orphaned,
     meta_of,
     record_of,
+    run_id_for_key,
     run_of,
+    run_with_ending,
     this_process,
 )
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs
+from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
-from clew.runtime.turn.approvals import doubtful_calls, pending_approvals
+from clew.runtime.turn.closure import PROCESS_LOST, close_run
 from clew.runtime.turn.draft import Draft, ReadLog, sizes_after
-from clew.runtime.turn.inbound import Inbound, build_inbound, run_state_of, with_latest_usage
-from clew.runtime.turn.journal import PositionCache, ThreadJournal, ThreadPosition, run_with_ending
+from clew.runtime.turn.inbound import build_inbound
+from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult, stored_result
-
-REWIND = "Rewind"
-"""The reason of a changeset that takes back what others added."""
-
-
-async def was_rewound(thread: Thread, item: Item) -> bool:
-    """Whether an item that the thread once had was taken back. What was compacted was not: it was said.
-
-    It costs a read, and for an item that is no longer visible one of the log from there on.
-    """
-    if await thread.items(after=item.place - 1, before=item.place + 1, log=item.log):
-        return False
-    version = item.version
-    while changes := await thread.changesets(after=version, limit=CHANGESETS_PER_PAGE):
-        if any(change.reason == REWIND and _has_cut(change, item) for change in changes):
-            return True
-        version = changes[-1].version
-    return False
-
-
-def _has_cut(change: Changeset, item: Item) -> bool:
-    return any(cut.log == item.log and cut.first <= item.place <= cut.last for cut in change.cuts)
-
 
 BusyPolicy: TypeAlias = Literal["wait", "refuse", "queue"]
 
 
 class VoiceReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has happened already, in a call: what was replied, and how serious it was."""
+    """The reply of a turn that was spoken in a call already, and how serious it was."""
 
     reply: str = ""
     assessed: Assessment | None = None
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that somebody wants; one that was ``spoken`` is over with its first changeset."""
+    """A turn as its caller asks for it; one that was ``spoken`` is over with its first changeset."""
 
     thread: str
     inputs: dict[str, JSON]
@@ -125,7 +106,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     spoken: VoiceReply | None = None
 
     def fingerprint(self) -> str:
-        """What two requests with one key must have in common."""
+        """Return a hash of what two requests with one idempotency key must have in common."""
         parts: list[JSON] = [self.thread, self.inputs, self.user, self.replace]
         if self.spoken is not None:
             parts.append([[item.role, item.kind, item.body] for item in self.items])
@@ -168,17 +149,16 @@ def turn_request(
 
 
 class StartedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has the thread, with its first changeset on disk."""
+    """A run that has the thread: a new one, or one that was resumed.
+
+    ``change`` is the changeset by which it took the thread. ``own_calls`` are the calls that were decided
+    just now: this process runs them, so none of them can have had its effect before.
+    """
 
     draft: Draft
     journal: ThreadJournal
-    change: Changeset | None
-
-
-class InterruptedRun(msgspec.Struct, frozen=True):
-    """The turn was begun before, and nobody is at it any more: it goes on where it stopped."""
-
-    run: str
+    change: Changeset
+    own_calls: frozenset[str] = frozenset()
 
 
 async def start_turn(
@@ -188,11 +168,12 @@ async def start_turn(
     queue_entry: Drop | None = None,
     *,
     positions: PositionCache | None = None,
-) -> StartedTurn | TurnResult | InterruptedRun:
-    """Take the thread and commit what comes in; or what became of the turn, if it was made before.
+) -> StartedTurn | TurnResult | Run:
+    """Take the thread and commit what comes in.
 
-    ``queue_entry`` takes a queued turn out of the queue in the same commit. What is ``positions`` may be out
-    of date: then nothing is committed, and the thread is looked at afresh.
+    A turn that was made before, by its key, gives its result; one that was interrupted gives its run, which
+    can be resumed. ``queue_entry`` takes a queued turn out of the queue in the same commit. A position may be
+    out of date: then nothing is committed, and the thread is read.
 
     Raises:
         TurnBusy: Another turn is running, and the caller does not want to wait, or has waited long enough.
@@ -217,30 +198,31 @@ async def start_turn(
         except ThreadExists:
             await _check_seen(thread)
         except VersionConflict as conflict:
-            attempts.check_time(conflict)  # somebody was faster: the whole turn goes behind what they did
+            attempts.check_time(conflict)  # another writer was faster: the whole turn goes behind it
         except _Busy as busy:
             attempts.check_time(busy.error)
             await wait.until_change(thread, busy.version, busy.error.retry_after_ms / 1000)
         except ThreadNotFound:
+            # The thread was deleted since its last turn here: without the position it starts anew.
             if position is None:
-                raise  # it was deleted since its last turn here
+                raise
 
 
-def _check_queued(leave: Drop | None, conflict: RevisionConflict) -> None:
-    """Give up a queued turn that somebody else took out of the queue."""
-    if leave is not None and conflict.kind == leave.kind:
+def _check_queued(queue_entry: Drop | None, conflict: RevisionConflict) -> None:
+    """Give up a queued turn that another process took out of the queue."""
+    if queue_entry is not None and conflict.kind == queue_entry.kind:
         raise conflict
 
 
 async def _read_position(db: Database, thread: Thread) -> ThreadPosition:
-    """Where a thread stands now."""
+    """Read the position of a thread."""
     return ThreadPosition(head=await _head(thread), episode=await active_episode(db, thread.id))
 
 
 async def _start_at(
     db: Database, position: ThreadPosition, request: TurnRequest, settings: Settings, queue_entry: Drop | None
 ) -> StartedTurn:
-    """Begin a turn where a thread is known to stand."""
+    """Start a turn at a known position of its thread."""
     thread, head = db.thread(request.thread), position.head
     release_writes = await _release_writes(db, thread, head, request, settings)
     run = _new_run(request, settings, head)
@@ -263,22 +245,19 @@ async def _commit_inbound(
     db: Database,
     position: ThreadPosition,
     run: Run,
-    inbound: Inbound,
+    inbound: Changeset,
     release_writes: Sequence[Write],
     request: TurnRequest,
     settings: Settings,
 ) -> StartedTurn:
+    """Commit the first changeset with the run, its episode and the release of the run before: all or none."""
     head = position.head
     # Without a user a new thread belongs to the user of the database, and so does its episode.
     owner = head.owner if head is not None else request.user or db.user
     voice = request.spoken
-    change = Changeset(
-        items=inbound.items,
-        patches=inbound.patches,
-        snapshot=inbound.snapshot,
+    change = msgspec.structs.replace(
+        inbound,
         reason=USER_MESSAGE if voice is None else VOICE_TURN,
-        run_id=run.id,
-        parent_run_id=run.parent,
         run_meta=meta_of(run, None if voice is None else Ending(termination=NATURAL)),
     )
     expect: Expectation = Exact(head.version) if head is not None else Absent(owner)
@@ -302,13 +281,13 @@ async def _commit_inbound(
     )
     journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
-    return StartedTurn(draft=_draft(db, head, inbound, request, settings), journal=journal, change=change)
+    return StartedTurn(draft=_draft(db, head, change, request, settings), journal=journal, change=change)
 
 
 def _turn_episode(
     before: Episode | None, head: Head | None, request: TurnRequest, owner: str | None, settings: Settings
 ) -> Episode:
-    """The episode that the turn belongs to, touched."""
+    """Return the episode that the turn belongs to, touched."""
     size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
     modality = TEXT if request.spoken is None else VOICE
     now = settings.clock()
@@ -332,14 +311,17 @@ def _crisis_writes(
 
 
 def _draft(
-    db: Database, head: Head | None, inbound: Inbound, request: TurnRequest, settings: Settings
+    db: Database, head: Head | None, change: Changeset, request: TurnRequest, settings: Settings
 ) -> Draft:
-    sizes = sizes_after(head.counters.logs if head is not None else {}, Changeset(items=inbound.items))
-    return Draft(settings.schema, inbound.state, sizes, request.inputs, log_reader(db.thread(request.thread)))
+    """Return the draft on the state after the first changeset, without a read of what was just written."""
+    before = head.state if head is not None else {}
+    state = ops.apply_ops(before if change.snapshot is None else change.snapshot, change.patches)
+    sizes = sizes_after(head.counters.logs if head is not None else {}, change)
+    return Draft(settings.schema, state, sizes, request.inputs, log_reader(db.thread(request.thread)))
 
 
 def log_reader(thread: Thread) -> ReadLog:
-    """Reads the newest items of a thread's logs."""
+    """Return a function that reads the newest items of a thread's logs."""
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         return (await thread.items(last=count, log=log, whole=whole)).items
@@ -355,13 +337,17 @@ async def _head(thread: Thread) -> Head | None:
 
 
 async def _check_seen(thread: Thread) -> None:
-    """Refuse a thread that exists but is somebody else's: it is not there for us."""
+    """Refuse a thread that exists but belongs to another user, as if it did not exist."""
     if await _head(thread) is None:
         raise ThreadNotFound(thread=thread.id) from None
 
 
 async def _new_items(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
-    """The items that the thread has never had, however long ago; the last may have been taken back."""
+    """Return the items that the thread has never had, however long ago.
+
+    A client that sends its whole list of messages repeats those from before. The last may be repeated on
+    purpose, after a rewind took it back.
+    """
     ids = [item.id for item in items if item.id is not None]
     earlier_items = await thread.items_by_id(ids) if ids and head is not None else []
     earlier_ids = {item.id for item in earlier_items}
@@ -402,13 +388,8 @@ def _new_run(request: TurnRequest, settings: Settings, head: Head | None) -> Run
     return msgspec.structs.replace(final_run, output=as_json(result) if request.key is not None else None)
 
 
-def run_id_for_key(thread: str, key: str) -> str:
-    """The id of the run that a turn with this key has."""
-    return f"run-{hashlib.sha256(encode([thread, key])).hexdigest()[:24]}"
-
-
 def inputs_for_resume(request: TurnRequest) -> dict[str, JSON]:
-    """The inputs that the state must keep for a run to be resumed; the message stands in the history."""
+    """Return the inputs that the state stores for a resume; a message that is in the history is left out."""
     return {name: value for name, value in request.inputs.items() if name != MESSAGE or not request.items}
 
 
@@ -426,20 +407,20 @@ class _Busy(Exception):
 
 async def find_earlier_turn(
     db: Database, request: TurnRequest, settings: Settings
-) -> TurnResult | InterruptedRun | None:
-    """What became of the first turn with this key, if there was one and nobody is at it."""
+) -> TurnResult | Run | None:
+    """Find the first turn with this key, unless it is at work: its result, or its interrupted run."""
     run = await earlier_run(db, request)
     if run is None:
         return None
     if run.output is not None:
         return stored_result(run.output, settings.output)
     if run.status == RUNNING and not is_orphaned(run, settings.clock()):
-        return None  # it shows as busy
-    return InterruptedRun(run.id)
+        return None  # the thread shows as busy
+    return run
 
 
 async def earlier_run(db: Database, request: TurnRequest) -> Run | None:
-    """The run of the first turn with this key, if there was one.
+    """Find the run of the first turn with this key.
 
     Raises:
         KeyReused: The key was used for another turn.
@@ -458,14 +439,19 @@ async def earlier_run(db: Database, request: TurnRequest) -> Run | None:
 async def _release_writes(
     db: Database, thread: Thread, head: Head | None, request: TurnRequest, settings: Settings
 ) -> Sequence[Write]:
-    """What must be written with the first changeset so that an earlier run holds the thread no more."""
-    run_state = run_state_of(head.state) if head is not None else None
-    if head is None or run_state is None or run_state.status == DONE:
+    """Return the writes that release the thread from an earlier run, for the commit of the first changeset.
+
+    Raises:
+        TurnSuspended: The earlier run waits for a decision.
+        TurnBusy: The earlier run is at work, and this turn is not to wait.
+    """
+    if head is None:
         return ()
+    run_state = RunState.of(head.state)
     if run_state.status == WAITING:
-        calls = [waiting.call for waiting in pending_approvals(head.state)]
+        calls = [approval.call for approval in run_state.approvals]
         raise TurnSuspended(thread=thread.id, run=run_state.id, calls=calls)
-    if run_state.status == INTERRUPTED:
+    if not run_state.is_open or run_state.status == INTERRUPTED:
         return ()
     try:
         run = run_of(await db.records.get(KIND, run_state.id))
@@ -480,32 +466,19 @@ async def _release_writes(
             raise busy
         await _mark_awaited(db, run, request, head.owner)
         raise _Busy(busy, head.version)
-    ending = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
-    final_run = with_latest_usage(run_with_ending(run, ending, settings.clock()), run_state)
-    final_run = msgspec.structs.replace(final_run, in_doubt=doubtful_calls(head.state))
-    return [Put(record=record_of(final_run, head.owner), expect=run.revision)]
+    # Only the record is closed: the first changeset replaces what the state says of the run, and closes the
+    # calls that it left open.
+    return close_run(run, head, PROCESS_LOST, settings.clock(), owner=head.owner).writes
 
 
 async def _mark_awaited(db: Database, run: Run, request: TurnRequest, owner: str | None) -> None:
-    """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself.
+    """Mark a run, once, as awaited by a turn of another process.
 
     Raises:
-        RevisionConflict: It was renewed or has ended; another look finds out which.
+        RevisionConflict: Its lease was renewed, or it has ended; the next look shows which.
     """
+    # The same turn, sent a second time, waits for itself: there is nothing that the holder could let first.
     if run.awaited or (request.key is not None and run.id == run_id_for_key(request.thread, request.key)):
         return
     awaited = msgspec.structs.replace(run, awaited=True)
     await db.records.put(record_of(awaited, owner), expect=run.revision)
-
-
-def is_orphaned(run: Run, now: int) -> bool:
-    """Whether nobody holds a run any more: its lease has run out, or its process is gone.
-
-    A process that is certainly there renews its lease, so only its end counts, however far off it seems: the
-    clock may have been set back meanwhile.
-    """
-    if run.holder is not None and is_gone(run.holder):
-        return True
-    if run.holder is not None and is_here(run.holder):
-        return run.until <= now
-    return leases.is_over(run.until, now)

@@ -1,4 +1,4 @@
-"""One turn that keeps nothing: the same pipeline, without a store."""
+"""A turn that stores nothing: the same pipeline, without a store."""
 
 import logging
 import secrets
@@ -55,12 +55,12 @@ async def run_agent(
     prices: Prices | None = None,
     notify: Callable[[Event], None] = lambda event: None,
 ) -> TurnResult[Output]:
-    """Run one turn on what is given, and keep nothing. What came before comes in as history and state.
+    """Run one turn and store nothing. What came before comes in as ``history`` and ``state``.
 
     A model may be given by its name, and a tool as the function that it is made of.
 
     Raises:
-        StateInvalid: An input, or the state given, does not fit the schema.
+        StateInvalid: An input, or the state, does not fit the schema.
         RunFailed: The turn could not be finished.
     """
     transient_records = Database(
@@ -83,20 +83,24 @@ async def run_agent(
 
 
 async def _run(settings: Settings, turn: Turn, journal: TransientJournal) -> TurnResult[Any]:
-    ending, waiting, error = await run_pipeline(turn, settings)
-    await turn.finish(ending)
-    problem = await _write_crisis_rows(settings, journal) or error
+    result = await run_pipeline(turn, settings)
+    await turn.finish(result.ending)
+    problem = await _write_crisis_rows(settings, journal) or result.error
     if turn.safe_reply_text is not None and isinstance(problem, Exception):
         return safe_result(turn, settings, problem)
-    if error is not None:
-        raise error
+    if result.error is not None:
+        raise result.error
     return result_of_turn(
-        turn, version=0, kind=settings.output, termination=ending.termination, approvals=waiting
+        turn,
+        version=0,
+        kind=settings.output,
+        termination=result.ending.termination,
+        approvals=result.approvals,
     )
 
 
 async def _write_crisis_rows(settings: Settings, journal: TransientJournal) -> Exception | None:
-    """Write the rows of the crisis log; what kept one of them from being written."""
+    """Write the rows of the crisis log; return the error if one of them was not written."""
     problem: Exception | None = None
     for row in journal.crisis_rows:
         try:

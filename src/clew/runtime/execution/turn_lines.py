@@ -1,4 +1,4 @@
-"""Waiting for a busy thread: in line behind the turns of this process, and patiently for those of others."""
+"""Lines before a busy thread: the turns of this process wait one behind another, and for other processes."""
 
 import asyncio
 from collections import deque
@@ -13,12 +13,12 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks of a waiting turn at the database: at a thread that changes, or that does not."""
 
 HOLD_SECONDS = 0.5
-"""How long a line keeps a thread, turn after turn, although another process waits for it."""
+"""The time for which a line holds a thread, turn after turn, although another process waits for it."""
 YIELD_SECONDS = 1.5
-"""How long a line lets another process go first: until that has certainly looked, and a little longer."""
+"""The time for which a line lets another process go first: until it has certainly looked, and a bit more."""
 
 LineKey: TypeAlias = tuple[str, str | None, str]
-"""Tenant, user and thread. Nobody stands in a line with turns that they could not see."""
+"""Tenant, user and thread: no turn is in a line with turns that its user could not see."""
 
 
 class TurnLine:
@@ -29,7 +29,7 @@ class TurnLine:
         self.held_since: float | None = None
         self.is_awaited = False
         self.yields_at: int | None = None
-        """The version at which the next turn lets another process go first, if it is to."""
+        """The version after which the next turn lets another process go first, if it is to."""
 
 
 class LinePlace:
@@ -45,7 +45,7 @@ class LinePlace:
 
     @property
     def is_reached(self) -> bool:
-        """Whether there is nothing to wait for: no turn is before it, or the place was given up."""
+        """True if there is nothing to wait for: no turn is before it, or the place was given up."""
         return self._reached.done()
 
     async def reach(self, thread: Thread) -> None:
@@ -56,7 +56,7 @@ class LinePlace:
             await thread.wait_for_change(version, timeout=YIELD_SECONDS)
 
     def leave(self) -> None:
-        """Give the place up, once or again; the turn goes on without one, and the next in line moves up."""
+        """Give the place up; the turn goes on without one, and the next in line moves up."""
         places = self._line.places
         if self in places:
             places.remove(self)
@@ -65,12 +65,12 @@ class LinePlace:
         self.move_up()
 
     def start_turn(self) -> None:
-        """Note that a turn of the line has the thread now."""
+        """Record that a turn of the line has the thread now."""
         if self._line.held_since is None:
             self._line.held_since = self._loop.time()
 
     def end_turn(self, version: int, *, awaited: bool) -> None:
-        """Have the next in line let a turn of another process go first, if one waits and it is time.
+        """Make the next in line let a turn of another process go first, if one waits and it is time.
 
         Without it a line that never empties would keep other processes out: it follows itself at once, and
         they see that a thread has become free only when they look.
@@ -81,12 +81,12 @@ class LinePlace:
             line.is_awaited, line.held_since, line.yields_at = False, None, version
 
     def disperse(self) -> None:
-        """Let all who wait in the line try by themselves, as if each were the first."""
+        """Let every turn in the line try by itself, as if each were the first."""
         for place in self._line.places:
             place.move_up()
 
     def move_up(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         if not self._reached.done():
             self._reached.set_result(None)
 

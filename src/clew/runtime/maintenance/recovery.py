@@ -1,32 +1,25 @@
-"""Runs whose process died: found by their lease, closed as interrupted, so that nothing waits for them."""
+"""Recovery: runs whose process died are found by their lease and closed as interrupted."""
 
 from collections.abc import AsyncIterator
 
-import msgspec
-
-from clew.core import patch
 from clew.core.errors import NotFound, RevisionConflict, VersionConflict
-from clew.core.values import AppendTo, Changeset, Exact, Put, Record, RecordQuery, Write
+from clew.core.values import AppendTo, Exact, Head, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
-from clew.runtime.execution.start import is_orphaned
 from clew.runtime.records.refusals import REFUSED
-from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, Ending, Run, record_of, run_of
+from clew.runtime.records.runs import KIND, RUNNING, Run, is_orphaned, record_of, run_of, run_with_ending
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import doubtful_calls
-from clew.runtime.turn.draft import RUN
-from clew.runtime.turn.inbound import run_state_of, with_latest_usage
-from clew.runtime.turn.journal import run_with_ending
+from clew.runtime.state.run_state import RunState
+from clew.runtime.turn.closure import PROCESS_LOST, close_run
 
 RUNS_PER_PAGE = 100
-PROCESS_LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
+RUN_INTERRUPTED = "RunInterrupted"
 
 
 async def recover_runs(db: Database, settings: Settings) -> list[Run]:
-    """Close every run that nobody holds any more; those that were closed now.
+    """Close every run that no process holds any more; return those that were closed.
 
-    Its thread is left as it is, but for the mark that the run is interrupted: it can be resumed, and the
-    next turn closes what it left open. Each is closed with the rights of its owner, so a record that names
-    another's thread closes nothing there.
+    The thread is left as it is, but for the status of the run: it can be resumed, and the next turn closes
+    the calls that it left open.
     """
     runs: list[Run] = []
     async for record in _running_records(db):
@@ -35,11 +28,13 @@ async def recover_runs(db: Database, settings: Settings) -> list[Run]:
         try:
             run = run_of(record)
             if is_orphaned(run, settings.clock()):
+                # With the rights of its owner a record that names another user's thread closes nothing there.
                 own = owner_database(db, record.owner)
-                runs.append(await _close_run(own, run, record, settings.clock()))
+                runs.append(await _recover_run(own, run, record, settings.clock()))
         except (VersionConflict, RevisionConflict):
-            continue  # somebody else is at it, or the run is alive after all
+            continue  # another process closes or resumes it, or it is alive after all
         except REFUSED as error:
+            # One record that cannot be read or closed must not keep the sweep from all the others.
             settings.refusals.add(record, error)
     return runs
 
@@ -53,28 +48,31 @@ async def _running_records(db: Database) -> AsyncIterator[Record]:
             yield record
         if len(records) < RUNS_PER_PAGE:
             return
+        # By place and not by count: each run that is closed leaves this query, and the next move up.
         after = (records[-1].sort, records[-1].id)
 
 
-async def _close_run(db: Database, run: Run, record: Record, now: int) -> Run:
-    final_run = run_with_ending(run, PROCESS_LOST, now)
-    writes: list[Write] = []
+async def _recover_run(db: Database, run: Run, record: Record, now: int) -> Run:
+    """Close one run, on its thread as far as the thread still names it."""
+    head = await _head_naming(db, run)
+    if head is None:
+        closed_run = run_with_ending(run, PROCESS_LOST, now)
+        await db.commit([Put(record=record_of(closed_run, record.owner), expect=record.revision)])
+        return closed_run
+    closure = close_run(run, head, PROCESS_LOST, now, owner=record.owner)
+    assert closure.run is not None
+    # Both or none: at this exact version the run is the one that the thread names, and at this revision its
+    # holder has neither renewed its lease nor ended it.
+    change = closure.changeset(RUN_INTERRUPTED)
+    append: Write = AppendTo(thread=run.thread, change=change, expect=Exact(head.version))
+    await db.commit([append, *closure.writes])
+    return closure.run
+
+
+async def _head_naming(db: Database, run: Run) -> Head | None:
+    """Return the head of a run's thread, if it names the run; None also if the thread was deleted."""
     try:
         head = await db.thread(run.thread).head()
     except NotFound:
-        head = None  # the thread was deleted; only its record is left
-    if head is not None and run_state_of(head.state).id == run.id:
-        final_run = with_latest_usage(final_run, run_state_of(head.state))
-        final_run = msgspec.structs.replace(
-            final_run, epoch=run.epoch + 1, in_doubt=doubtful_calls(head.state)
-        )
-        change = Changeset(
-            patches=(patch.merge([RUN], {"status": INTERRUPTED, "epoch": final_run.epoch}),),
-            reason="RunInterrupted",
-            run_id=run.id,
-            run_meta={"status": INTERRUPTED, "termination": INTERRUPTED, "problem": PROCESS_LOST.problem},
-        )
-        writes.append(AppendTo(thread=run.thread, change=change, expect=Exact(head.version)))
-    writes.append(Put(record=record_of(final_run, record.owner), expect=record.revision))
-    await db.commit(writes)
-    return final_run
+        return None
+    return head if RunState.of(head.state).id == run.id else None

@@ -1,6 +1,6 @@
-"""Going back: one run, or everything after a version, taken back by one changeset. The past stays readable.
+"""Rewinds: one run, or everything after a version, taken back by one changeset. The past stays readable.
 
-Every rewind stands at the version it was made for. If anybody writes meanwhile it is refused, and nothing
+Every rewind expects the version it was planned for. If another writer was faster it is refused, and nothing
 has changed.
 """
 
@@ -32,28 +32,23 @@ from clew.core.values import (
 )
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.execution.start import REWIND
-from clew.runtime.maintenance.idle import (
-    Abandonment,
-    IdleThread,
-    abandonment_of,
-    check_no_open_calls,
-    read_idle_thread,
-)
+from clew.runtime.maintenance.idle import IdleThread, abandon_run, check_no_open_calls, read_idle_thread
+from clew.runtime.records.rewinds import REWIND
 from clew.runtime.respond.compaction import COMPACT
 from clew.runtime.respond.view import SUMMARY
 from clew.runtime.settings import Settings
+from clew.runtime.state.run_state import starts_run, state_without_run
 from clew.runtime.tools.effects import ExternalEffect, external_effects
-from clew.runtime.turn.draft import CALLS, RUN
+from clew.runtime.turn.closure import RunClosure
 
 FEW, MANY = 8, 128
-"""How many changesets are read at a time when a run is looked for: a turn mostly has a few."""
+"""The number of changesets read at a time when a run is looked for: a turn mostly has a few."""
 REASON = "It was taken back."
 ANY_VERSION = AnyVersion()
 
 
 class RewindResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rewind did: how many items it ended and brought back, and which effects it cannot take back."""
+    """The result of a rewind: the items it ended and brought back, and the effects it cannot take back."""
 
     thread: str
     version: int
@@ -63,7 +58,7 @@ class RewindResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _LogRewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a log: its newest items end, others are appended; and which calls are open between."""
+    """A change of a log: its newest items end, and others are appended; ``open`` calls are open between."""
 
     log: str
     first: int = 0
@@ -89,13 +84,13 @@ async def rewind_thread(
         InvalidArgument: Not exactly one of them is given, or there is no such thing to take back.
         RewindRefused: What should be taken back is not whole any more.
         TurnBusy: A turn is at work.
-        VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing was
+        VersionConflict: The thread is not where ``expect`` says, or another writer was faster; nothing was
             changed.
     """
     if [run, to, compaction].count(None) != 2:
         raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
-    idle_thread = await read_idle_thread(db, id, settings)
-    _check_version(idle_thread.head, expectation(expect))  # what is committed stands on this head alone
+    idle_thread = await read_idle_thread(db, id, settings.clock())
+    _check_version(idle_thread.head, expectation(expect))  # the commit expects the version of this head
     if run is not None:
         return await rewind_run(db, idle_thread, run, settings)
     if to is not None:
@@ -119,7 +114,7 @@ async def rewind_run(db: Database, idle_thread: IdleThread, run: str, settings: 
 
     Raises:
         RewindRefused: Something of it is not at the end, or not there any more.
-        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        VersionConflict: Another writer was faster; nothing was changed.
     """
     id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
@@ -136,20 +131,20 @@ async def rewind_run(db: Database, idle_thread: IdleThread, run: str, settings: 
     ]
     if not rewrites:
         raise RewindRefused(thread=id, problem=f"run {run!r} added nothing")
-    abandonment = abandonment_of(idle_thread, REASON, settings.clock())
-    change = _changeset(rewrites, abandonment.patches, head, run=run, abandonment=abandonment)
-    return await _commit_rewind(db, idle_thread, change, abandonment, effects)
+    closure = abandon_run(idle_thread, REASON, settings.clock())
+    change = _changeset(rewrites, closure.patches, head, run=run, closure=closure)
+    return await _commit_rewind(db, idle_thread, change, closure, effects)
 
 
 async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
-    """What a run committed, from where it is marked as begun. It is looked for from the end."""
+    """Find the changesets of a run, from its first on. They are looked for from the end."""
     changes: list[Changeset] = []
     size = FEW
     while upto > 0:
         page = await thread.changesets(after=max(upto - size, 0), upto=upto, limit=size)
         own = [change for change in page if change.run_id == run]
         changes = own + changes
-        start = next((at for at, change in enumerate(changes) if _starts_run(change, run)), None)
+        start = next((at for at, change in enumerate(changes) if starts_run(change, run)), None)
         if start is not None:
             return changes[start:]
         if not own and size >= MANY:
@@ -158,29 +153,18 @@ async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
     raise RewindRefused(thread=thread.id, problem=f"run {run!r} is not at its end")
 
 
-def _starts_run(change: Changeset, run: str) -> bool:
-    """Whether a changeset marks a run as begun."""
-    return any(
-        isinstance(op, ops.Set)
-        and op.path == (RUN,)
-        and isinstance(op.value, dict)
-        and op.value.get("id") == run
-        for op in change.patches
-    )
-
-
 def _items_by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
     logs: dict[str, list[Item]] = {}
     for change in changes:
         if change.reason in (COMPACT, REWIND):
-            continue  # it stands for others' items, or takes away
+            continue  # their items sum up those of others, or bring them back
         for item in change.items:
             logs.setdefault(item.log, []).append(item)
     return logs
 
 
 async def _run_suffix(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> _LogRewrite:
-    """The end of a log, verified to be exactly these items."""
+    """Return the rewrite that ends these items, after a check that they are the whole end of the log."""
     end = await thread.items(last=len(items), at=head.version, log=log)
     if end.broken or [item.place for item in end] != [item.place for item in items]:
         problem = f"what run {run!r} added to log {log!r} is not the whole end of it"
@@ -202,13 +186,13 @@ async def rewind_to_version(
 ) -> RewindResult:
     """Make history and state what they were at a version, as a new changeset.
 
-    A run that stopped in between is given up. What the runtime itself notes of runs does not come back.
+    A run that stopped in between is closed. What the state said of runs does not come back.
 
     Raises:
         VersionNotFound: The thread has no such version.
         InvalidArgument: It is there already.
         RewindRefused: An item that should come back can no longer be read.
-        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        VersionConflict: Another writer was faster; nothing was changed.
     """
     id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
@@ -217,14 +201,14 @@ async def rewind_to_version(
         raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
     rewrites = [await _rewrite_to(thread, log, head, before) for log in sorted(head.counters.logs)]
     effects = await external_effects(thread, after=version, upto=head.version)
-    target = {key: value for key, value in before.state.items() if key not in (RUN, CALLS)}
-    abandonment = abandonment_of(idle_thread, REASON, settings.clock())
-    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, abandonment=abandonment)
-    return await _commit_rewind(db, idle_thread, change, abandonment, effects)
+    target = state_without_run(before.state)
+    closure = abandon_run(idle_thread, REASON, settings.clock())
+    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, closure=closure)
+    return await _commit_rewind(db, idle_thread, change, closure, effects)
 
 
 async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _LogRewrite:
-    """How a log becomes what it was."""
+    """Return the rewrite that makes a log what it was."""
     now, then = head.counters.logs[log], before.counters.logs.get(log, LogSize())
     if now == then:
         return _LogRewrite(log=log)
@@ -246,7 +230,7 @@ async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _Lo
 def _rewrite_log(
     log: str, size: LogSize, now: Window, target: Sequence[Item], open: dict[str, str | None]
 ) -> _LogRewrite:
-    """How a log becomes a list of items: what both begin with stays, the rest ends and is appended anew."""
+    """Return the rewrite that makes a log a list of items; what both begin with stays."""
     common = 0
     while common < min(len(now), len(target)) and now[common].place == target[common].place:
         common += 1
@@ -272,7 +256,7 @@ async def undo_compaction(db: Database, idle_thread: IdleThread, version: int) -
         RewindRefused: Its summary, or something it kept, has been taken away since.
         TurnSuspended: Tool calls wait for a decision.
         TranscriptBroken: Tool calls were left open.
-        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        VersionConflict: Another writer was faster; nothing was changed.
     """
     id, head = idle_thread.head.id, idle_thread.head
     thread = db.thread(id)
@@ -288,11 +272,11 @@ async def undo_compaction(db: Database, idle_thread: IdleThread, version: int) -
     rewrite = _rewrite_log(HISTORY, head.counters.logs[HISTORY], now, target, {})
     patches = _unmark_ops(head.state, await thread.state(at=version - 1))
     change = _changeset([rewrite], patches, head, run=None)
-    return await _commit_rewind(db, idle_thread, change, Abandonment(), ())
+    return await _commit_rewind(db, idle_thread, change, RunClosure(), ())
 
 
 def _unmark_ops(state: Document, before: Document) -> list[Op]:
-    """The mark that the history begins with a summary goes, unless it was there before."""
+    """Return the op that deletes the mark of a summary, unless the mark was there before."""
     had, has = before.get(ABOUT_KEY), state.get(ABOUT_KEY)
     if (isinstance(had, dict) and SUMMARY in had) or not (isinstance(has, dict) and SUMMARY in has):
         return []
@@ -308,7 +292,7 @@ def _changeset(
     head: Head,
     *,
     run: str | None,
-    abandonment: Abandonment | None = None,
+    closure: RunClosure | None = None,
 ) -> Changeset:
     effective = [rewrite for rewrite in rewrites if rewrite.count or rewrite.items]
     open = next((rewrite.open for rewrite in effective if rewrite.log == HISTORY), head.counters.open)
@@ -322,7 +306,7 @@ def _changeset(
         patches=tuple(patches),
         reason=REWIND,
         run_id=run,
-        run_meta=abandonment.meta if abandonment is not None else None,
+        run_meta=closure.meta if closure is not None else None,
     )
 
 
@@ -330,12 +314,12 @@ async def _commit_rewind(
     db: Database,
     idle_thread: IdleThread,
     change: Changeset,
-    abandonment: Abandonment,
+    closure: RunClosure,
     effects: Sequence[ExternalEffect],
 ) -> RewindResult:
     head = idle_thread.head
     append = AppendTo(thread=head.id, change=change, expect=Exact(head.version))
-    results = await db.commit([append, *abandonment.writes])
+    results = await db.commit([append, *closure.writes])
     commit = results[0]
     assert isinstance(commit, Committed)
     return _result_of(head.id, msgspec.structs.replace(change, version=commit.version), effects)

@@ -1,19 +1,21 @@
 """Runs: one execution on a thread, as it is recorded beside it."""
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from clew.core.encoding import JSON, as_json
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import StoreDamaged
+from clew.core.log import leases
 from clew.core.values import Record
 from clew.runtime.model.protocol import Usage
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """A process: on which machine (and in which of its process namespaces), which one, since when."""
+    """A process, known by its machine (and process namespace), its number and the time it began."""
 
     place: str
     pid: int
@@ -21,23 +23,23 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_process() -> ProcessIdentity:
-    """The process we are in."""
+    """Return the process that calls this."""
     return _process(os.getpid())
 
 
 @cache
 def _process(pid: int) -> ProcessIdentity:
-    """A process that is there, looked up once: a fork has another number."""
+    """Look up a process that is there, once: a fork has another number."""
     return ProcessIdentity(place=_machine(), pid=pid, started=_start_time(pid))
 
 
 def is_here(holder: ProcessIdentity) -> bool:
-    """Whether a process is or was on this machine, so that its end can be told."""
+    """Return whether a process is or was on this machine, so that its end can be seen."""
     return bool(holder.place) and holder.place == _machine()
 
 
 def is_gone(holder: ProcessIdentity) -> bool:
-    """Whether a process has certainly ended. One on another machine may be alive for all we know."""
+    """Return whether a process has certainly ended; of one on another machine that is not known."""
     if not is_here(holder):
         return False
     try:
@@ -50,12 +52,12 @@ def is_gone(holder: ProcessIdentity) -> bool:
 
 
 START_TIME_FIELD = 19
-"""Which of the facts about a process, after its state, says when it began."""
+"""The index of the start time among the facts about a process, counted after its state."""
 
 
 @cache
 def _machine() -> str:
-    """What processes must share to know each other by number; empty where that cannot be told."""
+    """Return what processes share that know each other by number; empty where that cannot be read."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -64,9 +66,9 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """When a process began, in the kernel's own count; numbers are used again, this is not.
+    """Return the time when a process began, in the kernel's own count. Numbers are used again, it is not.
 
-    Empty if there is none, or if it has ended and only nobody has asked yet how.
+    Empty if there is no such process, or if it has ended and its parent has not asked for its status yet.
     """
     try:
         state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -88,11 +90,11 @@ QUEUED = "queued"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who runs what on which thread, how it ended, and what it cost.
+    """One execution on a thread: its origin, its holder, its ending, and its cost.
 
-    ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts who has held it.
-    ``output`` is kept only for a turn that may be repeated by its key. ``first`` is the version of its first
-    changeset. ``awaited`` says that a turn of another process waits for its end.
+    ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts its holders. ``output`` is
+    stored only for a turn that may be repeated by its key. ``first`` is the version of its first changeset.
+    ``awaited`` says that a turn of another process waits for its end.
     """
 
     id: str
@@ -119,14 +121,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended."""
+    """The end of a run: ``natural``, ``suspended``, ``cancelled``, ``error`` or ``interrupted``."""
 
     termination: str
     problem: str | None = None
 
 
 def record_of(run: Run, owner: str | None) -> Record:
-    """The record that a run is kept as."""
+    """Return the record of a run."""
     return Record(
         kind=KIND,
         id=run.id,
@@ -138,7 +140,7 @@ def record_of(run: Run, owner: str | None) -> Record:
 
 
 def run_of(record: Record) -> Run:
-    """The run behind a record.
+    """Return the run of a record.
 
     Raises:
         StoreDamaged: The record cannot be read, or holds a run of another id.
@@ -147,21 +149,49 @@ def run_of(record: Record) -> Run:
         run = msgspec.structs.replace(msgspec.convert(record.body, Run), revision=record.revision)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"run {record.id!r}", problem=str(error)) from error
-    if run.id != record.id:  # whoever acts on it would write the record of the other
+    if run.id != record.id:  # acting on it would write the record of the other run
         raise StoreDamaged(store=f"run {record.id!r}", problem=f"its record holds the run {run.id!r}")
     return run
 
 
 def status_after(ending: Ending) -> str:
-    """What a run is once it has ended so."""
+    """Return the status of a run with this ending."""
     return WAITING if ending.termination == SUSPENDED else DONE
 
 
 def meta_of(run: Run, ending: Ending | None) -> dict[str, JSON]:
-    """What a changeset says about its run."""
+    """Return what a changeset says about its run."""
     if ending is None:
         return {"status": RUNNING, "origin": run.origin}
     meta: dict[str, JSON] = {"status": status_after(ending), "termination": ending.termination}
     if ending.problem is not None:
         meta["problem"] = ending.problem
     return {**meta, "usage": as_json(run.usage)}
+
+
+def run_with_ending(run: Run, ending: Ending, now: int) -> Run:
+    """Return a run as its record says it once it has ended; its lease ends with it."""
+    return msgspec.structs.replace(
+        run,
+        status=status_after(ending),
+        termination=ending.termination,
+        problem=ending.problem,
+        ended=now,
+        until=0,
+    )
+
+
+def run_id_for_key(thread: str, key: str) -> str:
+    """Return the id of the run of a turn with this idempotency key."""
+    return f"run-{hashlib.sha256(encode([thread, key])).hexdigest()[:24]}"
+
+
+def is_orphaned(run: Run, now: int) -> bool:
+    """Return whether no process holds a run any more: its lease has run out, or its process is gone."""
+    if run.holder is not None and is_gone(run.holder):
+        return True
+    if run.holder is not None and is_here(run.holder):
+        # A process that is certainly there renews its lease, so only the end of the lease counts, however
+        # far off it seems: the clock may have been set back meanwhile.
+        return run.until <= now
+    return leases.is_over(run.until, now)

@@ -16,7 +16,7 @@ from clew.core.encoding import JSON
 from clew.core.errors import ClewError, InvalidArgument, RecordNotFound
 from clew.core.values import Changeset
 from clew.database.database import Database
-from clew.database.thread import CHANGESETS_PER_PAGE
+from clew.database.thread import changesets_after
 from clew.runtime.model.protocol import Usage
 from clew.runtime.model.redaction import public_error
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
@@ -210,14 +210,11 @@ async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     if not record.first:
         return ()  # it is older than steps are
-    after = record.first - 1
-    while changes := await db.thread(thread).changesets(after=after, limit=CHANGESETS_PER_PAGE):
-        for change in changes:
-            if change.run_id == run:
-                steps += steps_of(change)
-            if _is_last_change(change, run):
-                return tuple(steps)
-        after = changes[-1].version
+    async for change in changesets_after(db.thread(thread), record.first - 1):
+        if change.run_id == run:
+            steps += steps_of(change)
+        if _is_last_change(change, run):
+            break
     return tuple(steps)
 
 

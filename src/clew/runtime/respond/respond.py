@@ -1,14 +1,13 @@
-"""The model loop: ask, keep the answer, run its tools, keep their results, and ask again.
+"""The model loop: ask, store the answer, run its tools, store their results, and ask again.
 
-Where the loop stands is read from the history, so a run that was interrupted or suspended goes on where it
-stopped: an answer that was kept is not asked for again, a tool that was answered is not called again.
+The loop reads its progress from the history, so a run that was interrupted or suspended goes on from there:
+an answer that was stored is not asked for again, and a tool that was answered is not called again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from clew.core import patch
 from clew.core.arguments import Count, check_arguments
 from clew.core.errors import InvalidArgument
 from clew.runtime.context import Context
@@ -19,7 +18,6 @@ from clew.runtime.respond import guardrails
 from clew.runtime.respond.compaction import Compaction, TokenGauge, compact_in_turn, is_outgrown
 from clew.runtime.respond.guardrails import Guardrail
 from clew.runtime.respond.view import (
-    HANDLED_KEY,
     WINDOW,
     HistoryTail,
     MessageFilter,
@@ -30,9 +28,10 @@ from clew.runtime.respond.view import (
     open_calls,
     read_history_tail,
 )
+from clew.runtime.state.run_state import handled_count_op
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.tools.toolbox import Toolbox
-from clew.runtime.turn.draft import RUN, TURN, Delta
+from clew.runtime.turn.draft import Delta
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
 MOST_STEPS = 32
@@ -56,13 +55,13 @@ def respond(
     field: str = "reply",
     name: str = "respond",
 ) -> Stage:
-    """A stage that lets the model answer, with tools, and puts the final text into a field.
+    """Return a stage that lets the model answer, with tools, and puts the final text into a field.
 
     The model sees the newest ``window`` messages, and all of this turn, of them those that ``shows`` lets
     through, in the shape that ``prepare`` gives them; the history is not touched by any of it. Guardrails
-    look at what the user said before anything is kept of an answer, and at each text of an answer before
-    it is kept. A function among the ``tools`` becomes one, as by ``@tool``. ``live`` says whether listeners
-    hear text before it is kept. A second such stage needs another ``name``.
+    look at the words of the user before anything of an answer is stored, and at each text of an answer before
+    it is stored. A function among the ``tools`` becomes one, as by ``@tool``. ``live`` says whether listeners
+    get text before it is stored. A second such stage needs another ``name``.
     """
     responder = _Responder(
         toolbox=Toolbox(tools),
@@ -92,7 +91,7 @@ class _Responder:
     live: bool
 
     async def answer(self, context: Context, instructions: str) -> str:
-        """The text of the last answer, once everything before it is done."""
+        """Run the loop, and return the text of the last answer."""
         gauge = TokenGauge()
         for _ in range(MOST_STEPS):
             tail = await read_history_tail(context, self.view.window)
@@ -111,7 +110,7 @@ class _Responder:
     async def _ask_once(
         self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
     ) -> tuple[Reply, list[ToolCall]]:
-        """Ask the model once and make its reply durable; the reply, and the calls it leaves open."""
+        """Ask the model once and make its reply durable; return the reply and its open calls."""
         model_messages = await self._model_messages(context, tail, instructions, gauge)
         request = ModelRequest(messages=model_messages, instructions=instructions, tools=self.toolbox.specs())
         reply = await self._ask_with_guardrails(context, tail, request)
@@ -126,7 +125,7 @@ class _Responder:
     async def _model_messages(
         self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
     ) -> list[Message]:
-        """What the model is shown, after a compaction if it is time for one."""
+        """Return the messages for the model, after a compaction if it is time for one."""
         messages, compaction, window = (
             await messages_for_model(context, tail, self.view),
             self.compaction,
@@ -141,7 +140,10 @@ class _Responder:
         return await messages_for_model(context, await read_history_tail(context, window), self.view)
 
     async def _ask_with_guardrails(self, context: Context, tail: HistoryTail, request: ModelRequest) -> Reply:
-        """A reply that every guardrail lets pass. Those on the input have passed if an answer was kept."""
+        """Ask for a reply, and return it if every guardrail lets it pass.
+
+        Those on the input have passed if an answer of this run is stored.
+        """
         is_first = not any(message.role == "assistant" for message in tail.own)
         inputs = self.inputs if is_first else ()
         user_text = "\n".join(tail.user_texts)
@@ -154,6 +156,6 @@ class _Responder:
 
 
 def _mark_handled(context: Context, tail: HistoryTail, text: str, *, extra: int = 0) -> str:
-    """Note how far the run has come, so that a stage after this one asks for an answer of its own."""
-    context.turn.draft.patch(patch.set([RUN, TURN, HANDLED_KEY], tail.handled_count + len(tail.own) + extra))
+    """Count the messages as answered, so that a stage after this one asks for an answer of its own."""
+    context.turn.draft.patch(handled_count_op(tail.handled_count + len(tail.own) + extra))
     return text

@@ -1,7 +1,7 @@
-"""What a model is shown, and what is kept: both made from the history's items, and apart from each other.
+"""The view of a model: the messages that it is shown, made from the history and apart from it.
 
-The view is made anew for each request and thrown away. What is kept of a turn comes from replies and tools
-alone, so nothing that is done to a view can reach the history.
+The view is built anew for each request and thrown away. What a turn stores comes from replies and tools
+alone, so no change of a view can reach the history.
 """
 
 import inspect
@@ -18,23 +18,20 @@ from clew.core.values import ABOUT_KEY, HISTORY, Item
 from clew.runtime.context import Context
 from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message, item_of, message_of
 from clew.runtime.model.protocol import Reply, ToolCall
-from clew.runtime.turn.draft import RUN, TURN
 
 WINDOW = 40
-HANDLED_KEY = "$heard"
-"""The key beside a turn's fields under which a stage notes how many messages it has seen to."""
 SUMMARY = "summary"
 """The kind of an item that stands for others, and the mark in the state that there is one."""
 
 Prepare: TypeAlias = Callable[[list[Message], Context], Sequence[Message] | Awaitable[Sequence[Message]]]
-"""Makes of the messages what the model shall see: fewer, others, in any order. It may be async."""
+"""Turns the messages into those that the model sees: fewer, others, in any order. It may be async."""
 MessageFilter: TypeAlias = Callable[[Message], bool]
-"""Whether the model shall see a message."""
+"""Returns whether the model sees a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How much of the history a model sees, which of it, and in which shape."""
+    """The part of the history that a model sees: its length, a filter, and a last change of its shape."""
 
     window: int = WINDOW
     shows: MessageFilter | None = None
@@ -43,10 +40,10 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryTail:
-    """The newest messages of the history, and how many there are in all.
+    """The newest messages of the history; ``length`` is the number of all.
 
-    ``own`` are those of this run that no stage before has seen to, after ``handled_count`` that one has.
-    ``user_texts`` is what the user said in this run.
+    ``own`` are those of this run that no earlier stage has answered, after ``handled_count`` that one has.
+    ``user_texts`` are the words of the user in this run.
     """
 
     messages: Sequence[Message]
@@ -65,7 +62,7 @@ async def read_history_tail(context: Context, window: int) -> HistoryTail:
         count *= 2
         messages = await log.tail(count)
     own = [message for message in messages if message.run == run]
-    handled_count = _handled_count(context)
+    handled_count = context.turn.run_state.handled_count
     return HistoryTail(
         messages=messages[max(len(messages) - max(window, len(own)), 0) :],
         own=own[handled_count:],
@@ -76,20 +73,12 @@ async def read_history_tail(context: Context, window: int) -> HistoryTail:
 
 
 def message_text(message: Message) -> str:
-    """What a message says, as text, whatever its content is."""
+    """Return the content of a message as text."""
     return message.content if isinstance(message.content, str) else encode(message.content).decode()
 
 
-def _handled_count(context: Context) -> int:
-    """How many messages of this run the stages before this one have seen to."""
-    run_document = context.turn.draft.state.get(RUN)
-    fresh = run_document.get(TURN) if isinstance(run_document, dict) else None
-    count = fresh.get(HANDLED_KEY, 0) if isinstance(fresh, dict) else 0
-    return count if isinstance(count, int) else 0
-
-
 async def messages_for_model(context: Context, tail: HistoryTail, view: View) -> list[Message]:
-    """What the model is shown: whole calls only, without what is hidden, in the shape that was asked for.
+    """Return the messages for the model: whole calls only, without what the view hides, in its shape.
 
     Raises:
         InvalidArgument: The shape holds something that is no message.
@@ -105,7 +94,7 @@ async def messages_for_model(context: Context, tail: HistoryTail, view: View) ->
 
 
 async def _summary(context: Context, tail: HistoryTail) -> list[Message]:
-    """The summary that the history begins with, if the window does not reach it."""
+    """Return the summary that the history begins with, if the window does not reach it."""
     about, thread = context.turn.draft.state.get(ABOUT_KEY), context.turn.store_thread
     has_summary = isinstance(about, dict) and SUMMARY in about
     if thread is None or not has_summary or tail.length <= len(tail.messages):
@@ -114,7 +103,7 @@ async def _summary(context: Context, tail: HistoryTail) -> list[Message]:
 
 
 def _copy_message(message: Message) -> Message:
-    """A message with nothing shared, the same as if it came from the store."""
+    """Return a message that shares nothing, the same as if it came from the store."""
     if not isinstance(message, Message):
         raise InvalidArgument(problem=f"A model is shown messages, not {type(message).__name__}.")
     item: Item = item_of(message)
@@ -123,7 +112,7 @@ def _copy_message(message: Message) -> Message:
 
 
 def messages_of_reply(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[ToolCall]]:
-    """What the history keeps of a reply, and its calls, each with an id that no other call of the run has."""
+    """Return the messages and the calls of a reply, each call with an id that no other of the run has."""
     calls = _with_distinct_ids(reply.calls, {message.call for message in own if message.kind == CALL})
     text = Message(role="assistant", content=reply.text, thoughts=reply.thoughts)
     texts = [text] if reply.text or not calls else []
@@ -157,7 +146,7 @@ def _with_distinct_ids(calls: Sequence[ToolCall], used_ids: set[str | None]) -> 
 
 
 def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
-    """The calls among messages, in their order, that nothing after them answers."""
+    """Return the calls among messages, in their order, that nothing after them answers."""
     calls: dict[str, ToolCall] = {}
     for message in messages:
         if message.kind == CALL and message.call is not None:
@@ -172,7 +161,7 @@ def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
 
 
 def pair_calls(messages: Sequence[Message]) -> list[Message]:
-    """Messages in which each call is followed by its result; a call or a result alone is left out.
+    """Return messages in which each call is followed by its result; a call or a result alone is left out.
 
     A call that was closed without an answer gets the reason as its result.
     """
@@ -200,7 +189,7 @@ _CallKey: TypeAlias = tuple[str | None, str | None, int]
 
 
 def _answers(messages: Sequence[Message]) -> dict[_CallKey, Message]:
-    """The answer to the first, second, … call of each id; results count before repairs."""
+    """Return the answer to the first, second, … call of each id; a result goes before a repair."""
     answers: dict[_CallKey, Message] = {}
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for message in messages:
@@ -214,7 +203,7 @@ def _answers(messages: Sequence[Message]) -> dict[_CallKey, Message]:
 
 
 def _repair_answers(messages: Sequence[Message]) -> Iterator[tuple[_CallKey, Message]]:
-    """Every call before a repair, with the repair's reason as its result."""
+    """Yield every call before a repair, with the reason of the repair as its result."""
     call_counts: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
     for message in messages:
         if message.kind == CALL:

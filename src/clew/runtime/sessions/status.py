@@ -7,7 +7,6 @@ import msgspec
 from clew.core.errors import NotFound, RecordNotFound
 from clew.core.values import Head, RecordQuery
 from clew.database.database import Database
-from clew.runtime.execution.start import is_orphaned
 from clew.runtime.records.episodes import (
     ACTIVE,
     ENDED,
@@ -19,10 +18,10 @@ from clew.runtime.records.episodes import (
     episode_of,
     job_id,
 )
-from clew.runtime.records.runs import DONE, INTERRUPTED, KIND, RUNNING, WAITING, run_of
+from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, WAITING, is_orphaned, run_of
 from clew.runtime.settings import Settings
-from clew.runtime.turn.approvals import Approval, pending_approvals
-from clew.runtime.turn.inbound import run_state_of
+from clew.runtime.state.call_state import Approval
+from clew.runtime.state.run_state import RunState
 
 NONE, DEAD = "none", "dead"
 MOST_UNFINISHED: Final = 10
@@ -83,14 +82,15 @@ async def session_status(db: Database, thread: str, settings: Settings) -> Sessi
         head = await db.thread(thread).head()
     except NotFound:
         return SessionStatus(thread=thread)
-    run = await _run_status(db, head, settings)
+    run_state = RunState.of(head.state)
+    run = await _run_status(db, head, run_state, settings)
     active = await active_episode(db, thread)
     newest = active or await _newest_episode(db, thread)
     return SessionStatus(
         thread=thread,
         status=run or (newest.status if newest is not None else NONE),
-        run=run_state_of(head.state).id if run else None,
-        waiting=pending_approvals(head.state) if run == WAITING else (),
+        run=run_state.id if run else None,
+        waiting=run_state.approvals if run == WAITING else (),
         episode=newest,
         idle_since=active.touched if active is not None else None,
         expires_at=_expiry(active, settings) if active is not None else None,
@@ -103,10 +103,9 @@ def _expiry(active: Episode, settings: Settings) -> int | None:
     return active.touched + settings.config.sessions.idle_ms if active.modality == TEXT else active.until
 
 
-async def _run_status(db: Database, head: Head, settings: Settings) -> str | None:
-    """What a run does to a thread; None if it is over."""
-    run_state = run_state_of(head.state)
-    if not run_state.id or run_state.status == DONE:
+async def _run_status(db: Database, head: Head, run_state: RunState, settings: Settings) -> str | None:
+    """Return the status of the run that a thread names; None if it is over."""
+    if not run_state.is_open:
         return None
     if run_state.status != RUNNING:
         return run_state.status

@@ -22,10 +22,9 @@ from clew.runtime.crises import CRISIS, Assessment, Crisis, crisis_of, crisis_re
 from clew.runtime.execution.pipeline import context_of, run_stages
 from clew.runtime.execution.safe_reply import GATE, log_text_of
 from clew.runtime.execution.scheduler import ignore_event
-from clew.runtime.execution.start import run_id_for_key
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import Episode, active_episode
-from clew.runtime.records.runs import Run
+from clew.runtime.records.runs import Run, run_id_for_key
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
 from clew.runtime.state.inputs import check_thread_id, validate_inputs

@@ -1,25 +1,23 @@
-"""What tools did to the world between two versions of a thread: a rewind or a fork does not undo it."""
+"""The ledger of effects: what tools did to the world, which a rewind or a fork does not undo."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from clew.core import ops
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON
-from clew.core.ops import Document
 from clew.core.values import Changeset
-from clew.database.thread import CHANGESETS_PER_PAGE, Thread
+from clew.database.thread import Thread, changesets_after
 from clew.runtime.model.messages import REPAIR, RESULT
-from clew.runtime.turn.approvals import SUSPENDED, CallState, UseResult, call_states_of
-from clew.runtime.turn.draft import CALLS
+from clew.runtime.state.call_state import CallState
+from clew.runtime.state.run_state import RunState, calls_after, calls_of
 
 
 class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A call that touched the world, or may have.
 
-    ``version`` is where its result was kept. If it is ``in_doubt`` there is no output: its result was never
-    kept, and ``version`` is where it was given up, or 0 while it is open.
+    ``version`` is where its result was stored. If it is ``in_doubt`` there is no output: its result was never
+    stored, and ``version`` is where it was closed, or 0 while it is open.
     """
 
     tool: str
@@ -35,33 +33,26 @@ class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
 async def external_effects(
     thread: Thread, *, after: int = 0, upto: int | None = None
 ) -> list[ExternalEffect]:
-    """What calls did that were answered, given up or left open after a version, oldest first.
+    """Return the effects of calls that were answered, closed or left open after a version, oldest first.
 
     It reads the changesets between the two versions.
     """
-    calls: Document = {CALLS: (await thread.state(at=after)).get(CALLS, {})} if after else {}
+    calls = calls_of(await thread.state(at=after)) if after else calls_of({})
     effects: list[ExternalEffect] = []
     run: str | None = None
-    async for change in _changes(thread, after, upto):
-        effects += _effects_in(change, call_states_of(calls))
-        calls, run = _calls_after(calls, change), change.run_id or run
-    doubtful = {call: entry for call, entry in call_states_of(calls).items() if entry.in_doubt}
+    async for change in changesets_after(thread, after, upto=upto):
+        effects += _effects_in(change, RunState.of(calls).calls)
+        calls, run = calls_after(calls, change), change.run_id or run
+    doubtful = {call: entry for call, entry in RunState.of(calls).calls.items() if entry.in_doubt}
     return [*effects, *(_doubtful_effect(call, entry, run, 0) for call, entry in doubtful.items())]
 
 
-async def _changes(thread: Thread, after: int, upto: int | None) -> AsyncIterator[Changeset]:
-    while changes := await thread.changesets(after=after, upto=upto, limit=CHANGESETS_PER_PAGE):
-        for change in changes:
-            yield change
-        after = changes[-1].version
-
-
 def _effects_in(change: Changeset, call_states: Mapping[str, CallState]) -> Iterator[ExternalEffect]:
-    """The effects of calls that end in a changeset, as the state before it knows them."""
+    """Yield the effects of calls that end in a changeset; ``call_states`` is from the state before it."""
     for item in change.items:
         if item.kind == RESULT and item.call is not None and item.call in call_states:
             entry = call_states[item.call]
-            if entry.key is not None and _was_called(entry):
+            if entry.key is not None and entry.was_called:
                 yield ExternalEffect(
                     tool=entry.tool,
                     call=item.call,
@@ -77,17 +68,6 @@ def _effects_in(change: Changeset, call_states: Mapping[str, CallState]) -> Iter
                     yield _doubtful_effect(call, entry, runs.get(call), change.version)
 
 
-def _was_called(entry: CallState) -> bool:
-    return entry.status != SUSPENDED and not isinstance(entry.decision, UseResult)
-
-
 def _doubtful_effect(call: str, entry: CallState, run: str | None, version: int) -> ExternalEffect:
     key = entry.key or ""
     return ExternalEffect(tool=entry.tool, call=call, key=key, run=run, version=version, in_doubt=True)
-
-
-def _calls_after(calls: Document, change: Changeset) -> Document:
-    """What the state knows of calls after a changeset."""
-    if change.snapshot is not None:
-        calls = {CALLS: change.snapshot.get(CALLS, {})}
-    return ops.apply_ops(calls, [op for op in change.patches if op.path[:1] == (CALLS,)])

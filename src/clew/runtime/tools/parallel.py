@@ -1,4 +1,4 @@
-"""What tools change side by side: each on the state that all of them saw; refused where the order matters."""
+"""Changes of tools that ran side by side: each on the state that all saw, refused where the order matters."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -16,7 +16,7 @@ from clew.runtime.turn.rebase import first_conflict
 
 
 class ToolChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What one tool wants changed."""
+    """The change that one tool makes to the state."""
 
     tool: str
     call: str
@@ -25,7 +25,7 @@ class ToolChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold_changes(draft: Draft, changes: Sequence[ToolChange]) -> None:
-    """Fold all of them into a draft, or none.
+    """Fold all changes into a draft, or none.
 
     Raises:
         ToolConflict: Two of them changed the same place, and the order matters.
@@ -42,14 +42,14 @@ def fold_changes(draft: Draft, changes: Sequence[ToolChange]) -> None:
         ]
     )
     for delta in (base.take_delta(), *deltas):
-        draft.patch(*delta.patches)
+        draft.patch(*delta.all_patches)
         draft.add(delta.items)
         for action in delta.actions:
             draft.patch(action=action)
 
 
 def _store_defaults(base: Draft, change: ToolChange) -> None:
-    """Store what fields start as: changes that commute on a stored value do so on the first one too."""
+    """Store the defaults of fields: changes that commute on a stored value do so on the first one too."""
     for field, _ in base.schema.changes(change.delta, change.tool):
         path = state_path(field, change.call)
         if field.fold in (Fold.MERGE, Fold.OP) and value_at(base.state, path) is MISSING:
@@ -68,7 +68,7 @@ def _delta_of(base: Draft, change: ToolChange) -> RunDelta:
 
 
 def _delta_with_all_writes(base: Draft, change: ToolChange, delta: RunDelta) -> RunDelta:
-    """A delta with all that the tool said, also where it says what is so already: others may change that."""
+    """Return a delta with all writes of a tool, also those that change nothing: others may do."""
     writes: list[Op] = []
     for field, value in base.schema.changes(change.delta, change.tool):
         path = state_path(field, change.call)
@@ -82,14 +82,14 @@ def _delta_with_all_writes(base: Draft, change: ToolChange, delta: RunDelta) -> 
 def _check_conflicts(deltas: Sequence[tuple[str, RunDelta]]) -> None:
     for (first, left), (second, right) in combinations(deltas, 2):
         logs = {item.log for item in left.items} & {item.log for item in right.items}
-        conflict = first_conflict(left.patches, right.patches)
+        conflict = first_conflict(left.all_patches, right.all_patches)
         if logs or conflict:
             path: list[str | int] = _conflict_path(*conflict) if conflict else [min(logs)]
             raise ToolConflict(first=first, second=second, path=path)
 
 
 def _conflict_path(left: Op, right: Op) -> list[str | int]:
-    """Where two ops meet, as exactly as both say."""
+    """Return the path where two ops meet, as exactly as both say."""
     path = max(left.path, right.path, key=len)
     if isinstance(left, Merge) and isinstance(right, Merge) and left.path == right.path:
         both = sorted(key for key in left.value if key in right.value and left.value[key] != right.value[key])

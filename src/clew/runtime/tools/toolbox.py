@@ -1,8 +1,8 @@
-"""Running a model's tool calls side by side, on one frozen state, with their effects accounted for.
+"""The toolbox: runs a model's tool calls side by side, on one frozen state, with their effects accounted for.
 
 No intent, no effect: a tool that touches the world is called only after a changeset says so, either with the
 answer that asked for it or with a person's decision. A call whose intent is older than this process may have
-had its effect; what happens then is the tool's to say.
+had its effect; the tool declares what is done about it then.
 """
 
 import asyncio
@@ -11,32 +11,30 @@ from typing import Any
 
 import msgspec
 
-from clew.core import patch
 from clew.core.encoding import JSON
 from clew.core.errors import SchemaInvalid
 from clew.runtime.model.messages import RESULT, Message
 from clew.runtime.model.protocol import ToolCall, ToolSpec
-from clew.runtime.tools.parallel import ToolChange, fold_changes
-from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolFunction, tool_of
-from clew.runtime.turn.approvals import (
+from clew.runtime.state.call_state import (
     APPROVAL,
     IN_DOUBT,
     INPUT,
-    INTENDED,
     SUSPENDED,
+    Approval,
     CallState,
     PassOn,
-    Suspension,
     UseResult,
-    call_states_of,
-    pending_approvals,
 )
-from clew.runtime.turn.draft import CALLS, Delta
+from clew.runtime.state.run_state import intent_op, question_op
+from clew.runtime.tools.parallel import ToolChange, fold_changes
+from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolFunction, tool_of
+from clew.runtime.turn.approvals import Suspension
+from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.turn import Turn
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A call's output, and what it changes."""
+    """The output of a call, with the change that it makes to the state."""
 
     call: ToolCall
     output: JSON = None
@@ -44,7 +42,7 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person is asked about a call, which waits."""
+    """The question to a person about a call, which waits until it is answered."""
 
     call: ToolCall
     why: str
@@ -58,37 +56,32 @@ class Toolbox:
     """The tools of a loop."""
 
     def __init__(self, tools: Sequence[Tool | ToolFunction]) -> None:
-        made = [tool_of(each) for each in tools]
-        self._tools = {tool.name: tool for tool in made}
-        for tool in made:
+        all_tools = [tool_of(each) for each in tools]
+        self._tools = {tool.name: tool for tool in all_tools}
+        for tool in all_tools:
             if self._tools[tool.name] is not tool:
                 raise SchemaInvalid(schema="tools", field=tool.name, problem="two tools have this name")
 
     def specs(self) -> list[ToolSpec]:
-        """What a model is told of them."""
+        """Return the descriptions of the tools for a model."""
         return [tool.spec() for tool in self._tools.values()]
 
     def record_intents(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
-        """Note, with the answer that asks for them, every call that will touch the world."""
+        """Record every call that will touch the world, in the commit of the answer that asks for it."""
         for call in calls:
             turn.own_calls.add(call.id)
             tool = self._tools.get(call.name)
             if tool is not None and tool.effect is not Effect.NONE and _is_immediate(tool, call):
-                entry: dict[str, JSON] = {
-                    "tool": call.name,
-                    "status": INTENDED,
-                    "key": new_idempotency_key(turn, call),
-                }
-                turn.draft.patch(patch.set([CALLS, call.id], entry))
+                turn.draft.patch(intent_op(call.id, call.name, new_idempotency_key(turn, call)))
 
     async def answer_calls(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
-        """Run calls side by side and take their outputs and changes in, in the order of the calls.
+        """Run calls side by side and add their outputs and changes to the draft, in the order of the calls.
 
         Raises:
             ToolConflict: Two of them changed the same place, and the order matters.
             StateInvalid: One changed what it may not.
         """
-        call_states = call_states_of(turn.draft.state)
+        call_states = turn.run_state.calls
         outcomes = await asyncio.gather(
             *(self._run_call(turn, call, call_states.get(call.id, CallState())) for call in calls),
             return_exceptions=True,
@@ -109,16 +102,15 @@ class Toolbox:
         """Stop the run here if calls wait for a person.
 
         Raises:
-            Suspended: They do.
+            Suspension: They do.
         """
-        approvals = pending_approvals(turn.draft.state)
-        if approvals:
+        if approvals := turn.run_state.approvals:
             raise Suspension(approvals)
 
     async def _run_call(
         self, turn: Turn, call: ToolCall, call_state: CallState
     ) -> ToolAnswer | ToolQuestion | None:
-        """What becomes of a call; None if it still waits."""
+        """Run a call as far as it may be run; None if it still waits for a person."""
         if call_state.status == SUSPENDED:
             return None
         if isinstance(call_state.decision, UseResult):
@@ -147,7 +139,7 @@ class Toolbox:
 def _result_or_raise(
     call: ToolCall, result: ToolAnswer | ToolQuestion | BaseException
 ) -> ToolAnswer | ToolQuestion:
-    """A result; all have ended, so that nothing goes on behind the back of a run that fails here."""
+    """Return a result, or raise its error: all calls have ended, so none goes on after the run has failed."""
     if isinstance(result, asyncio.CancelledError):  # the tool's own: if the run were cancelled, so were we
         return ToolAnswer(call=call, output={"error": "The tool cancelled itself."})
     if isinstance(result, BaseException):
@@ -156,7 +148,7 @@ def _result_or_raise(
 
 
 def new_idempotency_key(turn: Turn, call: ToolCall) -> str:
-    """A name for one call and all its attempts. Models use call ids again, so the position is part of it."""
+    """Return a name for one call and all its attempts. Models reuse call ids, so it has the step too."""
     return f"{turn.id}:{turn.step_id}:{call.id}"
 
 
@@ -170,7 +162,7 @@ def _is_immediate(tool: Tool, call: ToolCall) -> bool:
 def _answer_invalid_call(
     call: ToolCall, problem: str, call_state: CallState, *, is_doubtful: bool
 ) -> ToolAnswer | ToolQuestion:
-    """A call that cannot be made: the model is told, unless it may have been made before."""
+    """Answer a call that cannot be made with the problem, unless it may have been made before."""
     return (
         _doubt_question(call, call_state) if is_doubtful else ToolAnswer(call=call, output={"error": problem})
     )
@@ -192,7 +184,7 @@ def _doubt_question(call: ToolCall, call_state: CallState) -> ToolQuestion:
 async def _resume_call(
     turn: Turn, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], call_state: CallState
 ) -> ToolAnswer | ToolQuestion:
-    """Go on with a call that may have had its effect before its run was interrupted."""
+    """Resume a call that may have had its effect before its run was interrupted."""
     if tool.effect is Effect.UNKNOWN:
         return _doubt_question(call, call_state)
     if tool.effect is Effect.CHECKABLE:
@@ -212,7 +204,7 @@ async def _resume_call(
 async def _call_tool(
     turn: Turn, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], call_state: CallState
 ) -> ToolAnswer | ToolQuestion:
-    """Call a tool; whatever it raises is its answer to the model."""
+    """Call a tool; an error that it raises is its answer to the model."""
     deadline = asyncio.timeout(turn.deadlines.tool_seconds)
     with turn.step(tool.kind, tool.name) as step:
         try:
@@ -236,7 +228,7 @@ async def _call_tool(
 
 
 def _problem(error: Exception, turn: Turn, tool: Tool, *, late: bool) -> str:
-    """What a model is told of a tool that failed."""
+    """Return the text for the model about a tool that failed."""
     if not late:
         return f"{type(error).__name__}: {error}"
     unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
@@ -260,23 +252,18 @@ def _tool_context(turn: Turn, call: ToolCall, call_state: CallState) -> ToolCont
 
 
 def _resolve_call(turn: Turn, answer: ToolAnswer) -> None:
-    """Add the result; what the state kept for the call goes with it."""
+    """Add the result; what the state has of the call goes in the same commit."""
     turn.add([Message(role="tool", kind=RESULT, call=answer.call.id, content=answer.output)])
-    if answer.call.id in turn.draft.state.get(CALLS, {}):
-        turn.draft.patch(patch.delete([CALLS, answer.call.id]))
+    turn.draft.patch(*turn.run_state.result_ops(answer.call.id))
 
 
 def _suspend_call(turn: Turn, question: ToolQuestion) -> None:
-    entry: dict[str, JSON] = {
-        "tool": question.call.name,
-        "arguments": question.call.arguments,
-        "status": SUSPENDED,
-        "question": question.question,
-        "why": question.why,
-        "asked": question.call_state.asked + 1,
-    }
-    if question.key is not None:
-        entry["key"] = question.key
-    if question.call_state.decision is not None:
-        entry["decision"] = None
-    turn.draft.patch(patch.merge([CALLS, question.call.id], entry))
+    approval = Approval(
+        call=question.call.id,
+        tool=question.call.name,
+        arguments=question.call.arguments,
+        question=question.question,
+        why=question.why,
+        asked=question.call_state.asked + 1,
+    )
+    turn.draft.patch(question_op(approval, question.call_state, question.key))

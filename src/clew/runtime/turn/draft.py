@@ -1,4 +1,4 @@
-"""The state of a run while it works: what is committed, what changed since, and how a delta is folded in."""
+"""The state of a run while it works: what is committed, and what changed since by the deltas of stages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -6,67 +6,59 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.core import ops
-from clew.core import patch as core_patch
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import StateInvalid
 from clew.core.ops import MISSING, Document, Op
 from clew.core.values import HISTORY, Changeset, Item, LogSize
-from clew.runtime.records.runs import DONE
 from clew.runtime.records.steps import Step
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
 from clew.runtime.state.reducers import fold_ops, value_at
+from clew.runtime.state.run_state import RUN_FIELDS, TURN_FIELDS, RunState, call_fields, stage_op
 from clew.runtime.state.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
 
 Delta: TypeAlias = Mapping[str, Any]
-"""What a stage wants changed: a value for each field it names."""
-
-RUN = "$run"
-"""The key of the state under which the current run keeps what goes with it."""
-CALLS = "$calls"
-"""The key of the state under which unresolved tool calls keep what goes with them."""
-FIELDS = "fields"
-"""Below a run or a call: the fields of the schema that are stored with it."""
-TURN = "turn"
-"""Below a run: what is fresh in each turn, as far as finished stages have set it."""
-FRESH = (RUN, TURN)
-"""Below what those stand."""
-SAFE = "safe"
-"""Below a run: the reply that goes out whatever becomes of it, if a stage has declared one."""
-STAGE = "stage"
-"""Below a run: the name of the stage that it is at."""
+"""What a stage wants changed: a value for each field that it names."""
 RECENT_ITEMS = 64
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the last commit.
+    """The changes of a run that are not committed yet.
 
-    The last ``resume_patch_count`` patches only serve a run that is resumed.
-
-    ``steps`` go along with whatever changed; they are no change by themselves.
+    ``resume_patches`` only serve a run that is resumed. ``steps`` are committed with whatever changed; they
+    are no change by themselves.
     """
 
     items: tuple[Item, ...] = ()
     patches: tuple[Op, ...] = ()
+    resume_patches: tuple[Op, ...] = ()
     actions: tuple[JSON, ...] = ()
-    resume_patch_count: int = 0
     steps: tuple[Step, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.items or self.patches or self.actions)
+        return bool(self.items or self.patches or self.resume_patches or self.actions)
+
+    @property
+    def all_patches(self) -> tuple[Op, ...]:
+        """The patches, those for a resumed run last."""
+        return (*self.patches, *self.resume_patches)
 
     def after(self, earlier: "RunDelta") -> "RunDelta":
-        """What this has beyond another, which it begins with."""
+        """Return what this has beyond another, which it begins with."""
         return RunDelta(
             items=self.items[len(earlier.items) :],
             patches=self.patches[len(earlier.patches) :],
+            resume_patches=self.resume_patches[len(earlier.resume_patches) :],
             actions=self.actions[len(earlier.actions) :],
             steps=self.steps[len(earlier.steps) :],
         )
 
 
 class Draft:
-    """A schema's state in the middle of a turn."""
+    """The state of a schema in the middle of a turn.
+
+    ``state`` is what the store would hold if everything were committed now.
+    """
 
     def __init__(
         self,
@@ -79,33 +71,37 @@ class Draft:
         self.schema = schema
         self.state = state
         self.deferred_checkpoint: tuple[str, RunDelta] | None = None
-        self.steps: list[Step] = []
+        self._pending = RunDelta()
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
         self._log_cache = LogCache(read_log)
         self._paths_by_prefix = _paths_by_prefix(schema)
-        self.stores_fresh = value_at(state, FRESH) is not MISSING
-        self._is_over = value_at(state, (RUN, "status")) == DONE
-        self._items: list[Item] = []
-        self._patches: list[Op] = []
-        self._resume_patches: list[Op] = []
-        self._actions: list[JSON] = []
+        self.stores_turn_fields = value_at(state, TURN_FIELDS) is not MISSING
+        # A run that waits or was interrupted is resumed with the fields of its turn. Once it has ended they
+        # are as unset as before a first turn, even where a state of that time still holds them.
+        self._hides_turn_fields = RunState.of(state).has_ended
         self._stored_keys: dict[str, list[bytes]] = {}
         self._written_keys: dict[str, list[bytes]] = {}
+
+    @property
+    def run_state(self) -> RunState:
+        """The run, with what changed since the last commit."""
+        return RunState.of(self.state)
 
     # What a stage reads.
 
     def view(self, call: str | None = None) -> State:
-        """The state as the schema declares it, in a copy; for a tool call with what belongs to it."""
+        """Return a copy of the state as the schema declares it; for a tool call with the fields of that."""
         logs = {n: self._log_of(f) for n, f in self.schema.fields.items() if f.fold is Fold.APPEND}
         return self.schema.build_state({**self.values(call), **logs})
 
     def values(self, call: str | None = None) -> dict[str, Any]:
-        """The plain values of every field but the logs, as far as they were ever set."""
+        """Return the plain values of every field but the logs, as far as they were ever set."""
         values: Document = dict(self._inputs)
         paths_by_prefix = self._paths_by_prefix if call is None else _paths_by_prefix(self.schema, call)
         for prefix, paths in paths_by_prefix.items():
-            subtree = MISSING if self._is_over and prefix == FRESH else value_at(self.state, prefix)
+            is_hidden = self._hides_turn_fields and prefix == TURN_FIELDS
+            subtree = MISSING if is_hidden else value_at(self.state, prefix)
             for path in paths if subtree is not MISSING else ():
                 value = value_at(subtree, path)
                 if value is not MISSING:
@@ -114,15 +110,15 @@ class Draft:
         return result
 
     def log(self, name: str) -> StateLog[Any]:
-        """A log of the schema, with what was added to it."""
+        """Return a log of the schema, with the items that are not committed yet."""
         return self._log_of(self.schema.field(name, "the runtime"))
 
     def branch(self) -> "Draft":
-        """Another draft on the same state, to see what a delta would change."""
+        """Return another draft on the same state, to see what a delta would change."""
         return Draft(self.schema, self.state, self._sizes, self._inputs, self._log_cache.read)
 
     def _log_of(self, field: Field) -> StateLog[Any]:
-        pending = self._pending(field.log)
+        pending = self._pending_items(field.log)
         size = self._sizes.get(field.log, LogSize())
         whole = field.whole_of is not None
 
@@ -135,13 +131,17 @@ class Draft:
 
         return StateLog((size.end if whole else size.length) + len(pending), read)
 
-    def _pending(self, log: str) -> list[Item]:
-        return [item for item in self._items if item.log == log]
+    def _pending_items(self, log: str) -> list[Item]:
+        return [item for item in self._pending.items if item.log == log]
 
     # What a stage writes.
 
     async def load_entry_keys(self, delta: Delta | None, run: str) -> None:
-        """Learn what this run has already stored in a log that a delta writes to by its other name."""
+        """Read what this run has stored in a log that a delta writes to by its other name.
+
+        A log may have a second name for all of it, visible or not. One entry may be written by both names,
+        by another stage than the first time, or once more by a run that was resumed; it is stored once.
+        """
         for name in delta if isinstance(delta, Mapping) else ():
             field = self.schema.fields.get(name)
             if field is not None and field.whole_of is not None and field.log not in self._stored_keys:
@@ -158,22 +158,17 @@ class Draft:
             return
         if not isinstance(delta, Mapping):
             raise StateInvalid(stage=by, field="", problem=f"it returned {type(delta).__name__}, not a dict")
-        before = (self.state, self._lengths(), {log: list(keys) for log, keys in self._written_keys.items()})
+        written_keys = {log: list(keys) for log, keys in self._written_keys.items()}
+        before = (self.state, self._pending, written_keys)
         try:
+            # Entries by the name of the visible log come first: by the other name they are present then.
             changes = sorted(self.schema.changes(delta, by), key=lambda change: bool(change[0].whole_of))
             for field, value in changes:
                 self._write_field(field, value, by, run, call)
         except BaseException:
-            self.state, marks, self._written_keys = before
-            for entries, mark in zip(self._pending_lists(), marks, strict=True):
-                del entries[mark:]
+            # A delta that fails in its third field must not leave its first two behind.
+            self.state, self._pending, self._written_keys = before
             raise
-
-    def _pending_lists(self) -> tuple[list[Any], ...]:
-        return (self._items, self._patches, self._resume_patches, self._actions)
-
-    def _lengths(self) -> list[int]:
-        return [len(entries) for entries in self._pending_lists()]
 
     def _write_field(self, field: Field, value: Any, by: str, run: str | None, call: str | None) -> None:
         if field.lifecycle is Lifecycle.INPUT:
@@ -197,82 +192,92 @@ class Draft:
                 self.add([item])
 
     def _is_present(self, item: Item) -> bool:
-        """Whether this run has put an entry into the log already, which is now written by its other name."""
+        """Return whether this run has put an entry into the log already, and now writes it by its other name.
+
+        Entries are counted, not only looked up: a run may say the same words twice, and means two entries.
+        """
         key, written_keys = entry_key(item), self._written_keys.setdefault(item.log, [])
-        count = [*self._stored_keys.get(item.log, ()), *map(entry_key, self._pending(item.log))].count(key)
+        count = [*self._stored_keys.get(item.log, ()), *map(entry_key, self._pending_items(item.log))].count(
+            key
+        )
         written_keys.append(key)
         return count >= written_keys.count(key)
 
     def add(self, items: Sequence[Item]) -> None:
         """Add items to their logs."""
-        self._items += items
+        self._pending = msgspec.structs.replace(self._pending, items=(*self._pending.items, *items))
+
+    def add_step(self, step: Step) -> None:
+        """Add a step that ended; it is committed with the next change."""
+        self._pending = msgspec.structs.replace(self._pending, steps=(*self._pending.steps, step))
 
     def patch(self, *patches: Op, action: JSON = None) -> None:
         """Change the stored state by ops."""
+        if not patches and action is None:
+            return
         self.state = ops.apply_ops(self.state, patches)
-        for op in patches:
-            (self._resume_patches if op.path[:2] == FRESH else self._patches).append(op)
-        if action is not None:
-            self._actions.append(action)
+        pending = self._pending
+        # The end of a run deletes the fields of its turn, so ops on them are stored only if it is resumed.
+        lasting = tuple(op for op in patches if op.path[:2] != TURN_FIELDS)
+        passing = tuple(op for op in patches if op.path[:2] == TURN_FIELDS)
+        self._pending = msgspec.structs.replace(
+            pending,
+            patches=(*pending.patches, *lasting),
+            resume_patches=(*pending.resume_patches, *passing),
+            actions=pending.actions if action is None else (*pending.actions, action),
+        )
 
     def enter_stage(self, stage: str) -> None:
-        """Note which stage comes next: what those before it changed is not changed again after a crash."""
-        mark = core_patch.set([RUN, STAGE], stage)
-        self.state = ops.apply_ops(self.state, [mark])
-        self._resume_patches = [*(op for op in self._resume_patches if op.path != mark.path), mark]
+        """Enter a stage, so that after a crash no stage before it folds its delta a second time."""
+        entry = stage_op(stage)
+        self.state = ops.apply_ops(self.state, [entry])
+        # Several stages may end without a checkpoint between them; only the last entry is worth storing.
+        others = (op for op in self._pending.resume_patches if op.path != entry.path)
+        self._pending = msgspec.structs.replace(self._pending, resume_patches=(*others, entry))
 
     # What goes to the store.
 
     def take_delta(self, *, final: bool = False) -> RunDelta:
-        """What changed since the last commit. It stays here until ``confirm_delta`` says that it was kept.
+        """Return what changed since the last commit. It stays here until ``confirm_delta``.
 
-        What is fresh each turn, and which stage comes next, goes along while the run goes on, so that it
-        can be resumed.
+        The fields of the turn, and the stage that comes next, are part of it while the run goes on, so that
+        it can be resumed; the final delta of a run leaves them out.
         """
-        resume_patches = () if final else tuple(self._resume_patches)
-        return RunDelta(
-            items=tuple(self._items),
-            patches=(*self._patches, *resume_patches),
-            actions=tuple(self._actions),
-            resume_patch_count=len(resume_patches),
-            steps=tuple(self.steps),
-        )
+        return msgspec.structs.replace(self._pending, resume_patches=()) if final else self._pending
 
     def defer_checkpoint(self, reason: str) -> None:
-        """Let what changed so far be a checkpoint of its own, which is committed together with the end."""
+        """Make what changed so far a checkpoint of its own, which is committed together with the end."""
         self.deferred_checkpoint = (reason, self.take_delta(final=True))
 
-    def confirm_delta(self, delta: RunDelta) -> None:
-        """Forget a delta that the store has."""
+    def drop_deferred_checkpoint(self) -> None:
+        """Let what was deferred be committed as part of the next checkpoint instead."""
         self.deferred_checkpoint = None
+
+    def confirm_delta(self, delta: RunDelta) -> None:
+        """Forget a delta that the store has. What came in while it was committed stays."""
+        self.drop_deferred_checkpoint()
         self._log_cache.clear()
         self._sizes = sizes_after(self._sizes, Changeset(items=delta.items))
         for item in delta.items:
             if item.log in self._stored_keys:
                 self._stored_keys[item.log].append(entry_key(item))
-        del self._items[: len(delta.items)]
-        resume_patches = delta.patches[len(delta.patches) - delta.resume_patch_count :]
-        self.stores_fresh |= any(op.path[:2] == FRESH for op in resume_patches)
-        del self._patches[: len(delta.patches) - delta.resume_patch_count]
-        del self._resume_patches[: delta.resume_patch_count]
-        del self._actions[: len(delta.actions)]
-        del self.steps[: len(delta.steps)]
+        self.stores_turn_fields |= any(op.path[:2] == TURN_FIELDS for op in delta.resume_patches)
+        self._pending = self._pending.after(delta)
 
     def drop_delta(self) -> None:
-        """Give up what was not committed; the stored state is not looked at again."""
-        self.deferred_checkpoint = None
-        for entries in self._pending_lists():
-            entries.clear()
+        """Give up what was not committed but its steps; the stored state is not looked at again."""
+        self.drop_deferred_checkpoint()
+        self._pending = RunDelta(steps=self._pending.steps)
 
     def rebase_onto(self, state: Document, sizes: Mapping[str, LogSize]) -> None:
-        """Stand on another state, with the same changes on top."""
+        """Put the same changes on top of another state."""
         self._log_cache.clear()
-        self.state = ops.apply_ops(state, [*self._patches, *self._resume_patches])
+        self.state = ops.apply_ops(state, self._pending.all_patches)
         self._sizes = dict(sizes)
 
 
 def sizes_after(sizes: Mapping[str, LogSize], change: Changeset) -> dict[str, LogSize]:
-    """How far logs reach, and what is visible of them, after one more changeset."""
+    """Return how far logs reach, and what is visible of them, after one more changeset."""
     after = dict(sizes)
     for item in change.items:
         size = after.get(item.log, LogSize())
@@ -284,23 +289,23 @@ def sizes_after(sizes: Mapping[str, LogSize], change: Changeset) -> dict[str, Lo
 
 
 def state_path(field: Field, call: str | None = None) -> tuple[str, ...]:
-    """Where a field's value stands in the stored state."""
+    """Return the path of a field's value in the stored state."""
     return (*state_prefix(field, call), *field.path)
 
 
 def state_prefix(field: Field, call: str | None = None) -> tuple[str, ...]:
-    """Below what a field's value stands in the stored state."""
+    """Return the path below which the stored state has the fields with the lifetime of this one."""
     if field.is_fresh:
-        return FRESH
+        return TURN_FIELDS
     if field.lifetime is Lifetime.RUN:
-        return (RUN, FIELDS)
+        return RUN_FIELDS
     if field.lifetime is Lifetime.CALL:
-        return (CALLS, call or "", FIELDS)
+        return call_fields(call or "")
     return ()
 
 
 def _paths_by_prefix(schema: Schema, call: str | None = None) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
-    """The paths of all fields but the logs, by what they stand below."""
+    """Return the paths of all fields but the logs, by the path that they are below."""
     paths: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for leaf in schema.leaves:
         if leaf.fold is not Fold.APPEND:
@@ -309,7 +314,7 @@ def _paths_by_prefix(schema: Schema, call: str | None = None) -> dict[tuple[str,
 
 
 def _put(values: Document, path: tuple[str, ...], value: JSON) -> None:
-    """Put a value at a path; objects on the way are made."""
+    """Put a value at a path, and create the objects on the way."""
     for key in path[:-1]:
         values = values.setdefault(key, {})
     values[path[-1]] = value
@@ -320,18 +325,4 @@ def _action(by: str, field: Field, value: JSON) -> JSON:
     return {**action, "with": value} if field.fold is Fold.CUSTOM else action
 
 
-__all__ = [
-    "CALLS",
-    "FIELDS",
-    "HISTORY",
-    "RUN",
-    "SAFE",
-    "STAGE",
-    "TURN",
-    "Delta",
-    "Draft",
-    "ReadLog",
-    "RunDelta",
-    "sizes_after",
-    "state_path",
-]
+__all__ = ["HISTORY", "Delta", "Draft", "ReadLog", "RunDelta", "sizes_after", "state_path"]

@@ -6,11 +6,9 @@ from typing import Protocol
 import msgspec
 
 from clew.core.clock import now_ms
-from clew.core.encoding import JSON, as_json
+from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
 from clew.core.ops import Op
-from clew.core.patch import delete
-from clew.core.patch import set as put
 from clew.core.values import (
     AppendTo,
     Changeset,
@@ -30,7 +28,6 @@ from clew.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, PendingCrises
 from clew.runtime.records.episodes import Episode, episode_of, episode_write, late_episode_write
 from clew.runtime.records.events import RUN_FINISHED
 from clew.runtime.records.runs import (
-    DONE,
     KIND,
     RUNNING,
     Ending,
@@ -38,41 +35,12 @@ from clew.runtime.records.runs import (
     meta_of,
     record_of,
     run_of,
-    status_after,
+    run_with_ending,
 )
 from clew.runtime.records.steps import meta_with_steps
+from clew.runtime.state.run_state import ending_ops, usage_op
 from clew.runtime.turn import rebase
-from clew.runtime.turn.draft import RUN, TURN, Draft, RunDelta
-
-MOST_POSITIONS = 512
-MOST_BYTES = 32 * 1024
-
-
-class ThreadPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread between two turns: its head, if it exists, and the episode that it is in, if any."""
-
-    head: Head | None
-    episode: Episode | None
-
-
-class PositionCache:
-    """The threads whose turns ended last; small ones, and not many."""
-
-    def __init__(self) -> None:
-        self._positions: dict[tuple[str, str | None, str], ThreadPosition] = {}
-
-    def remember(self, db: Database, position: ThreadPosition) -> None:
-        """Remember where a thread stands."""
-        head = position.head
-        if head is None or head.counters.size + head.counters.weight > MOST_BYTES:
-            return
-        self._positions[db.tenant, db.user, head.id] = position
-        if len(self._positions) > MOST_POSITIONS:
-            del self._positions[next(iter(self._positions))]
-
-    def take(self, db: Database, thread: str) -> ThreadPosition | None:
-        """What is remembered of a thread; only once, so that a second look is a fresh one."""
-        return self._positions.pop((db.tenant, db.user, thread), None)
+from clew.runtime.turn.draft import Draft, RunDelta
 
 
 class Journal(Protocol):
@@ -231,8 +199,8 @@ class ThreadJournal:
     def _run_patches(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
         """What the state says of the run: how it ended, or what it has cost so far."""
         if ending is not None:
-            return _ending_patches(ending, draft)
-        return () if self.run.usage == self._stored_usage else (put([RUN, "usage"], as_json(self.run.usage)),)
+            return ending_ops(ending, stores_turn_fields=draft.stores_turn_fields)
+        return () if self.run.usage == self._stored_usage else (usage_op(self.run.usage),)
 
     async def append(self, change: Changeset) -> Changeset:
         """Commit a changeset of this run that has nothing of the draft, such as a compaction.
@@ -271,11 +239,9 @@ class ThreadJournal:
         return [_with_version(*one) for one in zip(changes, result.results, strict=False)]
 
     @property
-    def position(self) -> ThreadPosition | None:
-        """Where the thread stands after the last commit, if that is known."""
-        if self.head is None or self.episode is None or self._episode_write is not None:
-            return None
-        return ThreadPosition(head=self.head, episode=self.episode)
+    def has_pending_episode(self) -> bool:
+        """True if the episode has changes that no commit has taken yet."""
+        return self._episode_write is not None
 
     def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
@@ -351,26 +317,6 @@ def _with_version(change: Changeset, commit: WriteResult) -> Changeset:
     return msgspec.structs.replace(change, version=commit.version, time=commit.time, hash=commit.hash)
 
 
-def run_with_ending(run: Run, ending: Ending, now: int) -> Run:
-    """A run with its end."""
-    return msgspec.structs.replace(
-        run,
-        status=status_after(ending),
-        termination=ending.termination,
-        problem=ending.problem,
-        ended=now,
-        until=0,
-    )
-
-
-def _ending_patches(ending: Ending, draft: Draft) -> tuple[Op, ...]:
-    """What the state says of a run that ends. What was fresh in the turn serves nobody once it is over."""
-    status_patch = put([RUN, "status"], status_after(ending))
-    if status_after(ending) != DONE or not draft.stores_fresh:
-        return (status_patch,)
-    return (status_patch, delete([RUN, TURN]))
-
-
 def _checkpoints(
     deferred: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
 ) -> list[tuple[str, RunDelta, Ending | None]]:
@@ -386,7 +332,7 @@ def _changeset(
 ) -> Changeset:
     return Changeset(
         items=delta.items,
-        patches=(*delta.patches, *run_patches),
+        patches=(*delta.all_patches, *run_patches),
         state_actions=delta.actions,
         reason=reason,
         run_id=run.id,

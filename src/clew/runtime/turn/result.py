@@ -9,8 +9,8 @@ from clew.core.encoding import JSON, as_json
 from clew.core.errors import SchemaInvalid, StateInvalid
 from clew.runtime.model.protocol import Usage
 from clew.runtime.records.runs import NATURAL
+from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Fold, Lifecycle, Schema
-from clew.runtime.turn.approvals import Approval
 from clew.runtime.turn.turn import Turn
 
 if TYPE_CHECKING:

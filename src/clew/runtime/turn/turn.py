@@ -1,4 +1,4 @@
-"""A turn at work: what its stages may ask for, and when what they did is made durable."""
+"""A turn at work: the services for its stages, and the checkpoints that make their work durable."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -7,7 +7,6 @@ import msgspec
 
 from clew.core.clock import now_ms
 from clew.core.errors import InvalidArgument
-from clew.core.patch import set as put
 from clew.core.values import Changeset, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
@@ -20,8 +19,8 @@ from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
 from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Prices, StepKind
-from clew.runtime.state.reducers import value_at
-from clew.runtime.turn.draft import RUN, SAFE, Delta, Draft
+from clew.runtime.state.run_state import RunState, safe_reply_op
+from clew.runtime.turn.draft import Delta, Draft
 from clew.runtime.turn.journal import Journal
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ class Turn:
 
     @property
     def user(self) -> str | None:
-        """On whose behalf it runs."""
+        """The user on whose behalf it runs."""
         return self._journal.run.user
 
     @property
@@ -102,26 +101,30 @@ class Turn:
             self._journal.record_crisis(assessment)
 
     def set_safe_reply(self, text: str) -> None:
-        """Declare the fixed reply that goes out whatever becomes of the turn from here on.
+        """Declare the fixed reply that goes out whatever fails in the turn from here on.
 
-        It is kept with the run, so whoever takes the run up after a crash knows it too.
+        It is stored with the run, so that a process which takes the run up after a crash has it too.
         """
-        self.draft.patch(put([RUN, SAFE], text))
+        self.draft.patch(safe_reply_op(text))
 
     @property
     def safe_reply_text(self) -> str | None:
-        """The reply that goes out whatever happens, if a stage has declared one."""
-        text = value_at(self.draft.state, (RUN, SAFE))
-        return text if isinstance(text, str) else None
+        """The reply that goes out whatever fails, if a stage has declared one."""
+        return self.run_state.safe_reply
+
+    @property
+    def run_state(self) -> RunState:
+        """The run as the state says it, with what is not committed yet."""
+        return self.draft.run_state
 
     @property
     def db(self) -> Database | None:
-        """The database that it runs on, in whatever mode; None for a turn that keeps nothing."""
+        """The database that it runs on, in every mode; None for a turn that stores nothing."""
         return self._journal.db
 
     @property
     def usage(self) -> Usage:
-        """What its model calls have cost so far."""
+        """The cost of its model calls so far."""
         return self._journal.run.usage
 
     @property
@@ -136,30 +139,30 @@ class Turn:
 
     @property
     def step_id(self) -> str:
-        """Where it stands: the same for all calls of one answer, and never again for others of this run."""
+        """A name for the current answer: all its calls share it, and no other answer of the run has it."""
         return f"{self._journal.run.epoch}.{self._step}"
 
     @property
     def journal(self) -> Journal:
-        """Where its checkpoints go."""
+        """The journal that makes its checkpoints durable."""
         return self._journal
 
     @property
     def store_thread(self) -> Thread | None:
-        """The thread as the store has it; None for a turn that keeps nothing."""
+        """The thread as the store has it; None for a turn that stores nothing."""
         return self._journal.thread
 
     @property
     def model_calls(self) -> int:
-        """How many model calls were finished."""
+        """The number of model calls that were finished."""
         return self._model_calls
 
     def notify(self, event: Event) -> None:
-        """Tell whoever listens."""
+        """Send an event to the listener of the turn."""
         self._emit(msgspec.structs.replace(event, run=self.id))
 
     async def ask(self, model: Model | None, request: ModelRequest, *, quiet: bool = False) -> Reply:
-        """A model's reply; unless it is quiet, its text goes to whoever listens as it comes.
+        """Ask a model for a reply; unless ``quiet``, its text goes to the listener as it comes.
 
         Raises:
             ModelFailed: There was none.
@@ -181,7 +184,7 @@ class Turn:
         return reply
 
     async def fill(self, model: Model | None, request: ModelRequest, kind: type[T]) -> T:
-        """A model's answer of a given type."""
+        """Ask a model for an answer of a type."""
         llm = _require_model(model)
         with self.step("model", llm.name) as step:
             record_usage = self._usage_recorder(llm, step)
@@ -191,7 +194,7 @@ class Turn:
         return answer
 
     def _usage_recorder(self, model: Model, step: OpenStep) -> Callable[[Usage], None]:
-        """Who hears what calls of a model cost: the run, and the step that they are."""
+        """Return the function that adds the cost of calls to the run, and to the step that they are."""
 
         def record_usage(usage: Usage) -> None:
             usage_with_cost = step.add_usage(usage, self._prices.get(model.name))
@@ -203,10 +206,10 @@ class Turn:
     def step(self, kind: StepKind, name: str) -> OpenStep:
         """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
 
-        It is kept with the next checkpoint, however it ends. Model calls and tools need no such thing.
+        It is stored with the next checkpoint, however it ends. Model calls and tools are measured anyway.
         """
         stage = self.trace[-1] if self.trace else ""
-        return OpenStep(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
+        return OpenStep(kind, name, stage=stage, clock=self._clock, keep=self.draft.add_step)
 
     def write(self, by: str, delta: Delta | None) -> None:
         """Fold a delta into the state."""
@@ -221,10 +224,11 @@ class Turn:
         return msgspec.structs.replace(item, run=self.id, step=item.step or self._step or None)
 
     async def checkpoint(self, reason: str, *, last: bool = False) -> None:
-        """Make what changed since the last checkpoint durable, then tell of it.
+        """Make what changed since the last checkpoint durable, then send its events.
 
-        If nothing changed, nothing is committed. What a failed commit should have kept is still there. The
-        ``last`` one of a stage that ends the turn goes to disk together with the end, which follows at once.
+        If nothing changed, nothing is committed. What a failed commit did not store is still in the draft.
+        The ``last`` checkpoint of a stage that ends the turn is committed together with the end, which
+        follows at once.
         """
         if last and self.ends_now:
             self.draft.defer_checkpoint(reason)
@@ -232,7 +236,7 @@ class Turn:
             await self._commit(reason, None)
 
     async def finish(self, ending: Ending) -> None:
-        """Make the end of the run durable, even if nothing else changed, then tell of it."""
+        """Make the end of the run durable, even if nothing else changed, then send its events."""
         await self._commit(RUN_FINISHED, ending)
 
     async def _commit(self, reason: str, ending: Ending | None) -> None:
@@ -241,10 +245,10 @@ class Turn:
                 self._emit(event)
 
     async def append_change(self, change: Changeset) -> Changeset:
-        """Make a change durable that has nothing of the draft, then tell of it.
+        """Make a change durable that has nothing of the draft, then send its events.
 
         Raises:
-            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            VersionConflict: Another writer was faster; nothing was changed.
         """
         new_change = await self._journal.append(change)
         for event in events_of(new_change):

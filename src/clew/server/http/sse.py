@@ -15,10 +15,9 @@ from clew.api.threads import StreamEvent
 from clew.core.encoding import as_json, encode
 from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreFailed, ThreadNotFound
 from clew.database.database import Database
-from clew.database.thread import CHANGESETS_PER_PAGE, Thread
-from clew.runtime.execution.start import run_id_for_key
+from clew.database.thread import CHANGESETS_PER_PAGE, Thread, changesets_after
 from clew.runtime.records.events import ErrorEvent, Event, Mark, RunFinished, events_of
-from clew.runtime.records.runs import KIND, run_of
+from clew.runtime.records.runs import KIND, run_id_for_key, run_of
 from clew.runtime.runtime import AFTER_LAST_EVENT, Runtime
 from clew.server.http.views import failure_problem, problem_of
 
@@ -147,14 +146,11 @@ class _StreamPosition:
         return mark == (version, index + 1) or (mark[0] == version + 1 and mark[1] == 0)
 
     async def _events_from_log(self, upto: int | None) -> AsyncIterator[StreamEvent]:
-        after = max(self.mark[0] - 1, 0)
-        while changes := await self._thread.changesets(after=after, upto=upto, limit=CHANGESETS_PER_PAGE):
-            for change in changes:
-                for event in events_of(change):
-                    if event.mark is not None and event.mark > self.mark:
-                        self.mark = event.mark
-                        yield stream_event(event)
-            after = changes[-1].version
+        async for change in changesets_after(self._thread, max(self.mark[0] - 1, 0), upto=upto):
+            for event in events_of(change):
+                if event.mark is not None and event.mark > self.mark:
+                    self.mark = event.mark
+                    yield stream_event(event)
 
 
 async def _queue_turn_events(

@@ -55,7 +55,7 @@ from clew.core.values import (
 from clew.runtime.model.redaction import public_error
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.runs import Run
-from clew.runtime.turn.approvals import Approval
+from clew.runtime.state.call_state import Approval
 from clew.runtime.turn.result import TurnResult
 from clew.server.http.request import NestedTooDeeply
 

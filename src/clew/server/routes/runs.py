@@ -14,7 +14,8 @@ from clew.core.errors import DecisionRefused, ThreadNotFound
 from clew.core.values import RecordQuery
 from clew.runtime.records.runs import DONE, KIND, WAITING, Run, run_of
 from clew.runtime.records.steps import Step, run_steps
-from clew.runtime.turn.approvals import Approval, Decision, PassOn, Replay, UseResult, pending_approvals
+from clew.runtime.state.call_state import Approval, Decision, PassOn, Replay, UseResult
+from clew.runtime.state.run_state import RunState
 from clew.server.http.callers import Caller, CurrentCaller
 from clew.server.http.openapi import RUNS_MODEL
 from clew.server.http.views import run_view, turn_view
@@ -102,7 +103,7 @@ async def _approvals_of_run(caller: Caller, run: Run) -> tuple[Approval, ...]:
     if run.status != WAITING:
         return ()
     try:
-        return pending_approvals(await caller.db.thread(run.thread).state())
+        return RunState.of(await caller.db.thread(run.thread).state()).approvals
     except ThreadNotFound:
         return ()
 

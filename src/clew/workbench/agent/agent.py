@@ -25,9 +25,10 @@ from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.call_state import Approval, Decision
 from clew.runtime.state.log import StateLog
+from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import State, input, persistent
-from clew.runtime.turn.approvals import Approval, Decision, pending_approvals
 from clew.workbench.agent.questions import Questions
 from clew.workbench.agent.tools import CodeRunner, FinishingModel, InDoubtPolicy, workbench_tools
 from clew.workbench.core_memory import CoreMemoryField, blocks_of, render_blocks
@@ -171,7 +172,7 @@ class WorkbenchAgent:
         except ClewError:
             await self._workbench.checkpoint()
             raise
-        approvals = pending_approvals(await self._workbench.db.thread(result.session).state())
+        approvals = RunState.of(await self._workbench.db.thread(result.session).state()).approvals
         checkpoint = await self._workbench.checkpoint()
         return msgspec.structs.replace(result, waiting=approvals, saved=checkpoint)
 

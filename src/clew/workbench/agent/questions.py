@@ -18,9 +18,9 @@ from clew.runtime.records.runs import DONE, NATURAL
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig, SessionConfig
+from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, NotHappened, Tool, ToolContext, tool
-from clew.runtime.turn.inbound import run_state_of
 from clew.runtime.turn.result import TurnResult
 
 PREFIX_BYTES = 400
@@ -86,7 +86,7 @@ class Questions:
         """The answer to a question from before a crash; one that was cut off is brought to its end."""
         thread = question_thread_id(context)
         try:
-            run_state = run_state_of(await self._db.thread(thread).state())
+            run_state = RunState.of(await self._db.thread(thread).state())
         except ThreadNotFound:
             return NOT_HAPPENED
         if not run_state.id:

@@ -25,11 +25,10 @@ from clew.core.manifest.files import ManifestAddress, manifest_path, older_manif
 from clew.core.values import Absent, AppendTo, Committed, Exact, Expectation, Head, Write
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
-from clew.runtime.maintenance.idle import IdleThread, abandonment_of, read_idle_thread_at
+from clew.runtime.maintenance.idle import IdleThread, abandon_run, read_idle_thread
 from clew.runtime.records.episodes import ACTIVE_EPISODE, active_episode, plan_end
-from clew.runtime.records.runs import DONE
 from clew.runtime.state.inputs import check_thread_id
-from clew.runtime.turn.inbound import run_state_of
+from clew.runtime.state.run_state import RunState
 from clew.workbench.volume.volume import Volume
 
 LARGEST = 256 * 1024 * 1024
@@ -74,7 +73,7 @@ async def import_manifest(
     """
     check_thread_id(session)
     try:
-        idle_thread = await read_idle_thread_at(db, session, now)
+        idle_thread = await read_idle_thread(db, session, now)
     except ThreadNotFound:
         if isinstance(expect, Exact):
             raise
@@ -100,15 +99,11 @@ async def _replace_session(
     db: Database, idle_thread: IdleThread, manifest: Manifest, defaults: Mapping[str, JSON], now: int
 ) -> Committed:
     head = idle_thread.head
-    abandonment = abandonment_of(idle_thread, ABANDON_REASON, now)
-    run_state = run_state_of(head.state)
-    run: dict[str, JSON] | None = None
-    if run_state.id:  # a run that lost its lease must find another epoch than its own
-        run = {"id": run_state.id, "epoch": run_state.epoch + 1, "status": DONE}
-    change = replacement_changeset(head, manifest, defaults, run)
-    change = msgspec.structs.replace(change, run_meta=abandonment.meta)
+    closure = abandon_run(idle_thread, ABANDON_REASON, now)
+    change = replacement_changeset(head, manifest, defaults, RunState.of(head.state).replaced_state())
+    change = msgspec.structs.replace(change, run_meta=closure.meta)
     append = AppendTo(thread=head.id, change=change, expect=Exact(head.version, head.hash))
-    return await _commit(db, append, *abandonment.writes, *await _episode_end_writes(db, head, now))
+    return await _commit(db, append, *closure.writes, *await _episode_end_writes(db, head, now))
 
 
 async def _episode_end_writes(db: Database, head: Head, now: int) -> list[Write]:
