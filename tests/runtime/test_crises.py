@@ -196,7 +196,7 @@ async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, ch
     store.changes_left = changes
     done = await runtime.run_turn("a", "3 help")
     store.changes_left, store.is_down = None, False
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
 
     assert (done.text, done.output.response_text, done.output.crisis) == (SAFE, SAFE, 3)
     assert done.termination == ("error" if changes < 3 else "natural")
@@ -212,7 +212,7 @@ async def test_every_call_of_the_store_may_be_the_one_that_fails(db: Database) -
         failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
         runtime = talking(failing)
         said.append((await runtime.run_turn(f"t{number}", "3 help")).text)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
     assert counted.calls > 3
     assert said == [SAFE] * counted.calls
@@ -226,7 +226,7 @@ async def test_an_answer_that_was_lost_makes_no_second_row(db: Database) -> None
         store = FailingStore(db.store, fail_at=number, how="after", only="change")
         runtime = talking(Database(store).scope(tenant=db.tenant))
         done = await runtime.run_turn(f"t{number}", "3 help")
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
         assert done.text == SAFE
     assert sorted({row.thread for row in await logged(db)}) == ["t1", "t2", "t3"]
@@ -440,10 +440,10 @@ async def test_the_sweeper_purges(db: Database) -> None:
     clock = Clock()
     runtime = talking(db, clock=clock, crisis_days=1)
     await runtime.run_turn("a", "1 hm")
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
     before = len(await logged(db))
     clock.advance(DAY_MS)
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
 
     assert (before, await logged(db)) == (1, [])
 

@@ -117,7 +117,7 @@ async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: st
     async with clew.open(url) as db, talking(db) as runtime:
         items = await runtime.history("a")
         rows = await logged(db)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         left = await active_episode(db, "a")
 
     assert [item.kind for item in items] == ["message", "call", "result", "message"]

@@ -82,7 +82,7 @@ async def main(url, folder, *texts):
     from tests.runtime.gated_agent import answer, learn, look_for_danger, seen, talking
     async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         before = seen(Path(folder))
         sys.addaudithook(watch)
         for text in texts:
@@ -135,12 +135,12 @@ async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
     url = str(postgres_database.url)
     async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         before = await asyncio.to_thread(rows_of, url)
         await runtime.run_turn("a", f"1 {WORDS}", mode=INCOGNITO)
         await runtime.run_turn("a", f"My cat is called {WORDS}.", mode=INCOGNITO)
         await runtime.end_session("a", feedback="positive")
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         after = await asyncio.to_thread(rows_of, url)
 
     assert after == before
@@ -237,10 +237,10 @@ async def test_a_thread_that_nobody_touches_is_forgotten(db: Database) -> None:
     async with talking(db, clock=clock) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         clock.advance(19 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         kept = len(await runtime.history("a"))
         clock.advance(2 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
         assert kept == 2
         with pytest.raises(ThreadNotFound):
@@ -258,7 +258,7 @@ async def test_a_thread_with_a_turn_under_way_is_not_forgotten(db: Database) -> 
         turn = asyncio.create_task(runtime.run_turn("a", "Hi", mode=INCOGNITO))
         await begun.wait()
         clock.advance(30 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         go_on.set()
 
         assert (await turn).text == "I hear you."
@@ -290,7 +290,7 @@ async def test_no_incognito_session_is_summarised_whatever_ends_it(db: Database)
         await runtime.end_session("ended")
         await runtime.run_turn("idle", "Hi", mode=INCOGNITO)
         clock.advance(21 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         await runtime.run_turn("closed", "Hi", mode=INCOGNITO)
         await runtime.run_turn("kept", "Hi")
 

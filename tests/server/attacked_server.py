@@ -299,7 +299,7 @@ class World:
     async def sweep(self) -> None:
         """Let the runtime of acme look around once, and do all that is due."""
         async with self.app.state.resources.runtimes.runtime_for(ACME) as runtime:
-            await runtime._sweeper.sweep_and_wait()
+            await runtime.sweep()
 
     async def remember(self, user: str, words: str) -> None:
         """Let a session of a user of acme say something, and end."""

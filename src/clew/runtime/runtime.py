@@ -137,6 +137,15 @@ class Runtime(Generic[Shape, Output]):
         await self._settings.pending_crises.close(sessions.close_seconds or CLOSE_SECONDS)
         await self._opened.aclose()
 
+    async def sweep(self) -> None:
+        """Sweep once, now: close runs that died, start queued turns, end idle episodes, apply retention.
+
+        An open runtime does this in the background, every ``sweep_seconds``. This returns when the ends of
+        episodes and the vectors that are due are made; queued turns go on in the background. What fails is
+        logged, and tried again by the next sweep.
+        """
+        await self._sweeper.sweep_and_wait()
+
     @property
     def is_idle(self) -> bool:
         """True if no turn is at work here, and none is about to begin."""

@@ -67,7 +67,7 @@ async def test_an_episode_that_names_anothers_thread_leaves_nothing(db: Database
     async with runtime_of(db) as runtime:
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", "bob"))
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         known = await Memory(db, "bob").export()
 
     assert (known["facts"], known["arcs"]) == ([], [])
@@ -78,7 +78,7 @@ async def test_an_episode_of_nobody_reads_no_thread_of_somebodys(db: Database) -
     async with runtime_of(db) as runtime:
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", None))
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         known = await Memory(db, "hers", of_thread=True).export()
 
     assert (known["facts"], known["arcs"]) == ([], [])
@@ -101,7 +101,7 @@ async def test_a_row_that_does_not_fit_is_reported_once_and_keeps_no_other_waiti
         await runtime.run_turn("other", "Hello", user="carol")
         with caplog.at_level(logging.WARNING, "clew"):
             for _ in range(3):
-                await runtime._sweeper.sweep_and_wait()
+                await runtime.sweep()
 
     assert await ended(db) == {"other": "carol"}
     assert len([line for line in caplog.messages if "is passed over" in line]) == 1
@@ -125,7 +125,7 @@ async def test_a_dead_run_closes_nothing_on_anothers_thread(db: Database) -> Non
         tags = ("thread:hers", f"status:{RUNNING}")
         for _ in range((await db.records.get(KIND, run)).revision):  # hers would be written at its revision
             await db.records.put(Record(kind=KIND, id="other", owner="bob", tags=tags, body=forged))
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
     assert (await db.thread("hers").head()).version == before.version
     assert (await db.records.get(KIND, run)).owner == "alice"
@@ -164,7 +164,7 @@ async def test_an_end_acts_for_the_owner_of_its_job(db: Database) -> None:
         assert of is not None
         await db.jobs.enqueue(Job(id="forged", kind="end episode", owner="bob", body={"episode": of.id}))
         (forged,) = [job for job in await db.jobs.list() if job.id == "forged"]
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         after = await db.jobs.get(forged.id)
 
     assert after.problem is not None
@@ -179,7 +179,7 @@ async def test_a_queued_turn_of_another_user_never_begins(db: Database) -> None:
         await runtime.run_turn("hers", SECRET, user="alice")
         before = (await db.thread("hers").head()).version
         await db.records.put(Record(kind=queue.KIND, id="q", owner="bob", tags=tags, body=body))
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         await runtime._scheduler.stop()
 
     assert (await db.thread("hers").head()).version == before
@@ -192,7 +192,7 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
             await db.records.put(Record(kind=queue.KIND, id=f"q{number:03}", owner="bob", body=body))
         asked = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
         await queue.enqueue_turn(db, "z", asked, int(time.time() * 1000))
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         while not runtime.is_idle:
             await db.thread("his").wait_for_change(99, timeout=0.05)
 

@@ -82,7 +82,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
         process.kill()
         await process.wait()
         async with clew.open(shared_url) as db, Runtime(db) as runtime:
-            await runtime._sweeper.sweep_and_wait()
+            await runtime.sweep()
 
             assert [(run.status, run.termination) for run in await runs(db)] == [("done", "interrupted")]
 
@@ -91,7 +91,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
 async def test_a_run_that_is_alive_is_left_alone(shared_url: str) -> None:
     async with child(shared_url, lease=600) as process, clew.open(shared_url) as db:
         async with Runtime(db) as runtime:
-            await runtime._sweeper.sweep_and_wait()
+            await runtime.sweep()
         await answer(process)
 
         assert await told(process) == "natural"

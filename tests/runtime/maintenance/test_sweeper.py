@@ -329,7 +329,7 @@ async def test_what_one_part_of_a_sweep_meets_keeps_no_other_from_being_done(db:
     runtime = Runtime(db, stages=[answer], config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600)))
     await runtime.run_turn("b", "Hi")
     late = Runtime(db, config=RuntimeConfig(clock=lambda: clock))
-    await late._sweeper.sweep_and_wait()
+    await late.sweep()
 
     assert await endings(db) == ["ended"]
 

@@ -272,7 +272,7 @@ async def test_the_sweeper_ends_what_nobody_touches(db: Database) -> None:
     async with quiet(db, clock) as runtime:
         await runtime.run_turn("a", "Hi")
         clock.pass_minutes(21)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
     assert [(of.ended_by, of.status) for of in await endings(db)] == [("timeout", "ended")]
 

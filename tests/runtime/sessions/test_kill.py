@@ -97,7 +97,7 @@ async def test_an_end_whose_process_was_killed_is_made_by_another_with_all_that_
         await killed(end, url)
         status = await runtime_of(db).session_status(THREAD)
         await until_its_lease_is_over(db, job_id(of.id))
-        await runtime_of(db)._sweeper.sweep_and_wait()
+        await runtime_of(db).sweep()
         over = await runtime_of(db).session_status(THREAD)
 
         assert (status.status, [left.job for left in status.unfinished]) == ("ending", ["running"])

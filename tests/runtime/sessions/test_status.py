@@ -119,10 +119,10 @@ async def test_an_end_that_was_given_up_is_in_sight_and_can_be_retried(db: Datab
     once = Job(id=job_id(before.id), kind=JOB, key=before.id, body={"episode": before.id}, limit=1)
     await db.jobs.enqueue(once)
     await request_end(db, "a", by="api", now=1)
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
     given_up = await runtime.session_status("a")
     await db.jobs.retry(once.id)
-    await Runtime(db)._sweeper.sweep_and_wait()
+    await Runtime(db).sweep()
     cured = await runtime.session_status("a")
 
     assert (given_up.status, [end.job for end in given_up.unfinished]) == ("ending", ["dead"])
@@ -179,7 +179,7 @@ async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_cl
     clock.advance(MINUTES)
     runtime = Runtime(db, schema=Companion, stages=[crash], config=RuntimeConfig(clock=clock))
     before = await runtime.session_status("a")
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
     after = await runtime.session_status("a")
 
     assert {(status.status, status.run) for status in (before, after)} == {

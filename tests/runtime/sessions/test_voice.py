@@ -194,7 +194,7 @@ async def test_a_call_is_not_swept_however_silent_it_is(db: Database) -> None:
     async with talking(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         clock.advance(600 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         found = await active_episode(db, "a")
 
     assert found is not None
@@ -240,10 +240,10 @@ async def test_a_client_that_promised_to_be_there_and_is_silent_is_lost(db: Data
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         await runtime.keep_voice_alive("a", seconds=60)
         clock.advance(MINUTE - 1)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         before = await active_episode(db, "a")
         clock.advance(1)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
     assert before is not None
     assert [(of.ended_by, of.status) for of in await ended(db)] == [("lost", "ended")]
@@ -271,7 +271,7 @@ async def test_a_client_that_says_so_in_time_is_there(db: Database) -> None:
         for _ in range(30):
             await runtime.keep_voice_alive("a", seconds=60)
             clock.advance(MINUTE - 1)
-            await runtime._sweeper.sweep_and_wait()
+            await runtime.sweep()
 
     assert await ended(db) == []
 
@@ -327,7 +327,7 @@ async def test_speaking_and_typing_share_an_episode(db: Database) -> None:
         await runtime.run_turn("a", "And now in writing")
         back = await active_episode(db, "a")
         clock.advance(21 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
     assert typed is not None
     assert spoken is not None
@@ -374,11 +374,11 @@ async def test_a_call_can_be_incognito(db: Database) -> None:
     async with talking(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.", mode=MemoryMode.INCOGNITO)
         clock.advance(600 * MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
         heard = len(await runtime.history("a"))
         await runtime.keep_voice_alive("a", seconds=1)
         clock.advance(MINUTE)
-        await runtime._sweeper.sweep_and_wait()
+        await runtime.sweep()
 
         assert (heard, runtime._placements.is_incognito("a")) == (2, False)
     with pytest.raises(clew.ClewError):

@@ -1,4 +1,4 @@
-"""What a runtime does beside its turns: close what died, begin what was queued, end what nobody touches."""
+"""The sweeper: closes runs that died, starts queued turns, ends idle episodes, beside the turns."""
 
 import asyncio
 import logging
@@ -22,9 +22,9 @@ CANCEL_INTERVAL = 0.1
 
 
 class Sweeper:
-    """Looks around at once, and then every so many seconds, until it is ended.
+    """Sweeps at once, and then every so many seconds, until it is stopped.
 
-    What ended episodes leave behind, and vectors, are made beside it: nothing waits for a slow model.
+    Ended episodes are finished, and vectors made, beside it: a sweep never waits for a slow model.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Sweeper:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look around."""
+        """Start to sweep in the background."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Look no more, and begin no more ends. Those at work go on."""
+        """Stop sweeping, and start no more ends. Those at work go on."""
         self._is_stopped = True
         self._finisher.stop()
         while self._task is not None and not self._task.done():
@@ -63,7 +63,7 @@ class Sweeper:
         await self._finisher.wait_until_idle()
 
     async def close(self) -> None:
-        """Look no more, and give back what is at work."""
+        """Stop sweeping, and release the jobs that are at work."""
         await self.stop()
         await self._finisher.close()
         await self._embedding_worker.close()
@@ -77,7 +77,7 @@ class Sweeper:
                 await asyncio.sleep(self._seconds)
 
     async def sweep_and_wait(self) -> None:
-        """Look around once, and wait for what has to be done about it."""
+        """Sweep once, and wait until the jobs that are due are finished."""
         await self.sweep()
         self._finisher.start_worker()
         await self._finisher.wait_until_idle()
@@ -85,7 +85,7 @@ class Sweeper:
         await self._embedding_worker.wait_until_idle()
 
     async def sweep(self) -> None:
-        """Look around once. What one part of it meets keeps no other from being done."""
+        """Sweep once. A part that fails does not keep the others from being done."""
         parts: list[Callable[[], Awaitable[None]]] = [
             self._recover,
             self._start_queued_turns,
@@ -94,7 +94,7 @@ class Sweeper:
         for part in (*parts, *self._chores):
             try:
                 await part()
-            except ClewError as error:  # the next look around comes
+            except ClewError as error:  # the next sweep tries again
                 log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
             except Exception:  # nobody awaits the sweeps, so it would end them without a word
                 log.exception("A part of the sweep failed, and is tried again in %s s.", self._seconds)
@@ -130,9 +130,9 @@ class Sweeper:
 async def end_episodes(
     threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float, sweeper: Sweeper
 ) -> None:
-    """End the episodes of some threads, and let the sweeper's ends finish, as far as it goes in the time.
+    """End the episodes of some threads, and wait for the ends of the sweeper, as far as the time allows.
 
-    The queue keeps the rest.
+    The jobs of the rest stay in the store.
     """
     slots = asyncio.Semaphore(settings.config.sessions.concurrent_ends)
 
@@ -156,7 +156,7 @@ HOUR_MS = 60 * 60 * 1000
 
 
 class RetentionSweep:
-    """Looks after a tenant's retention rules, at once and then every hour. One user's database has none."""
+    """Applies a tenant's retention rules, at once and then every hour. A database for one user has none."""
 
     def __init__(self, db: Database, clock: Callable[[], int]) -> None:
         self._db = db
@@ -164,7 +164,7 @@ class RetentionSweep:
         self._next = 0
 
     async def __call__(self) -> None:
-        """Do what is due, if it is time."""
+        """Apply the rules that are due, if it is time."""
         now = self._clock()
         if self._db.user is not None or now < self._next:
             return

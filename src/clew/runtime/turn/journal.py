@@ -1,4 +1,4 @@
-"""Where a turn's checkpoints go: to a thread, guarded by its version, or nowhere."""
+"""Journals: make the checkpoints of a turn durable on a thread, guarded by its version, or drop them."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -73,7 +73,7 @@ class Journal(Protocol):
 
 
 class TransientJournal:
-    """The journal of a turn that keeps nothing beyond its end."""
+    """The journal of a turn that stores nothing beyond its end."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class TransientJournal:
         return tuple(self._crises.rows)
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
-        """Take what changed as kept."""
+        """Treat what changed as committed."""
         delta = draft.take_delta(final=ending is not None)
         if not delta and ending is None:
             return ()
@@ -122,17 +122,21 @@ class TransientJournal:
         return changes
 
     async def append(self, change: Changeset) -> Changeset:
-        """Nothing is kept, so there is nothing to change."""
+        """Refuse: without a thread there is nothing to change."""
         raise InvalidArgument(problem="This turn keeps nothing; there is no thread to change.")
 
     async def read(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        """The newest items of a log; nothing of it is ever hidden."""
+        """Return the newest items of a log; nothing of it is ever hidden."""
         items = self._logs.get(log, [])
         return items if count is None else items[max(len(items) - count, 0) :]
 
 
 class ThreadJournal:
-    """The journal of a run on a thread. A commit stands at the version it expects, or not at all."""
+    """The journal of a run on a thread.
+
+    A commit expects the exact version after the last one. That, and no lock, keeps a run that was overtaken
+    from writing: see ``docs/decisions/0009-runs-leases-and-episodes.md``.
+    """
 
     def __init__(
         self,
@@ -162,11 +166,11 @@ class ThreadJournal:
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Commit what changed since the last time; what fails stays in the draft.
 
-        A checkpoint that the draft holds back stands before this one, in the same transaction.
+        A checkpoint that the draft deferred comes before this one, in the same transaction.
 
         Raises:
             LeaseLost: Another run has taken the thread over.
-            StateConflict: Somebody changed what this run changes, and the order matters.
+            StateConflict: Another writer changed what this run changes, and the order matters.
             RevisionConflict: Others changed the record of the run or of its episode again and again.
         """
         attempts = Attempts()
@@ -181,23 +185,32 @@ class ThreadJournal:
             try:
                 result = await self._commit_changes(changes, ending, self._episode_write)
             except VersionConflict:
+                # Not counted as an attempt: each conflict means that another commit went through. The rebase
+                # ends this loop if it was a run that took the thread.
                 self.version = await rebase.rebase_draft(self._thread, self.run, draft, delta, self.version)
                 continue
             except RevisionConflict as conflict:
                 attempts.count(conflict)
                 if conflict.kind == KIND:
-                    await self._check_lease()
+                    await self._check_lease()  # renewed, marked as awaited or asked to cancel: still ours
                 else:
+                    # The episode was touched or ended. That must not cost the answer, and what the turn noticed
+                    # goes to the episode wherever its row is now.
                     self._episode_write = (
                         await late_episode_write(self._db, self.episode) if self.episode else None
                     )
                 continue
+            # Only now: a delta that was not committed has to be in the next one.
             draft.confirm_delta(delta)
             self._stored_usage = self.run.usage
             return result
 
     def _run_patches(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
-        """What the state says of the run: how it ended, or what it has cost so far."""
+        """Return the ops on the state of the run: its ending, or its cost so far.
+
+        The cost goes to the state because the record of the run is written only at its start and its end: a
+        process that takes the run over reads here what was paid before.
+        """
         if ending is not None:
             return ending_ops(ending, stores_turn_fields=draft.stores_turn_fields)
         return () if self.run.usage == self._stored_usage else (usage_op(self.run.usage),)
@@ -206,7 +219,7 @@ class ThreadJournal:
         """Commit a changeset of this run that has nothing of the draft, such as a compaction.
 
         Raises:
-            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            VersionConflict: Another writer was faster; nothing was changed.
         """
         own = msgspec.structs.replace(change, run_id=self.run.id, parent_run_id=self.run.parent)
         return (await self._commit_changes([own], None, None))[0]
@@ -219,12 +232,14 @@ class ThreadJournal:
             AppendTo(thread=self.run.thread, change=change, expect=Exact(version))
             for version, change in enumerate(changes, start=self.version)
         ]
-        self.head = None
+        self.head = None  # until this commit says otherwise: after a failure nothing is known of the thread
         try:
             end_writes = self._end_writes(ending, self.version + len(changes))
             episode_writes = [] if episode_change is None else [episode_change]
             result = await self._db.commit_with_heads([*writes, *end_writes, *crisis_writes, *episode_writes])
         except OutcomeUnknown:
+            # The connection broke after the commit was sent. Nobody else may write at these versions in the
+            # name of this run, so if the first changeset is ours, all of the transaction is there.
             own_changes = await self._thread.changesets(after=self.version, limit=len(changes))
             if not own_changes or own_changes[0].run_id != self.run.id:
                 raise
@@ -255,7 +270,7 @@ class ThreadJournal:
         self._episode_write = episode_write(self.episode, self._owner)
 
     def _take_episode(self, row: WriteResult) -> None:
-        """Go on from the episode as it is on disk now."""
+        """Go on from the episode as the store has it now."""
         assert isinstance(row, Record)
         self.episode, self._episode_write = episode_of(row), None
 
@@ -274,10 +289,10 @@ class ThreadJournal:
         pending_crises.add(self._db, self.pending_rows())
 
     async def _check_lease(self) -> None:
-        """Take in what was written on the run's record, if it is still ours.
+        """Reload the record of the run, if the run is still ours.
 
         Raises:
-            LeaseLost: Somebody else has closed the run or gone on with it.
+            LeaseLost: Another process has closed the run or resumed it.
         """
         epoch = self.run.epoch
         run = await self.reload_run()
@@ -295,18 +310,18 @@ class ThreadJournal:
         """Hold the thread for longer.
 
         Raises:
-            RevisionConflict: Somebody else has ended this run.
+            RevisionConflict: The record was changed by another process, which may have ended the run.
         """
         run_with_lease = msgspec.structs.replace(self.run, until=until)
         record: Record = await self._db.records.put(
             record_of(run_with_lease, self._owner), expect=self.run.revision
         )
-        # What the run has cost may have grown while this was written.
+        # Not the run that was written: a model call may have added to its cost meanwhile.
         self.run = msgspec.structs.replace(self.run, until=until, revision=record.revision)
         return self.run
 
     async def reload_run(self) -> Run:
-        """The run as it is recorded now; what it has cost so far is only known here."""
+        """Read the record of the run anew; its cost so far is known only here, and stays."""
         run = run_of(await self._db.records.get(KIND, self.run.id))
         self.run = msgspec.structs.replace(run, usage=self.run.usage)
         return self.run
@@ -320,7 +335,10 @@ def _with_version(change: Changeset, commit: WriteResult) -> Changeset:
 def _checkpoints(
     deferred: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
 ) -> list[tuple[str, RunDelta, Ending | None]]:
-    """A delta as the checkpoint that was held back, if one was, and the one that it waited for."""
+    """Split a delta into the checkpoint that was deferred, if one was, and the one that it waited for.
+
+    They stay two changesets, so that the log and its events are the same as without the deferral.
+    """
     if deferred is None:
         return [(reason, delta, ending)]
     why, before = deferred

@@ -1,4 +1,4 @@
-"""Holding a thread while a turn is long: the lease is renewed in time, and its loss is noticed."""
+"""The lease of a run: renewed while a turn is long, and its loss is noticed."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from clew.runtime.turn.journal import ThreadJournal
 
 
 class Lease:
-    """Renews a run's lease until it is ended. A turn that is over before the first renewal costs nothing."""
+    """Renews the lease of a run until it is ended. A turn that ends before the first pays nothing for it."""
 
     def __init__(
         self, journal: ThreadJournal, seconds: float, clock: Callable[[], int], stop: Callable[[], object]
@@ -23,11 +23,11 @@ class Lease:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to watch the time."""
+        """Schedule the first renewal."""
         self._timer = asyncio.get_running_loop().call_later(self._seconds / 3, self._begin)
 
     async def end(self) -> None:
-        """Renew no more; a renewal under way ends first."""
+        """Stop renewing; a renewal under way ends first."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
@@ -48,7 +48,7 @@ class Lease:
             await asyncio.sleep(self._seconds / 3)
 
     async def _renew_once(self) -> bool:
-        """Hold the thread for longer; whether the run is still ours, as far as can be told."""
+        """Renew the lease; return whether the run is still ours, as far as is known."""
         for _ in range(ATTEMPTS):
             until = self._clock() + int(self._seconds * 1000)
             renewal = asyncio.ensure_future(self._journal.renew_lease(until))
@@ -64,7 +64,7 @@ class Lease:
         return False
 
     async def _is_still_ours(self) -> bool:
-        """Whether the record was only told something that leaves the run ours."""
+        """Return whether the run is still ours, though its record was changed."""
         try:
             run = await self._journal.reload_run()
         except RecordNotFound:

@@ -1,4 +1,4 @@
-"""What comes out of a turn."""
+"""The result of a turn."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Generic
@@ -29,7 +29,7 @@ REPLY_FIELDS = ("reply", "response_text")
 
 
 class TurnResult(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
-    """A turn that is over: its text, the fields it shows, how it ended, and where the thread stands now."""
+    """The result of a turn: its text, its output, its ending, and the version of the thread after it."""
 
     thread: str
     run: str
@@ -50,7 +50,7 @@ def result_of_turn(
     termination: str = NATURAL,
     approvals: tuple[Approval, ...] = (),
 ) -> TurnResult[Any]:
-    """The result of a turn, as the output view shows it: the fields that it names, and no others."""
+    """Return the result of a turn, with the fields that the output type names and no others."""
     values = turn.draft.values()
     text = next((values[name] for name in REPLY_FIELDS if name in values), "")
     return TurnResult(
@@ -67,14 +67,14 @@ def result_of_turn(
 
 
 def stored_result(document: JSON, kind: type[Any] | None = None) -> TurnResult[Any]:
-    """A result as it was given the first time, from how it was kept."""
+    """Return a result as the caller got it the first time, from its stored form."""
     is_typed = kind is not None and isinstance(document, dict) and document.get("output") is not None
     result: TurnResult[Any] = msgspec.convert(document, TurnResult[kind] if is_typed else TurnResult)  # type: ignore[valid-type]  # made
     return result
 
 
 def output_of_turn(turn: Turn, kind: type[Any] | None) -> Any:
-    """The output view of the state: of the given type, or else the fields that are fresh in each turn.
+    """Return the output of a turn: of a type, or else the fields that are fresh in each turn.
 
     Raises:
         StateInvalid: A value does not fit the output type.
@@ -96,7 +96,7 @@ def _output_view(schema: Schema, values: dict[str, Any], kind: type[Any] | None)
 
 
 def output_fields(kind: type[Any]) -> tuple[str, ...]:
-    """The names of an output type's fields."""
+    """Return the names of an output type's fields."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):

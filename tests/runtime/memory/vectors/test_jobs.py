@@ -225,7 +225,7 @@ async def test_a_turn_and_the_end_of_its_session_embed_nothing_and_the_sweeper_d
     await runtime.run_turn("s1", "My sister is called Ann.", user="alice")
     await runtime.end_session("s1", user="alice")
     before = list(letters.asked)
-    await runtime._sweeper.sweep_and_wait()
+    await runtime.sweep()
     await runtime.close()
 
     assert before == []
