@@ -1,1 +1,1 @@
-"""What is done beside the turns: sweeping, recovery, cancelling, rewinding."""
+"""Work beside the turns: the sweeper, recovery, cancelling, idle threads, rewinds."""

@@ -1,7 +1,7 @@
 """Episodes: stretches of a thread's life, each with an id of its own, from a first turn until it is ended.
 
-The row of the active episode stands under its thread's id, so a turn finds it at once and the sweeper finds
-the ones that nobody touched. When it is ended, the row moves under the episode's own id and stays.
+The row of the active episode has the id of its thread, so a turn finds it at once and the sweeper finds the
+idle ones. When it is ended, the row moves to the episode's own id and stays.
 """
 
 import secrets
@@ -28,7 +28,7 @@ LEASED = "leased"
 
 
 class EpisodeNotes(Protocol):
-    """Where a turn keeps what it notices for the end of its episode."""
+    """Takes what a turn notices for the end of its episode."""
 
     episode: "Episode | None"
 
@@ -48,7 +48,7 @@ class EpisodeBuffer:
         self._notes.update_episode(candidates=[as_json(candidate)])
 
     def candidates(self) -> Sequence[JSON]:
-        """The candidates so far."""
+        """Return the candidates so far."""
         return self._notes.episode.candidates if self._notes.episode is not None else ()
 
 
@@ -82,12 +82,12 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def new_episode_id() -> str:
-    """A name that no other episode has."""
+    """Return an id that no other episode has."""
     return f"episode-{secrets.token_hex(10)}"
 
 
 async def active_episode(db: Database, thread: str) -> Episode | None:
-    """The episode that a thread is in, if it is in one."""
+    """Return the episode that a thread is in, if it is in one."""
     try:
         return episode_of(await db.records.get(ACTIVE_EPISODE, thread))
     except RecordNotFound:
@@ -95,7 +95,7 @@ async def active_episode(db: Database, thread: str) -> Episode | None:
 
 
 async def read_episode(db: Database, id: str) -> Episode:
-    """An episode that is being ended, or was.
+    """Read an episode that is being ended, or was.
 
     Raises:
         RecordNotFound: There is none of that id.
@@ -104,7 +104,7 @@ async def read_episode(db: Database, id: str) -> Episode:
 
 
 def episode_of(record: Record) -> Episode:
-    """The episode behind a row.
+    """Return the episode of a row.
 
     Raises:
         StoreDamaged: The row cannot be read, or is not the row of what it holds.
@@ -113,7 +113,7 @@ def episode_of(record: Record) -> Episode:
         episode = msgspec.structs.replace(msgspec.convert(record.body, Episode), revision=record.revision)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"episode {record.id!r}", problem=str(error)) from error
-    # Whoever acts on the episode writes to the row that its body leads to, and for the user that it names.
+    # An action on the episode writes to the row that its body leads to, and for the user that it names.
     own = episode_record(episode, record.owner)
     if (own.kind, own.id) != (record.kind, record.id) or episode.user not in (None, record.owner):
         problem = f"its {record.kind} row is not that of episode {episode.id!r} of thread {episode.thread!r}"
@@ -122,7 +122,7 @@ def episode_of(record: Record) -> Episode:
 
 
 def episode_record(episode: Episode, owner: str | None) -> Record:
-    """The row that an episode is kept as."""
+    """Return the row of an episode."""
     active = episode.status == ACTIVE
     return Record(
         kind=ACTIVE_EPISODE if active else EPISODE,
@@ -142,7 +142,7 @@ def _active_tags(episode: Episode) -> tuple[str, ...]:
 def episode_for_turn(
     before: Episode | None, thread: str, user: str | None, now: int, first: int, modality: str = TEXT
 ) -> Episode:
-    """The episode that a turn belongs to: the active one, or a new one that starts with it."""
+    """Return the episode that a turn belongs to: the active one, or a new one that starts with it."""
     if before is None:
         return Episode(
             id=new_episode_id(),
@@ -161,7 +161,7 @@ def episode_for_turn(
 
 
 async def late_episode_write(db: Database, episode: Episode) -> Write | None:
-    """The write that keeps what a turn noticed if its episode was ended meanwhile; None if it is over."""
+    """Return the write of what a turn noticed if its episode was ended meanwhile; None if it is over."""
     current = await active_episode(db, episode.thread)
     if current is None or current.id != episode.id:
         try:
@@ -177,12 +177,12 @@ async def late_episode_write(db: Database, episode: Episode) -> Write | None:
 
 
 def episode_write(episode: Episode, owner: str | None) -> Write:
-    """The write that keeps an episode, if nobody changed it meanwhile."""
+    """Return the write that stores an episode, if it was not changed meanwhile."""
     return Put(record=episode_record(episode, owner), expect=episode.revision)
 
 
 def move_writes(before: Episode, after: Episode, owner: str | None) -> list[Write]:
-    """The writes that take an episode from its thread's row to its own."""
+    """Return the writes that move an episode from its thread's row to its own."""
     return [
         Drop(kind=ACTIVE_EPISODE, id=before.thread, expect=before.revision),
         Put(record=episode_record(after, owner), expect=0),
@@ -195,10 +195,10 @@ EPISODES_PER_PAGE = 256
 
 
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode leaves behind: the episode with its arc, and what else is to be written with it.
+    """The result of an episode's end: the episode with its arc, and the other writes of the same commit.
 
     ``replan`` makes it again for the episode as it is by then, from what models have said already. It is
-    called if somebody else has changed the episode or a thread that the writes are for; without it the whole
+    called if others have changed the episode or a thread that the writes are for; without it the whole
     end is tried again later.
     """
 
@@ -216,7 +216,7 @@ keeping. If it raises, it is tried again later."""
 
 
 async def finalize_nothing(db: Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-    """An end that leaves nothing but the episode's own row."""
+    """End an episode with nothing but its own row."""
     return EpisodeResult(episode=episode)
 
 
@@ -255,7 +255,7 @@ async def request_end(
             if conflict.kind != ACTIVE_EPISODE:
                 raise
             attempts.count(conflict)
-            continue  # a turn has just touched it, or somebody else has just ended it
+            continue  # a turn has just touched it, or another process has just ended it
         return after
 
 
@@ -268,7 +268,7 @@ def plan_end(
     feedback: str | None = None,
     claim: tuple[str, int] | None = None,
 ) -> tuple[Episode, list[Write]]:
-    """An episode as it is once it has ended after a version of its thread, and the writes that end it."""
+    """Return an episode as it is once it has ended after a version of its thread, and the writes for it."""
     after = msgspec.structs.replace(
         before, status=ENDING, ended_by=by, ended=now, feedback=feedback, last=last
     )
@@ -287,12 +287,12 @@ def _job(episode: Episode) -> Job:
 
 
 def job_id(episode: str) -> str:
-    """The id of the job that does the rest when an episode has ended."""
+    """Return the id of the job that does the rest when an episode has ended."""
     return f"end {episode}"
 
 
 def job_with_claim(episode: Episode, token: str, until: int) -> Job:
-    """The job that does the rest, in the hands of whoever has the token."""
+    """Return the job that does the rest, claimed by the holder of a token."""
     return claim_job(_job(episode), token, until)
 
 
@@ -304,7 +304,7 @@ async def _version(db: Database, thread: str) -> int | None:
 
 
 def _feedback_writes(episode: Episode, source: str, now: int) -> list[Write]:
-    """What a person thought of an episode: a label and numbers, never text."""
+    """Return the write of a person's feedback on an episode: a label and numbers, never text."""
     if episode.feedback is None:
         return []
     body = {
@@ -324,7 +324,7 @@ def _feedback_writes(episode: Episode, source: str, now: int) -> list[Write]:
 async def end_expired_episodes(
     db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None
 ) -> int:
-    """End text episodes that nobody touched for so long; how many. Expiry counts when it commits.
+    """End text episodes that were not touched for so long; return how many. Expiry counts when it commits.
 
     Each is ended with the rights of its owner. One that cannot be keeps no other waiting.
     """
@@ -354,7 +354,7 @@ async def end_expired_episodes(
 
 
 async def transcript(db: Database, episode: Episode) -> list[Message]:
-    """What was said in an episode, compacted or not."""
+    """Return the messages of an episode, compacted or not."""
     try:
         items = await db.thread(episode.thread).items(after=episode.first - 1, at=episode.last, whole=True)
     except NotFound:

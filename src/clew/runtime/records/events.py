@@ -1,7 +1,7 @@
-"""What a client is told of a run.
+"""Events: what clients get to know of a run.
 
 A durable event is made from a committed changeset alone, and numbered by its version and its place in it:
-whoever reads the log, in whatever process, makes the same events. Live ones have no number.
+every process that reads the log makes the same events. Live ones have no number.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from clew.runtime.model.protocol import Usage
 from clew.runtime.model.redaction import public_error
 
 Mark: TypeAlias = tuple[int, int]
-"""Version and index: where a durable event stands in its thread."""
+"""The position of a durable event in its thread: version and index."""
 
 USER_MESSAGE = "UserMessage"
 ASSISTANT = "AssistantTurnCommitted"
@@ -88,7 +88,7 @@ class ErrorEvent(_Event, frozen=True, tag="error"):
 
 
 def error_event(error: ClewError) -> ErrorEvent:
-    """What is told of one of our errors that ends a run."""
+    """Return the event of an error of ours that ends a run."""
     return ErrorEvent(code=error.code, problem=str(public_error(error)))
 
 
@@ -105,7 +105,7 @@ Event: TypeAlias = (
 
 
 def events_of(change: Changeset) -> list[Event]:
-    """The durable events of a changeset, in order, numbered."""
+    """Return the durable events of a changeset, in order, numbered."""
     return [
         msgspec.structs.replace(event, mark=(change.version, index))
         for index, event in enumerate(_events(change))

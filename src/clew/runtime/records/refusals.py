@@ -10,7 +10,7 @@ from clew.core.values import Record
 log = logging.getLogger("clew")
 REMEMBERED: Final = 10_000
 REFUSED: Final = (StoreDamaged, Conflict, InvalidInput, NotFound)
-"""The errors that are about one row. Any other is about the store, and ends a look around."""
+"""The errors that are about one row. Any other is about the store, and ends a part of the sweep."""
 
 
 class Refusals:
@@ -20,7 +20,7 @@ class Refusals:
         self._revisions: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def covers(self, record: Record) -> bool:
-        """Whether a row was refused as it is now."""
+        """Return whether a row was refused as it is now."""
         return self._revisions.get((record.kind, record.id)) == record.revision
 
     def add(self, record: Record, error: ClewError) -> None:

@@ -23,7 +23,7 @@ from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run
 
 StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
 STEPS: Final = "steps"
-"""The key of a changeset's ``run_meta`` under which the steps stand that ended since the one before."""
+"""The key of a changeset's ``run_meta`` for the steps that ended since the changeset before."""
 LONGEST = 500
 
 
@@ -46,12 +46,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def ended(self) -> int:
-        """When it was over."""
+        """The time when it was over."""
         return self.started + round(self.ms)
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs, in dollars for a million tokens."""
+    """The price of a model, in dollars for a million tokens."""
 
     input: float
     output: float
@@ -60,7 +60,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         check_fields(self)
 
     def cost_of(self, usage: Usage) -> int:
-        """What some tokens cost, in millionths of a dollar."""
+        """Return the cost of tokens, in millionths of a dollar."""
         return round(usage.input_tokens * self.input + usage.output_tokens * self.output)
 
 
@@ -69,7 +69,7 @@ Prices: TypeAlias = Mapping[str, Price]
 
 
 def parse_prices(document: bytes) -> dict[str, Price]:
-    """A price table as a file has it: ``{"openai:gpt-5": {"input": 1.25, "output": 10}}``.
+    """Parse the price table of a file: ``{"openai:gpt-5": {"input": 1.25, "output": 10}}``.
 
     Raises:
         InvalidArgument: It is none.
@@ -81,7 +81,7 @@ def parse_prices(document: bytes) -> dict[str, Price]:
 
 
 def read_prices(file: str | Path | None) -> dict[str, Price]:
-    """The price table of a file; an empty one without.
+    """Read the price table of a file; without a file it is empty.
 
     Raises:
         InvalidArgument: It cannot be read, or is none.
@@ -149,7 +149,7 @@ class OpenStep:
         )
 
     def add_usage(self, usage: Usage, price: Price | None = None) -> Usage:
-        """Take in what a model call has cost; the same with its price, if there is one."""
+        """Add the usage of a model call; return it with its cost, if there is a price."""
         usage_with_cost = (
             usage if price is None else msgspec.structs.replace(usage, cost=price.cost_of(usage))
         )
@@ -160,13 +160,13 @@ class OpenStep:
 
 
 def problem_of(error: BaseException) -> str:
-    """What went wrong, in a line that can be kept."""
+    """Return an error as a line that can be stored."""
     name = _error_name(error)
     return _shorten(f"{name}: {error}" if str(error) else name)
 
 
 def _public_problem(error: BaseException) -> str:
-    """The same for whoever reads the thread: the words of an error that is not ours may hold anything."""
+    """Return an error for the readers of the thread: the words of one that is not ours may hold anything."""
     return problem_of(public_error(error)) if isinstance(error, ClewError) else _error_name(error)
 
 
@@ -175,28 +175,28 @@ def _error_name(error: BaseException) -> str:
 
 
 def _shorten(text: str) -> str:
-    """A text that fits into a changeset, whatever somebody else's error or name says."""
+    """Return a text that fits into a changeset, whatever the error or name of another program says."""
     if text.isascii() and len(text) <= LONGEST:
         return text
     return text[:LONGEST].encode(errors="replace").decode()
 
 
 def meta_with_steps(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
-    """What a changeset says about its run, with the steps that ended since the one before."""
+    """Return what a changeset says about its run, with the steps that ended since the one before."""
     if not steps:
         return None if meta is None else dict(meta)
     return {**(meta or {}), STEPS: [msgspec.to_builtins(step) for step in steps]}
 
 
 def steps_of(change: Changeset) -> tuple[Step, ...]:
-    """The steps that a changeset tells of."""
+    """Return the steps of a changeset."""
     steps: Any = (change.run_meta or {}).get(STEPS, ())
     return msgspec.convert(steps, tuple[Step, ...])
 
 
 @check_arguments
 async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
-    """The steps of a run, in the order in which they ended; those of one at work as far as it has come.
+    """Return the steps of a run, in the order in which they ended; of one at work those so far.
 
     A run that was interrupted has all that it had made durable. What was erased of its thread is not here.
 
@@ -219,7 +219,7 @@ async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
 
 
 def _is_last_change(change: Changeset, run: str) -> bool:
-    """Whether no later changeset is of this run: it ended for good, or another has begun."""
+    """Return whether no later changeset is of this run: it ended for good, or another has started."""
     meta = change.run_meta or {}
     if change.run_id != run:
         return meta.get("status") == RUNNING

@@ -26,7 +26,7 @@ from clew.runtime.respond.view import SUMMARY, HistoryTail, message_text
 log = logging.getLogger("clew")
 COMPACT = "Compact"
 SUMMARIZE = "summarize"
-"""What a function that makes summaries is called when it fails."""
+"""The name of a function that makes summaries, in the error of its failure."""
 CHUNK = 24_000
 INSTRUCTIONS = (
     "Summarise this conversation so that it can go on without its beginning. Keep names, facts, numbers, "
@@ -42,7 +42,7 @@ CommitChange: TypeAlias = Callable[[Changeset], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """How histories are compacted.
+    """The rules by which histories are compacted.
 
     The newest ``keep`` messages stay as they are. With a ``budget``, a turn compacts by itself, before it
     asks the model, when what the model would be shown is more than so many tokens or more than the window
@@ -65,7 +65,7 @@ class Compaction:
 
 
 class CompactionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a compaction did. At ``version - 1`` the history is what it was before."""
+    """The result of a compaction. At ``version - 1`` the history is what it was before."""
 
     thread: str
     version: int
@@ -81,7 +81,7 @@ async def compact(
 
     Raises:
         InvalidArgument: There is nothing to compact, the summary is empty, or a guest keeps this history.
-        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        VersionConflict: Another writer was faster; nothing was changed.
         ModelFailed: There is no summary; nothing was changed.
     """
     check_own_format(id, items)
@@ -101,7 +101,7 @@ def check_own_format(id: str, items: Window) -> None:
     """Refuse a history that a guest keeps, or that only mirrors one kept by a server.
 
     Raises:
-        InvalidArgument: It holds items of another format, and a summary of ours must not stand among them.
+        InvalidArgument: It holds items of another format, and a summary of ours must not be among them.
     """
     guest = next((item.format for item in items if item.format != CLEW_FORMAT), None)
     if guest is not None:
@@ -111,7 +111,7 @@ def check_own_format(id: str, items: Window) -> None:
 
 
 def _removal_count(items: Window, keep: int) -> int:
-    """How many items a compaction ends: a call stays with its result."""
+    """Return how many items a compaction ends: a call stays with its result."""
     return split_index(items.items, max(len(items) - keep, 0))
 
 
@@ -151,7 +151,7 @@ class TokenGauge:
     def __init__(self) -> None:
         self._ratio = 1.0
         self.has_failed = False
-        """Whether a compaction was tried in this turn and did not come about."""
+        """True if a compaction was tried in this turn and did not come about."""
 
     def tokens(self, messages: Sequence[Message], instructions: str = "") -> int:
         """About how many tokens these are."""
@@ -175,7 +175,7 @@ async def compact_in_turn(
 ) -> bool:
     """Compact the history of a running turn, whose own messages all stay; whether it was done.
 
-    It is put off while tool calls are open, and left for later if there is no summary or somebody wrote.
+    It is put off while tool calls are open, and left for later without a summary or after a conflict.
     """
     turn, thread = context.turn, context.turn.store_thread
     if thread is None or any(item.format != CLEW_FORMAT for item in await thread.items(first=1)):
@@ -208,7 +208,7 @@ async def compact_in_turn(
 
 
 def _guard_summarize(summarize: Summarize) -> Summarize:
-    """A summary by somebody else's function: if it fails there is none, and the turn goes on."""
+    """Return the summary of a function that is not ours: if it fails there is none, and the turn goes on."""
 
     async def summarize_or_fail(messages: Sequence[Message]) -> str:
         with model_boundary(SUMMARIZE):
@@ -227,14 +227,14 @@ def is_outgrown(
     compaction: Compaction,
     gauge: TokenGauge,
 ) -> bool:
-    """Whether a history is over its budget, or longer than a model sees."""
+    """Return whether a history is over its budget, or longer than a model sees."""
     if compaction.budget is None or gauge.has_failed:
         return False
     return tail.length > window or gauge.tokens(messages, instructions) > compaction.budget
 
 
 def _keep_count(messages: Sequence[Message], compaction: Compaction, gauge: TokenGauge) -> int:
-    """How many of the newest messages to keep: at least one, at most half of the budget."""
+    """Return how many of the newest messages to keep: at least one, at most half of the budget."""
     most = (compaction.budget or 0) // 2
     count = 1
     while count < min(compaction.keep, len(messages)) and gauge.tokens(messages[-count - 1 :]) <= most:

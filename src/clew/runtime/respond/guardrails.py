@@ -103,7 +103,7 @@ async def check_sequentially(guardrails: Sequence[Guardrail], text: str, context
 async def run_with_guardrails(
     work: Coroutine[Any, Any, T], guardrails: Sequence[Guardrail], text: str, context: Context
 ) -> T:
-    """What the work gives, once every parallel guardrail has let the text pass. A refusal ends the work.
+    """Return the result of the work once every parallel guardrail has let the text pass. A refusal ends it.
 
     Raises:
         GuardrailTripped: One of them refuses it; whatever the work gave or would have given is dropped.

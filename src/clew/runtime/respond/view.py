@@ -21,7 +21,7 @@ from clew.runtime.model.protocol import Reply, ToolCall
 
 WINDOW = 40
 SUMMARY = "summary"
-"""The kind of an item that stands for others, and the mark in the state that there is one."""
+"""The kind of an item that replaces others, and the mark in the state that there is one."""
 
 Prepare: TypeAlias = Callable[[list[Message], Context], Sequence[Message] | Awaitable[Sequence[Message]]]
 """Turns the messages into those that the model sees: fewer, others, in any order. It may be async."""
@@ -113,7 +113,8 @@ def _copy_message(message: Message) -> Message:
 
 def messages_of_reply(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[ToolCall]]:
     """Return the messages and the calls of a reply, each call with an id that no other of the run has."""
-    calls = _with_distinct_ids(reply.calls, {message.call for message in own if message.kind == CALL})
+    used_ids = {message.call for message in own if message.kind == CALL and message.call is not None}
+    calls = [msgspec.structs.replace(call, id=free_call_id(call.id, used_ids)) for call in reply.calls]
     text = Message(role="assistant", content=reply.text, thoughts=reply.thoughts)
     texts = [text] if reply.text or not calls else []
     call_messages = [
@@ -130,16 +131,14 @@ def messages_of_reply(reply: Reply, own: Sequence[Message]) -> tuple[list[Messag
     return texts + call_messages, calls
 
 
-def _with_distinct_ids(calls: Sequence[ToolCall], used_ids: set[str | None]) -> list[ToolCall]:
-    result: list[ToolCall] = []
-    for call in calls:
-        id, number = call.id, 1
-        while id in used_ids:
-            number += 1
-            id = f"{call.id}-{number}"
-        used_ids.add(id)
-        result.append(msgspec.structs.replace(call, id=id))
-    return result
+def free_call_id(base: str, used_ids: set[str]) -> str:
+    """Return an id for a call that is not used yet, and add it to the used ones."""
+    id, number = base, 1
+    while id in used_ids:
+        number += 1
+        id = f"{base}-{number}"
+    used_ids.add(id)
+    return id
 
 
 # Calls and their results.

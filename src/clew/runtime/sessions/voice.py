@@ -28,6 +28,7 @@ from clew.runtime.records.episodes import (
     request_end,
 )
 from clew.runtime.records.refusals import REFUSED, Refusals
+from clew.runtime.respond.view import free_call_id
 from clew.runtime.state.inputs import MESSAGE, check_thread_id
 from clew.runtime.state.schema import Fold, Schema
 
@@ -91,7 +92,7 @@ def voice_messages(text: str, reply: str, tool_calls: Sequence[VoiceCall]) -> li
     messages = [Message(role="user", content=text, meta=MARK)] if text else []
     used_ids: set[str] = set()
     for call in tool_calls:
-        id = _free_call_id(call.id or "call", used_ids)
+        id = free_call_id(call.id or "call", used_ids)
         messages += [
             Message(
                 role="assistant", kind=CALL, call=id, name=call.name, arguments=call.arguments, meta=MARK
@@ -99,16 +100,6 @@ def voice_messages(text: str, reply: str, tool_calls: Sequence[VoiceCall]) -> li
             Message(role="tool", kind=RESULT, call=id, content=_output_text(call), meta=MARK),
         ]
     return [*messages, Message(role="assistant", content=reply, meta=MARK)] if reply else messages
-
-
-def _free_call_id(base: str, used_ids: set[str]) -> str:
-    """An id for a call that no other call of the turn has."""
-    id, number = base, 1
-    while id in used_ids:
-        number += 1
-        id = f"{base}-{number}"
-    used_ids.add(id)
-    return id
 
 
 def _output_text(call: VoiceCall) -> JSON:

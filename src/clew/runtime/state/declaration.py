@@ -46,7 +46,7 @@ class OuterField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldMarks(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands beside a type."""
+    """The marks beside a type."""
 
     lifecycle: Lifecycle | None = None
     lifetime: Lifetime | None = None
@@ -77,7 +77,7 @@ class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """How long it lives: as it says, as long as what it is part of, or as its reducer implies."""
+        """The time that it lives: as it says, as long as what it is part of, or as its reducer implies."""
         if self.marks.lifecycle is not None:
             return self.marks.lifecycle
         if self.outer.path:
@@ -87,7 +87,7 @@ class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lifetime(self) -> Lifetime:
-        """What it belongs to."""
+        """The part of the state that it belongs to."""
         return self.marks.lifetime or self.outer.lifetime
 
     def error(self, problem: str) -> SchemaInvalid:
@@ -204,7 +204,7 @@ def _check_marks(declaration: FieldDeclaration) -> None:
 
 
 def _check_nested(declaration: FieldDeclaration) -> None:
-    """Whether a part of a state may say of itself what it says."""
+    """Refuse a part of a state with marks that only a field at the top may have."""
     marks, outer = declaration.marks, declaration.outer
     if not outer.path:
         return
@@ -234,7 +234,7 @@ def _nested_schema(declaration: FieldDeclaration) -> Schema | None:
 
 
 def _default(declaration: FieldDeclaration, nested_schema: Schema | None) -> Callable[[], Any]:
-    """What a field starts as: what is declared, or its type's obvious nothing."""
+    """Return the first value of a field: its default, or the empty value of its type."""
     info = declaration.info
     if info.default is not dataclasses.MISSING:
         return lambda: info.default

@@ -1,4 +1,4 @@
-"""What comes into a turn: checked against the schema, and as an item of the history."""
+"""The inputs of a turn: checked against the schema, and as an item of the history."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from clew.runtime.state.schema import Fold, Lifecycle, Schema
 MESSAGE = "message"
 CALLER = "the caller"
 NOT_FREE = (*RESERVED_PREFIXES, ADK)
-"""How the ids begin that no conversation may have: our own, and those of threads that ADK keeps."""
+"""The prefixes of ids that no conversation may have: our own, and those of the threads of ADK."""
 
 
 def check_thread_id(thread: object, what: str = "thread id") -> str:
-    """The id of a thread, if a conversation may have it.
+    """Return the id of a thread, if a conversation may have it.
 
     Raises:
         InvalidId: It is missing, cannot name anything, or is reserved.
@@ -39,7 +39,7 @@ FreeId: TypeAlias = Annotated[str, check_thread_id]
 
 
 def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
-    """The inputs of a turn by name; text alone is the message.
+    """Return the inputs of a turn by name; text alone is the message.
 
     Raises:
         InvalidArgument: It is neither text, nor a dict, nor a struct.
@@ -57,11 +57,11 @@ def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
 
 
 TurnInput: TypeAlias = Annotated[str | Mapping[str, Any] | msgspec.Struct, inputs_of]
-"""What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
+"""The input of a turn: the message alone, a dict of inputs, or an input type of the application."""
 
 
 def validate_inputs(schema: Schema, turn_input: TurnInput) -> dict[str, JSON]:
-    """The inputs of a turn as plain values; text alone is the message.
+    """Return the inputs of a turn as plain values; text alone is the message.
 
     Raises:
         StateInvalid: One is missing, unknown, no input, or of another type.
@@ -79,7 +79,7 @@ def validate_inputs(schema: Schema, turn_input: TurnInput) -> dict[str, JSON]:
 
 
 def user_items(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:
-    """The user's message as it goes into the history, if the schema has one."""
+    """Return the user's message as an item of the history, if the schema has one."""
     history = schema.fields.get(HISTORY)
     if MESSAGE not in inputs or history is None or history.fold is not Fold.APPEND:
         return ()

@@ -1,4 +1,4 @@
-"""What a turn has read of its logs: asked for again before anything is committed, it is not read again."""
+"""The entries of logs: as items, and cached while a turn reads them again before it commits."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from clew.runtime.state.schema import Field
 
 
 def as_item(entry: Any, field: Field, by: str, run: str | None) -> Item:
-    """The item that an entry is stored as.
+    """Return the item of an entry.
 
     Raises:
         StateInvalid: It is no entry of this log.
@@ -28,7 +28,7 @@ def as_item(entry: Any, field: Field, by: str, run: str | None) -> Item:
 
 
 def as_entries(items: Sequence[Item], field: Field) -> list[Any]:
-    """The entries behind items, as the log declares them."""
+    """Return the entries of items, as the log declares them."""
     kind = field.entry
     if kind is Message:
         return [message_of(item) for item in items]
@@ -37,7 +37,7 @@ def as_entries(items: Sequence[Item], field: Field) -> list[Any]:
 
 
 def entry_key(item: Item) -> bytes:
-    """What two items must have in common to be one entry written twice: all but ids and stamps."""
+    """Return what two items have in common that are one entry written twice: all but ids and stamps."""
     body = item.body
     if isinstance(body, dict):
         body = {key: value for key, value in body.items() if key not in ("meta", THOUGHTS)}
@@ -60,13 +60,13 @@ class LogTail(msgspec.Struct, frozen=True):
     bodies: bytes
 
     def has_newest(self, count: int | None) -> bool:
-        """Whether so many can be had from it: they are there, or there are no more in the log."""
+        """Return whether it has so many: they are there, or there are no more in the log."""
         if self.limit is None or len(self.items) < self.limit:
             return True
         return count is not None and count <= self.limit
 
     def newest(self, count: int | None) -> list[Item]:
-        """The newest items, in copies: whoever was given them before may have changed them."""
+        """Return copies of the newest items: an earlier reader may have changed those it got."""
         start = 0 if count is None else max(len(self.items) - count, 0)
         pairs = zip(self.items[start:], decode(self.bodies)[start:], strict=True)
         return [item if body is None else msgspec.structs.replace(item, body=body) for item, body in pairs]
@@ -80,7 +80,7 @@ class LogCache:
         self._tails: dict[tuple[str, bool], LogTail] = {}
 
     async def newest(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        """The newest items of a log, oldest first. Whoever changes them changes nothing for others."""
+        """Return the newest items of a log, oldest first. Readers may change them: others get copies."""
         tails = self._tails
         tail = tails.get((log, whole))
         if tail is not None and tail.has_newest(count):

@@ -13,14 +13,14 @@ from clew.runtime.state.schema import Field, Fold
 
 
 def value_at(node: Any, path: Sequence[str]) -> Any:
-    """What stands at a path; MISSING if nothing does."""
+    """Return the value at a path; MISSING if there is none."""
     for key in path:
         node = node.get(key, MISSING) if isinstance(node, dict) else MISSING
     return node
 
 
 def fold_ops(document: Document, path: tuple[str, ...], field: Field, change: JSON, by: str) -> list[Op]:
-    """The ops that fold a change in; none if it changes nothing.
+    """Return the ops that fold a change in; none if it changes nothing.
 
     Raises:
         StateInvalid: What comes out does not fit the field.
@@ -39,7 +39,7 @@ def _replace_ops(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
 
 
 def _merge_ops(path: tuple[str, ...], old: Any, field: Field, change: dict[str, JSON]) -> list[Op]:
-    """Only the keys that change; the first time also what the field begins with."""
+    """Return the op for the keys that change; the first time also for the field's default."""
     if old is MISSING:
         start = as_json(field.default())
         return [patch.set(path, {**start, **change})] if start else [patch.merge(path, change)]
@@ -64,7 +64,7 @@ def _op_of_field(
 
 
 def _reduce(field: Field, old: Any, change: JSON, by: str) -> JSON:
-    """What the field's own function makes of it; both sides come as the field declares them, if they fit."""
+    """Call the field's own reducer; both sides come as the field declares them, if they fit."""
     assert field.reducer is not None
     try:
         new = msgspec.convert(change, field.type, str_keys=True)
@@ -79,7 +79,7 @@ def _reduce(field: Field, old: Any, change: JSON, by: str) -> JSON:
 
 
 def difference(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
-    """The least ops from one value to another."""
+    """Return the least ops from one value to another."""
     if old is MISSING:
         return [patch.set(path, new)]
     return [msgspec.structs.replace(op, path=(*path, *op.path[1:])) for op in ops.diff({"": old}, {"": new})]

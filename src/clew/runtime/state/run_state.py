@@ -195,7 +195,7 @@ def ending_ops(ending: Ending, *, stores_turn_fields: bool) -> tuple[Op, ...]:
     """Return the ops by which a run ends that its own process works on."""
     status = status_after(ending)
     status_op = patch.set([_RUN, "status"], status)
-    # A run that waits is resumed with the fields of its turn; once it is over they serve nobody.
+    # A run that waits is resumed with the fields of its turn; once it is over they serve nothing.
     if status != DONE or not stores_turn_fields:
         return (status_op,)
     return (status_op, patch.delete(TURN_FIELDS))

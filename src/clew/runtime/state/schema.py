@@ -1,6 +1,6 @@
 """A state schema: what each field is, how long it lives, and how a change to it is folded.
 
-A schema is a class with annotated fields. What stands beside a type says how the field behaves:
+A schema is a class with annotated fields. The marks beside a type say how the field behaves:
 
 ==================================== ================================================================
 ``Annotated[T, input]``              given by the caller at the start of a turn; no stage may write it
@@ -37,7 +37,7 @@ MakeOp: TypeAlias = Callable[[Sequence[str | int], Any], Op]
 
 
 class Lifecycle(enum.Enum):
-    """How long a field's value lives."""
+    """The time that a field's value lives."""
 
     INPUT = "input"
     REDUCER = "reducer"
@@ -46,7 +46,7 @@ class Lifecycle(enum.Enum):
 
 
 class Lifetime(enum.Enum):
-    """What a stored field belongs to, and goes with."""
+    """The part of the state that a stored field belongs to, and is deleted with."""
 
     THREAD = "thread"
     RUN = "run"
@@ -54,7 +54,7 @@ class Lifetime(enum.Enum):
 
 
 class Fold(enum.Enum):
-    """How a change to a field becomes ops."""
+    """The way in which a change to a field becomes ops."""
 
     REPLACE = "replace"
     APPEND = "append"
@@ -80,7 +80,7 @@ whole_of = WholeOf
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 class State:
-    """What a turn works on. Subclass it and annotate the fields.
+    """The state that a turn works on. Subclass it and annotate the fields.
 
     A stage gets a copy of its own, so changing one changes nothing; it returns what it wants changed.
     """
@@ -107,22 +107,22 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What errors call it: ``memory_control.action``."""
+        """The name in errors: ``memory_control.action``."""
         return ".".join(self.path)
 
     @property
     def log(self) -> str:
-        """The log that its entries stand in."""
+        """The log of its entries."""
         return self.whole_of or self.path[-1]
 
     @property
     def entry(self) -> Any:
-        """What a log's entries are."""
+        """The type of a log's entries."""
         return (*get_args(self.type), Any)[0]
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it begins anew in each turn."""
+        """True if it begins anew in each turn."""
         return self.lifecycle in (Lifecycle.TURN, Lifecycle.LOADED)
 
     @property
@@ -163,11 +163,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return plain_value
 
     def error(self, by: str, problem: str) -> StateInvalid:
-        """The error that says what somebody did wrong with this field."""
+        """Return the error of a wrong use of this field."""
         return StateInvalid(stage=by, field=self.name, problem=problem)
 
     def _to_plain(self, value: Any, by: str) -> JSON:
-        """A value as JSON that nobody else holds."""
+        """Return a value as JSON that shares nothing with it."""
         if value is None or type(value) is bool or (type(value) is str and value.isascii()):
             return value
         try:
@@ -214,7 +214,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, field in self.fields.items() if field.lifecycle is lifecycle]
 
     def build_state(self, values: Mapping[str, Any]) -> State:
-        """The state as the class declares it, from plain values; what is missing takes its default."""
+        """Return the state as the class declares it, from plain values; what is missing takes its default."""
         return self.cls(
             **{
                 name: field.read(values[name]) if name in values else field.default()
@@ -227,7 +227,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
         return {name: self.field(name, by).validate(part, by) for name, part in parts_of(value).items()}
 
     def changes(self, delta: Mapping[str, Any], by: str) -> Iterator[tuple[Field, Any]]:
-        """What a delta changes, down to the parts that are folded one by one.
+        """Yield the changes of a delta, down to the parts that are folded one by one.
 
         Raises:
             StateInvalid: It names a field that is not there.
@@ -243,7 +243,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parts_of(value: State | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a state, or of a dict that stands for one."""
+    """Return the fields of a state, or of a dict in place of one."""
     return value if isinstance(value, Mapping) else dict(vars(value))
 
 

@@ -11,7 +11,7 @@ from clew.core.values import ABOUT_KEY
 from clew.runtime.state.schema import Fold, Lifecycle, Lifetime, Schema
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""What brings a state from one version to the next; it may change what it is given, and gives it back."""
+"""Brings a state from one version to the next; it may change its argument, and returns it."""
 Upgrades: TypeAlias = Mapping[int, Upgrade]
 """Steps by the version that each starts from."""
 

@@ -21,7 +21,7 @@ log = logging.getLogger("clew")
 
 
 class Effect(enum.Enum):
-    """What a tool does to the world, and so what may be done after a crash in the middle of it."""
+    """The effect of a tool on the world, which decides what is done after a crash in the middle of a call."""
 
     NONE = "none"
     """It only reads: it is simply called again."""
@@ -30,12 +30,12 @@ class Effect(enum.Enum):
     CHECKABLE = "checkable"
     """Its check says what became of a key."""
     UNKNOWN = "unknown"
-    """Nobody knows: a person is asked, and it is never silently repeated."""
+    """Unknown after a crash: a person is asked, and it is never silently repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a tool knows of its call.
+    """The call that a tool works for.
 
     ``key`` is the same whenever this call is tried again, and no other call ever has it. ``state`` is a copy
     of its own. ``decision`` is what a person's ``PassOn`` gave.
@@ -51,7 +51,7 @@ class ToolContext:
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back when it also changes the state, by a delta as a stage's."""
+    """The output of a tool that also changes the state, by a delta like that of a stage."""
 
     output: JSON
     delta: Delta = {}
@@ -71,20 +71,20 @@ class Suspend(Exception):
 
 
 class NotHappened:
-    """What a check answers when the effect did not happen; the tool is then called."""
+    """The answer of a check that the effect did not happen; the tool is then called."""
 
 
 NOT_HAPPENED = NotHappened()
 ApprovalRule: TypeAlias = bool | Callable[[JSON], bool]
-"""Whether a person must agree: always, never, or by the arguments."""
+"""True if a person must agree to every call, or a function of the arguments that returns it."""
 ToolKind: TypeAlias = Literal["tool", "code", "retrieval"]
-"""What a call of it is among the steps of a run."""
+"""The kind of step that a call is in its run."""
 EffectCheck: TypeAlias = Callable[[ToolContext], Any]
-"""What became of a key: the call's output, or ``UNFINISHED``. It may be async."""
+"""Returns the output of the call with a key, or ``NOT_HAPPENED``. It may be async."""
 
 
 class ToolFunction(Protocol):
-    """What a tool is made from."""
+    """A function that becomes a tool."""
 
     __name__: str
 
@@ -110,11 +110,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def spec(self) -> ToolSpec:
-        """What a model is told of it."""
+        """Return the description for a model."""
         return ToolSpec(name=self.name, description=self.description, parameters=_schema(self.arguments))
 
     def check_arguments(self, arguments: JSON) -> dict[str, Any]:
-        """What the function is called with.
+        """Return the arguments for the function, converted to its types.
 
         Raises:
             ValidationError: The arguments are not what it takes.
@@ -123,7 +123,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return {name: getattr(values, name) for name in values.__struct_fields__}
 
     def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a person must agree before it is called so. If it cannot be told, one must."""
+        """Return whether a person must agree to a call with these arguments. If the rule fails, one must."""
         if not callable(self.approval):
             return self.approval
         try:
@@ -150,7 +150,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(outcome, output=self._plain(outcome.output, "output"))
 
     async def run_check(self, context: ToolContext) -> JSON | NotHappened:
-        """What its check says of a call that may have had its effect."""
+        """Run its check on a call that may have had its effect."""
         assert self.check is not None
         value = await _call_function(self.check, {}, context)
         return value if isinstance(value, NotHappened) else self._plain(value, "check")
@@ -164,7 +164,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _call_function(function: Callable[..., Any], values: Mapping[str, Any], *first: Any) -> Any:
-    """What a function gives; one that is not async has a thread of its own, so that nothing waits for it."""
+    """Call a function; one that is not async runs in a thread, so that the loop does not wait for it."""
     if inspect.iscoroutinefunction(function):
         return await function(*first, **values)
     result = await asyncio.to_thread(_call_in_thread, function, values, first)
@@ -179,7 +179,7 @@ def _call_in_thread(function: Callable[..., Any], values: Mapping[str, Any], fir
 
 
 def tool_of(given: Tool | ToolFunction) -> Tool:
-    """A tool as it is, or one made of a function, of which nothing else is known.
+    """Return a tool as it is, or make one of a function, of which nothing else is known.
 
     Raises:
         SchemaInvalid: Nothing can be made of the function's arguments.
@@ -288,7 +288,7 @@ def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
 
 
 def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """What a model is told of the arguments, as JSON Schema."""
+    """Return the JSON Schema of the arguments for a model."""
     _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     schema = parts.pop(arguments.__name__)
     schema.pop("title", None)

@@ -13,7 +13,7 @@ PROCESS_LOST: Final = Ending(termination=INTERRUPTED, problem="Its process ended
 
 
 class RunClosure(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be committed for a run to be over; nothing, if there is no run to close.
+    """The changes to commit for a run to be over; none, if there is no run to close.
 
     ``run`` is the run as its record will say. The record belongs to the ``writes``; without it only the
     state is changed, as in a fork that was made in the middle of a run of its parent.

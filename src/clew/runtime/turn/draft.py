@@ -18,7 +18,7 @@ from clew.runtime.state.run_state import RUN_FIELDS, TURN_FIELDS, RunState, call
 from clew.runtime.state.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
 
 Delta: TypeAlias = Mapping[str, Any]
-"""What a stage wants changed: a value for each field that it names."""
+"""The change that a stage returns: a value for each field that it names."""
 RECENT_ITEMS = 64
 
 

@@ -194,7 +194,7 @@ class ThreadJournal:
                 if conflict.kind == KIND:
                     await self._check_lease()  # renewed, marked as awaited or asked to cancel: still ours
                 else:
-                    # The episode was touched or ended. That must not cost the answer, and what the turn noticed
+                    # The episode was touched or ended. That must not cost the answer; what the turn noticed
                     # goes to the episode wherever its row is now.
                     self._episode_write = (
                         await late_episode_write(self._db, self.episode) if self.episode else None

@@ -20,8 +20,8 @@ async def rebase_draft(thread: Thread, run: Run, draft: Draft, delta: RunDelta, 
     """
     head = await thread.head()
     run_state = RunState.of(head.state)
-    # A version alone does not show who wrote it: another writer may have been a tool, a person or an app, and
-    # then the run goes on. If the state names another run or epoch, somebody has taken the thread over.
+    # A newer version does not show who wrote it. Other writers than runs may write beside one, and the run
+    # goes on; but if the state names another run or epoch, the thread was taken over.
     if (run_state.id, run_state.epoch) != (run.id, run.epoch):
         raise LeaseLost(thread=run.thread, run=run.id)
     # Every changeset is compared, not only the difference of the two states: a value that was changed and
