@@ -141,8 +141,8 @@ def test_this_process_is_not_gone() -> None:
 def test_a_process_whose_number_was_given_away_is_gone() -> None:
     here = this_process()
 
-    assert is_gone(ProcessIdentity(place=here.place, pid=here.pid, started="0"))
+    assert is_gone(ProcessIdentity(machine=here.machine, pid=here.pid, started="0"))
 
 
 def test_a_process_elsewhere_may_be_alive() -> None:
-    assert not is_gone(ProcessIdentity(place="another machine", pid=1, started="0"))
+    assert not is_gone(ProcessIdentity(machine="another machine", pid=1, started="0"))

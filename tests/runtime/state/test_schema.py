@@ -512,9 +512,9 @@ def test_what_is_committed_folds_to_what_the_stages_see(steps: list[tuple[dict[s
         values = expected(values, delta)
         if commits:
             taken = draft.take_delta()
-            stored = ops.apply_ops(stored, taken.patches)
+            stored = ops.apply_ops(stored, taken.all_patches)
             draft.confirm_delta(taken)
-    stored = ops.apply_ops(stored, draft.take_delta().patches)
+    stored = ops.apply_ops(stored, draft.take_delta().all_patches)
 
     assert draft.values() == values
     assert drafted(state=stored).values() == values

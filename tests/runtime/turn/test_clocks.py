@@ -28,7 +28,7 @@ from tests.runtime.execution.busy_turns import replied
 from tests.support.shared_postgres import PostgresDatabase
 
 DAY_MS = 24 * 3_600_000
-ELSEWHERE = ProcessIdentity(place="another machine", pid=1, started="1")
+ELSEWHERE = ProcessIdentity(machine="another machine", pid=1, started="1")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from clew.runtime.model.protocol import Usage
 class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """A process, known by its machine (and process namespace), its number and the time it began."""
 
-    place: str
+    machine: str
     pid: int
     started: str
 
@@ -30,12 +30,12 @@ def this_process() -> ProcessIdentity:
 @cache
 def _process(pid: int) -> ProcessIdentity:
     """Look up a process that is there, once: a fork has another number."""
-    return ProcessIdentity(place=_machine(), pid=pid, started=_start_time(pid))
+    return ProcessIdentity(machine=_machine(), pid=pid, started=_start_time(pid))
 
 
 def is_here(holder: ProcessIdentity) -> bool:
     """Return whether a process is or was on this machine, so that its end can be seen."""
-    return bool(holder.place) and holder.place == _machine()
+    return bool(holder.machine) and holder.machine == _machine()
 
 
 def is_gone(holder: ProcessIdentity) -> bool:
