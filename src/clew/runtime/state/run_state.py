@@ -57,16 +57,13 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, state: Document) -> "RunState":
         """Read the run that a state names."""
-        keys = tuple(key for key in (_RUN, _CALLS) if key in state)
-        if not keys:
-            return cls()
         run, calls = state.get(_RUN), state.get(_CALLS)
-        document = {
-            **(run if isinstance(run, dict) else {}),
-            "calls": calls if isinstance(calls, dict) else {},
-            "keys": keys,
-        }
-        return msgspec.convert(document, cls)
+        run_state = msgspec.convert(run, cls) if isinstance(run, dict) else cls()
+        return msgspec.structs.replace(
+            run_state,
+            calls=msgspec.convert(calls, dict[str, CallState]) if isinstance(calls, dict) else {},
+            keys=tuple(key for key in (_RUN, _CALLS) if key in state),
+        )
 
     # What it says.
 

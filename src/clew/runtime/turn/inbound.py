@@ -35,12 +35,15 @@ def build_inbound(
     base = before if snapshot is None else snapshot
     open_calls = head.counters.open if head is not None else {}
     # Which of the open calls are in doubt is known to the state before, also where another replaces it.
-    repairs = RunState.of(before).closing_items(open_calls, INTERRUPTED_CALLS)
+    run_state = RunState.of(before)
+    repairs = run_state.closing_items(open_calls, INTERRUPTED_CALLS)
+    if snapshot is not None:
+        run_state = RunState.of(snapshot)
     return Changeset(
         items=(*repairs, *items),
         patches=(
             *upgrade_ops(run.thread, base, schema, upgrades),
-            *RunState.of(base).start_ops(run, inputs, stage),
+            *run_state.start_ops(run, inputs, stage),
         ),
         snapshot=snapshot,
         run_id=run.id,
