@@ -27,7 +27,6 @@ from clew.database.jobs import Jobs
 from clew.database.log import Log
 from clew.database.records import Records
 from clew.database.retention import Retention
-from clew.runtime.crises import crises, extend_retention, purge_expired
 from clew.runtime.model.provider import ProviderModel
 from clew.runtime.search import search_everything
 from clew.runtime.tools.effects import external_effects
@@ -49,6 +48,7 @@ from clew.workbench.session.manifests import export_manifest, import_manifest
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.operators import Volumes
 from clew.workbench.volume.volume import Volume
+from clew_companion.crisis.log import crises, extend_retention, purge_expired
 
 MODULES = [
     clew,

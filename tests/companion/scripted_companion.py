@@ -16,8 +16,11 @@ from clew.runtime.records.events import Event
 from clew.runtime.respond.respond import Stage
 from clew.runtime.runtime import Runtime
 from clew.runtime.turn.draft import Delta
+from clew_companion.context import WorkflowContext
+from clew_companion.crisis.log import Assessment, record_crisis
 from clew_companion.lookup import SearchProvider
 from clew_companion.memory.control import was_command
+from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel
 from clew_companion.pipeline import make_stages
 from clew_companion.state import CompanionState
@@ -33,7 +36,7 @@ async def crisis_gate(state: CompanionState, ctx: Context) -> Delta:
     level = 3 if DANGER in state.message else 1 if UNCLEAR in state.message else 0
     if level > 1:
         ctx.turn.set_safe_reply(SAFE)
-    ctx.turn.record_crisis(level=level)
+    record_crisis(ctx.turn, Assessment(level=level))
     return {"crisis": assessment(level), "crisis_audit": CrisisAudit(classifier_path="floor_only")}
 
 
@@ -96,7 +99,8 @@ def talker(
         model=model,
         response_model=model or OfflineModel(),
         output=AgentOutput,
-        finalize=Finalizer(OfflineModel(), is_command=was_command),
+        finalize=Finalizer(OfflineModel(), is_command=was_command, rules=PROMOTION_RULES),
+        make_context=WorkflowContext.extend,
         **options,
     )
 

@@ -12,7 +12,6 @@ import clew
 from clew.core.errors import InvalidId, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.crises import crises
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.records.events import StageStarted, TextDelta
 from clew.runtime.settings import RuntimeConfig, SessionConfig
@@ -21,6 +20,7 @@ from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
 from clew_companion.agent import answer, companion, inputs_of, talk
 from clew_companion.crisis.help import crisis_reply
+from clew_companion.crisis.log import crises
 from clew_companion.pipeline import make_listen_stage
 from clew_companion.state import CompanionState
 from clew_companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, ResponseStyle

@@ -1,4 +1,4 @@
-"""A companion with a gate, as the tests of modes, crises and calls let it talk."""
+"""A companion with a gate, as the tests of modes, records and calls let it talk."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import msgspec
 
 import clew
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import StoreUnavailable
 from clew.core.log.commit import Plan, Planner
 from clew.core.ports import Store
 from clew.core.values import Record, RecordQuery, Scope
 from clew.database.database import Database
-from clew.runtime.crises import CRISIS, Crisis, crisis_of
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory.learn.extraction import remember, user_turns
 from clew.runtime.memory.memory import memory_of
@@ -46,11 +46,28 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: dict[str, Any]
 
 
+INCIDENT = "incident"
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gate records of a message: a row that is kept until a date."""
+
+    id: str
+    keep_until: int
+    level: int
+    path: str | None = None
+    thread: str
+    run: str
+    episode: str | None = None
+    time: int
+
+
 @gate
 async def look_for_danger(state: Companion, ctx: clew.Context) -> clew.Delta:
     """Take the first digit of a message for its level."""
     level = int(state.message[:1]) if state.message[:1].isdigit() else 0
-    ctx.turn.record_crisis(level=level, confidence=0.75, path="digits", override="first_digit")
+    if level:
+        ctx.turn.record(INCIDENT, {"path": "digits"}, level=level, keep_days=90)
     if level > 1:
         ctx.turn.set_safe_reply(SAFE)
     return {"crisis": level}
@@ -89,9 +106,13 @@ def talking(
     return Runtime(db, schema=Companion, stages=given, output=Answered, config=config, **options)
 
 
-async def logged(db: Database) -> list[Crisis]:
-    """The rows of the crisis log."""
-    return [crisis_of(record) for record in await found(db, CRISIS)]
+async def logged(db: Database) -> list[Incident]:
+    """The incidents that are on record."""
+    records = await found(db, RETAINED_KIND)
+    return [
+        msgspec.convert({**record.body, "id": record.id, "keep_until": record.sort}, Incident)
+        for record in records
+    ]
 
 
 async def found(db: Database, kind: str) -> Sequence[Record]:

@@ -115,7 +115,7 @@ def settings_of(db: Database, stages: Sequence[Stage], model: Model | None, cloc
         stages=stages,
         model=model,
         memory_store=records,
-        crisis_log_backend=records,
+        record_backend=records,
         clock=clock,
     )
 

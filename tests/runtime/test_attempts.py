@@ -13,7 +13,6 @@ from clew.core.values import Drop, Record, Write, WriteResult
 from clew.database.database import Database
 from clew.database.records import Records
 from clew.runtime.attempts import ATTEMPTS
-from clew.runtime.crises import CRISIS, Crisis, crisis_record, extend_retention
 from clew.runtime.execution import queue
 from clew.runtime.execution.resume import resume_run
 from clew.runtime.execution.start import TurnRequest, turn_request
@@ -98,17 +97,6 @@ async def test_what_never_fits_is_given_up(db: Database, loop: Loop) -> None:
         await loop(contested)
 
     assert contested.commits == ATTEMPTS
-
-
-async def test_a_crisis_row_that_others_always_change_is_given_up(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await db.records.put(crisis_record(Crisis(id="c", thread="t", run="r", time=1, keep_until=2, level=1)))
-    monkeypatch.setattr(Database, "records", property(lambda own: ContestedRecords(own.store, own._scope)))
-
-    with pytest.raises(RevisionConflict) as caught:
-        await extend_retention(db, until=3, now=1, ids=["c"])
-    assert caught.value.kind == CRISIS
 
 
 async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:

@@ -20,7 +20,6 @@ from clew.testing.scripted_model import ScriptedModel
 FIELDS = {
     "llm_client": dataclasses.MISSING,
     "memory_store": dataclasses.MISSING,
-    "crisis_log_backend": dataclasses.MISSING,
     "memory_mode": dataclasses.MISSING,
     "response_llm": None,
     "embedding_provider": None,
@@ -35,7 +34,6 @@ def made(**given: Any) -> Context:
     needed: dict[str, Any] = {
         "llm_client": CONTROL,
         "memory_store": records,
-        "crisis_log_backend": records,
         "memory_mode": MemoryMode.LOCAL,
         "turn": None,
     }
@@ -43,7 +41,7 @@ def made(**given: Any) -> Context:
 
 
 @pytest.mark.promise("R-19")
-def test_the_context_has_seven_dependencies_and_the_turn() -> None:
+def test_the_context_has_six_dependencies_and_the_turn() -> None:
     fields = {field.name: field.default for field in dataclasses.fields(Context)}
 
     assert fields == {**FIELDS, "turn": dataclasses.MISSING}

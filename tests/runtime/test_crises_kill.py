@@ -1,4 +1,4 @@
-"""A process killed in the middle of a crisis, a call or an incognito session: what is there afterwards."""
+"""A process killed while it records something, in a call or incognito: what is there afterwards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ import pytest
 import clew
 from clew.core.errors import ThreadNotFound
 from clew.runtime.context import MemoryMode
-from clew.runtime.crises import Assessment
 from clew.runtime.records.episodes import active_episode
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.sessions.voice import VoiceCall
-from tests.runtime.gated_agent import SAFE, WORDS, Companion, logged, look_for_danger, moody, talking
+from tests.runtime.gated_agent import (
+    INCIDENT,
+    SAFE,
+    WORDS,
+    Companion,
+    logged,
+    look_for_danger,
+    moody,
+    talking,
+)
 from tests.support.child_process import ChildProcess
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -48,7 +57,7 @@ def killed_while_the_row_is_held(url: str) -> None:
             await runtime.run_turn("a", "Hi")
             store.is_down = True
             done = await runtime.run_turn("a", "3 help")
-            assert done.output.diagnostics["crisis_log"] == "held"
+            assert done.output.diagnostics["pending_records"] == 1
             os.kill(os.getpid(), signal.SIGKILL)
 
     asyncio.run(turn())
@@ -58,9 +67,9 @@ def killed_in_a_call(url: str) -> None:
     async def call() -> None:
         async with clew.open(url) as db, talking(db) as runtime:
             looked = VoiceCall(name="look", output="found")
-            crisis = Assessment(level=2, path="voice_post_turn")
+            record = TurnRecord(kind=INCIDENT, level=2, keep_days=90)
             await runtime.record_voice_turn(
-                "a", text="Hi", reply="Hello.", tool_calls=[looked], crisis=crisis
+                "a", text="Hi", reply="Hello.", tool_calls=[looked], records=[record]
             )
             await runtime.keep_voice_alive("a", seconds=0.001)
             os.kill(os.getpid(), signal.SIGKILL)

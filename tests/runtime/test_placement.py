@@ -149,17 +149,17 @@ async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
 
 
 @pytest.mark.promise("R-14", "R-22", "R-23")
-async def test_crisis_log_and_feedback_still_record_in_memory(db: Database) -> None:
+async def test_retained_records_and_feedback_still_record_in_memory(db: Database) -> None:
     async with talking(db) as runtime:
         await runtime.run_turn("a", "3 help", mode=INCOGNITO)
         ended = await runtime.end_session("a", feedback="negative")
-        crises, felt = (
+        incidents, felt = (
             await logged(runtime.incognito_records()),
             await found(runtime.incognito_records(), FEEDBACK),
         )
 
     assert ended is not None
-    assert [(row.level, row.thread, row.episode) for row in crises] == [(3, "a", ended.id)]
+    assert [(row.level, row.thread, row.episode) for row in incidents] == [(3, "a", ended.id)]
     assert [(record.id, record.body["label"]) for record in felt] == [(ended.id, "negative")]
     assert await logged(db) == []
 
@@ -169,7 +169,7 @@ async def test_what_a_stage_writes_beside_the_thread_is_not_kept(db: Database) -
     async def write(state: Companion, ctx: clew.Context) -> None:
         assert ctx.turn.db is not None
         await ctx.memory_store.put(Record(kind="fact", id="1", body=WORDS))
-        await ctx.crisis_log_backend.put(Record(kind="note", id="2", body=WORDS))
+        ctx.turn.record("note", {"said": WORDS})
         await ctx.turn.db.records.put(Record(kind="own", id="3", body=WORDS))
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.add({"said": WORDS})

@@ -49,7 +49,7 @@ WRONG_SETTINGS: dict[str, Any] = {
     "finalize": "nothing",
     "memory_mode": "local",
     "embedding_provider": "openai",
-    "crisis_days": "90",
+    "make_context": "plain",
     "config": {"pinned": True},
 }
 WRONG_CONFIG: list[tuple[Callable[..., object], str, Any]] = [

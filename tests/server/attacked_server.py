@@ -18,7 +18,6 @@ import msgspec
 import clew
 from clew.core.erasure.retention import RetentionRule
 from clew.core.values import Job
-from clew.runtime.crises import Crisis, crisis_record
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
@@ -41,6 +40,8 @@ from clew.workbench.experiments.experiments import ExperimentPlan
 from clew.workbench.experiments.results import exact
 from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
 from clew.workbench.volume.volume import Volume
+from clew_companion.crisis.log import Crisis
+from tests.support.crises import stored_crisis
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"
@@ -241,7 +242,7 @@ class World:
             id=f"crisis-{number}", thread=thread, run=SECRET, time=now, keep_until=now + 10**9, level=2
         )
         operator = self.db.scope(tenant=ACME)
-        await operator.records.put(crisis_record(row, user))
+        await operator.records.put(stored_crisis(row, user))
         await operator.create(f"{thread}-held", owner=user)
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)

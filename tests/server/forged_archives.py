@@ -191,7 +191,7 @@ FORGERIES: dict[str, Forgery] = {
             tags=(f"thread:{bob.victim.thread}",),
         )
     ),
-    "a row of the crisis log": records(lambda bob: bob.own("crisis", {"thread": bob.victim.thread})),
+    "a record with a date": records(lambda bob: bob.own("retained", {"thread": bob.victim.thread})),
     "a legal hold": records(lambda bob: bob.own("legal hold", {"thread": bob.victim.thread})),
     "a retention rule": records(
         lambda bob: bob.own("retention rule", {"name": "forged", "days": 0}, id="forged")

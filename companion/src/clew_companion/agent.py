@@ -7,8 +7,7 @@ import msgspec
 
 from clew.core.errors import InvalidId
 from clew.database.database import Database
-from clew.runtime.context import CrisisLog, EmbeddingProvider, MemoryMode
-from clew.runtime.crises import KEEP_DAYS
+from clew.runtime.context import EmbeddingProvider, MemoryMode
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Finalizer
 from clew.runtime.model.messages import Message
@@ -18,10 +17,13 @@ from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
 from clew.runtime.turn.result import TurnResult
-from clew_companion.crisis.gate import crisis_gate
+from clew_companion.context import CrisisLogBackend, WorkflowContext
+from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
 from clew_companion.crisis.help import crisis_response
+from clew_companion.crisis.log import KEEP_DAYS
 from clew_companion.lookup import SearchProvider
 from clew_companion.memory.control import was_command
+from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel
 from clew_companion.pipeline import make_stages
 from clew_companion.state import CompanionState
@@ -41,29 +43,33 @@ def companion(
     crisis_days: float = KEEP_DAYS,
     config: RuntimeConfig = RuntimeConfig(),
 ) -> Runtime[CompanionState, AgentOutput]:
-    """A runtime of the companion on a database. Without a model it is simple, and says so.
+    """Make a runtime of the companion on a database. Without a model it is simple, and says so.
 
     ``model`` judges and, unless there is a ``response_model``, words the replies. ``search`` answers
     questions of fact. ``skills`` are texts by their names, for callers that install some. Sessions are ended
-    by the companion's own ``Finalizer`` unless another ``finalize`` is given. The rest is as in ``Runtime``.
+    by the companion's own ``Finalizer`` unless another ``finalize`` is given. Rows of the crisis log are kept
+    for ``crisis_days``. The rest is as in ``Runtime``.
     """
     finalizer = Finalizer(
         model or OfflineModel(),
         embedder=embedder,
         retry_policy=config.retry_policy,
         is_command=was_command,
+        rules=PROMOTION_RULES,
     )
     return Runtime(
         db,
         schema=CompanionState,
-        stages=make_stages(crisis_gate, crisis_response, search=search, skills=skills),
+        stages=make_stages(
+            make_crisis_gate(keep_days=crisis_days), crisis_response, search=search, skills=skills
+        ),
         model=model,
         response_model=response_model or model or OfflineModel(),
         output=AgentOutput,
         finalize=finalize or finalizer,
         memory_mode=memory_mode,
         embedding_provider=embedder,
-        crisis_days=crisis_days,
+        make_context=WorkflowContext.extend,
         config=config,
     )
 
@@ -87,7 +93,7 @@ async def answer(
     response_model: Model | None = None,
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
-    crisis_log_backend: CrisisLog | None = None,
+    crisis_log_backend: CrisisLogBackend | None = None,
     notify: Callable[[Event], None] = lambda event: None,
 ) -> TurnResult[AgentOutput]:
     """One turn that keeps nothing, by the same stages. What came before comes with the input.
@@ -117,7 +123,8 @@ async def answer(
         output=AgentOutput,
         history=history,
         state={"session_progress": {"turn_count": turns}},
-        crisis_log_backend=crisis_log_backend,
+        record_backend=crisis_log_backend,
+        make_context=WorkflowContext.extend,
         notify=notify,
     )
 

@@ -1,7 +1,10 @@
-"""The companion in a call: what a realtime model is told, which tools it has, and how speech is judged."""
+"""The companion in a call: the instructions and tools of a realtime model, and the gate for speech."""
 
 from collections.abc import Sequence
 
+import msgspec
+
+from clew.api.requests import NewAssessment
 from clew.core import patch
 from clew.core.encoding import JSON
 from clew.core.errors import NotFound
@@ -10,11 +13,13 @@ from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory import Candidate, Memory, Retriever, prompt_part, render_entry, statements_in
 from clew.runtime.records.episodes import active_episode
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.sessions.utterances import GateSettings
 from clew.runtime.tools.tool import Effect, Tool, ToolContext, tool
 from clew.runtime.turn.draft import Delta
 from clew_companion.crisis.gate import crisis_gate
 from clew_companion.crisis.help import crisis_response
+from clew_companion.crisis.log import Assessment, crisis_record
 from clew_companion.exercises.catalogue import catalogue
 from clew_companion.exercises.selection import exercise_in
 from clew_companion.memory.control import REQUEST_PREDICATE
@@ -90,6 +95,15 @@ async def fixed_words(state: CompanionState, context: Context) -> Delta:
 
 VOICE_GATES = GateSettings(stages=(judge_speech, fixed_words), fields=(PROGRESS_FIELD,))
 """How what is said in a call is judged."""
+
+
+def assessed_record(assessment: NewAssessment) -> TurnRecord | None:
+    """The row of the crisis log for what a client found in a turn; None if that is nothing.
+
+    Raises:
+        InvalidArgument: A number is out of range, or a name is more than one word.
+    """
+    return crisis_record(Assessment(**msgspec.structs.asdict(assessment)))
 
 
 async def store_risk_level(db: Database, thread: str, level: int) -> None:

@@ -150,7 +150,10 @@ class RecordedToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How serious a spoken turn was, from 0 (nothing) to 3, and how that was found; names, never words."""
+    """What a client found in a spoken turn: a level, and how it was found, in names and never in words.
+
+    What it means, and whether it is recorded, is for the agent to say.
+    """
 
     level: int
     confidence: float | None = None
@@ -168,7 +171,7 @@ class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     said: str = ""
     replied: str = ""
     tool_calls: list[RecordedToolCall] = []
-    crisis: NewAssessment | None = None
+    assessment: NewAssessment | None = None
     heard: bool = False
     user: str | None = None
     mode: MemoryModeName | None = None
@@ -214,13 +217,13 @@ class NewHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class NewErasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose traces go: all of an owner, or a thread and its forks. A dry run only counts.
 
-    With ``identities`` the owner's user, memberships, logins and keys go too, so that nobody comes back as
-    them.
+    With ``with_retained`` the records go too that have a date and would stay until then. With ``identities``
+    the owner's user, memberships, logins and keys go too, so that nobody comes back as them.
     """
 
     owner: str | None = None
     thread: str | None = None
-    with_crisis_log: bool = False
+    with_retained: bool = False
     identities: bool = False
     dry_run: bool = False
 

@@ -14,9 +14,9 @@ from clew.cli.commands.threads import Limit
 from clew.cli.render import values
 from clew.core.encoding import JSON, as_json, encode
 from clew.database.database import Database
-from clew.runtime.crises import Crisis, count_expired, crises
-from clew.runtime.crises import extend_retention as extended
-from clew.runtime.crises import purge_expired as purged
+from clew_companion.crisis.log import Crisis, count_expired, crises
+from clew_companion.crisis.log import extend_retention as extended
+from clew_companion.crisis.log import purge_expired as purged
 
 DATE_FORMATS = ["%Y-%m-%d"]
 ThreadFilter = Annotated[

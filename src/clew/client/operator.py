@@ -11,14 +11,14 @@ def erase(
     *,
     owner: str | None = None,
     thread: str | None = None,
-    with_crisis_log: bool = False,
+    with_retained: bool = False,
     identities: bool = False,
     dry_run: bool = False,
     key: str | None = None,
 ) -> ApiCall[api_operators.ErasureView]:
     """Erase a person or a thread everywhere, with a receipt."""
     body = api_requests.NewErasure(
-        owner=owner, thread=thread, with_crisis_log=with_crisis_log, identities=identities, dry_run=dry_run
+        owner=owner, thread=thread, with_retained=with_retained, identities=identities, dry_run=dry_run
     )
     return api_call("POST", "/erasures", api_operators.ErasureView, body=body, key=key)
 

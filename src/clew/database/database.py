@@ -167,17 +167,19 @@ class Database:
         *,
         owner: Id | None = None,
         thread: Id | None = None,
-        with_crisis_log: bool = False,
+        with_retained: bool = False,
         dry_run: bool = False,
         notify: CountsListener = ignore_counts,
     ) -> Receipt:
         """Erase all traces of an owner, or of a thread and its forks, and give a receipt; see ``retention``.
 
+        Records with a date stay until it comes, unless ``with_retained`` takes them too.
+
         Raises:
             LegalHold: A part of it is held; nothing was removed.
             Forbidden: This database is used for one user.
         """
-        subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
+        subject = subject_of(owner, thread, with_retained=with_retained)
         return await erase_subject(
             self.store, self._scope, subject, files=self.files, dry_run=dry_run, notify=notify
         )

@@ -49,7 +49,9 @@ def check_operator(scope: Scope) -> None:
         Forbidden: It is. A receipt belongs to no user, so erasing is for operators.
     """
     if scope.user is not None:
-        raise Forbidden(problem="Erasing, holds and receipts are for operators. Use the tenant's database.")
+        what = "Erasing, holds, receipts and retained records"
+        what = "Erasing, holds, receipts and retained records"
+        raise Forbidden(problem=f"{what} are for operators. Use the tenant's database.")
 
 
 async def read_receipt_lines(store: Store, scope: Scope) -> Sequence[Item]:

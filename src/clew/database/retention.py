@@ -1,21 +1,28 @@
-"""Legal holds, rules by age and label, and the receipts of what was erased."""
+"""Legal holds, rules by age and label, records with a date, and the receipts of what was erased."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
 from clew.core.arguments import check_methods
 from clew.core.encoding import Id, check_id
 from clew.core.erasure import retention
-from clew.core.erasure.receipts import RULE_KIND, ErasureSubject, Receipt
+from clew.core.erasure.receipts import (
+    DOCUMENT_TAG,
+    RETAINED_KIND,
+    RULE_KIND,
+    ErasureSubject,
+    Receipt,
+    document_kind,
+)
 from clew.core.erasure.retention import RetentionRule
-from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from clew.core.errors import InvalidArgument, RecordNotFound, RevisionConflict, ThreadNotFound
 from clew.core.log import commit
 from clew.core.log import holds as log_holds
 from clew.core.log.holds import HOLD_KIND, Hold, hold_id
 from clew.core.log.rows import AskRecord, AskThread, ThreadRow, ask
 from clew.core.ports import Files, Store
-from clew.core.values import Drop, Put, RecordQuery, Scope
+from clew.core.values import Drop, Put, Record, RecordQuery, Scope
 from clew.database.erasure import (
     CountsListener,
     check_operator,
@@ -25,6 +32,8 @@ from clew.database.erasure import (
     settle_receipts,
 )
 from clew.database.records import Records
+
+RECORDS_PER_PAGE = 256
 
 
 class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +47,7 @@ class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @check_methods
 class Retention:
-    """Holds, rules and receipts of one tenant, for its operators."""
+    """Holds, rules, receipts and retained records of one tenant, for its operators."""
 
     def __init__(self, store: Store, scope: Scope, files: Files | None = None) -> None:
         self._store = store
@@ -130,6 +139,87 @@ class Retention:
             subject = ErasureSubject(what="rule", name=rule.name, threads=tuple(due))
             receipt = await erase_subject(self._store, self._scope, subject, files=self._files, notify=notify)
         return RuleResult(rule=rule.name, threads=tuple(due), held=held_count, receipt=receipt)
+
+    # Records with a date.
+
+    async def records(
+        self,
+        *,
+        kind: Id | None = None,
+        thread: Id | None = None,
+        owner: Id | None = None,
+        until: int | None = None,
+    ) -> AsyncIterator[Record]:
+        """Iterate over the retained records, those first whose date comes first.
+
+        ``kind`` is the kind of document, as the application calls it; ``until`` is a date that is left out.
+
+        Raises:
+            Forbidden: This database is used for one user.
+        """
+        check_operator(self._scope)
+        names = {DOCUMENT_TAG: kind, "thread:": thread}
+        tags = tuple(f"{tag}{name}" for tag, name in names.items() if name is not None)
+        query = RecordQuery(kind=RETAINED_KIND, tags=tags, owner=owner, until=until, limit=RECORDS_PER_PAGE)
+        while page := await self._records.find(query):
+            for record in page:
+                yield record
+            query = msgspec.structs.replace(query, after=(page[-1].sort, page[-1].id))
+
+    async def purge(self, *, kind: Id | None = None, now: int | None = None) -> int:
+        """Delete the retained records whose date has come, and return how many. A sweeper may call it.
+
+        One that is extended at the same moment stays.
+        """
+        due = (self._store.now() if now is None else now) + 1
+        count = 0
+        async for record in self.records(kind=kind, until=due):
+            try:
+                await self._records.drop(RETAINED_KIND, record.id, expect=record.revision)
+            except RevisionConflict:
+                continue
+            count += 1
+        return count
+
+    async def extend(
+        self,
+        *,
+        until: int,
+        kind: Id | None = None,
+        ids: Sequence[Id] = (),
+        thread: Id | None = None,
+        owner: Id | None = None,
+        now: int | None = None,
+    ) -> int:
+        """Keep retained records for longer, and return how many; none is kept for less.
+
+        They are named by their ids, or by a thread or an owner.
+
+        Raises:
+            InvalidArgument: None is named.
+            RecordNotFound: There is none of an id.
+            Forbidden: This database is used for one user.
+        """
+        check_operator(self._scope)
+        if not ids and thread is None and owner is None:
+            raise InvalidArgument(problem="Name the records to keep longer: by ids, a thread or an owner.")
+        records = {id: await self._retained(id, kind) for id in ids}
+        if thread is not None or owner is not None:
+            records |= {each.id: each async for each in self.records(kind=kind, thread=thread, owner=owner)}
+        at = self._store.now() if now is None else now
+        return sum([await self._extend_record(id, until, at) for id in records])
+
+    async def _retained(self, id: str, kind: str | None) -> Record:
+        record = await self._records.get(RETAINED_KIND, id)
+        if kind not in (None, document_kind(record)):
+            raise RecordNotFound(kind=RETAINED_KIND, id=id)
+        return record
+
+    async def _extend_record(self, id: str, until: int, now: int) -> bool:
+        plan = await self._store.change(
+            self._scope, lambda context: retention.plan_extension(id, until, now, context)
+        )
+        return bool(plan.writes)
 
     @property
     def _records(self) -> Records:

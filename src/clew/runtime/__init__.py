@@ -2,13 +2,12 @@
 
 from clew.runtime.context import (
     Context,
-    CrisisLog,
     EmbeddingProvider,
     MemoryBackend,
     MemoryMode,
+    RecordBackend,
     SessionMemoryBuffer,
 )
-from clew.runtime.crises import Assessment, Crisis
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.maintenance.rewind import RewindResult
@@ -28,6 +27,7 @@ from clew.runtime.records.events import (
     StateChanged,
     TextDelta,
 )
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import Run
 from clew.runtime.records.steps import Price, Step, run_steps
 from clew.runtime.respond.compaction import Compaction, CompactionResult
@@ -61,13 +61,10 @@ from clew.runtime.turn.result import TurnResult
 __all__ = [
     "NOT_HAPPENED",
     "Approval",
-    "Assessment",
     "Compaction",
     "CompactionResult",
     "Context",
     "Conversation",
-    "Crisis",
-    "CrisisLog",
     "Deadlines",
     "Decision",
     "Delta",
@@ -90,6 +87,7 @@ __all__ = [
     "ModelRequest",
     "PassOn",
     "Price",
+    "RecordBackend",
     "Replay",
     "Reply",
     "RetryPolicy",
@@ -118,6 +116,7 @@ __all__ = [
     "ToolOutcome",
     "ToolSpec",
     "TurnInput",
+    "TurnRecord",
     "TurnResult",
     "Upgrade",
     "Usage",

@@ -1,9 +1,9 @@
 """The context of a stage: the dependencies of the runtime, and the turn it is part of."""
 
 import enum
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from clew.core.encoding import JSON
 from clew.core.values import Record, RecordQuery
@@ -21,12 +21,16 @@ class MemoryMode(enum.Enum):
     SYNCED = "synced"
 
 
-class MemoryBackend(Protocol):
-    """A store of facts, arcs and rules."""
+class RecordBackend(Protocol):
+    """Takes the records of turns, in every mode."""
 
     def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
         """Write a record."""
         ...
+
+
+class MemoryBackend(RecordBackend, Protocol):
+    """Keeps facts, arcs and rules."""
 
     def get(self, kind: str, id: str) -> Awaitable[Record]:
         """A record."""
@@ -34,14 +38,6 @@ class MemoryBackend(Protocol):
 
     def find(self, query: RecordQuery) -> Awaitable[Sequence[Record]]:
         """The records that a query finds."""
-        ...
-
-
-class CrisisLog(Protocol):
-    """Where crisis assessments are kept, in every mode."""
-
-    def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
-        """Write a record."""
         ...
 
 
@@ -84,7 +80,6 @@ class Context:
 
     llm_client: Model | None
     memory_store: MemoryBackend
-    crisis_log_backend: CrisisLog
     memory_mode: MemoryMode
     response_llm: Model | None = None
     embedding_provider: EmbeddingProvider | None = None
@@ -99,3 +94,12 @@ class Context:
     def control_llm(self) -> Model | None:
         """The model that classifies and decides."""
         return self.llm_client
+
+
+MakeContext: TypeAlias = Callable[[Context, RecordBackend], Context]
+"""Makes the context of an application's stages of the plain one, and of what takes the records of turns."""
+
+
+def plain_context(context: Context, records: RecordBackend) -> Context:
+    """Return the context as it is."""
+    return context

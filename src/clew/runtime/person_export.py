@@ -4,20 +4,19 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from clew.core.encoding import check_id
-from clew.core.erasure.receipts import RULE_KIND
+from clew.core.erasure.receipts import RETAINED_KIND, RULE_KIND
 from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.log.holds import HOLD_KIND
 from clew.core.values import Scope
 from clew.database.archive import export_threads, record_kinds
 from clew.database.database import Database
-from clew.runtime.crises import CRISIS
 from clew.runtime.execution import queue
 from clew.runtime.memory.vectors.jobs import SPACE_KIND
 
 REQUEST: Final = "http request"
 """The kind of records that let a request to a server be repeated for a while."""
-EXCLUDED_KINDS = (CRISIS, HOLD_KIND, RULE_KIND, VECTOR_KIND, SPACE_KIND, queue.KIND, REQUEST)
-"""The kinds of records that a person's archive does not hold: what is the operator's (the crisis log, legal
+EXCLUDED_KINDS = (RETAINED_KIND, HOLD_KIND, RULE_KIND, VECTOR_KIND, SPACE_KIND, queue.KIND, REQUEST)
+"""The kinds of records that a person's archive does not hold: what is the operator's (retained records, legal
 holds, rules of retention), what is made again (vectors, and by which embedder), what is still to be done
 (queued turns), and what only this server can use (requests that may be repeated).
 """

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import msgspec
 
 from clew.core.arguments import check_arguments
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import ModeRefused, ThreadExists
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
-from clew.runtime.crises import CRISIS
 from clew.runtime.records.episodes import FEEDBACK, VOICE, active_episode, finalize_nothing
 from clew.runtime.settings import Settings
 from clew.stores.memory import MemoryStore
@@ -124,12 +124,12 @@ class Placements:
         return fork
 
     async def drop(self, thread: str) -> None:
-        """Forget an incognito thread. Of what it left, crisis rows and feedback stay until the close."""
+        """Forget an incognito thread. Of what it left, retained records and feedback stay until the close."""
         session = self._sessions.pop(thread, None)
         if session is None or session in self._sessions.values():
             return  # a fork still uses it
         db = session.placement.db.scope(tenant=self._durable.db.tenant)
-        for kind in (CRISIS, FEEDBACK):
+        for kind in (RETAINED_KIND, FEEDBACK):
             await _copy_records(db, self.incognito_records.scope(tenant=db.tenant), kind)
         await db.store.close()
 
@@ -153,7 +153,7 @@ class Placements:
             self._durable.settings,
             memory_mode=MemoryMode.INCOGNITO,
             memory_store=db.records,
-            crisis_log_backend=db.records,
+            record_backend=db.records,
             finalize=finalize_nothing,
         )
         return Placement(db=db, settings=settings)

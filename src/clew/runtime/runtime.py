@@ -14,8 +14,7 @@ from clew.core.ops import Document
 from clew.core.values import SummaryPage, Window
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.context import EmbeddingProvider, MemoryMode
-from clew.runtime.crises import KEEP_DAYS, Assessment, purge_in_sweep
+from clew.runtime.context import EmbeddingProvider, MakeContext, MemoryMode, plain_context
 from clew.runtime.execution.scheduler import Scheduler, ignore_event
 from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
@@ -27,6 +26,7 @@ from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.sessions.finish import end_episode
@@ -68,7 +68,7 @@ class Runtime(Generic[Shape, Output]):
         finalize: Finalize = finalize_nothing,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
         embedding_provider: EmbeddingProvider | None = None,
-        crisis_days: float = KEEP_DAYS,
+        make_context: MakeContext = plain_context,
         config: RuntimeConfig = RuntimeConfig(),
     ) -> None:
         self._db = db
@@ -87,8 +87,8 @@ class Runtime(Generic[Shape, Output]):
             embedding_provider=embedding_provider,
             config=config,
             memory_store=db.records,
-            crisis_log_backend=db.records,
-            crisis_days=crisis_days,
+            record_backend=db.records,
+            make_context=make_context,
             clock=config.clock or db.store.now,
             new_id=config.new_id or RunIds(),
         )
@@ -104,8 +104,7 @@ class Runtime(Generic[Shape, Output]):
                 Placement(db=sweep_db, settings=settings), thread
             ),
             chores=[
-                settings.pending_crises.write,
-                lambda: purge_in_sweep(db, settings.clock()),
+                settings.pending_records.write,
                 lambda: end_lost_calls(db, settings.clock(), settings.refusals),
                 lambda: self._placements.drop_idle(self._scheduler.is_busy),
                 RetentionSweep(db, settings.clock),
@@ -134,7 +133,7 @@ class Runtime(Generic[Shape, Output]):
         finally:
             await self._sweeper.close()
         await self._placements.close()
-        await self._settings.pending_crises.close(sessions.close_seconds or CLOSE_SECONDS)
+        await self._settings.pending_records.close(sessions.close_seconds or CLOSE_SECONDS)
         await self._opened.aclose()
 
     async def sweep(self) -> None:
@@ -321,7 +320,7 @@ class Runtime(Generic[Shape, Output]):
         return await session_status(placement.db, thread, placement.settings)
 
     def incognito_records(self) -> Database:
-        """Crisis rows and feedback of ended incognito sessions, in memory until this runtime is closed."""
+        """Retained records and feedback of ended incognito sessions, in memory until it is closed."""
         return self._placements.incognito_records.scope(tenant=self._db.tenant)
 
     # Calls.
@@ -333,12 +332,14 @@ class Runtime(Generic[Shape, Output]):
         text: str = "",
         reply: str = "",
         tool_calls: Sequence[VoiceCall] = (),
-        crisis: Assessment | None = None,
+        records: Sequence[TurnRecord] = (),
         user: Id | None = None,
         key: Id | None = None,
         mode: MemoryMode | None = None,
     ) -> TurnResult[Any]:
         """Record a turn of a call that a realtime client has spoken. No stage runs.
+
+        ``records`` commit with it.
 
         Raises:
             InvalidArgument: Nothing was said.
@@ -348,7 +349,7 @@ class Runtime(Generic[Shape, Output]):
         """
         schema, calls = self._settings.schema, tool_calls
         request = voice_request(
-            thread, schema, text=text, reply=reply, tool_calls=calls, crisis=crisis, user=user, key=key
+            thread, schema, text=text, reply=reply, tool_calls=calls, records=records, user=user, key=key
         )
         placement = self._placements.begin_turn(thread, user, mode)
         self._scheduler.touch_thread(placement, thread)
@@ -359,7 +360,7 @@ class Runtime(Generic[Shape, Output]):
     async def judge_utterance(
         self, utterance: Utterance, *, gates: GateSettings | None = None, mode: MemoryMode | None = None
     ) -> GateVerdict:
-        """Judge an utterance of a call before it is answered, and log the verdict."""
+        """Judge an utterance of a call before it is answered, and write what the gates record."""
         placement = self._placements.begin_turn(utterance.thread, utterance.user, mode)
         return await judge_utterance(placement.db, utterance, placement.settings, gates)
 
@@ -463,6 +464,6 @@ class Runtime(Generic[Shape, Output]):
 
 
 CLOSE_SECONDS = 10.0
-"""How long a close tries to write what is held of the crisis log, unless it has another deadline."""
+"""How long a close tries to write the records that are held, unless it has another deadline."""
 AFTER_LAST_EVENT = 1 << 31
 """An index after every event of a version."""

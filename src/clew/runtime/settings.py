@@ -9,16 +9,18 @@ from clew.core.clock import RandomBytes, now_ms
 from clew.core.errors import InvalidArgument
 from clew.core.log.checks import check_lease
 from clew.runtime.context import (
-    CrisisLog,
     EmbeddingProvider,
+    MakeContext,
     MemoryBackend,
     MemoryMode,
+    RecordBackend,
     SessionMemoryBuffer,
+    plain_context,
 )
-from clew.runtime.crises import KEEP_DAYS, PendingCrises
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize, finalize_nothing
+from clew.runtime.records.pending import PendingRecords
 from clew.runtime.records.refusals import Refusals
 from clew.runtime.records.steps import Prices
 from clew.runtime.respond.compaction import Compaction
@@ -140,9 +142,9 @@ class Settings:
     session_memory_buffer: SessionMemoryBuffer | None = None
     config: RuntimeConfig = RuntimeConfig()
     memory_store: MemoryBackend
-    crisis_log_backend: CrisisLog
-    crisis_days: float = KEEP_DAYS
-    pending_crises: PendingCrises = field(default_factory=PendingCrises)
+    record_backend: RecordBackend
+    make_context: MakeContext = plain_context
+    pending_records: PendingRecords = field(default_factory=PendingRecords)
     refusals: Refusals = field(default_factory=Refusals)
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = field(default_factory=RunIds)

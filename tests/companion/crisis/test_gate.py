@@ -17,7 +17,6 @@ import clew
 from clew.core.encoding import encode
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
-from clew.runtime.crises import Crisis, crises
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, Usage
@@ -35,6 +34,7 @@ from clew_companion.crisis.floor import FloorVerdict, judge_message
 from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
 from clew_companion.crisis.help import crisis_reply, crisis_response, find_region, resources_in
 from clew_companion.crisis.judgement import Judgement, decide_level
+from clew_companion.crisis.log import Assessment, Crisis, crises, record_crisis
 from clew_companion.crisis.message import LONG_MESSAGE_WORDS, judge_alone, judge_in_context
 from clew_companion.state import CompanionState
 from clew_companion.values import AgentInput, AgentOutput, CrisisAssessment, CrisisLevel, assessment
@@ -385,7 +385,7 @@ async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_s
 @gate
 async def declares_and_breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
     """A gate that fails after it has found something, with an error of its own and words in it."""
-    ctx.turn.record_crisis(level=3, path="own")
+    record_crisis(ctx.turn, Assessment(level=3, path="own"))
     ctx.turn.set_safe_reply("Call somebody.")
     raise ValueError(state.message)
 

@@ -14,7 +14,7 @@ from clew.core.log.holds import HOLD_KIND, hold_id
 from clew.core.log.rows import CheckRecord
 from clew.core.values import Scope
 
-SUBJECT = subject_of("ann", None, with_crisis_log=False)
+SUBJECT = subject_of("ann", None)
 
 
 @pytest.mark.promise("B-07")

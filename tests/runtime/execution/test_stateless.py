@@ -193,7 +193,6 @@ async def test_the_stateless_call_refuses_a_state_that_does_not_fit() -> None:
 async def remember(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that writes to the memory and reads from it."""
     await ctx.memory_store.put(Record(kind="fact", id="f1", body="likes tea", tags=("drink",)))
-    await ctx.crisis_log_backend.put(Record(kind="crisis", id="c1", body={"level": 0}))
     found = await ctx.memory_store.find(RecordQuery(kind="fact", tags=("drink",)))
     same = await ctx.memory_store.get("fact", "f1")
     return {

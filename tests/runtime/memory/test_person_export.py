@@ -25,7 +25,7 @@ from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.stores.memory import MemoryStore
 from clew.testing.scripted_model import ScriptedModel
 
-CRISIS = Record(kind="crisis", id="c1", owner="alice", body={"level": 2})
+INCIDENT = Record(kind="retained", id="c1", owner="alice", body={"level": 2})
 
 
 async def a_life(db: Database) -> None:
@@ -41,7 +41,7 @@ async def a_life(db: Database) -> None:
             await runtime.end_session(f"{user}-1", feedback="positive", user=user)
         await runtime.run_turn("alice-2", "Me again", user="alice")
         await runtime.run_turn("nobody", "I have no name.")
-    await db.records.put(CRISIS)
+    await db.records.put(INCIDENT)
 
 
 async def lines_of(db: Database, owner: str = "alice") -> list[bytes]:

@@ -51,12 +51,12 @@ class Time:
 
 
 async def notice(state: clew.State, ctx: clew.Context) -> clew.Delta:
-    """A stage that holds what was said as a candidate, and takes its first digit for a crisis level."""
+    """A stage that holds what was said as a candidate, and takes its first digit for a level."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
     ctx.session_memory_buffer.add({"said": said})
     if said[:1].isdigit():
-        ctx.turn.note_crisis_level(int(said[:1]))
+        ctx.turn.note_level(int(said[:1]))
     return {"reply": "Noted."}
 
 
@@ -99,7 +99,7 @@ async def test_an_episode_keeps_what_was_noticed_and_where_it_starts(db: Databas
     found = await active_episode(db, "a")
     assert found is not None
     assert found.candidates == ({"said": "2 sad"}, {"said": "1 better"})
-    assert found.crisis == 2
+    assert found.level == 2
     assert found.first == (await db.thread("a").items(first=1))[0].place
 
 
@@ -366,14 +366,14 @@ async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_i
     async def go_on(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.add({"said": "after"})
-        ctx.turn.note_crisis_level(2)
+        ctx.turn.note_level(2)
         return {"reply": "ok"}
 
     done = await Runtime(db, stages=[end, go_on], model=ScriptedModel("ok")).run_turn("a", "Hi")
 
     (of,) = await endings(db)
     assert done.termination == "natural"
-    assert (of.status, of.crisis, [one["said"] for one in of.candidates]) == (
+    assert (of.status, of.level, [one["said"] for one in of.candidates]) == (
         "ending",
         2,
         ["before", "after"],

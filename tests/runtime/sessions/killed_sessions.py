@@ -30,11 +30,11 @@ def die() -> None:
 
 
 async def notice(state: clew.State, ctx: Context) -> None:
-    """A stage that holds what was said, takes its first digit for a crisis level, and asks a model."""
+    """A stage that holds what was said, takes its first digit for a level, and asks a model."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
     ctx.session_memory_buffer.add({"said": said})
-    ctx.turn.note_crisis_level(int(said[0]))
+    ctx.turn.note_level(int(said[0]))
     await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
 

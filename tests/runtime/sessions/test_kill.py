@@ -52,7 +52,7 @@ async def test_what_a_killed_process_held_is_back(url: str) -> None:
         active = await found(db)
         first = (await db.thread(THREAD).items(first=1))[0]
 
-        assert (active.candidates, active.crisis, active.first, active.turns) == (HELD, 2, first.place, 2)
+        assert (active.candidates, active.level, active.first, active.turns) == (HELD, 2, first.place, 2)
 
 
 @pytest.mark.promise("R-20")
@@ -61,7 +61,7 @@ async def test_what_a_turn_noticed_before_it_was_killed_is_back_too(url: str) ->
     async with clew.open(url) as db:
         active = await found(db)
 
-        assert (active.candidates, active.crisis) == (({"said": "2 sad"}, {"said": "3 die"}), 3)
+        assert (active.candidates, active.level) == (({"said": "2 sad"}, {"said": "3 die"}), 3)
 
 
 @pytest.mark.promise("R-20", "T-17")

@@ -9,16 +9,16 @@ from typing import Annotated
 import pytest
 
 import clew
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import InvalidId, ModelFailed, StoreDamaged, StoreUnavailable
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.crises import CRISIS
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions import voice_tools
-from clew.runtime.sessions.utterances import VERDICT, GateSettings, GateVerdict, Utterance, earlier_assessment
+from clew.runtime.sessions.utterances import VERDICT, GateSettings, GateVerdict, Utterance, judged_record
 from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, VoiceToolRequest, call_tool
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolOutcome, tool
@@ -47,7 +47,8 @@ async def judge(state: Noting, ctx: Context) -> Delta:
     """A gate that finds a level in the number of exclamation marks, and says words from two on."""
     said = [message.text for message in await state.history.tail(10) if message.role == "user"]
     level = min(3, sum(text.count("!") for text in said))
-    ctx.turn.record_crisis(level=level)
+    if level:
+        ctx.turn.record("incident", {"marks": level}, level=level, keep_days=90)
     if level > 1:
         ctx.turn.set_safe_reply("Please call somebody.")
     return {"seen": {"level": level, "before": len(said) - 1}}
@@ -76,8 +77,8 @@ async def begun(db: Database) -> None:
 
 
 async def rows(db: Database) -> list[Record]:
-    """The crisis log."""
-    return list(await db.records.find(RecordQuery(kind=CRISIS)))
+    """What the gates recorded."""
+    return list(await db.records.find(RecordQuery(kind=RETAINED_KIND)))
 
 
 @pytest.mark.promise("R-22")
@@ -128,7 +129,7 @@ async def test_a_gate_sees_the_thread_as_it_stands(db: Database) -> None:
 async def test_of_several_findings_the_worst_counts(db: Database) -> None:
     @gate
     async def mild(state: Noting, ctx: Context) -> Delta:
-        ctx.turn.record_crisis(level=1)
+        ctx.turn.record("incident", {}, level=1, keep_days=90)
         return {}
 
     found = [await hearing(db, mild, judge)("Help!!!") for _ in range(2)]
@@ -189,11 +190,29 @@ async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judge
     assert (await hearing(db)("Help!!!")).level == 3
 
 
+@pytest.mark.promise("R-22")
+async def test_what_was_judged_is_recorded_again_with_its_turn_under_one_id(db: Database) -> None:
+    await hearing(db)("Help!!!", late=True)
+    (before,) = await rows(db)
+    judged = await judged_record(db, "t", "u1")
+    assert judged is not None
+    runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
+    await runtime.record_voice_turn("t", text="Help!!!", records=[judged], user="ada", key="u1")
+    (after,) = await rows(db)
+    episode = await active_episode(db, "t")
+
+    assert episode is not None
+    assert (after.id, after.tags, after.owner) == (before.id, before.tags, before.owner)
+    assert (after.body["marks"], after.body["late"], after.body["level"]) == (3, True, 3)
+    assert (before.body["episode"], after.body["episode"]) == (None, episode.id)
+    assert after.sort - after.body["time"] == before.sort - before.body["time"]
+
+
 async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:
     await hearing(db)("Help!!!")
 
-    assert (await earlier_assessment(db, "t", "u1")) is not None
-    assert (await earlier_assessment(db, "other", "u1")) is None
+    assert (await judged_record(db, "t", "u1")) is not None
+    assert (await judged_record(db, "other", "u1")) is None
 
 
 @pytest.mark.promise("R-22")
@@ -212,7 +231,7 @@ async def test_a_store_that_fails_at_any_point_withholds_no_words(
     monkeypatch.setattr(type(db.records), "get", fails)
 
     assert said == ["Please call somebody."] * 3
-    assert await earlier_assessment(db, "t", "u1") is None
+    assert await judged_record(db, "t", "u1") is None
 
 
 async def test_no_thread_is_no_conversation(db: Database) -> None:

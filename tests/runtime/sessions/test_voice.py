@@ -13,7 +13,6 @@ from clew.core.log.commit import Plan, Planner
 from clew.core.values import Record, Scope
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
-from clew.runtime.crises import Assessment
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.model.messages import Message
@@ -27,6 +26,7 @@ from clew.runtime.records.episodes import (
     active_episode,
     episode_of,
 )
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import run_of
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.voice import NO_ANSWER, VoiceCall, end_lost_calls
@@ -36,7 +36,7 @@ from clew.runtime.tools.tool import tool
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.gated_agent import found, logged, moody, talking
+from tests.runtime.gated_agent import INCIDENT, found, logged, moody, talking
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
@@ -348,24 +348,18 @@ async def test_closing_the_runtime_ends_the_calls_that_it_had(db: Database) -> N
 
 
 @pytest.mark.promise("R-21", "R-22")
-async def test_a_check_of_what_was_spoken_is_logged_with_the_turn(db: Database) -> None:
+async def test_what_is_recorded_of_a_spoken_turn_commits_with_it(db: Database) -> None:
     async with talking(db) as runtime:
-        crisis = Assessment(level=2, path="voice_post_turn", confidence=0.5)
-        done = await runtime.record_voice_turn("a", text="…", reply="…", crisis=crisis, key="k")
-        await runtime.record_voice_turn("a", text="…", reply="…", crisis=crisis, key="k")
+        record = TurnRecord(kind=INCIDENT, body={"path": "voice_post_turn"}, level=2, keep_days=90)
+        done = await runtime.record_voice_turn("a", text="…", reply="…", records=[record], key="k")
+        await runtime.record_voice_turn("a", text="…", reply="…", records=[record], key="k")
         episode = await active_episode(db, "a")
 
     assert episode is not None
     assert [(row.level, row.path, row.run, row.episode) for row in await logged(db)] == [
         (2, "voice_post_turn", done.run, episode.id)
     ]
-    assert episode.crisis == 2
-
-
-async def test_an_assessment_with_words_in_it_is_refused(db: Database) -> None:
-    async with talking(db) as runtime:
-        with pytest.raises(InvalidArgument):
-            await runtime.record_voice_turn("a", text="Hi", crisis=Assessment(level=2, path="she said so"))
+    assert episode.level == 2
 
 
 @pytest.mark.promise("R-14", "R-21")

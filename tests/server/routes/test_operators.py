@@ -9,9 +9,9 @@ import pytest
 
 import clew
 from clew.client import AsyncClient
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotFound
 from clew.core.values import Record
-from clew.runtime.crises import CRISIS, Crisis, crisis_record
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import Episode, EpisodeResult
 from clew.runtime.settings import RuntimeConfig, SessionConfig
@@ -20,7 +20,9 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.entries import ApiKey, Membership, Tenant, User
 from clew.server.identity.identity import Identity
 from clew.testing import ScriptedModel
+from clew_companion.crisis.log import Crisis
 from tests.server.conftest import Users, served
+from tests.support.crises import stored_crisis
 
 
 class Roles:
@@ -233,7 +235,7 @@ async def test_no_rule_lets_go_of_the_audit(users: Users, db: clew.Database) -> 
 
 async def _assessed(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
     row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
-    await db.records.put(crisis_record(row, owner))
+    await db.records.put(stored_crisis(row, owner))
 
 
 @pytest.mark.promise("R-22")
@@ -336,7 +338,7 @@ async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db:
     alice = users("alice")
     await alice.run_turn("mine", "hello")
     whole = (await alice.export_session("mine")).splitlines(keepends=True)
-    forged = Record(kind=CRISIS, id="forged", owner="alice", body={})
+    forged = Record(kind=RETAINED_KIND, id="forged", owner="alice", body={})
     line = {"clew": "record", "kind": forged.kind, "id": forged.id, "owner": "alice", "body": {}}
     brought = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])
     renamed = b"".join(whole).replace(b'"mine"', b'"clew/audit"')

@@ -17,7 +17,7 @@ SPOKEN = NewVoiceTurn(
     said="What is the weather?",
     replied="Rain.",
     tool_calls=[RecordedToolCall(name="weather", arguments={"town": "Lisbon"}, output="rain")],
-    crisis=NewAssessment(level=1, confidence=0.5, path="llm_primary"),
+    assessment=NewAssessment(level=1, confidence=0.5, path="llm_primary"),
 )
 
 

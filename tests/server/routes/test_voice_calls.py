@@ -169,7 +169,7 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
             with monkeypatch.context() as broken:
                 broken.setattr(Database, "commit", fails)
                 found = await runtime.judge_utterance(Utterance(thread="t", id="u", text=DANGER), gates=gates)
-            held = len(runtime._settings.pending_crises)
+            held = len(runtime._settings.pending_records)
 
     assert "988" in found.say
     assert held == 1

@@ -93,14 +93,18 @@ async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
 async def test_what_a_client_says_of_a_turn_lowers_nothing(
     users: Users, alice: AsyncClient, claim: int | None, level: int
 ) -> None:
-    crisis = None if claim is None else NewAssessment(level=claim, path="client")
-    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…", crisis=crisis), key="u1")
+    assessment = None if claim is None else NewAssessment(level=claim, path="client")
+    await alice.record_voice_turn(
+        "call", NewVoiceTurn(said=DANGER, replied="…", assessment=assessment), key="u1"
+    )
 
     assert [row[1] for row in await logged(users)] == [level]
 
 
 async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, alice: AsyncClient) -> None:
-    said = NewVoiceTurn(said="The weather is nice", replied="…", crisis=NewAssessment(level=2, path="client"))
+    said = NewVoiceTurn(
+        said="The weather is nice", replied="…", assessment=NewAssessment(level=2, path="client")
+    )
     await alice.record_voice_turn("call", said, key="u1")
 
     assert [row[1] for row in await logged(users)] == [2]
@@ -120,7 +124,7 @@ async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: clew.Data
 async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
     alice: AsyncClient, db: clew.Database
 ) -> None:
-    said = NewVoiceTurn(said="Well.", replied="…", crisis=NewAssessment(level=1, path="client"))
+    said = NewVoiceTurn(said="Well.", replied="…", assessment=NewAssessment(level=1, path="client"))
     await alice.record_voice_turn("call", said, key="u1")
     progress = (await db.thread("call").head()).state["session_progress"]
 

@@ -14,11 +14,11 @@ from playwright.async_api import Locator, Page, expect
 
 import clew
 from clew.core.values import RecordQuery
-from clew.runtime.crises import crises
 from clew.runtime.memory.memory import Memory
 from clew.runtime.records.episodes import FEEDBACK
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
+from clew_companion.crisis.log import crises
 from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE
 from tests.architecture.source import ROOT
 from tests.server.local_server import listening

@@ -12,10 +12,10 @@ import pytest_asyncio
 from playwright.async_api import Page
 
 import clew
-from clew.runtime.crises import crises
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.server.tenants.realtime import OpenAIRealtime
+from clew_companion.crisis.log import crises
 from tests.server.local_server import listening
 from tests.server.studio.conftest import Visitor, Windows
 from tests.server.studio.studio_server import Studio

@@ -465,7 +465,7 @@ async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
 
 
 async def test_what_is_sought_of_an_owner_names_their_threads(kept: clew.Database) -> None:
-    subject = subject_of("alice", None, with_crisis_log=False)
+    subject = subject_of("alice", None)
     asking = read_file_selection(subject, ["alice-1"])
     found = await kept.store.read(Scope(tenant=kept.tenant), asking)
 

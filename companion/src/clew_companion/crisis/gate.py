@@ -21,6 +21,7 @@ from clew_companion.crisis.judgement import (
     judgement_request,
     validate_judgement,
 )
+from clew_companion.crisis.log import KEEP_DAYS, Assessment, record_crisis
 from clew_companion.crisis.message import (
     earlier_turns,
     judge_alone,
@@ -38,8 +39,10 @@ GRACE_SECONDS = 0.1
 """How long a model that was told to stop may take for it. One that does not stop is left behind."""
 
 
-def make_crisis_gate(seconds: float) -> Callable[[CompanionState, clew.Context], Awaitable[clew.Delta]]:
-    """A gate that waits so long for a model."""
+def make_crisis_gate(
+    seconds: float = MODEL_SECONDS, *, keep_days: float = KEEP_DAYS
+) -> Callable[[CompanionState, clew.Context], Awaitable[clew.Delta]]:
+    """Make a gate that waits so long for a model, and whose rows in the log are kept for so many days."""
 
     @gate
     async def crisis_gate(state: CompanionState, context: clew.Context) -> clew.Delta:
@@ -53,7 +56,7 @@ def make_crisis_gate(seconds: float) -> Callable[[CompanionState, clew.Context],
         decision = await _decide(context, gate_input, verdict, seconds)
         if decision.level > verdict.level:
             _declare_safe_reply(context, decision, gate_input)
-        _record_crisis(context, decision)
+        record_crisis(context.turn, _assessment_of(decision), days=keep_days)
         return _gate_delta(state, context, decision, verdict, gate_input) | {
             "diagnostics": {
                 "crisis_gate_ms": round((time.perf_counter() - start) * 1000, 3),
@@ -64,7 +67,7 @@ def make_crisis_gate(seconds: float) -> Callable[[CompanionState, clew.Context],
     return crisis_gate
 
 
-crisis_gate = make_crisis_gate(MODEL_SECONDS)
+crisis_gate = make_crisis_gate()
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ def _retrieve_error(task: "asyncio.Future[Judgement]") -> None:
         task.exception()
 
 
-def _record_crisis(context: clew.Context, decision: GateDecision) -> None:
-    context.turn.record_crisis(
+def _assessment_of(decision: GateDecision) -> Assessment:
+    return Assessment(
         level=decision.level,
         confidence=decision.confidence,
         path=decision.audit.classifier_path,

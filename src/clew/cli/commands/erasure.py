@@ -28,8 +28,8 @@ async def erase(
     owner: Owner = None,
     thread: ThreadName = None,
     *,
-    with_crisis_log: Annotated[
-        bool, typer.Option("--with-crisis-log", help="The crisis log too, before its date.")
+    with_retained: Annotated[
+        bool, typer.Option("--with-retained", help="Records that have a date too, before it comes.")
     ] = False,
     volume: VolumeFolder = None,
     dry_run: DryRun = False,
@@ -44,15 +44,15 @@ async def erase(
     Example: clew erase --owner alice --volume /mnt/volume --dry-run
     """
     async with call.database(files=volumes_at(volume)) as db:
-        preview = await db.erase(owner=owner, thread=thread, with_crisis_log=with_crisis_log, dry_run=True)
+        preview = await db.erase(owner=owner, thread=thread, with_retained=with_retained, dry_run=True)
         if dry_run or not (yes or _confirm_erasure(call, preview)):
             return CommandResult(value=preview, display=erasure.receipt_detail(preview), ok=dry_run)
-        await audit_action(db, "erase", owner=owner, thread=thread, with_crisis_log=with_crisis_log)
+        await audit_action(db, "erase", owner=owner, thread=thread, with_retained=with_retained)
         with call.progress("Erasing", None) as advance:
             receipt = await db.erase(
                 owner=owner,
                 thread=thread,
-                with_crisis_log=with_crisis_log,
+                with_retained=with_retained,
                 notify=lambda counts: advance(sum(counts.values())),
             )
     return CommandResult(

@@ -13,13 +13,15 @@ import msgspec
 from clew.core.encoding import as_json, encode
 from clew.core.errors import InvalidArgument
 from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD
-from clew.core.values import Item
+from clew.core.values import Item, Record
 
 RECEIPT_LOG: Final = "receipts"
 FIRST_LINE, STEP_LINE, LAST_LINE = "begun", "step", "done"
 UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "preview"
-CRISIS_KIND: Final = "crisis"
-"""The kind of records that are kept until their own date, unless they are asked for by name."""
+RETAINED_KIND: Final = "retained"
+"""The kind of records that have a date: each is kept until its ``sort``, and an erasure leaves it, unless it
+is told to take it. The first tag says which kind of document it is to the application: ``kind:incident``."""
+DOCUMENT_TAG: Final = "kind:"
 RULE_KIND: Final = "retention rule"
 ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"
 """The kinds of records that are about a file; ``path`` in their body says which."""
@@ -35,7 +37,7 @@ class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     owner: str | None = None
     threads: tuple[str, ...] = ()
-    with_crisis_log: bool = False
+    with_retained: bool = False
 
     @property
     def is_owner(self) -> bool:
@@ -45,7 +47,7 @@ class ErasureSubject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def retained_kinds(self) -> tuple[str, ...]:
         """The kinds of records that stay."""
-        return (HOLD_KIND, RULE_KIND) if self.with_crisis_log else (HOLD_KIND, RULE_KIND, CRISIS_KIND)
+        return (HOLD_KIND, RULE_KIND) if self.with_retained else (HOLD_KIND, RULE_KIND, RETAINED_KIND)
 
 
 class FileSelection(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,12 @@ class FileSelection(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     threads: tuple[str, ...] = ()
     files: tuple[tuple[str | None, str], ...] = ()
+
+
+def document_kind(record: Record) -> str:
+    """The kind of a record, as its application calls it: that of a retained one is in its tags."""
+    kinds = [tag.removeprefix(DOCUMENT_TAG) for tag in record.tags if tag.startswith(DOCUMENT_TAG)]
+    return kinds[0] if kinds and record.kind == RETAINED_KIND else record.kind
 
 
 class RetainedRecords(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,16 +167,16 @@ def last_files_number(items: Iterable[Item], receipt: str) -> int:
     return max((msgspec.convert(step, ErasureStep).files for step in steps), default=0)
 
 
-def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> ErasureSubject:
-    """The subject that a caller asks to erase.
+def subject_of(owner: str | None, thread: str | None, *, with_retained: bool = False) -> ErasureSubject:
+    """The subject that a caller asks to erase; ``with_retained`` takes its retained records too.
 
     Raises:
         InvalidArgument: It is not one owner or one thread.
     """
     if owner is not None and thread is None:
-        return ErasureSubject(what="owner", name=owner, owner=owner, with_crisis_log=with_crisis_log)
+        return ErasureSubject(what="owner", name=owner, owner=owner, with_retained=with_retained)
     if thread is not None and thread != RECEIPTS_THREAD:
         return ErasureSubject(
-            what="thread", name=thread, owner=owner, threads=(thread,), with_crisis_log=with_crisis_log
+            what="thread", name=thread, owner=owner, threads=(thread,), with_retained=with_retained
         )
     raise InvalidArgument(problem="Say whose traces to erase: those of an owner, or of a thread.")

@@ -1,4 +1,4 @@
-"""Retention: which threads have been left alone for so long that they may go."""
+"""Retention: threads that have been left alone for so long that they may go, and records with a date."""
 
 from typing import Final
 
@@ -6,14 +6,17 @@ import msgspec
 
 from clew.core.arguments import check_fields
 from clew.core.encoding import as_json, check_id
-from clew.core.erasure.receipts import RULE_KIND
+from clew.core.erasure.receipts import RETAINED_KIND, RULE_KIND
 from clew.core.erasure.subject import ROWS_PER_PAGE
 from clew.core.errors import InvalidArgument
+from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import read_holds
-from clew.core.log.rows import AskThreads, StoreRead, ThreadRow, ask
-from clew.core.values import RESERVED_PREFIXES, Record
+from clew.core.log.rows import AskRecord, AskThreads, StoreRead, ThreadRow, ask
+from clew.core.values import RESERVED_PREFIXES, Put, Record
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
+EXTENDED_TAG: Final = "extended:"
+"""How the tag of a retained record begins that says when it was last extended."""
 
 
 class RetentionRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,3 +82,22 @@ def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str]
 def _is_due(row: ThreadRow, rule: RetentionRule, now: int) -> bool:
     is_old = row.updated <= now - rule.days * DAY_MS
     return is_old and not row.id.startswith(RESERVED_PREFIXES) and rule.label in (None, *row.labels)
+
+
+def plan_extension(id: str, until: int, now: int, context: PlanContext) -> StoreRead[Plan]:
+    """Plan to keep a retained record for longer; nothing if it is gone, or is kept for as long already.
+
+    The record is read by the plan itself, so a purge at the same moment finds it extended, or has won.
+    """
+    record = yield from ask(AskRecord(RETAINED_KIND, id))
+    if record is None or record.sort >= until:
+        return Plan(writes=[], results=[], heads={})
+    tags = [tag for tag in record.tags if not tag.startswith(EXTENDED_TAG)]
+    extended = msgspec.structs.replace(record, sort=until, tags=(*tags, f"{EXTENDED_TAG}{now}"))
+    return (yield from plan_commit([Put(record=extended, expect=record.revision)], context))
+
+
+def extension_time(record: Record) -> int | None:
+    """When a retained record was last extended, in milliseconds since 1970; None if it never was."""
+    times = [tag.removeprefix(EXTENDED_TAG) for tag in record.tags if tag.startswith(EXTENDED_TAG)]
+    return int(times[-1]) if times and times[-1].isdecimal() else None

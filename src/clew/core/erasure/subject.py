@@ -12,11 +12,11 @@ import msgspec
 from clew.core.encoding import JSON, as_json
 from clew.core.erasure.receipts import (
     ARTIFACT_KIND,
-    CRISIS_KIND,
     DOCUMENT_KIND,
     FIRST_LINE,
     LAST_LINE,
     RECEIPT_LOG,
+    RETAINED_KIND,
     RULE_KIND,
     STEP_LINE,
     ErasureStep,
@@ -26,6 +26,7 @@ from clew.core.erasure.receipts import (
     RetainedRecords,
     Tombstone,
     add_counts,
+    document_kind,
     salted_hash,
     seal_receipt,
 )
@@ -74,7 +75,7 @@ class ErasureBatch(msgspec.Struct, frozen=True, kw_only=True):
         """The number of rows, by kind."""
         counts = {"threads": len(self.threads), **self.sizes, "jobs": len(self.jobs)}
         for record in self.records:
-            kind = "vectors" if record.kind == VECTOR_KIND else f"records of kind {record.kind}"
+            kind = "vectors" if record.kind == VECTOR_KIND else f"records of kind {document_kind(record)}"
             counts[kind] = counts.get(kind, 0) + 1
         return {name: count for name, count in counts.items() if count}
 
@@ -225,16 +226,22 @@ def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRea
 def read_retained_records(
     subject: ErasureSubject, ids: Iterable[str]
 ) -> StoreRead[tuple[RetainedRecords, ...]]:
-    """Rows of the crisis log that stay, and until when."""
-    if CRISIS_KIND not in subject.retained_kinds:
+    """Count the records that stay until their date, by kind, and say until when."""
+    if subject.with_retained:
         return ()
     records: list[Record] = []
     if subject.is_owner and subject.owner is not None:
         records = yield from ask(AskRecordsOfOwner(subject.owner, (HOLD_KIND, RULE_KIND), NO_LIMIT))
     names = tuple(f"thread:{id}" for id in ids)
     records = [*records, *((yield from ask(AskRecordsAbout(names))) if names else [])]
-    rows = {record.id: record.sort for record in records if record.kind == CRISIS_KIND}
-    return (RetainedRecords(kind=CRISIS_KIND, count=len(rows), until=max(rows.values())),) if rows else ()
+    dates: dict[str, dict[str, int]] = {}
+    for record in records:
+        if record.kind == RETAINED_KIND:
+            dates.setdefault(document_kind(record), {})[record.id] = record.sort
+    return tuple(
+        RetainedRecords(kind=kind, count=len(dates[kind]), until=max(dates[kind].values()))
+        for kind in sorted(dates)
+    )
 
 
 # Commits of an erasure.

@@ -49,12 +49,15 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
     except Exception as failure:
         if turn.safe_reply_text is None:
             raise
-        is_log_pending = bool(start.journal.pending_rows())
         return safe_result(
-            turn, settings, failure, version=start.journal.version, is_log_pending=is_log_pending
+            turn,
+            settings,
+            failure,
+            version=start.journal.version,
+            pending_count=len(start.journal.pending_records()),
         )
     finally:
-        start.journal.hand_over_rows(settings.pending_crises)
+        start.journal.hand_over_records(settings.pending_records)
 
 
 async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Lease) -> TurnResult:

@@ -105,22 +105,22 @@ def ending_of(error: ClewError | asyncio.CancelledError) -> Ending:
 
 def context_of(turn: Turn, settings: Settings) -> Context:
     """Return the context of every stage of a turn."""
-    return Context(
+    context = Context(
         llm_client=settings.model,
         memory_store=settings.memory_store,
-        crisis_log_backend=settings.crisis_log_backend,
         memory_mode=settings.memory_mode,
         response_llm=settings.response_model,
         embedding_provider=settings.embedding_provider,
         session_memory_buffer=settings.session_memory_buffer or _buffer(turn),
         turn=turn,
     )
+    return settings.make_context(context, settings.record_backend)
 
 
 async def run_stages(stages: Sequence[Stage], context: Context) -> None:
     """Run every stage that is left, and fold the delta of each into the draft.
 
-    What a finished stage changed is stored together with the stage that comes next, so that nothing is folded
+    The changes of a finished stage are stored together with the next stage, so that nothing is folded
     twice after a crash.
 
     Raises:
@@ -157,9 +157,9 @@ async def _run_stage(stage: Stage, context: Context, next_stage: Stage | None) -
     if next_stage is None:
         return  # the end of the run follows at once, and is the next checkpoint
     turn.draft.enter_stage(stage_name(next_stage))
-    # A stage that paid for a model call must not pay again after a crash, and what it saw of a crisis is on
-    # record before a later stage words a reply.
-    if turn.model_calls > model_calls or turn.journal.pending_rows():
+    # A stage that paid for a model call must not pay again after a crash, and what it recorded is stored
+    # before a later stage words a reply.
+    if turn.model_calls > model_calls or turn.journal.pending_records():
         await turn.checkpoint(USER_MESSAGE)
 
 

@@ -123,7 +123,6 @@ async def _commit_resume(
         version=commit.version,
         owner=head.owner,
         clock=settings.clock,
-        days=settings.crisis_days,
     )
     journal.episode = await active_episode(db, run.thread)
     thread = db.thread(run.thread)

@@ -26,7 +26,7 @@ from clew.runtime.turn.turn import Turn
 log = logging.getLogger("clew")
 GATE = "is_gate"
 RECENT_MESSAGES = 64
-PROBLEM, CRISIS_LOG = "turn_problem", "crisis_log"
+PROBLEM, PENDING = "turn_problem", "pending_records"
 S = TypeVar("S", bound=Stage)
 
 
@@ -61,19 +61,17 @@ async def run_gates_without_store(
         await run_stages(gates, context_of(turn, settings))
     except Exception as error:  # noqa: BLE001  # a stage is not ours: what it declared before goes out
         log.warning("A gate failed while the store did: %s", log_text_of(error))
-    rows = [*journal.crisis_rows, *journal.pending_rows()]
-    settings.pending_crises.add(db, rows)
+    records = journal.pending_records()
+    settings.pending_records.add(db, records)
     if turn.safe_reply_text is None:
         raise failure
-    return safe_result(turn, settings, failure, is_log_pending=bool(rows))
+    return safe_result(turn, settings, failure, pending_count=len(records))
 
 
 def _transient_draft(request: TurnRequest, settings: Settings) -> tuple[Draft, TransientJournal]:
     """Return a draft and a journal with the request alone, and nothing of the store."""
     run = Run(id=settings.new_id(), thread=request.thread, user=request.user, started=settings.clock())
-    journal = TransientJournal(
-        run, {HISTORY: list(request.items)}, clock=settings.clock, days=settings.crisis_days
-    )
+    journal = TransientJournal(run, {HISTORY: list(request.items)}, clock=settings.clock)
     sizes = {HISTORY: LogSize(len(request.items), len(request.items))}
     return Draft(settings.schema, {}, sizes, request.inputs, journal.read), journal
 
@@ -100,11 +98,15 @@ def _set_reply_fields(turn: Turn) -> None:
 
 
 def safe_result(
-    turn: Turn, settings: Settings, failure: Exception, *, version: int = 0, is_log_pending: bool = False
+    turn: Turn, settings: Settings, failure: Exception, *, version: int = 0, pending_count: int = 0
 ) -> TurnResult[Any]:
-    """Return the safe reply as the result of a turn that failed, with the failure in its diagnostics."""
+    """Return the safe reply as the result of a turn that failed, with the failure in its diagnostics.
+
+    ``pending_count`` is the number of its records that wait for the store.
+    """
     _set_reply_fields(turn)
-    add_diagnostics(turn, {PROBLEM: _error_name(failure), **({CRISIS_LOG: "held"} if is_log_pending else {})})
+    pending = {PENDING: pending_count} if pending_count else {}
+    add_diagnostics(turn, {PROBLEM: _error_name(failure), **pending})
     log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, log_text_of(failure))
     turn.notify(TextDelta(text=turn.safe_reply_text or "", step=0))
     kind = settings.output

@@ -40,7 +40,6 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.crises import Assessment, CrisisRows
 from clew.runtime.execution.positions import PositionCache, ThreadPosition
 from clew.runtime.execution.turn_lines import BusyWait
 from clew.runtime.model.messages import Message, item_of
@@ -53,6 +52,7 @@ from clew.runtime.records.episodes import (
     episode_write,
 )
 from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
+from clew.runtime.records.pending import RunRecords, TurnRecord
 from clew.runtime.records.rewinds import was_rewound
 from clew.runtime.records.runs import (
     INTERRUPTED,
@@ -85,10 +85,10 @@ BusyPolicy: TypeAlias = Literal["wait", "refuse", "queue"]
 
 
 class VoiceReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The reply of a turn that was spoken in a call already, and how serious it was."""
+    """The reply of a turn that was spoken in a call already, and the records that commit with it."""
 
     reply: str = ""
-    assessed: Assessment | None = None
+    records: tuple[TurnRecord, ...] = ()
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,22 +263,20 @@ async def _commit_inbound(
     expect: Expectation = Exact(head.version) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
     episode = _turn_episode(position.episode, head, request, owner, settings)
-    crisis_writes = _crisis_writes(request, run, episode, owner, settings)
+    record_writes = _record_writes(request, run, episode, owner, settings)
     writes = [
         append,
         Put(record=record_of(run, owner), expect=0),
         episode_write(episode, owner),
         *release_writes,
-        *crisis_writes,
+        *record_writes,
     ]
     commit, run_record, episode_record, *_ = await db.commit(writes)
     assert isinstance(commit, Committed)
     assert isinstance(run_record, Record)
     assert isinstance(episode_record, Record)
     run = msgspec.structs.replace(run, revision=run_record.revision)
-    journal = ThreadJournal(
-        db, run, version=commit.version, owner=owner, clock=settings.clock, days=settings.crisis_days
-    )
+    journal = ThreadJournal(db, run, version=commit.version, owner=owner, clock=settings.clock)
     journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
     return StartedTurn(draft=_draft(db, head, change, request, settings), journal=journal, change=change)
@@ -292,22 +290,19 @@ def _turn_episode(
     modality = TEXT if request.spoken is None else VOICE
     now = settings.clock()
     episode = episode_for_turn(before, request.thread, owner, now, places.place_of(size.end + 1), modality)
-    assessment = request.spoken.assessed if request.spoken is not None else None
-    if assessment is None:
-        return episode
-    return msgspec.structs.replace(episode, crisis=max(episode.crisis, assessment.level))
+    records = request.spoken.records if request.spoken is not None else ()
+    level = max((record.level for record in records), default=0)
+    return msgspec.structs.replace(episode, level=max(episode.level, level)) if level else episode
 
 
-def _crisis_writes(
+def _record_writes(
     request: TurnRequest, run: Run, episode: Episode, owner: str | None, settings: Settings
 ) -> list[Write]:
-    """The row of the crisis log that a spoken turn brings with it."""
-    assessment = request.spoken.assessed if request.spoken is not None else None
-    if assessment is None or not assessment.level:
-        return []
-    rows = CrisisRows(settings.clock, settings.crisis_days)
-    rows.add(assessment, run, episode=episode.id, owner=owner)
-    return [Put(record=row) for row in rows.rows]
+    """The records that a spoken turn brings with it."""
+    records = RunRecords()
+    for record in request.spoken.records if request.spoken is not None else ():
+        records.add(record, run, episode=episode.id, owner=owner, now=settings.clock())
+    return [Put(record=record) for record in records.records]
 
 
 def _draft(

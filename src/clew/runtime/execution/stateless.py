@@ -10,7 +10,7 @@ from clew.core.arguments import check_arguments, check_fields
 from clew.core.encoding import JSON
 from clew.core.values import HISTORY, LogSize
 from clew.database.database import Database
-from clew.runtime.context import CrisisLog, MemoryBackend, MemoryMode
+from clew.runtime.context import MakeContext, MemoryBackend, MemoryMode, RecordBackend, plain_context
 from clew.runtime.execution.pipeline import run_pipeline
 from clew.runtime.execution.safe_reply import log_text_of, safe_result
 from clew.runtime.model.call import Deadlines, RetryPolicy
@@ -49,7 +49,8 @@ async def run_agent(
     history: Sequence[Message] = (),
     state: Mapping[str, JSON] | None = None,
     memory_store: MemoryBackend | None = None,
-    crisis_log_backend: CrisisLog | None = None,
+    record_backend: RecordBackend | None = None,
+    make_context: MakeContext = plain_context,
     retry_policy: RetryPolicy = RetryPolicy(),
     deadlines: Deadlines = Deadlines(),
     prices: Prices | None = None,
@@ -57,7 +58,8 @@ async def run_agent(
 ) -> TurnResult[Output]:
     """Run one turn and store nothing. What came before comes in as ``history`` and ``state``.
 
-    A model may be given by its name, and a tool as the function that it is made of.
+    A model may be given by its name, and a tool as the function that it is made of. What the turn records
+    goes to ``record_backend``, such as ``db.records``; without one it is gone with the turn.
 
     Raises:
         StateInvalid: An input, or the state, does not fit the schema.
@@ -76,7 +78,8 @@ async def run_agent(
         config=RuntimeConfig(retry_policy=retry_policy, deadlines=deadlines, prices=prices or {}),
         memory_mode=MemoryMode.INCOGNITO,
         memory_store=memory_store or transient_records,
-        crisis_log_backend=crisis_log_backend or transient_records,
+        record_backend=record_backend or transient_records,
+        make_context=make_context,
     )
     async with opened:
         return await _run(settings, *_transient_turn(settings, message, history, state or {}, notify))
@@ -85,7 +88,7 @@ async def run_agent(
 async def _run(settings: Settings, turn: Turn, journal: TransientJournal) -> TurnResult[Any]:
     result = await run_pipeline(turn, settings)
     await turn.finish(result.ending)
-    problem = await _write_crisis_rows(settings, journal) or result.error
+    problem = await _write_records(settings, journal) or result.error
     if turn.safe_reply_text is not None and isinstance(problem, Exception):
         return safe_result(turn, settings, problem)
     if result.error is not None:
@@ -99,16 +102,15 @@ async def _run(settings: Settings, turn: Turn, journal: TransientJournal) -> Tur
     )
 
 
-async def _write_crisis_rows(settings: Settings, journal: TransientJournal) -> Exception | None:
-    """Write the rows of the crisis log; return the error if one of them was not written."""
+async def _write_records(settings: Settings, journal: TransientJournal) -> Exception | None:
+    """Write the records of the turn; return the error if one of them was not written."""
     problem: Exception | None = None
-    for row in journal.crisis_rows:
+    for record in journal.pending_records():
         try:
-            await settings.crisis_log_backend.put(row, expect=0)
-        except Exception as failure:  # noqa: BLE001  # a log is not ours: its bug must not withhold a reply
-            log.warning(
-                "A row of the crisis log is lost: %s, %s. %s", row.id, row.tags[0], log_text_of(failure)
-            )
+            await settings.record_backend.put(record, expect=0)
+        except Exception as failure:  # noqa: BLE001  # a backend is not ours: its bug must not withhold a reply
+            tags = ", ".join(record.tags)
+            log.warning("A record is lost: %s (%s). %s", record.id, tags, log_text_of(failure))
             problem = failure
     return problem
 

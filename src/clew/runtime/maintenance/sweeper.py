@@ -156,7 +156,10 @@ HOUR_MS = 60 * 60 * 1000
 
 
 class RetentionSweep:
-    """Applies a tenant's retention rules, at once and then every hour. A database for one user has none."""
+    """Purges the records of a tenant whose date has come, and applies its rules at once and then every hour.
+
+    The database of one user has neither.
+    """
 
     def __init__(self, db: Database, clock: Callable[[], int]) -> None:
         self._db = db
@@ -166,7 +169,10 @@ class RetentionSweep:
     async def __call__(self) -> None:
         """Apply the rules that are due, if it is time."""
         now = self._clock()
-        if self._db.user is not None or now < self._next:
+        if self._db.user is not None:
+            return
+        await self._db.retention.purge(now=now)
+        if now < self._next:
             return
         self._next = now + HOUR_MS
         await self._db.retention.settle()

@@ -3,7 +3,7 @@
 from clew.runtime.memory.learn.extraction import RememberResult, UserTurn, remember, user_turns
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.learn.notice import notice
-from clew.runtime.memory.learn.promotion import PromotionDecision
+from clew.runtime.memory.learn.promotion import PromotionDecision, PromotionRules, RuleMatch
 from clew.runtime.memory.memory import Memory, answer_pending, memory_of
 from clew.runtime.memory.merge import LearnResult
 from clew.runtime.memory.phrases.statements import statements_in
@@ -42,12 +42,14 @@ __all__ = [
     "MemorySource",
     "PendingForget",
     "PromotionDecision",
+    "PromotionRules",
     "RecallLimits",
     "RecallResult",
     "RememberResult",
     "RemoteEmbedder",
     "Retriever",
     "Rule",
+    "RuleMatch",
     "SemanticEntry",
     "UserTurn",
     "WorkingMemory",

@@ -32,7 +32,7 @@ class EpisodeNotes(Protocol):
 
     episode: "Episode | None"
 
-    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
         """Keep it with the episode, with the next commit."""
         ...
 
@@ -56,9 +56,9 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One stretch of a thread's life.
 
     ``user`` is whose thread it is, ``first`` the place in the history where its transcript starts, ``last``
-    the version where it ends, ``crisis`` the highest level seen, ``candidates`` what may be remembered once
-    it ends. ``modality`` is that of its last turn. ``until`` is when a call is taken for lost, if its client
-    has promised to say that it is there.
+    the version where it ends, ``level`` the highest that a turn noted, ``candidates`` what may be remembered
+    once it ends. ``modality`` is that of its last turn. ``until`` is when a call is taken for lost, if its
+    client has promised to say that it is there.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     first: int = 0
     last: int | None = None
     turns: int = 0
-    crisis: int = 0
+    level: int = 0
     candidates: tuple[JSON, ...] = ()
     until: int | None = None
     ended: int | None = None
@@ -171,7 +171,7 @@ async def late_episode_write(db: Database, episode: Episode) -> Write | None:
     if current.status == ENDED:
         return None
     merge = msgspec.structs.replace(
-        current, candidates=episode.candidates, crisis=max(current.crisis, episode.crisis)
+        current, candidates=episode.candidates, level=max(current.level, episode.level)
     )
     return episode_write(merge, episode.user)
 

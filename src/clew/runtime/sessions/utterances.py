@@ -1,8 +1,8 @@
-"""What somebody said in a call, judged before it is answered: the gates of a runtime, on the thread as it is.
+"""Utterances of a call, judged before they are answered: the gates of a runtime, on the thread as it is.
 
 The audio goes between a client and a realtime model, so no turn runs. The gates do, on the finished words of
-one utterance. What they find is in the crisis log at once, also if the turn is never recorded. What is said
-to it is kept with that, so a client that asks again is told the same, whatever the gates have noted since.
+one utterance. What they record is written at once, also if the turn is never recorded. The fixed reply is
+kept with that, so a client that asks again gets the same one, whatever the gates have noted since.
 """
 
 import dataclasses
@@ -15,15 +15,16 @@ import msgspec
 from clew.core import patch
 from clew.core.arguments import check_fields
 from clew.core.encoding import JSON, as_json
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import InvalidArgument, NotFound, RecordNotFound, StoreFailed, ThreadNotFound
 from clew.core.values import HISTORY, Head, Item, LogSize, Put, Record
 from clew.database.database import Database
-from clew.runtime.crises import CRISIS, Assessment, Crisis, crisis_of, crisis_record
 from clew.runtime.execution.pipeline import context_of, run_stages
 from clew.runtime.execution.safe_reply import GATE, log_text_of
 from clew.runtime.execution.scheduler import ignore_event
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import Episode, active_episode
+from clew.runtime.records.pending import TurnRecord, level_of, retained_turn_record
 from clew.runtime.records.runs import Run, run_id_for_key
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
@@ -36,12 +37,12 @@ from clew.runtime.turn.turn import Turn
 log = logging.getLogger("clew")
 REASON = "Heard"
 VERDICT = "heard"
-FIRST_ROW = "1.1"
-"""The end of the id of the first row that a run makes."""
+LATE = "late"
+"""What the body of a record says if an answer was under way before the utterance was judged."""
 
 
 class Utterance(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said, under an id of its own; ``late`` if an answer was under way before it was judged.
+    """Words of a call, under an id of their own; ``late`` if an answer was under way before they are judged.
 
     The turn that it belongs to is recorded with the same id as its key. ``quick`` asks no model.
     """
@@ -58,7 +59,7 @@ class Utterance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How utterances are judged: by which stages, and which fields of the state keep what they find."""
+    """The stages that judge utterances, and the fields of the state that keep what they note."""
 
     stages: tuple[Stage, ...] | None = None
     fields: tuple[str, ...] = ()
@@ -68,14 +69,17 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found: a level, and fixed words to be said instead of an answer, if there are any."""
+    """The highest level that a gate recorded, and the fixed reply to say instead of an answer, if any."""
 
     level: int = 0
     say: str = ""
 
 
 class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said to an utterance, and a mark of its words. The level is in the log alone."""
+    """The fixed reply to an utterance, and a hash of its words.
+
+    It is the person's, so it says nothing of the level: that is in the retained records alone.
+    """
 
     say: str
     of: str
@@ -84,13 +88,13 @@ class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
 async def judge_utterance(
     db: Database, utterance: Utterance, settings: Settings, gates: GateSettings | None = None
 ) -> GateVerdict:
-    """Judge an utterance, and log what was found. It always answers, also if the store does not.
+    """Judge an utterance, and write what the gates record. It always answers, also if the store does not.
 
     The same words under the same id again are answered alike, and judged once.
 
     Raises:
         InvalidId: There is no thread id, or no conversation can have it.
-        ThreadNotFound: What was heard under this id is somebody else's.
+        ThreadNotFound: What was recorded under this id belongs to another user.
     """
     gate_settings = gates or GateSettings()
     if utterance.quick:
@@ -108,36 +112,33 @@ async def judge_utterance(
         if turn.safe_reply_text is None:
             raise
         log.warning(
-            "What was heard on thread %s is answered, though a gate failed: %s", thread, log_text_of(error)
+            "An utterance on thread %s is answered, though a gate failed: %s", thread, log_text_of(error)
         )
-    rows = _crisis_records([*journal.crisis_rows, *journal.pending_rows()], utterance, episode)
+    records = [_with_late(record, utterance) for record in journal.pending_records()]
     values = turn.draft.values()
     reply = next((values[name] for name in REPLY_FIELDS if values.get(name)), "")
     say = turn.safe_reply_text or reply
-    await _write_rows(db, thread, rows, _verdict_record(utterance, say, settings.clock()), settings)
+    await _write_records(db, thread, records, _verdict_record(utterance, say, settings.clock()), settings)
     await _store_fields(db, thread, turn.draft.state, head, gate_settings.fields)
-    return GateVerdict(level=max([crisis_of(row).level for row in rows], default=0), say=say)
+    return GateVerdict(level=max(map(level_of, records), default=0), say=say)
 
 
-async def earlier_assessment(db: Database, thread: str, id: str) -> Assessment | None:
-    """What was found in an utterance when it was judged, if anything was."""
-    crisis = await _crisis_row(db, f"{run_id_for_key(thread, id)}.{FIRST_ROW}")
-    if crisis is None:
-        return None
-    names = Assessment.__struct_fields__
-    return Assessment(**{name: getattr(crisis, name) for name in names})
+async def judged_record(db: Database, thread: str, id: str) -> TurnRecord | None:
+    """Return what was retained of an utterance when it was judged, to be recorded again with its turn."""
+    record = await _retained_record(db, thread, id, 1)
+    return None if record is None else retained_turn_record(record)
 
 
-async def _crisis_row(db: Database, id: str) -> Crisis | None:
+async def _retained_record(db: Database, thread: str, id: str, number: int) -> Record | None:
+    """A retained record of an utterance by its number; the run of an utterance has but one epoch."""
     try:
-        return crisis_of(await db.records.get(CRISIS, id))
+        return await db.records.get(RETAINED_KIND, f"{run_id_for_key(thread, id)}.1.{number}")
     except (RecordNotFound, StoreFailed):
         return None
 
 
 async def _stored_verdict(db: Database, utterance: Utterance) -> GateVerdict | None:
-    """What was said to the same words under the same id, if it can be read."""
-    id = run_id_for_key(utterance.thread, utterance.id)
+    """The verdict on the same words under the same id, if it can be read."""
     try:
         verdict = msgspec.convert((await db.records.get(VERDICT, _record_id(utterance))).body, StoredVerdict)
     except (RecordNotFound, StoreFailed, msgspec.ValidationError):
@@ -145,8 +146,8 @@ async def _stored_verdict(db: Database, utterance: Utterance) -> GateVerdict | N
     if verdict.of != _text_hash(utterance):
         return None
     level, number = 0, 1
-    while (row := await _crisis_row(db, f"{id}.1.{number}")) is not None:
-        level, number = max(level, row.level), number + 1
+    while (record := await _retained_record(db, utterance.thread, utterance.id, number)) is not None:
+        level, number = max(level, level_of(record)), number + 1
     return GateVerdict(level=level, say=verdict.say)
 
 
@@ -162,7 +163,7 @@ def _verdict_record(utterance: Utterance, say: str, now: int) -> Record:
 
 
 def _record_id(utterance: Utterance) -> str:
-    """The id of what was said to an utterance: each user's own, so that nobody learns of another's."""
+    """The id of the verdict on an utterance: each user has their own, so that nobody learns of another's."""
     return run_id_for_key(
         utterance.thread, utterance.id if utterance.user is None else f"{utterance.user}\0{utterance.id}"
     )
@@ -173,7 +174,7 @@ def _text_hash(utterance: Utterance) -> str:
 
 
 async def _head_and_episode(db: Database, thread: str) -> tuple[Head | None, Episode | None]:
-    """Where a thread stands; nowhere if it has not begun, or the store does not answer."""
+    """Read the head and the episode of a thread; neither if it has none, or the store does not answer."""
     try:
         return await db.thread(thread).head(), await active_episode(db, thread)
     except (NotFound, StoreFailed):
@@ -186,7 +187,7 @@ def _transient_turn(
     """A turn that keeps nothing, on the thread as it is and with the words at its end."""
     id, now = run_id_for_key(utterance.thread, utterance.id), settings.clock()
     run = Run(id=id, thread=utterance.thread, user=utterance.user, started=now)
-    journal = TransientJournal(run, {}, clock=settings.clock, days=settings.crisis_days)
+    journal = TransientJournal(run, {}, clock=settings.clock)
     journal.episode = episode
     item = item_of(Message(role="user", content=utterance.text, run=run.id))
     before = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
@@ -209,25 +210,22 @@ def _transient_turn(
     ), journal
 
 
-def _crisis_records(records: Sequence[Record], utterance: Utterance, episode: Episode | None) -> list[Record]:
-    """The rows of the log, with whose they are, which episode they are of, and whether they came late."""
-    crises = [crisis_of(row) for row in records]
-    of = None if episode is None else episode.id
-    return [
-        crisis_record(msgspec.structs.replace(each, late=utterance.late, episode=of), utterance.user)
-        for each in crises
-    ]
+def _with_late(record: Record, utterance: Utterance) -> Record:
+    """A record that says whether it came too late to keep an answer back."""
+    if not utterance.late or not isinstance(record.body, dict):
+        return record
+    return msgspec.structs.replace(record, body={**record.body, LATE: True})
 
 
-async def _write_rows(
-    db: Database, thread: str, rows: Sequence[Record], verdict: Record, settings: Settings
+async def _write_records(
+    db: Database, thread: str, records: Sequence[Record], verdict: Record, settings: Settings
 ) -> None:
-    """Write the rows of the log and what is said; the rows that the store does not take are held for it."""
+    """Write the records and the verdict; the records that the store does not take are held for it."""
     try:
-        await db.commit([Put(record=row) for row in (*rows, verdict)])
+        await db.commit([Put(record=record) for record in (*records, verdict)])
     except StoreFailed:
-        settings.pending_crises.add(db, rows)
-    except InvalidArgument as error:  # somebody else has a row of this id, and so the thread
+        settings.pending_records.add(db, records)
+    except InvalidArgument as error:  # another user has a record of this id, and so the thread
         raise ThreadNotFound(thread=thread) from error
 
 
@@ -243,4 +241,4 @@ async def _store_fields(
     try:
         await db.thread(thread).append(patches=patches, reason=REASON)
     except (NotFound, StoreFailed):
-        return  # the row of the log says what matters
+        return  # the records say what matters

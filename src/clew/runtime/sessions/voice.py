@@ -14,7 +14,6 @@ from clew.core.errors import InvalidArgument, InvalidId, RevisionConflict
 from clew.core.values import HISTORY, RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import Attempts
-from clew.runtime.crises import Assessment, check_assessment
 from clew.runtime.execution.start import TurnRequest, VoiceReply
 from clew.runtime.model.messages import CALL, RESULT, Message, item_of
 from clew.runtime.records.episodes import (
@@ -27,6 +26,7 @@ from clew.runtime.records.episodes import (
     episode_write,
     request_end,
 )
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.refusals import REFUSED, Refusals
 from clew.runtime.respond.view import free_call_id
 from clew.runtime.state.inputs import MESSAGE, check_thread_id
@@ -58,7 +58,7 @@ def voice_request(
     text: str,
     reply: str,
     tool_calls: Sequence[VoiceCall] = (),
-    crisis: Assessment | None = None,
+    records: Sequence[TurnRecord] = (),
     user: str | None = None,
     key: str | None = None,
 ) -> TurnRequest:
@@ -83,7 +83,7 @@ def voice_request(
         user=user,
         key=key,
         origin=ORIGIN,
-        spoken=VoiceReply(reply=reply, assessed=None if crisis is None else check_assessment(crisis)),
+        spoken=VoiceReply(reply=reply, records=tuple(records)),
     )
 
 

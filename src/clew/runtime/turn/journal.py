@@ -24,9 +24,9 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, PendingCrises
 from clew.runtime.records.episodes import Episode, episode_of, episode_write, late_episode_write
 from clew.runtime.records.events import RUN_FINISHED
+from clew.runtime.records.pending import PendingRecords, RunRecords, TurnRecord
 from clew.runtime.records.runs import (
     KIND,
     RUNNING,
@@ -51,16 +51,16 @@ class Journal(Protocol):
     thread: Thread | None
     episode: Episode | None
 
-    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
         ...
 
-    def record_crisis(self, assessment: Assessment) -> None:
-        """Log an assessment with the next commit."""
+    def add_record(self, record: TurnRecord) -> None:
+        """Write a record with the next commit, and its level with the episode."""
         ...
 
-    def pending_rows(self) -> Sequence[Record]:
-        """The rows of the crisis log that no commit has taken yet."""
+    def pending_records(self) -> Sequence[Record]:
+        """Return the records that no commit has taken yet."""
         ...
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
@@ -81,7 +81,6 @@ class TransientJournal:
         logs: dict[str, list[Item]],
         *,
         clock: Callable[[], int] = now_ms,
-        days: float = KEEP_DAYS,
     ) -> None:
         self.run = run
         self.db: Database | None = None
@@ -89,19 +88,20 @@ class TransientJournal:
         self.episode: Episode | None = None
         self._logs = logs
         self._version = 0
-        self._crises = CrisisRows(clock, days)
-        self.crisis_rows: list[Record] = []
+        self._records = RunRecords()
+        self._clock = clock
 
-    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
-        """Nothing is kept."""
+    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
+        """Do nothing: there is no episode to keep it with."""
 
-    def record_crisis(self, assessment: Assessment) -> None:
-        """Have a row ready for whoever keeps the log."""
-        self._crises.add(assessment, self.run)
+    def add_record(self, record: TurnRecord) -> None:
+        """Hold a record for the caller, who writes it when the turn is over."""
+        episode = self.episode.id if self.episode is not None else None
+        self._records.add(record, self.run, episode=episode, owner=self.run.user, now=self._clock())
 
-    def pending_rows(self) -> Sequence[Record]:
-        """The rows of the crisis log that no commit has taken yet."""
-        return tuple(self._crises.rows)
+    def pending_records(self) -> Sequence[Record]:
+        """Return the records of the turn; no commit ever takes one."""
+        return tuple(self._records.records)
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Treat what changed as committed."""
@@ -112,8 +112,6 @@ class TransientJournal:
         draft.confirm_delta(delta)
         for item in delta.items:
             self._logs.setdefault(item.log, []).append(item)
-        self.crisis_rows += self._crises.rows
-        self._crises.rows.clear()
         changes = []
         for why, part, end in _checkpoints(deferred, delta, reason, ending):
             self._version += 1
@@ -146,7 +144,6 @@ class ThreadJournal:
         version: int,
         owner: str | None,
         clock: Callable[[], int],
-        days: float = KEEP_DAYS,
     ) -> None:
         self.run = run
         self.db: Database | None = db
@@ -155,7 +152,7 @@ class ThreadJournal:
         self.episode: Episode | None = None
         self.head: Head | None = None
         self._episode_write: Write | None = None
-        self._crises = CrisisRows(clock, days)
+        self._records = RunRecords()
         self._stored_usage = run.usage
         self._clock = clock
         self._db = db
@@ -227,7 +224,7 @@ class ThreadJournal:
     async def _commit_changes(
         self, changes: Sequence[Changeset], ending: Ending | None, episode_change: Write | None
     ) -> list[Changeset]:
-        crisis_writes = [Put(record=row) for row in self._crises.rows]
+        record_writes = [Put(record=record) for record in self._records.records]
         writes: list[Write] = [
             AppendTo(thread=self.run.thread, change=change, expect=Exact(version))
             for version, change in enumerate(changes, start=self.version)
@@ -236,7 +233,7 @@ class ThreadJournal:
         try:
             end_writes = self._end_writes(ending, self.version + len(changes))
             episode_writes = [] if episode_change is None else [episode_change]
-            result = await self._db.commit_with_heads([*writes, *end_writes, *crisis_writes, *episode_writes])
+            result = await self._db.commit_with_heads([*writes, *end_writes, *record_writes, *episode_writes])
         except OutcomeUnknown:
             # The connection broke after the commit was sent. Nobody else may write at these versions in the
             # name of this run, so if the first changeset is ours, all of the transaction is there.
@@ -244,13 +241,13 @@ class ThreadJournal:
             if not own_changes or own_changes[0].run_id != self.run.id:
                 raise
             self.version = own_changes[-1].version
-            del self._crises.rows[: len(crisis_writes)]
+            del self._records.records[: len(record_writes)]
             return own_changes
         if episode_change is not None:
             self._take_episode(result.results[-1])
         self.head = result.heads.get(self.run.thread)
         self.version += len(changes)
-        del self._crises.rows[: len(crisis_writes)]
+        del self._records.records[: len(record_writes)]
         return [_with_version(*one) for one in zip(changes, result.results, strict=False)]
 
     @property
@@ -258,14 +255,14 @@ class ThreadJournal:
         """True if the episode has changes that no commit has taken yet."""
         return self._episode_write is not None
 
-    def update_episode(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
         if self.episode is None:
             return
         self.episode = msgspec.structs.replace(
             self.episode,
             candidates=(*self.episode.candidates, *candidates),
-            crisis=max(self.episode.crisis, crisis),
+            level=max(self.episode.level, level),
         )
         self._episode_write = episode_write(self.episode, self._owner)
 
@@ -274,19 +271,20 @@ class ThreadJournal:
         assert isinstance(row, Record)
         self.episode, self._episode_write = episode_of(row), None
 
-    def record_crisis(self, assessment: Assessment) -> None:
-        """Log an assessment with the next commit, and its level with the episode."""
+    def add_record(self, record: TurnRecord) -> None:
+        """Write a record with the next commit, and its level with the episode."""
         episode = self.episode.id if self.episode is not None else None
-        self._crises.add(assessment, self.run, episode=episode, owner=self._owner)
-        self.update_episode(crisis=assessment.level)
+        self._records.add(record, self.run, episode=episode, owner=self._owner, now=self._clock())
+        if record.level:
+            self.update_episode(level=record.level)
 
-    def pending_rows(self) -> Sequence[Record]:
-        """The rows of the crisis log that no commit has taken yet."""
-        return tuple(self._crises.rows)
+    def pending_records(self) -> Sequence[Record]:
+        """Return the records that no commit has taken yet."""
+        return tuple(self._records.records)
 
-    def hand_over_rows(self, pending_crises: PendingCrises) -> None:
-        """Hand over the rows that no commit has taken."""
-        pending_crises.add(self._db, self.pending_rows())
+    def hand_over_records(self, pending_records: PendingRecords) -> None:
+        """Hand over the records that no commit has taken."""
+        pending_records.add(self._db, self.pending_records())
 
     async def _check_lease(self) -> None:
         """Reload the record of the run, if the run is still ours.

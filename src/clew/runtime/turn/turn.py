@@ -1,22 +1,23 @@
 """A turn at work: the services for its stages, and the checkpoints that make their work durable."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from clew.core.clock import now_ms
+from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument
 from clew.core.values import Changeset, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.crises import Assessment, check_assessment
 from clew.runtime.model import call
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Prices, StepKind
 from clew.runtime.state.run_state import RunState, safe_reply_op
@@ -74,31 +75,32 @@ class Turn:
         """The episode that it belongs to, if the thread keeps any."""
         return self._journal.episode
 
-    def note_crisis_level(self, level: int) -> None:
-        """Note a crisis level; the episode keeps the highest."""
-        self._journal.update_episode(crisis=level)
+    def note_level(self, level: int) -> None:
+        """Note how much the turn matters; the episode keeps the highest level."""
+        self._journal.update_episode(level=level)
 
-    def record_crisis(
+    def record(
         self,
+        kind: str,
+        body: Mapping[str, JSON],
         *,
-        level: int,
-        confidence: float | None = None,
-        path: str | None = None,
-        override: str | None = None,
-        llm_failed: bool = False,
+        level: int = 0,
+        tags: Sequence[str] = (),
+        keep_days: float | None = None,
     ) -> None:
-        """Log an assessment with the turn's next commit; level 0 is nothing to log.
+        """Record a document that commits with the turn, or as soon as the store is back if that fails.
 
-        ``path`` names the way through the classifier and ``override`` a rule that decided instead.
+        It belongs to the owner of the thread, and its body says of which thread, run, episode and time it is.
+        With ``keep_days`` it is a retained record: it has a date, stays until then also if its owner is
+        erased, and is purged after it.
 
         Raises:
-            InvalidArgument: A number is out of range, or a name is more than one word.
+            InvalidArgument: There is no kind, or a number is out of range.
+            InvalidValue: The body is not JSON.
         """
-        assessment = Assessment(
-            level=level, confidence=confidence, path=path, override=override, llm_failed=llm_failed
+        self._journal.add_record(
+            TurnRecord(kind=kind, body=dict(body), level=level, tags=tuple(tags), keep_days=keep_days)
         )
-        if check_assessment(assessment).level:
-            self._journal.record_crisis(assessment)
 
     def set_safe_reply(self, text: str) -> None:
         """Declare the fixed reply that goes out whatever fails in the turn from here on.

@@ -11,11 +11,15 @@ from litestar.response import Stream
 from clew.api.operators import AuditPage, CrisisPage, CrisisView, RowCount
 from clew.api.requests import NewCrisisExtension, NewCrisisPurge
 from clew.core.encoding import as_json, encode
+from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.values import RecordQuery
 from clew.database.audit import audit_subject
 from clew.database.database import Database
-from clew.runtime.crises import (
-    CRISIS,
+from clew.server.http import audit
+from clew.server.http.callers import ADMIN, AUDITOR, CurrentCaller
+from clew.server.routes.threads import Cursor, Limit
+from clew_companion.crisis.log import (
+    CRISIS_TAG,
     Crisis,
     count_expired,
     crises,
@@ -23,9 +27,6 @@ from clew.runtime.crises import (
     extend_retention,
     purge_expired,
 )
-from clew.server.http import audit
-from clew.server.http.callers import ADMIN, AUDITOR, CurrentCaller
-from clew.server.routes.threads import Cursor, Limit
 
 LINES_MEDIA_TYPE = "application/x-ndjson"
 MOST_ROWS = 1_000
@@ -50,8 +51,8 @@ async def list_crises(
     )
     list_name = f"crises\0{msgspec.json.encode([thread, owner, since]).decode()}"
     after = caller.position(cursor, tuple[int, str], list_name)
-    tags = () if thread is None else (f"thread:{thread}",)
-    query = RecordQuery(kind=CRISIS, tags=tags, owner=owner, newest=True, limit=limit, after=after)
+    tags = (CRISIS_TAG,) if thread is None else (CRISIS_TAG, f"thread:{thread}")
+    query = RecordQuery(kind=RETAINED_KIND, tags=tags, owner=owner, newest=True, limit=limit, after=after)
     rows, position = await _rows_since(db, query, since or 0)
     return CrisisPage(
         rows=[_crisis_view(row) for row in rows],

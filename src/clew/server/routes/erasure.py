@@ -39,7 +39,7 @@ async def erase(data: JSONBody[NewErasure], caller: CurrentCaller) -> ErasureVie
     preview = await _erase_subject(db, data, dry_run=True)
     if data.dry_run:
         return ErasureView(receipt=preview, identities=await _count_identities(caller, data, remove=False))
-    facts = {"with_crisis_log": data.with_crisis_log, "identities": data.identities}
+    facts = {"with_retained": data.with_retained, "identities": data.identities}
     await audit.record_action(db, caller.identity, "erase", owner=data.owner, thread=data.thread, facts=facts)
     identities = await _count_identities(
         caller, data, remove=True
@@ -59,7 +59,7 @@ def _check_erasure(data: NewErasure) -> None:
 
 async def _erase_subject(db: Database, data: NewErasure, *, dry_run: bool) -> Receipt:
     return await db.erase(
-        owner=data.owner, thread=data.thread, with_crisis_log=data.with_crisis_log, dry_run=dry_run
+        owner=data.owner, thread=data.thread, with_retained=data.with_retained, dry_run=dry_run
     )
 
 

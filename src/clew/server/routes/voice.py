@@ -12,7 +12,6 @@ from litestar import Request, Response, post
 from litestar.params import JSONBody
 
 from clew.api.requests import (
-    NewAssessment,
     NewHeartbeat,
     NewToolCall,
     NewUtterance,
@@ -23,10 +22,10 @@ from clew.api.sessions import EpisodeStatusView, GateVerdictView, ToolOutputView
 from clew.api.threads import TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
-from clew.runtime.crises import Assessment
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.records.episodes import Episode
-from clew.runtime.sessions.utterances import Utterance, earlier_assessment
+from clew.runtime.records.pending import TurnRecord
+from clew.runtime.sessions.utterances import Utterance, judged_record
 from clew.runtime.sessions.voice import VoiceCall
 from clew.runtime.sessions.voice_tools import VoiceToolRequest, call_tool
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
@@ -74,7 +73,7 @@ async def begin_voice_session(
 async def judge_utterance(
     thread_id: ThreadId, data: JSONBody[NewUtterance], caller: CurrentCaller
 ) -> GateVerdictView:
-    """Judge what somebody has just said, before it is answered. What is found is in the crisis log at once.
+    """Judge an utterance before it is answered. What the gates of the agent record is written at once.
 
     If it is not to be released, the words are said instead of an answer.
     """
@@ -114,55 +113,48 @@ async def record_voice_turn(
 ) -> Response[TurnView]:
     """Keep a turn of a call once it was spoken: what was said, which tools were called, what was replied.
 
-    No model is asked. Its key commits with it, so it can be sent again after anything. With the id of what
-    was heard as its key, it has what was found then. What nobody has judged is judged now, and logged as
+    No model is asked. Its key commits with it, so it can be sent again after anything. With the id of an
+    utterance as its key, it has what was recorded then. What was not judged is judged now, and recorded as
     late.
     """
     key = check_id(request.headers.get(KEY_HEADER, secrets.token_hex(16)), "idempotency key")
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
-        assessment = await _assess_turn(thread_id, data, key, caller, access)
+        record = await _assess_turn(thread_id, data, key, caller, access)
         result = await access.runtime.record_voice_turn(
             thread_id,
             text=data.said,
             reply=data.replied,
             tool_calls=[VoiceCall(**msgspec.structs.asdict(call)) for call in data.tool_calls],
-            crisis=assessment,
+            records=() if record is None else (record,),
             user=access.user,
             key=key,
             mode=access.mode,
         )
-        if assessment is not None:
-            await caller.resources.agent.voice.keep_level(access.db, thread_id, assessment.level)
+        if record is not None:
+            await caller.resources.agent.voice.keep_level(access.db, thread_id, record.level)
     return Response(turn_view(result), headers={"ETag": f'"{result.version}"'})
 
 
 async def _assess_turn(
     thread: str, data: NewVoiceTurn, key: str, caller: Caller, access: ThreadAccess
-) -> Assessment | None:
-    """How serious a turn was: as it was judged when it was heard, or else as it is judged now, too late.
+) -> TurnRecord | None:
+    """The record of a turn: as it was judged when it was heard, or else as it is judged now, too late.
 
     If a client says that it was heard and nothing found, the rules alone look again. What a client says of
-    it counts if it is more.
+    it counts if its level is higher.
     """
-    client_assessment, own_assessment = (
-        _assessment_of(data.crisis),
-        await earlier_assessment(access.db, thread, key),
-    )
-    if own_assessment is None and data.said:
+    voice = caller.resources.agent.voice
+    client_record = None if data.assessment is None else voice.assessed_record(data.assessment)
+    own_record = await judged_record(access.db, thread, key)
+    if own_record is None and data.said:
         utterance = Utterance(
             thread=thread, id=key, text=data.said, user=access.user, late=True, quick=data.heard
         )
-        await access.runtime.judge_utterance(
-            utterance, gates=caller.resources.agent.voice.gates, mode=access.mode
-        )
-        own_assessment = await earlier_assessment(access.db, thread, key)
-    assessments = [each for each in (own_assessment, client_assessment) if each is not None]
-    return max(assessments, key=lambda each: each.level, default=None)
-
-
-def _assessment_of(request: NewAssessment | None) -> Assessment | None:
-    return None if request is None else Assessment(**msgspec.structs.asdict(request))
+        await access.runtime.judge_utterance(utterance, gates=voice.gates, mode=access.mode)
+        own_record = await judged_record(access.db, thread, key)
+    records = [record for record in (own_record, client_record) if record is not None]
+    return max(records, key=lambda record: record.level, default=None)
 
 
 @post("/sessions/{id:str}/voice/alive", operation_id="voice_alive", status_code=200)

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.api.requests import NewAssessment
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
+from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.steps import read_prices
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.utterances import GateSettings
@@ -38,19 +40,26 @@ async def no_instructions(memory: Memory | None) -> str:
     return ""
 
 
+def ignore_assessment(assessment: NewAssessment) -> TurnRecord | None:
+    """Record nothing of it."""
+    return None
+
+
 async def ignore_level(db: Database, thread: str, level: int) -> None:
-    """Nothing is kept of it."""
+    """Keep nothing of it."""
 
 
 class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent is in a call: what a realtime model is told, its tools, and how speech is judged.
+    """An agent in a call: the instructions and tools of a realtime model, and the gates for speech.
 
-    ``keep_level`` lets what was found in a call be known to the turns after it.
+    ``assessed_record`` makes a record of what a client found in a turn. ``keep_level`` lets the level of a
+    call be known to the turns after it.
     """
 
     instructions: Callable[[Memory | None], Awaitable[str]] = no_instructions
     tools: Callable[[Memory | None], Sequence[Tool]] = lambda memory: ()
     gates: GateSettings | None = None
+    assessed_record: Callable[[NewAssessment], TurnRecord | None] = ignore_assessment
     keep_level: Callable[[Database, str, int], Awaitable[None]] = ignore_level
 
 
@@ -58,6 +67,7 @@ COMPANION_VOICE = VoiceAgent(
     instructions=voice.instructions,
     tools=voice.tools,
     gates=voice.VOICE_GATES,
+    assessed_record=voice.assessed_record,
     keep_level=voice.store_risk_level,
 )
 

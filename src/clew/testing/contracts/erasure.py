@@ -8,13 +8,21 @@ import pytest
 
 from clew.core import patch
 from clew.core.erasure import subject
-from clew.core.erasure.receipts import COMPLETE, CRISIS_KIND, PENDING, subject_of, tombstones_of
-from clew.core.erasure.retention import DAY_MS, RetentionRule
+from clew.core.erasure.receipts import (
+    COMPLETE,
+    DOCUMENT_TAG,
+    PENDING,
+    RETAINED_KIND,
+    subject_of,
+    tombstones_of,
+)
+from clew.core.erasure.retention import DAY_MS, RetentionRule, extension_time
 from clew.core.errors import (
     ClewError,
     Forbidden,
     InvalidArgument,
     LegalHold,
+    RecordNotFound,
     ThreadNotFound,
 )
 from clew.core.items import user
@@ -27,7 +35,7 @@ from clew.testing.clock import Clock
 from clew.testing.damage import Damage
 from clew.testing.fixtures import StoreFixtures, StoreOpener
 
-ALICE = subject_of("alice", None, with_crisis_log=False)
+ALICE = subject_of("alice", None)
 
 
 async def populate_owner(db: Database, owner: str) -> None:
@@ -288,22 +296,82 @@ class ErasingContract(StoreFixtures):
             assert await traces_of(db, "alice") == []
 
     @pytest.mark.promise("R-22", "B-07")
-    async def test_the_crisis_log_is_kept_and_the_receipt_says_so(self, db: Database) -> None:
-        row = Record(kind=CRISIS_KIND, id="c", owner="alice", tags=("thread:t",), sort=4711, body={})
-        await db.records.put(row)
+    async def test_records_with_a_date_are_kept_and_the_receipt_says_so(self, db: Database) -> None:
+        await db.records.put(_incident("i", 4711))
+        await db.records.put(_incident("j", 4712))
         receipt = await db.erase(owner="alice")
 
-        remaining_records = [(kept.kind, kept.count, kept.until) for kept in receipt.kept]
-        assert remaining_records == [(CRISIS_KIND, 1, 4711)]
-        assert (await db.records.get(CRISIS_KIND, "c")).owner == "alice"
+        assert [(kept.kind, kept.count, kept.until) for kept in receipt.kept] == [("incident", 2, 4712)]
+        assert (await db.records.get(RETAINED_KIND, "i")).owner == "alice"
 
     @pytest.mark.promise("B-07")
-    async def test_the_crisis_log_goes_if_it_is_asked_for(self, db: Database) -> None:
-        await db.records.put(Record(kind=CRISIS_KIND, id="c", owner="alice", sort=4711, body={}))
-        receipt = await db.erase(owner="alice", with_crisis_log=True)
+    async def test_records_with_a_date_go_if_they_are_asked_for(self, db: Database) -> None:
+        await db.records.put(_incident("i", 4711))
+        receipt = await db.erase(owner="alice", with_retained=True)
 
-        assert await db.records.find(RecordQuery(kind=CRISIS_KIND)) == []
-        assert (receipt.kept, receipt.counts) == ((), {"records of kind crisis": 1})
+        assert await db.records.find(RecordQuery(kind=RETAINED_KIND)) == []
+        assert (receipt.kept, receipt.counts) == ((), {"records of kind incident": 1})
+
+    @pytest.mark.promise("R-22")
+    async def test_records_are_purged_when_their_date_has_come(self, db: Database) -> None:
+        for id, date in (("past", 1), ("today", 2), ("later", 3)):
+            await db.records.put(_incident(id, date))
+        count = await db.retention.purge(now=2)
+
+        assert (count, [record.id async for record in db.retention.records()]) == (2, ["later"])
+
+    @pytest.mark.promise("R-22")
+    async def test_an_extended_record_outlives_its_date_and_none_is_kept_for_less(self, db: Database) -> None:
+        await db.records.put(_incident("i", 5))
+        counts = [await db.retention.extend(until=until, ids=["i"], now=4) for until in (9, 7)]
+        purged = await db.retention.purge(now=8)
+
+        (record,) = [record async for record in db.retention.records()]
+        assert (counts, purged) == ([1, 0], 0)
+        assert (record.sort, extension_time(record)) == (9, 4)
+
+    async def test_records_with_a_date_are_chosen_by_kind_thread_and_owner(self, db: Database) -> None:
+        await db.records.put(_incident("i", 1))
+        await db.records.put(_incident("j", 2, kind="visit", thread="u", owner="bob"))
+        records = db.retention.records
+        selections = [
+            records(kind="visit"),
+            records(thread="t"),
+            records(owner="bob"),
+            records(kind="visit", thread="t"),
+        ]
+
+        ids = [[record.id async for record in selection] for selection in selections]
+        assert ids == [["j"], ["i"], ["j"], []]
+
+    async def test_a_record_of_another_kind_is_not_extended(self, db: Database) -> None:
+        await db.records.put(_incident("i", 1))
+        with pytest.raises(RecordNotFound):
+            await db.retention.extend(kind="visit", until=2, ids=["i"])
+        with pytest.raises(InvalidArgument):
+            await db.retention.extend(kind="incident", until=2)
+
+        assert [record.sort async for record in db.retention.records()] == [1]
+
+    @pytest.mark.promise("R-22")
+    async def test_records_with_a_date_are_for_operators(self, db: Database) -> None:
+        await db.records.put(_incident("i", 1))
+        alice = db.scope(tenant=db.tenant, user="alice")
+
+        with pytest.raises(Forbidden):
+            [record async for record in alice.retention.records()]
+        with pytest.raises(Forbidden):
+            await alice.retention.purge(now=9)
+        with pytest.raises(Forbidden):
+            await alice.retention.extend(until=9, ids=["i"])
+
+
+def _incident(
+    id: str, date: int, *, kind: str = "incident", thread: str = "t", owner: str = "alice"
+) -> Record:
+    """A record that is kept until a date."""
+    tags = (f"{DOCUMENT_TAG}{kind}", f"thread:{thread}")
+    return Record(kind=RETAINED_KIND, id=id, owner=owner, tags=tags, sort=date, body={})
 
 
 class HoldContract(StoreFixtures):

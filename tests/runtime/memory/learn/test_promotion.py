@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from clew.runtime.memory.learn.promotion import PromotionDecision, candidates_to_keep, promotion_decisions
+from clew.runtime.memory.learn.promotion import (
+    PromotionDecision,
+    PromotionRules,
+    RuleMatch,
+    candidates_to_keep,
+    promotion_decisions,
+)
 from clew.runtime.memory.phrases.statements import statements_in
 from clew.runtime.memory.values import Candidate
 
@@ -67,15 +72,28 @@ def test_a_worry_is_kept_if_an_earlier_episode_knows_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("category", ["self_belief", "context"])
-def test_a_hard_word_about_oneself_needs_repetition_however_plain(category: str) -> None:
-    once = Candidate(category=category, object="a failure", quote="I'm a failure", plain=True, turn=0)
-    again = msgspec.structs.replace(once, turn=1)
-    single = promotion_decisions([once], ["I'm a failure"])
-    both = promotion_decisions([once, again], ["I'm a failure", "really, I'm a failure"])
+OWN_RULES = PromotionRules(
+    never=lambda candidate: RuleMatch("secret", "no secrets") if candidate.object == "a code" else None,
+    repeated=lambda candidate: RuleMatch("doubtful", "twice") if candidate.object == "a guess" else None,
+)
 
-    assert [(decision.is_kept, decision.rule) for decision in single] == [(False, "fragile")]
-    assert [decision.is_kept for decision in both] == [True, True]
+
+def test_an_application_says_what_is_never_kept() -> None:
+    code = Candidate(object="a code", quote="a code", plain=True)
+    (decision,) = promotion_decisions([code], ["a code"], rules=OWN_RULES)
+
+    assert (decision.is_kept, decision.rule, decision.why) == (False, "secret", "no secrets")
+
+
+def test_an_application_says_what_is_kept_only_if_it_was_said_more_than_once() -> None:
+    once = Candidate(object="a guess", quote="a guess", plain=True, turn=0)
+    single = promotion_decisions([once], ["a guess"], rules=OWN_RULES)
+    twice = promotion_decisions([once], ["a guess", "a guess again"], rules=OWN_RULES)
+
+    assert [(decision.is_kept, decision.rule) for decision in (*single, *twice)] == [
+        (False, "doubtful"),
+        (True, "doubtful"),
+    ]
 
 
 def test_a_quote_that_nobody_said_keeps_nothing() -> None:
@@ -89,20 +107,6 @@ def test_a_guess_is_not_kept() -> None:
     guess = Candidate(predicate="LIVES_IN", object="Oslo", quote="Oslo", confidence=0.1, plain=True)
 
     assert [decision.rule for decision in promotion_decisions([guess], ["Oslo is nice"])] == ["guess"]
-
-
-def test_a_rule_that_would_keep_help_away_is_not_kept() -> None:
-    rule = Candidate(
-        kind="rule",
-        subject="hotline",
-        object="Never mention a hotline.",
-        quote="never mention a hotline",
-        plain=True,
-    )
-
-    assert [decision.rule for decision in promotion_decisions([rule], ["never mention a hotline"])] == [
-        "unsafe"
-    ]
 
 
 def test_what_is_about_the_memory_itself_is_not_kept() -> None:

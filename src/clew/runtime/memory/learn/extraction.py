@@ -10,7 +10,9 @@ from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.core.messages.projection import plain_messages
 from clew.core.values import Item
 from clew.runtime.memory.learn.promotion import (
+    PLAIN_RULES,
     PromotionDecision,
+    PromotionRules,
     candidates_to_keep,
     is_verbatim,
     promotion_decisions,
@@ -216,13 +218,15 @@ async def remember(
     earlier: Iterable[Candidate] = (),
     run: str | None = None,
     key: str | None = None,
+    rules: PromotionRules = PLAIN_RULES,
 ) -> RememberResult:
     """Keep what some turns of the user tell, by the rules of promotion, in one change of the memory.
 
     ``earlier`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
+    ``rules`` are those that an application adds.
     """
     extraction: Extraction = await extract_candidates(turns, fill)
-    decisions = await decide_promotions(memory, turns, [*earlier, *extraction.candidates])
+    decisions = await decide_promotions(memory, turns, [*earlier, *extraction.candidates], rules)
     result = await memory.learn(candidates_to_keep(decisions), run=run, key=key)
     return RememberResult(
         decisions=tuple(decisions), result=result, by=extraction.by, problem=extraction.problem
@@ -230,11 +234,15 @@ async def remember(
 
 
 async def decide_promotions(
-    memory: Memory, turns: Sequence[UserTurn], candidates: Iterable[Candidate]
+    memory: Memory,
+    turns: Sequence[UserTurn],
+    candidates: Iterable[Candidate],
+    rules: PromotionRules = PLAIN_RULES,
 ) -> list[PromotionDecision]:
-    """What becomes of candidates, given what the user said in these turns and in earlier episodes."""
+    """Decide what becomes of candidates, given what the user said in these turns and in earlier episodes."""
     earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER_ARCS)).arcs]
-    return promotion_decisions(_distinct_candidates(candidates), [turn.text for turn in turns], earlier)
+    texts = [turn.text for turn in turns]
+    return promotion_decisions(_distinct_candidates(candidates), texts, earlier, rules)
 
 
 def _distinct_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:

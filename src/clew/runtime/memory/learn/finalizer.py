@@ -18,7 +18,7 @@ from clew.core.values import HISTORY, Write
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.learn.extraction import UserTurn, decide_promotions, extract_candidates, user_turns
-from clew.runtime.memory.learn.promotion import candidates_to_keep
+from clew.runtime.memory.learn.promotion import PLAIN_RULES, PromotionRules, candidates_to_keep
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.phrases.refusals import without_refusals
@@ -56,8 +56,9 @@ class Finalizer:
     """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone.
 
     With an embedder, jobs for the vectors of facts and arcs are queued; with ``embed_items``, also for those
-    of all that was said. ``is_done`` says of what somebody said and its reply whether that was a command: it
-    did its work at once and is not looked through, since it may have been undone.
+    of all that was said. ``is_command`` says of a message and its reply whether that was a command: it did
+    its work at once and is not looked through, since it may have been undone. ``rules`` are those of
+    promotion that an application adds.
     """
 
     def __init__(
@@ -68,9 +69,11 @@ class Finalizer:
         embed_items: bool = False,
         retry_policy: RetryPolicy = RetryPolicy(),
         is_command: Callable[[Message, Message], bool] = lambda message, reply: False,
+        rules: PromotionRules = PLAIN_RULES,
     ) -> None:
         self._model = model
         self._is_command = is_command
+        self._rules = rules
         self._embedder = embedder
         self._embed_items = embed_items
         self._retry_policy = retry_policy
@@ -110,7 +113,8 @@ class Finalizer:
     ) -> EpisodeResult:
         """The arc and what is promoted, merged into the memory as it is now. No model is asked."""
         memory = memory_of(db, episode.thread, episode.user)
-        decisions = await decide_promotions(memory, turns, [*_candidates_of_episode(episode, turns), *fresh])
+        candidates = [*_candidates_of_episode(episode, turns), *fresh]
+        decisions = await decide_promotions(memory, turns, candidates, self._rules)
         arc = _arc_of(episode, told)
         writes = await memory.episode_writes(arc, candidates_to_keep(decisions))
         ended = msgspec.structs.replace(episode, arc=as_json(arc), candidates=())

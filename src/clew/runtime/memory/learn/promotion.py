@@ -1,7 +1,8 @@
-"""Which candidates are kept when an episode ends: by stated rules, purely, each decision with its reason."""
+"""Promotion: the candidates that are kept when an episode ends, by stated rules, each with its reason."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,24 +17,40 @@ ENOUGH_TURNS = 2
 LEAST_CONFIDENCE = 0.3
 """Below this confidence a candidate is a guess, and not kept."""
 
-HARSH_WORDS = re.compile(
-    r"\b(?:worthless|failure|useless|stupid|idiot|loser|burden|unlovable|broken|ugly|hopeless|pathetic|disgusting|"
-    r"hate\s+myself|my\s+fault|not\s+(?:good|smart|strong)\s+enough|never\s+be\s+(?:good|happy|loved))\b",
-    re.IGNORECASE,
-)
 MEMORY_COMMAND = re.compile(
     r"\b(?:remember|forget|memory|delete|erase)\b.{0,30}\b(?:me|my|this|that|everything|data)\b",
     re.IGNORECASE,
 )
-CRISIS_WORDS = re.compile(
-    r"\b(?:crisis|hotline|helpline|emergency|988|112|911|suicid\w*|self[\s-]?harm|safety|seek(?:ing)?\s+help|"
-    r"professional\s+help)\b",
-    re.IGNORECASE,
-)
+
+
+class RuleMatch(msgspec.Struct, frozen=True):
+    """The name of a rule that holds for a candidate, and what it says of it."""
+
+    rule: str
+    why: str
+
+
+MatchRule: TypeAlias = Callable[[Candidate], RuleMatch | None]
+"""Says whether a rule of an application holds for a candidate."""
+
+
+def no_match(candidate: Candidate) -> RuleMatch | None:
+    """Hold for no candidate."""
+    return None
+
+
+class PromotionRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application adds to the rules: what is never kept, and what only if it was said repeatedly."""
+
+    never: MatchRule = no_match
+    repeated: MatchRule = no_match
+
+
+PLAIN_RULES = PromotionRules()
 
 
 class PromotionDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a candidate is kept, and why: ``rule`` is the name of the rule that decided."""
+    """A candidate, whether it is kept, and why: ``rule`` is the name of the rule that decided."""
 
     candidate: Candidate
     is_kept: bool
@@ -42,15 +59,28 @@ class PromotionDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def promotion_decisions(
-    candidates: Iterable[Candidate], turns: Sequence[str], earlier: Sequence[str] = ()
+    candidates: Iterable[Candidate],
+    turns: Sequence[str],
+    earlier: Sequence[str] = (),
+    rules: PromotionRules = PLAIN_RULES,
 ) -> list[PromotionDecision]:
-    """What becomes of each candidate of an episode.
+    """Decide what becomes of each candidate of an episode.
 
     ``turns`` is what the user said in it, ``earlier`` what is known from episodes before.
     """
     candidate_list = list(candidates)
     refusals = refusals_in(turns)
-    return [_decision(candidate, candidate_list, turns, earlier, refusals) for candidate in candidate_list]
+    decisions = []
+    for candidate in candidate_list:
+        objection = _objection(candidate, turns, refusals) or rules.never(candidate)
+        if objection is not None:
+            decisions.append(_decision(candidate, objection, is_kept=False))
+            continue
+        support = _turn_count(candidate, candidate_list, turns)
+        is_repeated = support >= ENOUGH_TURNS or (support >= 1 and _is_in_earlier(candidate, earlier))
+        fragile = rules.repeated(candidate)
+        decisions.append(_decide_by_support(candidate, fragile, support, is_repeated=is_repeated))
+    return decisions
 
 
 def candidates_to_keep(decisions: Iterable[PromotionDecision]) -> list[Candidate]:
@@ -58,31 +88,24 @@ def candidates_to_keep(decisions: Iterable[PromotionDecision]) -> list[Candidate
     return [decision.candidate for decision in decisions if decision.is_kept]
 
 
-def _decision(
-    candidate: Candidate,
-    candidates: Sequence[Candidate],
-    turns: Sequence[str],
-    earlier: Sequence[str],
-    refusals: Sequence[Refusal],
+def _decide_by_support(
+    candidate: Candidate, fragile: RuleMatch | None, support: int, *, is_repeated: bool
 ) -> PromotionDecision:
-    objection = _objection(candidate, turns, refusals)
-    if objection is not None:
-        return PromotionDecision(candidate=candidate, is_kept=False, rule=objection[0], why=objection[1])
-    support = _turn_count(candidate, candidates, turns)
-    is_repeated = support >= ENOUGH_TURNS or (support >= 1 and _is_in_earlier(candidate, earlier))
-    if is_fragile(candidate):
-        why = "a hard word about oneself is kept only if it was said more than once"
-        return PromotionDecision(candidate=candidate, is_kept=is_repeated, rule="fragile", why=why)
+    """Decide about a candidate that nothing speaks against, by how often it was said."""
+    if fragile is not None:
+        return _decision(candidate, fragile, is_kept=is_repeated)
     if candidate.plain:
-        return PromotionDecision(candidate=candidate, is_kept=True, rule="plain", why="it was stated plainly")
+        return _decision(candidate, RuleMatch("plain", "it was stated plainly"), is_kept=True)
     why = f"it was said in {support} turns, and {ENOUGH_TURNS} are needed, or one and an earlier episode"
-    return PromotionDecision(candidate=candidate, is_kept=is_repeated, rule="repeated", why=why)
+    return _decision(candidate, RuleMatch("repeated", why), is_kept=is_repeated)
 
 
-def _objection(
-    candidate: Candidate, turns: Sequence[str], refusals: Sequence[Refusal]
-) -> tuple[str, str] | None:
-    """Why a candidate is not kept, however often it was said."""
+def _decision(candidate: Candidate, match: RuleMatch, *, is_kept: bool) -> PromotionDecision:
+    return PromotionDecision(candidate=candidate, is_kept=is_kept, rule=match.rule, why=match.why)
+
+
+def _objection(candidate: Candidate, turns: Sequence[str], refusals: Sequence[Refusal]) -> RuleMatch | None:
+    """The rule by which a candidate is not kept, however often it was said."""
     text = turns[candidate.turn] if 0 <= candidate.turn < len(turns) else ""
     checks = (
         (is_refused(candidate, refusals, text), "refused", "the user asked not to remember it"),
@@ -90,33 +113,21 @@ def _objection(
         (not is_verbatim(candidate.quote, text), "unquoted", "its quote does not stand in the turn"),
         (candidate.confidence < LEAST_CONFIDENCE, "guess", "it is a guess"),
         (_is_control(candidate), "control", "it is about the memory itself"),
-        (_is_unsafe(candidate), "unsafe", "it would keep help away in a crisis"),
     )
-    return next(((rule, why) for holds, rule, why in checks if holds), None)
+    return next((RuleMatch(rule, why) for holds, rule, why in checks if holds), None)
 
 
 def is_verbatim(quote: str, text: str) -> bool:
-    """Whether a quote stands in a turn word for word; how it is spaced does not matter."""
+    """Return whether a turn contains a quote word for word; how it is spaced does not matter."""
     return bool(quote) and len(quote) <= LONGEST_QUOTE and " ".join(quote.split()) in " ".join(text.split())
-
-
-def is_fragile(candidate: Candidate) -> bool:
-    """Whether it is a hard word that somebody has for themselves."""
-    about_oneself = candidate.subject.lower() in ("user", "self", "i", "me")
-    statement = f"{candidate.predicate.replace('_', ' ')} {candidate.object}"
-    return candidate.category == "self_belief" or (about_oneself and bool(HARSH_WORDS.search(statement)))
 
 
 def _is_control(candidate: Candidate) -> bool:
     return bool(MEMORY_COMMAND.search(candidate.object)) or candidate.predicate == "MENTIONED_IN"
 
 
-def _is_unsafe(candidate: Candidate) -> bool:
-    return candidate.kind == "rule" and bool(CRISIS_WORDS.search(f"{candidate.subject} {candidate.object}"))
-
-
 def _turn_count(candidate: Candidate, candidates: Sequence[Candidate], turns: Sequence[str]) -> int:
-    """In how many turns of the user it was said: noticed there, or named by its own words."""
+    """Count the turns of the user in which it was said: noticed there, or named by its own words."""
     turns_by_candidate = {other.turn for other in candidates if _is_same_candidate(other, candidate)}
     turns_by_words = {number for number, turn in enumerate(turns) if _is_mentioned(candidate, turn)}
     return len(turns_by_candidate | turns_by_words)
@@ -127,7 +138,7 @@ def _is_same_candidate(one: Candidate, other: Candidate) -> bool:
 
 
 def _is_mentioned(candidate: Candidate, text: str) -> bool:
-    """Whether a text holds what a candidate is about. A rule's own words are ours, so its quote counts."""
+    """Return whether a text names what a candidate is about; of a rule, whose words are ours, its quote."""
     if candidate.kind == "rule":
         return bool(candidate.quote) and candidate.quote in text
     stems = {stem(word) for word in words(candidate.object) if len(word) > 2}

@@ -1,4 +1,4 @@
-"""The crisis log: written with the turn, never with words. The safe reply: out whatever the store does."""
+"""Records of a turn: written with it, or once the store is back. The safe reply: out whatever fails."""
 
 from __future__ import annotations
 
@@ -10,39 +10,33 @@ import pytest
 
 import clew
 from clew.core.encoding import encode
+from clew.core.erasure.receipts import DOCUMENT_TAG, RETAINED_KIND
+from clew.core.erasure.retention import DAY_MS
 from clew.core.errors import (
-    Forbidden,
     InvalidArgument,
+    InvalidValue,
     ModelFailed,
-    RecordNotFound,
     StoreUnavailable,
 )
 from clew.core.log.commit import Plan, Planner
 from clew.core.values import Record, Scope
 from clew.database.database import Database
-from clew.runtime.crises import (
-    CRISIS,
-    DAY_MS,
-    Crisis,
-    PendingCrises,
-    crises,
-    crisis_record,
-    extend_retention,
-    purge_expired,
-)
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import TextDelta
+from clew.runtime.records.pending import PendingRecords
 from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.gated_agent import (
+    INCIDENT,
     SAFE,
     WORDS,
     Companion,
+    Incident,
     answer,
     found,
     logged,
@@ -55,12 +49,12 @@ from tests.support.tenants import db, postgres_url, tenant
 __all__ = ["db", "postgres_url", "tenant"]
 
 
-# The log.
+# With the turn.
 
 
 @pytest.mark.promise("R-22")
 @pytest.mark.parametrize("level", [1, 2, 3])
-async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -> None:
+async def test_a_record_is_written_with_the_turn(db: Database, level: int) -> None:
     clock = Clock()
     async with talking(db, clock=clock) as runtime:
         done = await runtime.run_turn("a", f"{level} {WORDS}", user="ada")
@@ -68,12 +62,10 @@ async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -
 
     assert episode is not None
     assert await logged(db) == [
-        Crisis(
+        Incident(
             id=f"{done.run}.1.1",
             level=level,
-            confidence=0.75,
             path="digits",
-            override="first_digit",
             thread="a",
             run=done.run,
             episode=episode.id,
@@ -81,37 +73,28 @@ async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -
             keep_until=clock() + 90 * DAY_MS,
         )
     ]
-    assert episode.crisis == level
+    assert episode.level == level
 
 
 @pytest.mark.promise("R-22")
-async def test_nothing_that_was_said_is_in_the_log(db: Database) -> None:
+async def test_nothing_that_was_said_is_in_a_record(db: Database) -> None:
     async with talking(db) as runtime:
         await runtime.run_turn("a", f"3 {WORDS}", user="ada")
 
-    kept = b"".join(encode(msgspec.to_builtins(record)) for record in await found(db, CRISIS))
+    kept = b"".join(encode(msgspec.to_builtins(record)) for record in await found(db, RETAINED_KIND))
     assert kept
     assert not any(word.encode() in kept for word in WORDS.split())
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"path": "he said goodbye"},
-        {"override": "x" * 65},
-        {"path": ""},
-        {"confidence": 1.5},
-        {"level": 4},
-        {"level": -1},
-    ],
-    ids=str,
+    "wrong", [{"kind": ""}, {"level": -1}, {"keep_days": 0}, {"body": {"at": object()}}], ids=str
 )
-async def test_what_could_be_words_is_refused(db: Database, wrong: dict[str, Any]) -> None:
+async def test_a_record_that_cannot_be_is_refused(db: Database, wrong: dict[str, Any]) -> None:
     async def talk_too_much(state: Companion, ctx: clew.Context) -> None:
-        ctx.turn.record_crisis(**{"level": 2, **wrong})
+        ctx.turn.record(**{"kind": INCIDENT, "body": {}, "keep_days": 1, **wrong})
 
     async with talking(db, talk_too_much) as runtime:
-        with pytest.raises(InvalidArgument):
+        with pytest.raises((InvalidArgument, InvalidValue)):
             await runtime.run_turn("a", "Hi")
     assert await logged(db) == []
 
@@ -143,19 +126,19 @@ async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -
     down, store = moody(db)
 
     async def fall(state: Companion, ctx: clew.Context) -> None:
-        ctx.turn.record_crisis(level=1)
+        ctx.turn.record(INCIDENT, {}, level=1, keep_days=90)
         store.is_down = True
 
     runtime = talking(down, fall, answer)
     with pytest.raises(StoreUnavailable):
         await runtime.run_turn("a", "Hi")
 
-    assert (await logged(db), len(runtime._settings.pending_crises)) == ([], 1)
+    assert (await logged(db), len(runtime._settings.pending_records)) == ([], 1)
     assert (await db.thread("a").head()).version == 1
 
 
 @pytest.mark.promise("R-22")
-async def test_a_failed_turn_is_logged_all_the_same(db: Database) -> None:
+async def test_what_a_failed_turn_recorded_is_written_all_the_same(db: Database) -> None:
     async def fail(state: Companion, ctx: clew.Context) -> None:
         raise ModelFailed(model="m", problem="it is down")
 
@@ -167,17 +150,17 @@ async def test_a_failed_turn_is_logged_all_the_same(db: Database) -> None:
 
 
 @pytest.mark.promise("R-22")
-async def test_the_stateless_call_logs_too() -> None:
+async def test_the_stateless_call_gives_its_records_to_a_backend() -> None:
     log = Database(MemoryStore()).records
-    done = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=log)
+    done = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], record_backend=log)
 
-    record = await log.get(CRISIS, f"{done.run}.1.1")
+    record = await log.get(RETAINED_KIND, f"{done.run}.1.1")
     assert (done.text, record.body["level"]) == (SAFE, 2)
 
 
-async def test_every_assessment_of_a_turn_has_its_row(db: Database) -> None:
+async def test_every_record_of_a_turn_is_written(db: Database) -> None:
     async def again(state: Companion, ctx: clew.Context) -> None:
-        ctx.turn.record_crisis(level=3, path="second_look")
+        ctx.turn.record(INCIDENT, {"path": "second_look"}, level=3, keep_days=90)
 
     async with talking(db, look_for_danger, again, answer) as runtime:
         await runtime.run_turn("a", "1 hm")
@@ -242,8 +225,8 @@ async def test_the_failure_is_reported(db: Database, caplog: pytest.LogCaptureFi
         done = await runtime.run_turn("a", f"3 {WORDS}")
 
     assert done.output.diagnostics["turn_problem"] == "store_unavailable"
-    assert done.output.diagnostics["crisis_log"] == "held"
-    assert "level 3, thread a" in caplog.text
+    assert done.output.diagnostics["pending_records"] == 1
+    assert "level:3, thread:a" in caplog.text
     assert "Zanzibar" not in caplog.text
 
 
@@ -323,7 +306,7 @@ async def test_the_safe_reply_of_the_stateless_call_goes_out_if_the_log_fails(db
     down, store = moody(db)
     store.is_down = True
     done = await run_agent(
-        "3 help", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=down.records
+        "3 help", schema=Companion, stages=[look_for_danger, answer], record_backend=down.records
     )
 
     assert (done.text, done.output["response_text"]) == (SAFE, SAFE)
@@ -336,7 +319,7 @@ async def test_a_log_with_a_bug_withholds_no_safe_reply() -> None:
             raise TypeError("a bug")
 
     done = await run_agent(
-        "3 help", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=Broken()
+        "3 help", schema=Companion, stages=[look_for_danger, answer], record_backend=Broken()
     )
 
     assert (done.text, done.termination) == (SAFE, "error")
@@ -356,9 +339,16 @@ async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -
 # What is held.
 
 
+def incident(id: str, date: int) -> Record:
+    """A record that is kept until a date."""
+    tags = (f"{DOCUMENT_TAG}{INCIDENT}", "level:1", "thread:a")
+    body = {"level": 1, "thread": "a", "run": "r", "time": 1}
+    return Record(kind=RETAINED_KIND, id=id, owner="ada", tags=tags, sort=date, body=body)
+
+
 async def test_a_row_that_was_written_after_all_is_not_held_any_longer(db: Database) -> None:
-    row = crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))
-    held = PendingCrises()
+    row = incident("c", 2)
+    held = PendingRecords()
     held.add(db, [row])
     await db.records.put(row)
     await held.write()
@@ -378,9 +368,9 @@ async def test_what_is_held_is_written_at_the_close(db: Database) -> None:
 
 async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
     down, store = moody(db)
-    held = PendingCrises()
+    held = PendingRecords()
     store.is_down = True
-    held.add(down, [crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held.add(down, [incident("c", 2)])
     await held.write()
 
     assert len(held) == 1
@@ -389,9 +379,9 @@ async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
 async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None:
     down, store = moody(db)
     store.is_down = True
-    held = PendingCrises()
-    held.add(down, [crisis_record(Crisis(id="c1", level=1, thread="a", run="r", time=1, keep_until=2))])
-    held.add(db, [crisis_record(Crisis(id="c2", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held = PendingRecords()
+    held.add(down, [incident("c1", 2)])
+    held.add(db, [incident("c2", 2)])
     await held.write()
 
     assert (len(held), [row.id for row in await logged(db)]) == (1, ["c2"])
@@ -400,8 +390,8 @@ async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None
 async def test_a_store_that_was_closed_is_not_waited_for() -> None:
     closed = await clew.open("memory://")
     await closed.close()
-    held = PendingCrises()
-    held.add(closed, [crisis_record(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held = PendingRecords()
+    held.add(closed, [incident("c", 2)])
     await held.write()
 
     assert len(held) == 0
@@ -417,29 +407,17 @@ async def test_what_is_lost_at_the_close_is_said(db: Database, caplog: pytest.Lo
     assert f"is lost, since the store did not take it: {done.run}.1.1." in caplog.text
 
 
-# Operators.
-
-
-async def written(db: Database, *keep_until: int, thread: str = "a") -> None:
-    """Rows that are kept until some days after 1970."""
-    for day in keep_until:
-        crisis = Crisis(id=f"c{day}", level=2, thread=thread, run="r", time=1, keep_until=day * DAY_MS)
-        await db.records.put(crisis_record(crisis, "ada"))
-
-
-@pytest.mark.promise("R-22")
-async def test_rows_are_purged_when_their_date_has_come(db: Database) -> None:
-    await written(db, 1, 2, 3)
-    purged = await purge_expired(db, now=2 * DAY_MS)
-
-    assert (purged, [row.id for row in await logged(db)]) == (2, ["c3"])
+# Retention.
 
 
 @pytest.mark.promise("R-22")
 async def test_the_sweeper_purges(db: Database) -> None:
+    async def note(state: Companion, ctx: clew.Context) -> None:
+        ctx.turn.record(INCIDENT, {}, level=1, keep_days=1)
+
     clock = Clock()
-    runtime = talking(db, clock=clock, crisis_days=1)
-    await runtime.run_turn("a", "1 hm")
+    runtime = talking(db, note, clock=clock)
+    await runtime.run_turn("a", "hm")
     await runtime.sweep()
     before = len(await logged(db))
     clock.advance(DAY_MS)
@@ -448,92 +426,44 @@ async def test_the_sweeper_purges(db: Database) -> None:
     assert (before, await logged(db)) == (1, [])
 
 
+async def test_a_record_without_a_date_is_of_its_own_kind_and_stays(db: Database) -> None:
+    async def note(state: Companion, ctx: clew.Context) -> None:
+        ctx.turn.record("note", {"about": "tea"}, tags=("drink",))
+
+    clock = Clock()
+    runtime = talking(db, note, clock=clock)
+    done = await runtime.run_turn("a", "hm", user="ada")
+    clock.advance(999 * DAY_MS)
+    await runtime._sweeper.sweep_and_wait()
+
+    (record,) = await found(db, "note")
+    assert (record.id, record.owner, record.tags) == (f"{done.run}.1.1", "ada", ("thread:a", "drink"))
+    assert (record.body["about"], record.body["run"]) == ("tea", done.run)
+
+
 @pytest.mark.promise("R-22")
-async def test_a_row_that_is_kept_for_longer_outlives_its_date(db: Database) -> None:
-    await written(db, 1, 2)
-    extended = await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
-    await purge_expired(db, now=8 * DAY_MS)
-
-    assert extended == 1
-    assert [(row.id, row.keep_until, row.extended) for row in await logged(db)] == [("c1", 9 * DAY_MS, 5)]
-
-
-@pytest.mark.promise("R-22")
-async def test_a_row_that_is_extended_while_it_is_purged_stays(db: Database) -> None:
+async def test_a_record_that_is_extended_while_it_is_purged_stays(db: Database) -> None:
     class Late(FailingStore):
-        """A store on which somebody extends the row right after the purge has found it."""
+        """A store on which an operator extends the record right after the purge has found it."""
 
         async def change(self, scope: Scope, planning: Planner) -> Plan:
-            await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
+            await db.retention.extend(until=9 * DAY_MS, now=5, ids=["c1"])
             return await super().change(scope, planning)
 
-    await written(db, 1)
-    purged = await purge_expired(Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant), now=2 * DAY_MS)
+    await db.records.put(incident("c1", DAY_MS))
+    late = Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant)
+    purged = await late.retention.purge(now=2 * DAY_MS)
 
     assert (purged, [row.keep_until for row in await logged(db)]) == (0, [9 * DAY_MS])
 
 
 @pytest.mark.promise("R-22")
-async def test_no_row_is_kept_for_less(db: Database) -> None:
-    await written(db, 5)
-
-    assert await extend_retention(db, until=2 * DAY_MS, now=1, ids=["c5"]) == 0
-    assert [row.keep_until for row in await logged(db)] == [5 * DAY_MS]
-
-
-async def test_rows_of_a_thread_or_an_owner_are_extended_together(db: Database) -> None:
-    await written(db, 1, 2)
-    await written(db, 3, thread="b")
-    of_thread = await extend_retention(db, until=9 * DAY_MS, now=1, thread="a")
-    of_owner = await extend_retention(db, until=10 * DAY_MS, now=1, owner="ada")
-
-    assert (of_thread, of_owner) == (2, 3)
-
-
-async def test_it_has_to_be_said_which_rows_are_extended(db: Database) -> None:
-    with pytest.raises(InvalidArgument):
-        await extend_retention(db, until=DAY_MS, now=1)
-    with pytest.raises(RecordNotFound):
-        await extend_retention(db, until=DAY_MS, now=1, ids=["nobody"])
-
-
-@pytest.mark.promise("R-22")
-async def test_the_log_is_not_read_on_behalf_of_a_person(db: Database) -> None:
-    await written(db, 1)
-    person = db.scope(tenant=db.tenant, user="ada")
-
-    with pytest.raises(Forbidden):
-        [row async for row in crises(person)]
-    with pytest.raises(Forbidden):
-        await purge_expired(person, now=9 * DAY_MS)
-    with pytest.raises(Forbidden):
-        await extend_retention(person, until=9 * DAY_MS, now=1, ids=["c1"])
-
-
-@pytest.mark.promise("R-22")
-async def test_what_a_person_sees_of_a_thread_says_nothing_of_the_log(db: Database) -> None:
+async def test_what_a_person_sees_of_a_thread_says_nothing_of_the_records(db: Database) -> None:
     async with talking(db) as runtime:
         await runtime.run_turn("a", "2 hm", user="ada")
         items = await runtime.history("a", user="ada")
         changes = await db.thread("a").changesets()
 
     shown = encode([msgspec.to_builtins(item) for item in items])
-    assert b"first_digit" not in shown
-    assert b"first_digit" not in msgspec.json.encode(changes)
-
-
-async def test_an_operator_reads_the_rows_of_all_pages(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.runtime.crises.PAGE", 2)
-    await written(db, *range(1, 6))
-
-    assert [row.id async for row in crises(db, thread="a")] == ["c1", "c2", "c3", "c4", "c5"]
-    assert [row.id async for row in crises(db, since=2)] == []
-    assert await purge_expired(db, now=9 * DAY_MS) == 5
-
-
-async def test_a_damaged_row_is_named(db: Database) -> None:
-    await db.records.put(Record(kind=CRISIS, id="bad", body={"no": "crisis"}))
-
-    with pytest.raises(clew.ClewError) as caught:
-        [row async for row in crises(db)]
-    assert caught.value.code == "store_damaged"
+    assert b"digits" not in shown
+    assert b"digits" not in msgspec.json.encode(changes)
