@@ -13,7 +13,7 @@ import clew
 from clew.core.errors import ThreadNotFound
 from clew.runtime.context import MemoryMode
 from clew.runtime.records.episodes import active_episode
-from clew.runtime.records.pending import TurnRecord
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.voice import VoiceCall
 from tests.runtime.gated_agent import (
     INCIDENT,

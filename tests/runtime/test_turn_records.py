@@ -26,7 +26,7 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.events import TextDelta
-from clew.runtime.records.pending import PendingRecords
+from clew.runtime.records.turn_records import PendingRecords
 from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore

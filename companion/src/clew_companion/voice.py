@@ -13,7 +13,7 @@ from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory import Candidate, Memory, Retriever, prompt_part, render_entry, statements_in
 from clew.runtime.records.episodes import active_episode
-from clew.runtime.records.pending import TurnRecord
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.utterances import GateSettings
 from clew.runtime.tools.tool import Effect, Tool, ToolContext, tool
 from clew.runtime.turn.draft import Delta

@@ -27,9 +27,9 @@ from clew.runtime.records.events import (
     StateChanged,
     TextDelta,
 )
-from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import Run
 from clew.runtime.records.steps import Price, Step, run_steps
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult
 from clew.runtime.respond.guardrails import Guardrail, guardrail
 from clew.runtime.respond.respond import Stage, respond

@@ -26,7 +26,7 @@ from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
-from clew.runtime.records.pending import TurnRecord
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.sessions.finish import end_episode

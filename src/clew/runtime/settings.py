@@ -20,9 +20,9 @@ from clew.runtime.context import (
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize, finalize_nothing
-from clew.runtime.records.pending import PendingRecords
 from clew.runtime.records.refusals import Refusals
 from clew.runtime.records.steps import Prices
+from clew.runtime.records.turn_records import PendingRecords
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import check_stages

@@ -26,8 +26,8 @@ from clew.runtime.records.episodes import (
     active_episode,
     episode_of,
 )
-from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import run_of
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.voice import NO_ANSWER, VoiceCall, end_lost_calls
 from clew.runtime.settings import RuntimeConfig, SessionConfig

@@ -41,11 +41,12 @@ async def test_a_spoken_turn_with_one_key_is_kept_once(alice: AsyncClient) -> No
     assert len((await alice.turns("call")).turns) == 1
 
 
-async def test_its_assessment_is_in_the_crisis_log(users: Users, alice: AsyncClient) -> None:
+async def test_an_agent_that_makes_no_record_of_an_assessment_leaves_none(
+    alice: AsyncClient, db: clew.Database
+) -> None:
     await alice.record_voice_turn("call", SPOKEN)
-    rows = (await users("ada").operator.crises(owner="alice")).rows
 
-    assert [(row.thread, row.level, row.path) for row in rows] == [("call", 1, "llm_primary")]
+    assert [record async for record in db.retention.records()] == []
 
 
 async def test_a_call_gives_signs_of_life_and_is_ended_like_text(

@@ -9,7 +9,7 @@ import pytest
 import clew
 from clew.api.requests import NewAssessment, NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
-from clew.core.errors import ThreadNotFound
+from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import Record, RecordQuery
 from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
@@ -108,6 +108,20 @@ async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, a
     await alice.record_voice_turn("call", said, key="u1")
 
     assert [row[1] for row in await logged(users)] == [2]
+
+
+@pytest.mark.promise("R-22")
+async def test_what_a_client_says_of_a_turn_is_in_the_log_in_names_only(
+    users: Users, alice: AsyncClient
+) -> None:
+    named = NewAssessment(level=2, confidence=0.5, path="llm_primary")
+    await alice.record_voice_turn("call", NewVoiceTurn(said="Hm", replied="…", assessment=named))
+    worded = NewAssessment(level=2, path="she said so")
+    with pytest.raises(InvalidArgument):
+        await alice.record_voice_turn("call", NewVoiceTurn(said="Hm", replied="…", assessment=worded))
+    rows = (await users("ada").operator.crises(owner="alice")).rows
+
+    assert [(row.thread, row.level, row.path) for row in rows] == [("call", 2, "llm_primary")]
 
 
 async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: clew.Database) -> None:

@@ -17,7 +17,7 @@ from clew.core.text.words import is_label
 from clew.core.values import Record
 from clew.database.database import Database
 from clew.runtime.records.episodes import Episode
-from clew.runtime.records.pending import TurnRecord
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.turn.turn import Turn
 from clew_companion.values import CrisisLevel
 

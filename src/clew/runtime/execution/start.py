@@ -52,7 +52,6 @@ from clew.runtime.records.episodes import (
     episode_write,
 )
 from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
-from clew.runtime.records.pending import RunRecords, TurnRecord
 from clew.runtime.records.rewinds import was_rewound
 from clew.runtime.records.runs import (
     INTERRUPTED,
@@ -70,6 +69,7 @@ from clew.runtime.records.runs import (
     run_with_ending,
     this_process,
 )
+from clew.runtime.records.turn_records import RunRecords, TurnRecord
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs

@@ -24,8 +24,8 @@ from clew.runtime.execution.safe_reply import GATE, log_text_of
 from clew.runtime.execution.scheduler import ignore_event
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import Episode, active_episode
-from clew.runtime.records.pending import TurnRecord, level_of, retained_turn_record
 from clew.runtime.records.runs import Run, run_id_for_key
+from clew.runtime.records.turn_records import TurnRecord, level_of, retained_turn_record
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
 from clew.runtime.state.inputs import check_thread_id, validate_inputs

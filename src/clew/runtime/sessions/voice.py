@@ -26,8 +26,8 @@ from clew.runtime.records.episodes import (
     episode_write,
     request_end,
 )
-from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.refusals import REFUSED, Refusals
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.view import free_call_id
 from clew.runtime.state.inputs import MESSAGE, check_thread_id
 from clew.runtime.state.schema import Fold, Schema

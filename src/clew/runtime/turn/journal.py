@@ -26,7 +26,6 @@ from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.records.episodes import Episode, episode_of, episode_write, late_episode_write
 from clew.runtime.records.events import RUN_FINISHED
-from clew.runtime.records.pending import PendingRecords, RunRecords, TurnRecord
 from clew.runtime.records.runs import (
     KIND,
     RUNNING,
@@ -38,6 +37,7 @@ from clew.runtime.records.runs import (
     run_with_ending,
 )
 from clew.runtime.records.steps import meta_with_steps
+from clew.runtime.records.turn_records import PendingRecords, RunRecords, TurnRecord
 from clew.runtime.state.run_state import ending_ops, usage_op
 from clew.runtime.turn import rebase
 from clew.runtime.turn.draft import Draft, RunDelta

@@ -17,9 +17,9 @@ from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
-from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Prices, StepKind
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.state.run_state import RunState, safe_reply_op
 from clew.runtime.turn.draft import Delta, Draft
 from clew.runtime.turn.journal import Journal

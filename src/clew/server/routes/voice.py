@@ -24,7 +24,7 @@ from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.records.episodes import Episode
-from clew.runtime.records.pending import TurnRecord
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.utterances import Utterance, judged_record
 from clew.runtime.sessions.voice import VoiceCall
 from clew.runtime.sessions.voice_tools import VoiceToolRequest, call_tool

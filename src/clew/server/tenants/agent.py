@@ -11,8 +11,8 @@ from clew.api.requests import NewAssessment
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
-from clew.runtime.records.pending import TurnRecord
 from clew.runtime.records.steps import read_prices
+from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.utterances import GateSettings
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig

@@ -333,16 +333,15 @@ class ErasingContract(StoreFixtures):
     async def test_records_with_a_date_are_chosen_by_kind_thread_and_owner(self, db: Database) -> None:
         await db.records.put(_incident("i", 1))
         await db.records.put(_incident("j", 2, kind="visit", thread="u", owner="bob"))
-        records = db.retention.records
-        selections = [
-            records(kind="visit"),
-            records(thread="t"),
-            records(owner="bob"),
-            records(kind="visit", thread="t"),
-        ]
+        retention = db.retention
+        queries = (
+            retention.records(kind="visit"),
+            retention.records(thread="t"),
+            retention.records(owner="bob"),
+            retention.records(kind="visit", thread="t"),
+        )
 
-        ids = [[record.id async for record in selection] for selection in selections]
-        assert ids == [["j"], ["i"], ["j"], []]
+        assert [[record.id async for record in query] for query in queries] == [["j"], ["i"], ["j"], []]
 
     async def test_a_record_of_another_kind_is_not_extended(self, db: Database) -> None:
         await db.records.put(_incident("i", 1))
