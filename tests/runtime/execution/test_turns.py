@@ -273,6 +273,10 @@ async def ask(state: Conversation, ctx: Context) -> None:
     await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
 
 
+async def note(state: Conversation, ctx: Context) -> None:
+    ctx.turn.record("note", {})
+
+
 def the_table() -> dict[str, list[str]]:
     """The checkpoints of each case, as the reference says."""
     rows = re.findall(r"^\| ([a-z ,]+) \| (`UserMessage`.*) \|$", REFERENCE.read_text(), re.MULTILINE)
@@ -286,6 +290,7 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "suspension": ([respond(tools=[send])], [calls(ANN)]),
     "error of the model": ([respond()], [ModelFailed(model="m", problem="it is down")]),
     "a stage asks, another answers": ([ask, respond()], ["calm", "Hello."]),
+    "a stage records something, another answers": ([note, respond()], ["Hello."]),
 }
 
 

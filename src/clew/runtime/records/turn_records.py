@@ -37,8 +37,10 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not self.kind or self.level < 0 or (self.keep_days is not None and not self.keep_days > 0):
-            problem = "A record of a turn has a kind, a level from 0 on, and is kept for more than 0 days."
+        is_kept = self.keep_days is None or self.keep_days > 0
+        # What has the kind of retained records has a date, which this one might not have.
+        if self.kind in ("", RETAINED_KIND) or self.level < 0 or not is_kept:
+            problem = "A record of a turn has a kind of its own, a level from 0 on, and more than 0 days."
             raise InvalidArgument(problem=problem)
         encode_checked(self.body)  # now, and not when the whole turn is to be committed
 
