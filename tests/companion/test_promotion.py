@@ -42,10 +42,17 @@ def test_a_rule_that_would_keep_help_away_is_not_kept() -> None:
 
 async def test_the_companion_ends_its_sessions_by_these_rules(in_memory: Database) -> None:
     async with companion(in_memory) as runtime:
-        for text in ("I live in Porto.", "I'm worthless."):
+        for text in (
+            "I live in Porto.",
+            "Please never mention a hotline.",
+            "Please keep your answers short.",
+        ):
             await runtime.run_turn("a", text, user="ada")
         await runtime.end_session("a", user="ada")
     mine = in_memory.scope(tenant=in_memory.tenant, user="ada")
-    facts = (await Memory(mine, "ada").page()).facts
+    facts, rules = (await Memory(mine, "ada").page()).facts, (await Memory(mine, "ada").profile()).rules
 
-    assert [fact.object for fact in facts] == ["Porto"]
+    assert ([fact.object for fact in facts], [rule.text for rule in rules]) == (
+        ["Porto"],
+        ["Keep answers short."],
+    )
