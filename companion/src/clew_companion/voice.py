@@ -12,6 +12,7 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory import Candidate, Memory, Retriever, prompt_part, render_entry, statements_in
+from clew.runtime.memory.recall.render import REQUEST_PREDICATE
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.utterances import GateSettings
@@ -22,7 +23,6 @@ from clew_companion.crisis.help import crisis_response
 from clew_companion.crisis.log import Assessment, crisis_record
 from clew_companion.exercises.catalogue import catalogue
 from clew_companion.exercises.selection import exercise_in
-from clew_companion.memory.control import REQUEST_PREDICATE
 from clew_companion.replies.prompt import prompt_source
 from clew_companion.state import CompanionState
 from clew_companion.values import CrisisLevel

@@ -1,10 +1,9 @@
 """Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -14,15 +13,16 @@ from clew.runtime.context import Context, MemoryMode
 from clew.runtime.memory import Arc, Candidate, Fact, ForgetTarget, Memory, Rule, statements_in
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.phrases.refusals import refusals_in
+from clew.runtime.memory.recall.render import REQUEST_PREDICATE, entry_of, sentence_of
+from clew.runtime.memory.values import MemoryEntry
 from clew.runtime.model.messages import Message
 from clew.runtime.turn.draft import Delta
 from clew_companion.language.commands import MemoryCommand, command_in
 from clew_companion.language.phrases import normalize_text
-from clew_companion.memory.candidates import entry_of, session_notes
+from clew_companion.memory.candidates import session_notes
 from clew_companion.memory.load import memory_of_turn, message_source
 from clew_companion.state import CompanionState
 
-FactArcOrRule: TypeAlias = Fact | Arc | Rule
 MOST_ENTRIES = 500
 ROOT_LETTERS, ENDING_LETTERS = 4, 3
 VAGUE_STEMS = frozenset(
@@ -35,7 +35,7 @@ VAGUE_STEMS = frozenset(
 )
 
 
-async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> list[FactArcOrRule]:
+async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> list[MemoryEntry]:
     """The entries about some words, the newest first; all if there are none.
 
     What is not English has other endings than those that a stem leaves out, so it may be looked for loosely.
@@ -46,9 +46,7 @@ async def find_entries(memory: Memory, about: str, *, loosely: bool = False) -> 
     return entries_about([*profile.rules, *facts, *arcs], about, loosely=loosely)
 
 
-def entries_about(
-    entries: Sequence[FactArcOrRule], about: str, *, loosely: bool = False
-) -> list[FactArcOrRule]:
+def entries_about(entries: Sequence[MemoryEntry], about: str, *, loosely: bool = False) -> list[MemoryEntry]:
     """The entries about some words: by their own text, and only then by the sentence they come from."""
     stems = subject_stems(about)
     if not stems:
@@ -73,13 +71,13 @@ def _differ_in_ending(first: str, second: str) -> bool:
     return first == second or (same >= ROOT_LETTERS and max(len(first), len(second)) - same <= ENDING_LETTERS)
 
 
-def _entry_text(entry: FactArcOrRule) -> str:
+def _entry_text(entry: MemoryEntry) -> str:
     if isinstance(entry, Rule):
         return f"{entry.about} {entry.text}"
     return f"{entry.text} {entry.summary}" if isinstance(entry, Arc) else entry.text
 
 
-def _entry_own_text(entry: FactArcOrRule) -> str:
+def _entry_own_text(entry: MemoryEntry) -> str:
     """The text of an entry without its source sentence, which may say more."""
     return _entry_text(entry) if not isinstance(entry, Fact) else _entry_text(entry).removesuffix(entry.quote)
 
@@ -96,7 +94,6 @@ def _stems(text: str) -> set[str]:
 
 
 MOST_LINES = 12
-SECOND_PERSON = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
 NO_MEMORY = (
     "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
     "forget."
@@ -105,13 +102,7 @@ WHICH_ONE = "Which of these do you mean? Say it with a word that only one of the
 HOW_TO_CORRECT = "“No, it is Anna, not Ann” puts such a thing right, and “forget that” has me forget it."
 NOT_KEEPING = "I will not keep what you said just now."
 NOTHING_TO_FORGET = "There is nothing just before this that I could forget."
-NAME_PREDICATE, REQUEST_PREDICATE, MENTION_PREDICATE = "IS_CALLED", "ASKED_TO_REMEMBER", "MENTIONED"
-"""What a fact says of a name, and what it says if all of it is in its object."""
-
-BIRTHDAY_PREDICATE = "HAS_BIRTHDAY_ON"
-TIME_PREPOSITION = re.compile(r"(?:in|on|at)\b", re.IGNORECASE)
-USER = re.compile(r"\b[Tt]he user(?P<s>'s)?\b")
-"""Whom a rule speaks of; they read it themselves."""
+NAME_PREDICATE, MENTION_PREDICATE = "IS_CALLED", "MENTIONED"
 
 RECENT_MESSAGES = 4
 
@@ -147,35 +138,6 @@ async def memory_control(state: CompanionState, context: Context) -> Delta:
             return _reply_delta(await _set_recall(memory, on=command.kind == "recall_on"))
 
 
-def sentence_of(entry: FactArcOrRule) -> str:
-    """One line for what is known, as a person reads it."""
-    if isinstance(entry, Rule):
-        return USER.sub(
-            lambda match: f"{'Y' if match[0][0] == 'T' else 'y'}ou{'r' if match['s'] else ''}", entry.text
-        )
-    if isinstance(entry, Arc):
-        return f"Earlier session: {entry.summary}"
-    if entry.predicate == BIRTHDAY_PREDICATE:
-        sentence = f"Your birthday is {'' if TIME_PREPOSITION.match(entry.object) else 'on '}{entry.object}."
-    elif entry.predicate == REQUEST_PREDICATE:
-        sentence = f"You asked me to remember: {entry.object}."
-    elif entry.subject.lower() == "user":
-        sentence = f"You {_in_second_person(entry)} {entry.object}."
-    else:
-        sentence = f"Your {entry.subject} {entry.predicate_text} {entry.object}."
-    return f"{sentence} You said: “{entry.quote}”" if entry.quote else sentence
-
-
-def _in_second_person(fact: Fact) -> str:
-    """A fact in the second person: "lives in" becomes "live in"."""
-    first, *rest = fact.predicate.replace("_", " ").lower().split()
-    verb = SECOND_PERSON.get(first) or (
-        f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
-    )
-    negation = [verb, "not"] if verb in ("are", "were") else ["do not", verb]
-    return " ".join([*(negation if fact.negated else [verb]), *rest])
-
-
 async def _list_memory(
     memory: Memory, command: MemoryCommand, state: CompanionState, context: Context
 ) -> str:
@@ -202,7 +164,7 @@ async def _list_memory(
     return "\n".join([*parts, "You can ask me to correct or to forget any of it.", *_duration_notes(context)])
 
 
-def _is_outdated_note(candidate: Candidate, entries: Sequence[FactArcOrRule]) -> bool:
+def _is_outdated_note(candidate: Candidate, entries: Sequence[MemoryEntry]) -> bool:
     """Return whether the memory says the same as a candidate, or something newer in its place."""
     note = entry_of(candidate)
     return any(
@@ -211,7 +173,7 @@ def _is_outdated_note(candidate: Candidate, entries: Sequence[FactArcOrRule]) ->
     )
 
 
-def _is_newer_fact(entry: FactArcOrRule, candidate: Candidate) -> bool:
+def _is_newer_fact(entry: MemoryEntry, candidate: Candidate) -> bool:
     """Return whether a fact is about the same as a candidate, of which there can be one only, and newer."""
     if not isinstance(entry, Fact):
         return False
@@ -232,7 +194,7 @@ def _duration_notes(context: Context) -> list[str]:
     return [INCOGNITO_NOTE] if context.memory_mode is MemoryMode.INCOGNITO else []
 
 
-def _entry_lines(entries: Sequence[FactArcOrRule]) -> str:
+def _entry_lines(entries: Sequence[MemoryEntry]) -> str:
     """Entries, a line each; not more than can be read."""
     lines = "\n".join(f"- {sentence_of(entry)}" for entry in entries[:MOST_LINES])
     return lines + (f"\n… and {len(entries) - MOST_LINES} more." if len(entries) > MOST_LINES else "")
@@ -248,7 +210,7 @@ async def _propose_forgetting(memory: Memory, command: MemoryCommand, message: s
     return await _ask_to_forget(memory, entries)
 
 
-async def _ask_to_forget(memory: Memory, entries: Sequence[FactArcOrRule]) -> dict[str, Any]:
+async def _ask_to_forget(memory: Memory, entries: Sequence[MemoryEntry]) -> dict[str, Any]:
     targets = await memory.targets([entry.id for entry in entries])
     pending = {"action": "forget", "targets": msgspec.to_builtins(targets)}
     advice = "Say yes to forget it. Anything else leaves it as it is."
@@ -273,7 +235,7 @@ async def _ask_for_correction(memory: Memory, recent: Sequence[Message]) -> str:
     return f"Then tell me how it is.{lines}\n{HOW_TO_CORRECT}"
 
 
-async def _entries_in_last_reply(memory: Memory, recent: Sequence[Message]) -> list[FactArcOrRule]:
+async def _entries_in_last_reply(memory: Memory, recent: Sequence[Message]) -> list[MemoryEntry]:
     """The entries that the last reply named."""
     if not is_about_memory(recent):
         return []
@@ -367,7 +329,7 @@ async def _correction_targets(memory: Memory, command: MemoryCommand) -> Sequenc
     return name_facts or [fact for fact in facts if fact in entries]
 
 
-def _new_text(entry: FactArcOrRule, command: MemoryCommand) -> str:
+def _new_text(entry: MemoryEntry, command: MemoryCommand) -> str:
     """The text of a fact after the new words replace the old ones."""
     old, new = command.old, command.new
     if not old:

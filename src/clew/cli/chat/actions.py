@@ -19,10 +19,10 @@ from clew.core.errors import InvalidArgument
 from clew.core.messages.plain import PlainMessage
 from clew.runtime.memory.learn.finalizer import EpisodeMemory, read_episode_memory
 from clew.runtime.memory.memory import answer_pending
+from clew.runtime.memory.recall.render import sentence_of
 from clew.runtime.memory.values import Arc
 from clew.runtime.records.episodes import ENDED
 from clew.runtime.sessions.status import NONE
-from clew_companion.memory.control import sentence_of
 
 FEEDBACK_LABELS = {"y": "positive", "n": "negative", "s": "skip"}
 FEEDBACK_PROMPT = "Did this help? y/n/s (Enter skips): "

@@ -14,13 +14,12 @@ from clew.cli.render.values import WidthRenderable, clean, quantity, shorten, ut
 from clew.core.messages.plain import PlainMessage
 from clew.core.values import ThreadSummary
 from clew.runtime.memory.learn.finalizer import EpisodeMemory
-from clew.runtime.memory.values import Arc, Fact, MemoryProfile, Rule
+from clew.runtime.memory.recall.render import sentence_of
+from clew.runtime.memory.values import Arc, Fact, MemoryEntry, MemoryProfile, Rule
 from clew.runtime.search import Hit
 from clew.runtime.sessions.status import SessionStatus
-from clew_companion.memory.control import sentence_of
 from clew_companion.values import LIMITS_NOTICE
 
-MemoryEntry = Fact | Arc | Rule
 PROMPT_MARK, INDENT = "› ", "  "
 USAGE_HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
 GUEST_NOTE = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."

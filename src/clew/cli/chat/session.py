@@ -5,7 +5,7 @@ import enum
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from clew.core.values import Scope, ThreadSummary
 from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.memory.memory import Memory, memory_of
-from clew.runtime.memory.values import Arc, Fact, Rule
+from clew.runtime.memory.values import MemoryEntry
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.events import Event
@@ -89,7 +89,6 @@ GUEST_HAS_NO_MEMORY = (
     "You are a guest: nothing is kept when you leave. Ask “What do you remember about me?” for what is known "
     "until then."
 )
-MemoryEntry: TypeAlias = Fact | Arc | Rule
 
 
 def make_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:

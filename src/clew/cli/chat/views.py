@@ -12,13 +12,12 @@ from clew.cli.chat.messages import ChatOutput
 from clew.cli.chat.session import Chat
 from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument, StoreReadOnly
-from clew.runtime.memory.recall.render import render_entry
+from clew.runtime.memory.phrases.refusals import candidates_without_refusal
+from clew.runtime.memory.recall.render import entry_of, render_entry, sentence_of
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate
 from clew.runtime.records.episodes import ACTIVE
 from clew.runtime.search import Hit, Search, search_everything
-from clew_companion.memory.candidates import candidates_without_refusal, entry_of
-from clew_companion.memory.control import sentence_of
 
 DEFAULT_MESSAGES, DEFAULT_THREADS, MOST_HITS, RECENT_MESSAGES = 10, 12, 5, 60
 OPENING_MESSAGES = 2

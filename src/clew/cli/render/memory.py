@@ -13,12 +13,12 @@ from clew.runtime.memory.values import (
     Fact,
     ForgetResult,
     ForgetTarget,
+    MemoryEntry,
     MemorySource,
     PendingForget,
     Rule,
 )
 
-MemoryEntry = Fact | Arc | Rule
 MOST_LETTERS = 400
 UNDO_OUTCOMES = {
     "Learn": "what was learned is not known any more",

@@ -36,6 +36,7 @@ from clew.runtime.memory.values import (
     Fact,
     ForgetResult,
     ForgetTarget,
+    MemoryEntry,
     MemoryListing,
     MemoryProfile,
     MemorySource,
@@ -73,7 +74,7 @@ def change_for_learning(
 
 
 def apply_correction(
-    entry: Fact | Arc | Rule, object: str, quote: str, source: MemorySource | None, *, negated: bool, now: int
+    entry: MemoryEntry, object: str, quote: str, source: MemorySource | None, *, negated: bool, now: int
 ) -> Fact | Rule:
     """What is known, put right by the user.
 
@@ -101,7 +102,7 @@ def rule_fingerprint(rule: Rule) -> int:
     return int.from_bytes(sha256(encode(as_json(rule))).digest()[:6])
 
 
-def forget_target(entry: Fact | Arc | Rule, item: Item | None) -> ForgetTarget:
+def forget_target(entry: MemoryEntry, item: Item | None) -> ForgetTarget:
     """What the user is shown before it is forgotten, and by what it is known again."""
     if isinstance(entry, Rule):
         return ForgetTarget(kind="rule", id=entry.id, seen=rule_fingerprint(entry), text=entry.text)
@@ -112,7 +113,7 @@ def forget_target(entry: Fact | Arc | Rule, item: Item | None) -> ForgetTarget:
 
 
 ITEMS_PER_PAGE = 200
-EntriesById: TypeAlias = dict[str, tuple[Fact | Arc | Rule, Item | None]]
+EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
 """What is known by its id, and the item that holds it if it stands in a log."""
 
 
@@ -145,7 +146,7 @@ class Memory:
             return MemoryListing(facts=tuple(map(fact_of, items)), next=more)
         return MemoryListing(arcs=tuple(map(arc_of, items)), next=more)
 
-    async def get(self, id: str) -> Fact | Arc | Rule:
+    async def get(self, id: str) -> MemoryEntry:
         """What an id stands for, with its source.
 
         Raises:

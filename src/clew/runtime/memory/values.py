@@ -116,6 +116,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     times: int = 1
 
 
+MemoryEntry: TypeAlias = Fact | Arc | Rule
+
+
 class ForgetTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a pending action is about: an id, and the state of it that the user was shown."""
 
@@ -158,7 +161,7 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
 
 
-def item_of(entry: Fact | Arc | Rule) -> Item:
+def item_of(entry: MemoryEntry) -> Item:
     """The item that an entry is kept as. ``text`` is what a search reads of it."""
     log = {Fact: FACTS, Arc: ARCS, Rule: ARCHIVED}[type(entry)]
     body: JSON = {**as_json(entry), "text": entry.text}

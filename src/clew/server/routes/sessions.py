@@ -31,6 +31,7 @@ from clew.core.values import Head, Item, RecordQuery, ThreadSummary
 from clew.database.archive import export_threads, import_threads
 from clew.runtime.memory.learn.finalizer import read_episode_memory
 from clew.runtime.memory.memory import memory_of
+from clew.runtime.memory.recall.render import sentence_of
 from clew.runtime.model.messages import CALL, message_of
 from clew.runtime.person_export import EXCLUDED_KINDS, export_person
 from clew.runtime.records.episodes import (
@@ -48,7 +49,6 @@ from clew.server.routes import manifests, threads
 from clew.server.routes.memory import UserQuery
 from clew.server.routes.threads import Cursor, IfMatch, Limit, SearchQuery, parse_if_match
 from clew.server.routes.voice import check_exists, episode_status_view
-from clew_companion.memory.control import sentence_of
 
 ARCHIVE_MEDIA_TYPE = "application/x-ndjson"
 MOST_ACTIVE = 200

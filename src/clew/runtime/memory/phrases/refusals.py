@@ -138,6 +138,18 @@ def is_refused(candidate: Candidate, refusals: Sequence[Refusal], text: str) -> 
     )
 
 
+def candidates_without_refusal(candidates: Sequence[Candidate], texts: Sequence[str]) -> list[Candidate]:
+    """The candidates that nothing said later speaks against; ``texts`` are the newest turns."""
+    session_refusals = refusals_in(texts)
+    remaining: list[Candidate] = []
+    for candidate in candidates:
+        turn = next((at for at, text in enumerate(texts) if candidate.quote in text), 0)
+        candidate_in_turn = msgspec.structs.replace(candidate, turn=turn)
+        if not is_refused(candidate_in_turn, session_refusals, texts[turn] if texts else ""):
+            remaining.append(candidate)
+    return remaining
+
+
 def without_refusals(turns: Sequence[str]) -> list[str]:
     """What the user said, turn by turn, without what they asked not to keep, and without those wishes."""
     refusals = refusals_in(turns)

@@ -1,12 +1,13 @@
-"""Working memory in words. Entries stay structured until a prompt or a panel is built, and only there."""
+"""Memory in words. Entries stay structured until a prompt or a panel is built, and only there."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.runtime.memory.values import Arc, Fact, Rule
+from clew.runtime.memory.values import Arc, Candidate, Fact, MemoryEntry, Rule
 
 
 class SemanticEntry(msgspec.Struct, frozen=True, kw_only=True, tag="semantic"):
@@ -97,3 +98,56 @@ def prompt_part(entries: Sequence[WorkingEntry | str], rules: Sequence[Rule], *,
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?", "…", "。")) else f"{text}."
+
+
+# To the person whom it is about.
+
+REQUEST_PREDICATE, BIRTHDAY_PREDICATE = "ASKED_TO_REMEMBER", "HAS_BIRTHDAY_ON"
+SECOND_PERSON = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
+TIME_PREPOSITION = re.compile(r"(?:in|on|at)\b", re.IGNORECASE)
+USER_MENTION = re.compile(r"\b[Tt]he user(?P<s>'s)?\b")
+"""The person in the words of a rule, who reads it themselves."""
+
+
+def sentence_of(entry: MemoryEntry) -> str:
+    """One sentence about an entry, addressed to the person whom it is about."""
+    if isinstance(entry, Rule):
+        return USER_MENTION.sub(
+            lambda match: f"{'Y' if match[0][0] == 'T' else 'y'}ou{'r' if match['s'] else ''}", entry.text
+        )
+    if isinstance(entry, Arc):
+        return f"Earlier session: {entry.summary}"
+    if entry.predicate == BIRTHDAY_PREDICATE:
+        sentence = f"Your birthday is {'' if TIME_PREPOSITION.match(entry.object) else 'on '}{entry.object}."
+    elif entry.predicate == REQUEST_PREDICATE:
+        sentence = f"You asked me to remember: {entry.object}."
+    elif entry.subject.lower() == "user":
+        sentence = f"You {_in_second_person(entry)} {entry.object}."
+    else:
+        sentence = f"Your {entry.subject} {entry.predicate_text} {entry.object}."
+    return f"{sentence} You said: “{entry.quote}”" if entry.quote else sentence
+
+
+def _in_second_person(fact: Fact) -> str:
+    """The predicate of a fact as it is said to the person: ``lives in`` is ``live in``."""
+    first, *rest = fact.predicate.replace("_", " ").lower().split()
+    verb = SECOND_PERSON.get(first) or (
+        f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
+    )
+    negation = [verb, "not"] if verb in ("are", "were") else ["do not", verb]
+    return " ".join([*(negation if fact.negated else [verb]), *rest])
+
+
+def entry_of(candidate: Candidate) -> Fact | Rule:
+    """A candidate in the shape that it will have once it is kept."""
+    if candidate.kind == "rule":
+        return Rule(id="", about=candidate.subject, text=candidate.object)
+    return Fact(
+        id="",
+        category=candidate.category,
+        subject=candidate.subject,
+        predicate=candidate.predicate,
+        object=candidate.object,
+        quote=candidate.quote,
+        negated=candidate.negated,
+    )
