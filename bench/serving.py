@@ -44,7 +44,7 @@ def app() -> Application:
     settings, model = from_variables(os.environ), PromptModel()
     return create_app(
         settings,
-        make_runtime=lambda db: Runtime(
+        agent=lambda db: Runtime(
             db,
             model=model,
             config=RuntimeConfig(

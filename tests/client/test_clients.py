@@ -21,6 +21,8 @@ from clew.client.sse import EventReader
 from clew.client.workbench import AsyncWorkbenchClient, WorkbenchClient
 from clew.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
 from clew.server.app import create_app
+from clew_companion import client as companion_client
+from clew_companion.client import CrisisClient
 
 EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
 END = "event: end\ndata: {}\n\n"
@@ -89,7 +91,7 @@ LEFT_OUT = {("POST", "/api/v1/turns"): "run_turn names the thread in the path"}
 
 
 def test_every_route_of_the_api_has_a_call() -> None:
-    parts = (calls, calls, calls, operator, workbench, calls)
+    parts = (calls, calls, calls, operator, workbench, companion_client)
     made = calls_of(*parts).values()
     asked = [call(**dict.fromkeys(needed(call), "x")) for call in made]
     paths = create_app().openapi_schema.to_schema()["paths"]
@@ -103,9 +105,9 @@ def test_every_route_of_the_api_has_a_call() -> None:
     assert without == LEFT_OUT.keys()
 
 
-def test_operators_may_block_too() -> None:
+def test_the_calls_of_an_agent_may_block_too() -> None:
     client, asked = answering(httpx.Response(200, json={"rows": 3}))
-    found = client.operator.purge_crises(dry_run=True, key="k")
+    found = CrisisClient(client).purge_crises(dry_run=True, key="k")
 
     assert found.rows == 3
     assert (asked[0].url.path, asked[0].headers["idempotency-key"]) == ("/api/v1/crises/purge", "k")

@@ -355,7 +355,7 @@ async def _world(
             ServerSettings(**{**UNBOUNDED, "volume": str(volume), **settings}),
             db=db,
             authenticate=authentication_for(AuthSettings(mode="oidc", issuer=told), directory),
-            make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter], finalize=finalize),
+            agent=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter], finalize=finalize),
             realtime=Secrets(),
         )
         async with running(app):

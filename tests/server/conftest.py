@@ -52,7 +52,7 @@ async def served(
 ) -> AsyncIterator[Users]:
     """A server over a database, and its users."""
     make = make_runtime or chatting(model, settings)
-    app = create_app(settings, db=db, make_runtime=make, authenticate=authenticate)
+    app = create_app(settings, db=db, agent=make, authenticate=authenticate)
     async with over_http(app, db) as found:
         yield found
 

@@ -46,7 +46,7 @@ def main(url: str, pause: str) -> None:
     settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
     app = create_app(
         settings,
-        make_runtime=lambda db: clew.Runtime(
+        agent=lambda db: clew.Runtime(
             db, model=model, config=RuntimeConfig(leases=LeaseConfig(seconds=60, sweep_seconds=0.5))
         ),
     )

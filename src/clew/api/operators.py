@@ -1,4 +1,4 @@
-"""What the HTTP API tells those who run it: health, jobs, erasure, retention, the crisis log, audit."""
+"""Replies of the HTTP API to those who run it: health, agent, jobs, erasure, retention, audit."""
 
 import msgspec
 
@@ -36,17 +36,27 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
 
 
-class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """What answers here: the ``companion`` or something ``other``, its model, and what people must know.
+class StudioExtension(msgspec.Struct, frozen=True, kw_only=True):
+    """Scripts that an installed agent adds to the Studio, and the titles of the pages that they have."""
 
-    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made.
+    agent: str
+    script: str
+    navigation: dict[str, str] = {}
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent that answers here, its model, and what people must know of it.
+
+    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made. ``studio``
+    has what installed agents add to the Studio.
     """
 
-    kind: str
+    name: str
     model: str | None = None
     notices: list[str] = []
     incognito: bool = False
     voice: bool = False
+    studio: list[StudioExtension] = []
 
 
 class ErasureView(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,37 +100,6 @@ class RuleResults(msgspec.Struct, frozen=True, kw_only=True):
     """What each rule let go."""
 
     rules: list[RuleResultView]
-
-
-class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the crisis log: how serious a turn was and how that was found, never what was said."""
-
-    id: str
-    thread: str
-    run: str
-    time: int
-    keep_until: int
-    level: int
-    episode: str | None = None
-    confidence: float | None = None
-    path: str | None = None
-    override: str | None = None
-    llm_failed: bool = False
-    late: bool = False
-    extended: int | None = None
-
-
-class CrisisPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the crisis log, those first that are kept for longest."""
-
-    rows: list[CrisisView]
-    next: str | None = None
-
-
-class RowCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows it was about."""
-
-    rows: int
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):

@@ -247,18 +247,3 @@ class NewRuleApplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Asks to let go of what the rules in force let go. A dry run only says which threads that is."""
 
     dry_run: bool = False
-
-
-class NewCrisisExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rows of the crisis log that are to be kept for longer: some ids, or those of a thread or an owner."""
-
-    until: Annotated[int, msgspec.Meta(gt=0, lt=1 << 53)]
-    ids: list[str] = []
-    thread: str | None = None
-    owner: str | None = None
-
-
-class NewCrisisPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Asks to delete the rows of the crisis log whose date has come. A dry run only counts them."""
-
-    dry_run: bool = False

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 import clew
-from clew.cli import crises
-from clew.cli.command import CommandFunction, consoles, show_error, typer_command
+from clew.agents.discovery import usable_agents
+from clew.cli.command import CommandFunction, add_commands, command_group, consoles, show_error
 from clew.cli.commands import (
     admin,
     archive,
@@ -28,9 +28,9 @@ from clew.cli.commands import (
     threads,
 )
 from clew.cli.commands import work as commands_work
+from clew.cli.commands.agents import agents
 from clew.cli.commands.chat import chat
 from clew.cli.commands.demo import demo
-from clew.cli.commands.evaluate import evaluate
 from clew.cli.commands.identities import keys, members, tenants, users, workspaces
 from clew.cli.commands.search import search
 
@@ -59,7 +59,7 @@ COMMANDS: tuple[CommandFunction, ...] = (
     erasure.retain,
     admin.migrate,
     admin.doctor,
-    evaluate,
+    agents,
 )
 GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "memory": (
@@ -141,10 +141,6 @@ GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
         "API keys: make, list and revoke them.",
         (keys.create, keys.list_, keys.revoke),
     ),
-    "crises": (
-        "The crisis log, for operators: see it, keep it for longer, purge it.",
-        (crises.list_, crises.export, crises.extend, crises.purge),
-    ),
 }
 """Commands of two words: the first one, what it is about, and the second ones."""
 
@@ -159,18 +155,20 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="Durable threads for AI agents.")(_root_options)
-    _add_commands(app, COMMANDS)
+    add_commands(app, COMMANDS)
     for name, (description, commands) in GROUPS.items():
-        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-        _add_commands(group, commands)
-        app.add_typer(group, name=name, help=description)
+        app.add_typer(command_group(commands), name=name, help=description)
+    for agent in usable_agents():
+        if agent.commands is not None:
+            _add_agent_commands(app, agent.commands())
     return app
 
 
-def _add_commands(app: typer.Typer, commands: Iterable[CommandFunction]) -> None:
-    for command in commands:
-        entry, help_text, example = typer_command(command)
-        app.command(command.__name__.rstrip("_"), help=help_text, epilog=example)(entry)
+def _add_agent_commands(app: typer.Typer, agent_app: typer.Typer) -> None:
+    """Add the commands and groups of an agent. The words that Clew has itself are not taken over."""
+    words = {each.name for each in app.registered_commands} | {each.name for each in app.registered_groups}
+    app.registered_commands += [each for each in agent_app.registered_commands if each.name not in words]
+    app.registered_groups += [each for each in agent_app.registered_groups if each.name not in words]
 
 
 def _print_version(is_set: bool) -> None:  # noqa: FBT001 - typer calls it so

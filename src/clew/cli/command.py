@@ -5,7 +5,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -152,6 +152,20 @@ def typer_command(command: CommandFunction) -> tuple[Callable[..., None], str, s
     entry.__annotations__ = {each.name: each.annotation for each in parameters}
     help_text, _, example = inspect.cleandoc(command.__doc__ or "").partition("Example: ")
     return entry, help_text.strip(), f"Example: {example.strip()}"
+
+
+def add_commands(app: typer.Typer, commands: Iterable[CommandFunction]) -> None:
+    """Add commands to a typer application, each by the name of its function."""
+    for command in commands:
+        entry, help_text, example = typer_command(command)
+        app.command(command.__name__.rstrip("_"), help=help_text, epilog=example)(entry)
+
+
+def command_group(commands: Iterable[CommandFunction]) -> typer.Typer:
+    """A group of commands, such as those behind ``clew memory``."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, commands)
+    return group
 
 
 def new_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) -> CommandCall:

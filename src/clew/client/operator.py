@@ -1,4 +1,4 @@
-"""The calls of operators: erasure, retention, the crisis log, the audit."""
+"""The calls of operators: erasure, retention, the audit."""
 
 from clew.api import operators as api_operators
 from clew.api import requests as api_requests
@@ -77,53 +77,6 @@ def apply_rules(*, dry_run: bool = False, key: str | None = None) -> ApiCall[api
     return api_call("POST", "/retention/apply", api_operators.RuleResults, body=body, key=key)
 
 
-def crises(
-    *,
-    thread: str | None = None,
-    owner: str | None = None,
-    since: int | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-) -> ApiCall[api_operators.CrisisPage]:
-    """Rows of the crisis log."""
-    return api_call(
-        "GET",
-        "/crises",
-        api_operators.CrisisPage,
-        thread=thread,
-        owner=owner,
-        since=since,
-        limit=limit,
-        cursor=cursor,
-    )
-
-
-def export_crises(
-    *, thread: str | None = None, owner: str | None = None, since: int | None = None
-) -> ApiCall[bytes]:
-    """The crisis log as lines of JSON."""
-    return api_call("GET", "/crises/export", bytes, thread=thread, owner=owner, since=since)
-
-
-def extend_crises(
-    until: int,
-    *,
-    ids: list[str] | None = None,
-    thread: str | None = None,
-    owner: str | None = None,
-    key: str | None = None,
-) -> ApiCall[api_operators.RowCount]:
-    """Keep rows of the crisis log for longer."""
-    body = api_requests.NewCrisisExtension(until=until, ids=ids or [], thread=thread, owner=owner)
-    return api_call("POST", "/crises/extend", api_operators.RowCount, body=body, key=key)
-
-
-def purge_crises(*, dry_run: bool = False, key: str | None = None) -> ApiCall[api_operators.RowCount]:
-    """Delete the rows of the crisis log whose date has come."""
-    body = api_requests.NewCrisisPurge(dry_run=dry_run)
-    return api_call("POST", "/crises/purge", api_operators.RowCount, body=body, key=key)
-
-
 def audit(
     *,
     action: str | None = None,
@@ -160,10 +113,6 @@ class OperatorMethods:
     set_rule = CallMethod(set_rule)
     drop_rule = CallMethod(drop_rule)
     apply_rules = CallMethod(apply_rules)
-    crises = CallMethod(crises)
-    export_crises = CallMethod(export_crises)
-    extend_crises = CallMethod(extend_crises)
-    purge_crises = CallMethod(purge_crises)
     audit = CallMethod(audit)
 
 

@@ -12,10 +12,13 @@ from urllib.parse import unquote
 import msgspec
 from litestar import Litestar, Router
 from litestar.config.cors import CORSConfig
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler, Send
 
+from clew.agents.agent import Agent
+from clew.agents.discovery import agent_from, find_agent, usable_agents
 from clew.core.errors import ClewError, ServerFull
 from clew.core.values import DEFAULT_TENANT
 from clew.database.database import Database
@@ -41,7 +44,7 @@ from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
 from clew.server.routes import threads
-from clew.server.routes.crises import CRISIS_ROUTES
+from clew.server.routes.audit import AUDIT_ROUTES
 from clew.server.routes.erasure import ERASURE_ROUTES
 from clew.server.routes.experiments import EXPERIMENT_ROUTES
 from clew.server.routes.health import HEALTH_ROUTES
@@ -50,7 +53,7 @@ from clew.server.routes.memory import MEMORY_ROUTES
 from clew.server.routes.runs import RUN_ROUTES
 from clew.server.routes.search import SEARCH_ROUTES
 from clew.server.routes.sessions import IMPORT_ROUTES, SESSION_ROUTES
-from clew.server.routes.studio import STUDIO_ROUTES
+from clew.server.routes.studio import STUDIO_ROUTES, agent_files
 from clew.server.routes.thread_feed import FEED_ROUTES
 from clew.server.routes.threads import THREAD_ROUTES
 from clew.server.routes.turns import TURN_ROUTES
@@ -59,7 +62,7 @@ from clew.server.routes.websocket import WEBSOCKET_ROUTES
 from clew.server.routes.workbench import UPLOAD_ROUTES, WORKBENCH_ROUTES
 from clew.server.settings import ServerSettings
 from clew.server.startup_checks import dangers_of_role, dangers_of_settings, refuse_dangers, startup_settings
-from clew.server.tenants.agent import ServedAgent, open_companion
+from clew.server.tenants.agent import ServedAgent, open_agent
 from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
 from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
 from clew.server.tenants.thread_feed import ThreadFeeds
@@ -79,7 +82,7 @@ ROUTES: list[ControllerRouterHandler] = [
     *SEARCH_ROUTES,
     *VOICE_ROUTES,
     *ERASURE_ROUTES,
-    *CRISIS_ROUTES,
+    *AUDIT_ROUTES,
     *WORKBENCH_ROUTES,
     *WEBSOCKET_ROUTES,
 ]
@@ -127,7 +130,7 @@ def create_app(
     *,
     db: Database | None = None,
     authenticate: Authenticate | None = None,
-    make_runtime: MakeRuntime | None = None,
+    agent: Agent | MakeRuntime | None = None,
     model: Model | None = None,
     realtime: RealtimeProvider | None = None,
     lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
@@ -135,16 +138,19 @@ def create_app(
     """The server as an ASGI application, to be run or mounted.
 
     A database that is given stays open; otherwise the one of the settings is opened and closed with the
-    application. ``make_runtime`` says what a turn does; without it, the companion answers, with the model.
-    ``realtime`` begins calls; without it, the provider that the settings name.
+    application. ``agent`` answers, with the model: an ``Agent``, or a function that makes a runtime; without
+    it, the one that the settings name. Routes and pages of the Studio come from it and from every agent that
+    is installed. ``realtime`` begins calls; without it, the provider that the settings name.
     """
     settings = settings or ServerSettings()
     provider = realtime or realtime_provider(settings, os.environ)
-    parts = _AppParts(settings=settings, db=db, make_runtime=make_runtime, model=model, realtime=provider)
+    served = find_agent(settings.agent) if agent is None else agent_from(agent, "The agent")
+    agents = [served, *(each for each in usable_agents() if each.name != served.name)]
+    parts = _AppParts(settings=settings, db=db, agent=served, model=model, realtime=provider)
     authenticator = authenticate or _LateAuthentication()
     return Application(
         route_handlers=[
-            Router(API, route_handlers=ROUTES),
+            Router(API, route_handlers=[*ROUTES, *_agent_routes(agents)]),
             Router(
                 API,
                 route_handlers=[*IMPORT_ROUTES, *MANIFEST_ROUTES, *UPLOAD_ROUTES],
@@ -165,9 +171,14 @@ def create_app(
         cors_config=_cors(settings.cors),
         openapi_config=openapi_config(f"{API}/openapi"),
         plugins=[OpenApiPlugin()],
+        state=State({"agents": agents, "agent_files": agent_files(agents)}),
         logging_config=None,
         debug=False,
     )
+
+
+def _agent_routes(agents: Sequence[Agent]) -> list[ControllerRouterHandler]:
+    return [route for agent in agents if agent.routes is not None for route in agent.routes()]
 
 
 def _cors(origins: Sequence[str]) -> CORSConfig | None:
@@ -179,7 +190,7 @@ class _AppParts(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: ServerSettings
     db: Database | None
-    make_runtime: MakeRuntime | None
+    agent: Agent
     model: Model | None
     realtime: RealtimeProvider | None
 
@@ -212,7 +223,7 @@ def _lifespan(
             if parts.settings.volume is not None and db.files is None:
                 db.files = Volumes(Path(parts.settings.volume))
             auth = await _configure_authentication(parts.settings, db, authenticator)
-            agent = await stack.enter_async_context(_open_agent(parts))
+            agent = await stack.enter_async_context(open_agent(parts.agent, parts.settings, parts.model))
             realtime = parts.realtime
             resources = _build_resources(parts.settings, db, agent, realtime, auth)
             app.state.resources = resources
@@ -272,16 +283,6 @@ def _build_resources(
         local_only=auth is not None and auth.mode == "dev",
         closing=asyncio.Event(),
     )
-
-
-@asynccontextmanager
-async def _open_agent(parts: _AppParts) -> AsyncIterator[ServedAgent]:
-    """What answers: the runtime that the application brings, or the companion."""
-    if parts.make_runtime is not None:
-        yield ServedAgent(make_runtime=parts.make_runtime)
-        return
-    async with open_companion(parts.settings, parts.model) as agent:
-        yield agent
 
 
 @asynccontextmanager

@@ -24,6 +24,9 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
+from clew.agents.agent import Agent
+from clew.agents.discovery import find_agent
+from clew.agents.model import open_model
 from clew.core.errors import InvalidArgument
 from clew.runtime.records.steps import read_prices
 from clew.server.app import Application, create_app
@@ -123,8 +126,8 @@ def open_listener(settings: ServerSettings) -> socket.socket:
     return listener
 
 
-async def check_prerequisites(settings: ServerSettings) -> None:
-    """See that all that a server needs is there, while what is missing can still be said in a sentence.
+async def check_prerequisites(settings: ServerSettings) -> Agent:
+    """Give the agent to serve, if all that a server needs is there: while an error is still one sentence.
 
     Raises:
         ClewError: Something is missing.
@@ -134,11 +137,9 @@ async def check_prerequisites(settings: ServerSettings) -> None:
     realtime_provider(settings, os.environ)
     read_prices(settings.prices)
     _check_volume(settings)
-    if settings.model is not None:
-        from clew.runtime.model.provider import ProviderModel
-
-        async with ProviderModel(settings.model):
-            pass
+    agent = find_agent(settings.agent)
+    async with open_model(agent, settings.model):
+        return agent
 
 
 def _check_volume(settings: ServerSettings) -> None:

@@ -28,6 +28,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     once, and what one user asks in a minute; ``failures`` how often a client may fail to authenticate in a
     minute before it is told to wait, ``guests`` how many users may be incognito at once.
     ``trusted_proxies`` are the addresses and networks of proxies that say truly whom they pass on.
+    ``agent`` is the name of an installed agent, or ``module:attribute``.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
     ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
     models cost.
@@ -38,6 +39,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: Port = 8100
     workers: WorkerCount = 1
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
+    agent: str | None = None
     model: str | None = None
     voice_model: str | None = None
     voice_url: str = "https://api.openai.com/v1"

@@ -9,13 +9,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
+from clew.agents import AgentSettings
 from clew.cli.app import run
-from clew.cli.chat import session
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
-from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
 from clew_companion.agent import companion
+from clew_companion.entry_point import agent as companion_agent
 
 T = TypeVar("T")
 GO_ON = "GO_ON"
@@ -42,10 +45,12 @@ class SlowModel:
         raise ModelFailed(model=self.name, problem="it gives no typed answers")
 
 
-def slow_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
-    return companion(db, model, response_model=SlowModel())
+def slow_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
+    return companion(db, settings.model, response_model=SlowModel())
 
+
+slow_agent = msgspec.structs.replace(companion_agent, make_runtime=slow_runtime)
 
 if __name__ == "__main__":
-    session.make_runtime = slow_runtime
+    os.environ["CLEW_AGENT"] = "tests.acceptance.slow_chat:slow_agent"
     sys.exit(run(sys.argv[1:]))

@@ -12,6 +12,6 @@ from clew_companion.values import LIMITS_NOTICE
 def test_a_chat_begins_with_what_it_cannot_do() -> None:
     console = Console(width=200)
     with console.capture() as shown:
-        console.print(opening(Participant(thread="a", user="ann"), "offline"))
+        console.print(opening(Participant(thread="a", user="ann"), "offline", [LIMITS_NOTICE]))
 
     assert LIMITS_NOTICE in shown.get()

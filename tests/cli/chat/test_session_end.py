@@ -81,7 +81,7 @@ def test_what_was_learned_cannot_steer_the_terminal() -> None:
 @pytest.mark.parametrize(("width", "lines"), [(120, 2), (60, 3), (40, 4), (20, 5)])
 def test_the_last_words_can_be_given_to_a_shell_as_they_are(width: int, lines: int) -> None:
     who = Participant(thread="s1", user="alice", mode=ChatMode.PERSISTENT)
-    said = farewell(Tally(thread="s1", has_thread=True), who, "sqlite:///somewhere/else.db", width)
+    said = farewell(Tally(thread="s1", has_thread=True), who, "sqlite:///somewhere/else.db", None, width)
     command = said.partition("\n")[2].replace("\\\n", " ")
 
     assert len(said.splitlines()) == lines

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias, TypeVar
 import pytest
 
 import clew
+from clew.agents import Agent
 from clew.cli.app import run
-from clew.cli.chat import session
+from clew.cli.commands import chat as chat_command
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory import memory_of
@@ -390,7 +391,8 @@ def test_each_line_is_answered_by_one(chat: Chat) -> None:
 def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "make_runtime", lambda db, model: clew.Runtime(db, model=None))
+    agent = Agent(name="silent", make_runtime=lambda db, settings: clew.Runtime(db, model=None))
+    monkeypatch.setattr(chat_command, "find_agent", lambda reference: agent)
     said = chat(*ALICE, lines=["Hello", "/status"], code=1)
 
     assert kinds(said) == ["opened", "error", "status"]

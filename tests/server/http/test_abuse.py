@@ -48,7 +48,7 @@ async def live(
     """A server at a real address."""
     told = ServerSettings(**{**FEW_REQUESTS, **settings})
     async with clew.open("memory://") as db:
-        app = create_app(told, db=db, make_runtime=chatting(model, told))
+        app = create_app(told, db=db, agent=chatting(model, told))
         async with listening(app, http) as address:
             yield app, address
 

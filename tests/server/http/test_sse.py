@@ -42,7 +42,7 @@ async def live(
 ) -> AsyncIterator[str]:
     """A server in this process, at a real address."""
     async with clew.open("memory://") as db:
-        app = create_app(settings, db=db, make_runtime=make_runtime or chatting(model, settings))
+        app = create_app(settings, db=db, agent=make_runtime or chatting(model, settings))
         async with listening(app) as address:
             yield address
 

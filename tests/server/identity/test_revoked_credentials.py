@@ -62,7 +62,7 @@ async def place() -> AsyncIterator[Place]:
         await directory.add(User(tenant="acme", id="alice"))
         await directory.add(Membership(tenant="acme", workspace="default", user="alice"))
         _, key = await create_key(directory, tenant="acme", user="alice")
-        app = create_app(db=db, make_runtime=chatting(), authenticate=KeyAuthentication(directory))
+        app = create_app(db=db, agent=chatting(), authenticate=KeyAuthentication(directory))
         async with listening(app) as address:
             yield Place(address=address, directory=directory, key=key)
 

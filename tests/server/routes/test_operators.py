@@ -20,6 +20,7 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.entries import ApiKey, Membership, Tenant, User
 from clew.server.identity.identity import Identity
 from clew.testing import ScriptedModel
+from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.log import Crisis
 from tests.server.conftest import Users, served
 from tests.support.crises import stored_crisis
@@ -89,7 +90,7 @@ async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
         vera = AsyncClient("http://127.0.0.1", headers=said, http=users.http)
         seen = await vera.operator.audit()
         with pytest.raises(Forbidden):
-            await vera.operator.crises()
+            await AsyncCrisisClient(vera).crises()
 
     assert seen.entries == []
 
@@ -244,12 +245,12 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 ) -> None:
     for number in range(5):
         await _assessed(db, number)
-    operator = users("ada").operator
-    first = await operator.crises(limit=3)
-    second = await operator.crises(limit=3, cursor=first.next)
-    of_thread = await operator.crises(thread="t1", since=2)
-    lines = (await operator.export_crises(owner="bob")).splitlines()
-    seen = await operator.audit()
+    crisis_log = AsyncCrisisClient(users("ada"))
+    first = await crisis_log.crises(limit=3)
+    second = await crisis_log.crises(limit=3, cursor=first.next)
+    of_thread = await crisis_log.crises(thread="t1", since=2)
+    lines = (await crisis_log.export_crises(owner="bob")).splitlines()
+    seen = await users("ada").operator.audit()
 
     assert sorted(row.id for row in (*first.rows, *second.rows)) == [f"row-{n}" for n in range(5)]
     assert [row.id for row in of_thread.rows] == ["row-3"]
@@ -265,11 +266,11 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: clew.Database) -> None:
     for number in range(4):
         await _assessed(db, number, due=1)
-    operator = users("ada").operator
-    extended = await operator.extend_crises(1 << 50, thread="t0", key="k")
-    would = await operator.purge_crises(dry_run=True)
-    did = await operator.purge_crises()
-    left = await operator.crises()
+    crisis_log = AsyncCrisisClient(users("ada"))
+    extended = await crisis_log.extend_crises(1 << 50, thread="t0", key="k")
+    would = await crisis_log.purge_crises(dry_run=True)
+    did = await crisis_log.purge_crises()
+    left = await crisis_log.crises()
 
     assert (extended.rows, would.rows, did.rows) == (2, 2, 2)
     assert sorted(row.id for row in left.rows) == ["row-0", "row-2"]
@@ -305,7 +306,7 @@ async def test_the_audit_comes_in_pages(users: Users) -> None:
     operator = users("ada").operator
     for number in range(5):
         await operator.set_rule(f"r{number}", days=1)
-    await operator.purge_crises()
+    await AsyncCrisisClient(users("ada")).purge_crises()
     first = await operator.audit(limit=2, action="set rule")
     second = await operator.audit(limit=9, action="set rule", cursor=first.next)
 
@@ -316,7 +317,7 @@ async def test_the_audit_comes_in_pages(users: Users) -> None:
 
 async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users) -> None:
     everybody = users("*")
-    await everybody.operator.purge_crises()
+    await AsyncCrisisClient(everybody).purge_crises()
     await everybody.create_thread("t")
     await everybody.operator.erase(thread="t")
     for thread in ("clew/audit", "clew/receipts"):

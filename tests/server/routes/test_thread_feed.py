@@ -48,7 +48,7 @@ def told(events: list[StreamEvent]) -> list[tuple[str, Any, Any]]:
 async def serving(url: str, settings: ServerSettings | None = None) -> AsyncIterator[str]:
     """A server of its own on a store, at a real address."""
     async with clew.open(url) as db:
-        app = create_app(settings, db=db, make_runtime=chatting(None, settings))
+        app = create_app(settings, db=db, agent=chatting(None, settings))
         async with listening(app) as address:
             yield address
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
-from clew.api.operators import CrisisView
 from clew.api.requests import NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
 from clew.core.errors import StoreUnavailable
@@ -28,6 +27,8 @@ from clew.runtime.tools.tool import Effect, ToolContext, tool
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
+from clew_companion.api import CrisisView
+from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.judgement import Judgement
 from tests.server.conftest import Users, over_http
 
@@ -51,7 +52,7 @@ async def alice(users: Users) -> AsyncClient:
 
 async def logged(users: Users) -> list[CrisisView]:
     """The crisis log, as an operator reads it."""
-    return (await users("ada").operator.crises(owner="alice")).rows
+    return (await AsyncCrisisClient(users("ada")).crises(owner="alice")).rows
 
 
 async def know(db: clew.Database, what: str) -> Memory:

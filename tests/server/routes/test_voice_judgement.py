@@ -15,6 +15,7 @@ from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
+from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.judgement import Judgement
 from clew_companion.exercises.catalogue import catalogue
 from clew_companion.voice import store_risk_level
@@ -46,7 +47,7 @@ async def alice(users: Users) -> AsyncClient:
 
 async def logged(users: Users, owner: str = "alice") -> list[tuple[str, int, bool]]:
     """The crisis log of somebody, as an operator reads it."""
-    rows = (await users("ada").operator.crises(owner=owner)).rows
+    rows = (await AsyncCrisisClient(users("ada")).crises(owner=owner)).rows
     return [(row.thread, row.level, row.late) for row in rows]
 
 
@@ -119,7 +120,7 @@ async def test_what_a_client_says_of_a_turn_is_in_the_log_in_names_only(
     worded = NewAssessment(level=2, path="she said so")
     with pytest.raises(InvalidArgument):
         await alice.record_voice_turn("call", NewVoiceTurn(said="Hm", replied="…", assessment=worded))
-    rows = (await users("ada").operator.crises(owner="alice")).rows
+    rows = (await AsyncCrisisClient(users("ada")).crises(owner="alice")).rows
 
     assert [(row.thread, row.level, row.path) for row in rows] == [("call", 2, "llm_primary")]
 

@@ -131,7 +131,7 @@ async def running(file: Path) -> AsyncIterator[Studio]:
     async with clew.open(url) as db:
         model = Guide(go_on := asyncio.Event())
         settings = ServerSettings(url=url, sweep_seconds=3600, volume=str(file.parent / "volume"))
-        app = create_app(settings, db=db, make_runtime=lambda scoped: _runtime(scoped, model))
+        app = create_app(settings, db=db, agent=lambda scoped: _runtime(scoped, model))
         async with listening(app) as address:
             yield Studio(address, url, db, go_on, file.parent / "volume")
 

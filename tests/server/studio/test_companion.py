@@ -209,7 +209,7 @@ async def test_every_bundled_number_and_address_can_be_touched(guest: Visitor) -
     sites = [line["website"] for line in lines["resources"] if line["website"]]
     found = await page.evaluate(
         """async (texts) => {
-          const { linked } = await import("/studio/contacts.js");
+          const { linked } = await import("/studio/agents/companion/contacts.js");
           const links = (text) => linked(text).filter((part) => part.href);
           const told = (part) => [part.textContent, part.href];
           return texts.map((text) => links(`Call ${text} (a line) or ${text}.`).map(told));

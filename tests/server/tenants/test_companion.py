@@ -13,6 +13,7 @@ from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from clew_companion.agent import companion
+from clew_companion.client import AsyncCrisisClient
 from clew_companion.offline.model import WHAT_I_AM
 from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, STAGE_LABELS, AgentOutput
 from tests.server.conftest import Users, over_http
@@ -48,7 +49,7 @@ async def test_without_any_settings_the_companion_answers_and_says_that_it_is_si
     agent = await alice.agent()
 
     assert WHAT_I_AM in turn.text
-    assert (agent.kind, agent.model) == ("companion", "offline")
+    assert (agent.name, agent.model) == ("companion", "offline")
     assert agent.notices == [LIMITS_NOTICE, OFFLINE_NOTICE]
 
 
@@ -99,7 +100,7 @@ async def test_somebody_in_danger_gets_the_fixed_words_and_the_log_a_row(
     users: Users, alice: AsyncClient
 ) -> None:
     turn = await alice.run_turn("t", DANGER)
-    rows = (await users("ada").operator.crises(thread="t")).rows
+    rows = (await AsyncCrisisClient(users("ada")).crises(thread="t")).rows
     [reply] = await stamps(users, "t")
 
     assert "988" in turn.text

@@ -96,9 +96,9 @@ async def _undo_turn(chat: Chat) -> ChatOutput:
         raise InvalidArgument(problem="There is no turn to take back.")
     previous_version = min(item.version for item in window if item.run == run) - 1
     state = await chat.runtime.state(participant.thread, user=participant.user)
-    if previous_version and not state.session_progress.risk_level:
+    if previous_version and chat.agent.rewinds_state(state):
         result = await chat.runtime.rewind(participant.thread, to=previous_version, user=participant.user)
-    else:  # that somebody may be in danger is not taken back
+    else:  # the agent keeps its state, such as that a person may be in danger
         result = await chat.runtime.rewind(participant.thread, run, user=participant.user)
     display = Text(f"The last turn is taken back: {quantity(result.items_removed, 'message')}.")
     return ChatOutput(

@@ -15,7 +15,6 @@ from clew.cli.chat.screen import PROMPT_MARK
 from clew.cli.render import values
 from clew.core.errors import InvalidArgument
 from clew.runtime.records.events import Event
-from clew_companion.values import STAGE_LABELS
 
 PROMPT_COLOUR, PROMPT_RESET = "\x01\x1b[1;36m\x02", "\x01\x1b[0m\x02"
 """How the mark before a line is coloured; readline counts nothing between the two signs."""
@@ -187,15 +186,18 @@ def _collect_reply(events: Iterable[Event]) -> ChatReply:
     return collector.reply
 
 
-def frontend_for(out: Console, err: Console, *, as_json: bool) -> Frontend:
-    """The front that fits how the command was started. What cannot be read or shown becomes a mark."""
+def frontend_for(out: Console, err: Console, labels: Mapping[str, str], *, as_json: bool) -> Frontend:
+    """The front end that fits how the command was started; ``labels`` name the stages of a turn.
+
+    Characters that cannot be read or shown become a mark.
+    """
     for stream in (sys.stdin, sys.stdout):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if as_json:
         return JsonLineFrontend(sys.stdin, out, err)
     return (
-        TerminalFrontend(out, STAGE_LABELS)
+        TerminalFrontend(out, labels)
         if sys.stdin.isatty() and out.is_terminal
         else LineFrontend(sys.stdin, out, err)
     )

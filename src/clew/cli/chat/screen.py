@@ -18,7 +18,6 @@ from clew.runtime.memory.recall.render import sentence_of
 from clew.runtime.memory.values import Arc, Fact, MemoryEntry, MemoryProfile, Rule
 from clew.runtime.search import Hit
 from clew.runtime.sessions.status import SessionStatus
-from clew_companion.values import LIMITS_NOTICE
 
 PROMPT_MARK, INDENT = "› ", "  "
 USAGE_HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
@@ -30,13 +29,14 @@ LEAST_ID_LETTERS = 6
 """How many letters of an id are shown at least."""
 
 
-def opening(participant: Participant, model: str) -> RenderableType:
+def opening(participant: Participant, model: str, notices: Sequence[str]) -> RenderableType:
     """The first lines of a chat."""
     facts = " · ".join(
         filter(None, ("Clew", clean(participant.thread), clean(participant.user or ""), clean(model)))
     )
-    lines = [Text(facts, style="bold"), Text(USAGE_HINT, style="dim"), Text(LIMITS_NOTICE, style="yellow")]
-    return Group(*lines, *([Text(GUEST_NOTE, style="yellow")] if participant.is_guest else []))
+    all_notices = [*notices, *([GUEST_NOTE] if participant.is_guest else [])]
+    lines = [Text(clean(notice), style="yellow") for notice in all_notices]
+    return Group(Text(facts, style="bold"), Text(USAGE_HINT, style="dim"), *lines)
 
 
 def welcome(

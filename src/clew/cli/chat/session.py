@@ -2,13 +2,15 @@
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from clew.agents.agent import Agent, AgentSettings, UserMessage
+from clew.agents.model import model_label, open_model
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument, NotFound
 from clew.core.messages.plain import PlainMessage
@@ -19,19 +21,11 @@ from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.values import MemoryEntry
-from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model
 from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
 from clew.runtime.state.inputs import check_thread_id
 from clew.urls import open_store
-from clew_companion.agent import companion, inputs_of
-from clew_companion.crisis.floor import judge_message
-from clew_companion.exercises.selection import exercise_asked_for
-from clew_companion.language.commands import command_in
-from clew_companion.offline.model import offline_reply
-from clew_companion.values import AgentInput, Channel
 
 
 class ChatMode(enum.StrEnum):
@@ -83,7 +77,7 @@ def new_participant(
 
 
 IN_MEMORY_URL = "memory://"
-OFFLINE_MODEL = "offline"
+OWN_MODEL = "own model"
 THREADS_PER_PAGE, MOST_ENTRIES = 50, 1000
 GUEST_HAS_NO_MEMORY = (
     "You are a guest: nothing is kept when you leave. Ask “What do you remember about me?” for what is known "
@@ -91,22 +85,19 @@ GUEST_HAS_NO_MEMORY = (
 )
 
 
-def make_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
-    """What answers: the companion; without a model, one that needs no key and says so."""
-    return companion(db, model)
-
-
 @dataclass(slots=True, kw_only=True)
 class Chat:
-    """What a chat works with. It moves from thread to thread; who talks stays.
+    """A runtime of an agent, and the person who talks with it. It moves from thread to thread.
 
     ``warm_up`` is done when the first turn will take no longer than the others.
     """
 
+    agent: Agent
     runtime: Runtime[Any, Any]
     db: Database
     participant: Participant
     model: str
+    notices: Sequence[str]
     store: str
     new_id: Callable[[], str]
     warm_up: Awaitable[object]
@@ -130,12 +121,12 @@ class Chat:
     async def turn_events(self, message: str) -> AsyncIterator[Event]:
         """One turn, as it goes."""
         participant = self.participant
-        agent_input = AgentInput(
-            message=message, channel=Channel.TERMINAL, user_id=participant.user, session_id=participant.thread
+        turn_input = self.agent.make_input(
+            UserMessage(text=message, thread=participant.thread, user=participant.user, channel="terminal")
         )
         await self.warm_up
         async for event in self.runtime.stream_turn(
-            participant.thread, inputs_of(agent_input), user=participant.user, mode=participant.memory_mode
+            participant.thread, turn_input, user=participant.user, mode=participant.memory_mode
         ):
             yield event
 
@@ -211,9 +202,14 @@ async def check_owner(db: Database, participant: Participant) -> None:
 
 @asynccontextmanager
 async def open_chat(
-    url: str, tenant: str, participant: Participant, model: str | None, new_id: Callable[[], str]
+    url: str,
+    tenant: str,
+    participant: Participant,
+    agent: Agent,
+    model_name: str | None,
+    new_id: Callable[[], str],
 ) -> AsyncIterator[Chat]:
-    """A talk on the database at a URL; that of a guest on none, so that nothing of it is ever on disk.
+    """Open a chat on the database at a URL; that of a guest on none, so that nothing of it is ever on disk.
 
     Raises:
         InvalidArgument: The thread is somebody else's, or the model has no such name.
@@ -224,34 +220,24 @@ async def open_chat(
     try:
         db = Database(store, Scope(tenant=tenant))
         await check_owner(db, participant)
-        async with _open_model(model) as provider_model, make_runtime(db, provider_model) as runtime:
+        async with (
+            open_model(agent, model_name) as model,
+            agent.make_runtime(db, AgentSettings(model=model)) as runtime,
+        ):
             yield Chat(
+                agent=agent,
                 runtime=runtime,
                 db=db,
                 participant=participant,
-                model=model or OFFLINE_MODEL,
+                model=model_label(agent, model, model_name) or OWN_MODEL,
+                notices=agent.notices_for(model),
                 store="in memory" if participant.is_guest else without_password(store_url),
                 new_id=new_id,
-                warm_up=asyncio.ensure_future(asyncio.to_thread(_warm_up)),
+                warm_up=asyncio.ensure_future(asyncio.to_thread(agent.warm_up or _skip_warm_up)),
             )
     finally:
         await store.close()
 
 
-def _warm_up() -> None:
-    """Read once what every turn goes by, while somebody types the first message."""
-    judge_message(WARM_UP_TEXT)
-    command_in(WARM_UP_TEXT)
-    exercise_asked_for(WARM_UP_TEXT)
-    offline_reply([Message(role="user", content=WARM_UP_TEXT)])
-
-
-WARM_UP_TEXT = "before anybody says anything"
-
-
-def _open_model(name: str | None) -> Any:
-    if name is None:
-        return nullcontext()
-    from clew.runtime.model.provider import ProviderModel
-
-    return ProviderModel(name)
+def _skip_warm_up() -> None:
+    """Do nothing, for an agent that has nothing to read before its first turn."""

@@ -7,6 +7,7 @@ import msgspec
 from rich.console import Group
 from rich.text import Text
 
+from clew.agents.discovery import name_of
 from clew.cli.chat import screen
 from clew.cli.chat.messages import ChatOutput
 from clew.cli.chat.session import Chat
@@ -31,7 +32,8 @@ async def opening(chat: Chat) -> ChatOutput:
     catch_up = [] if messages or participant.is_guest else await _catch_up(chat)
     facts = {**_chat_facts(chat), "status": session_status.status, "catch_up": catch_up}
     display = Group(
-        screen.opening(participant, chat.model), *screen.welcome(session_status, messages, catch_up)
+        screen.opening(participant, chat.model, chat.notices),
+        *screen.welcome(session_status, messages, catch_up),
     )
     return ChatOutput(kind="opened", facts=facts, display=display)
 
@@ -49,6 +51,7 @@ def _chat_facts(chat: Chat) -> dict[str, object]:
         "thread": participant.thread,
         "user": participant.user,
         "mode": str(participant.mode),
+        "agent": name_of(chat.agent, chat.runtime),
         "model": chat.model,
     }
 

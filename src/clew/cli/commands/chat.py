@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from clew.agents.discovery import find_agent
 from clew.cli.chat.session import ChatMode, Participant, new_participant
 from clew.cli.command import COMMON_OPTIONS, CommandCall, CommandResult, database_url
+from clew.cli.commands.agents import AgentOption
 from clew.cli.render.values import clean
 from clew.core.redaction import without_password
 
@@ -40,13 +42,14 @@ async def chat(
     thread_id: ThreadId = None,
     user_id: UserId = None,
     mode: ModeOption = ChatMode.PERSISTENT,
+    agent: AgentOption = None,
     model: Model = None,
 ) -> CommandResult:
-    """Talk with the companion in the terminal.
+    """Talk with an agent in the terminal.
 
-    What is said is kept in a thread, and survives whatever happens to this program. /help lists what can be
-    asked for besides. Without a terminal it reads a message a line; with --json it answers in JSON, a line
-    each.
+    It is the companion where that is installed, unless --agent names another. What is said is kept in a
+    thread, and survives whatever happens to this program. /help lists what can be asked for besides. Without
+    a terminal it reads a message a line; with --json it answers in JSON, a line each.
 
     Example: clew chat --thread-id alice-s1 --user-id alice
     """
@@ -56,9 +59,11 @@ async def chat(
 
     participant = new_participant(thread=thread_id, user=user_id or call.scope.user, mode=mode, new_id=new_id)
     store_url = call.url if url is None else database_url(url)
-    opening = open_chat(store_url, call.scope.tenant, participant, model, new_id)
-    tally = run_chat(opening, lambda: frontend_for(call.out, call.err, as_json=call.as_json))
-    display = Text(farewell(tally, participant, store_url, call.err.width), style="dim")
+    chat_agent = find_agent(agent)
+    opening = open_chat(store_url, call.scope.tenant, participant, chat_agent, model, new_id)
+    labels = chat_agent.stage_labels
+    tally = run_chat(opening, lambda: frontend_for(call.out, call.err, labels, as_json=call.as_json))
+    display = Text(farewell(tally, participant, store_url, agent, call.err.width), style="dim")
     value = {"thread": tally.thread, "turns": tally.turns, "failed": tally.failures}
     return CommandResult(value=value, display=display, ok=not tally.failures, to_stderr=True)
 
@@ -68,7 +73,7 @@ def new_id() -> str:
     return f"local-{secrets.token_hex(6)}"
 
 
-def farewell(tally: "Tally", participant: Participant, store_url: str, width: int) -> str:
+def farewell(tally: "Tally", participant: Participant, store_url: str, agent: str | None, width: int) -> str:
     """The last words, and how to go on, in lines that a shell takes as they are."""
     if participant.is_guest:
         return "Goodbye. Nothing is kept."
@@ -76,6 +81,7 @@ def farewell(tally: "Tally", participant: Participant, store_url: str, width: in
         return "Goodbye."
     parts = [["clew", "chat"], ["--thread-id", tally.thread]]
     parts += [] if participant.user is None else [["--user-id", participant.user]]
+    parts += [] if agent in (None, os.environ.get("CLEW_AGENT")) else [["--agent", agent]]
     is_default = store_url == database_url(os.environ.get("CLEW_DB", DEFAULT_DATABASE))
     parts += [] if is_default else [["--db", without_password(store_url)]]
     return clean(f"Goodbye. To go on:\n{_wrap_command([shlex.join(part) for part in parts], width)}")

@@ -8,6 +8,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from clew.agents.agent import Agent
 from clew.cli.command import CommandCall, CommandResult
 from clew.core.errors import MissingExtra, UnsafeSettings
 from clew.core.redaction import without_password
@@ -28,6 +29,15 @@ Workers = Annotated[
 ]
 Model = Annotated[
     str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model; offline without one.")
+]
+ServedAgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        envvar=["CLEW_SERVER_AGENT", "CLEW_AGENT"],
+        metavar="NAME",
+        help="The agent: an installed one, or module:attribute.",
+    ),
 ]
 Cors = Annotated[
     list[str] | None, typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may ask; repeatable.")
@@ -51,6 +61,7 @@ async def serve(
     host: Host = None,
     port: Port = None,
     workers: Workers = None,
+    agent: ServedAgentOption = None,
     model: Model = None,
     cors: Cors = None,
     trusted_proxy: TrustedProxies = None,
@@ -67,15 +78,15 @@ async def serve(
 
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    settings = server_settings(model=model, cors=cors, trusted_proxies=trusted_proxy, **options)
+    settings = server_settings(agent=agent, model=model, cors=cors, trusted_proxies=trusted_proxy, **options)
     dangers = await process.startup_dangers(settings, os.environ)
     if check:
         return check_result(dangers)
     if dangers:
         raise UnsafeSettings(problems=danger_lines(dangers))
-    await process.check_prerequisites(settings)
+    agent_to_serve = await process.check_prerequisites(settings)
     with process.open_listener(settings) as listener:
-        call.err.print(Text(banner(settings, os.environ.get("AUTH_MODE", "dev"))))
+        call.err.print(Text(banner(settings, agent_to_serve, os.environ.get("AUTH_MODE", "dev"))))
         await process.serve(settings, listener)
     return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
 
@@ -115,16 +126,17 @@ def danger_lines(dangers: "Sequence[Danger]") -> list[str]:
     return [f"{danger.sentence} ({danger.code})" for danger in dangers]
 
 
-def banner(settings: "ServerSettings", access: str) -> str:
+def banner(settings: "ServerSettings", agent: Agent, access: str) -> str:
     """The banner of a server: what is served, where, and how."""
-    model = settings.model or "offline: the companion answers simply; --model names a real one"
+    own_model = "the agent's own" if agent.brings_model else "offline; --model names one"
     return "\n".join(
         [
             f"Clew serves http://{settings.host}:{settings.port}/api/v1",
             f"  studio   http://{settings.host}:{settings.port}/studio",
             f"  store    {without_password(settings.url)}",
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
-            f"  model    {model}",
+            f"  agent    {settings.agent or agent.name}",
+            f"  model    {settings.model or own_model}",
             f"  workers  {settings.workers}",
         ]
     )

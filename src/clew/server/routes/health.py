@@ -5,7 +5,8 @@ import asyncio
 from litestar import Response, get
 from litestar.datastructures import State
 
-from clew.api.operators import AgentView, Health
+from clew.agents.discovery import name_of
+from clew.api.operators import AgentView, Health, StudioExtension
 from clew.core.errors import StoreUnavailable
 from clew.server.http.callers import NEEDS, OPEN_TO_ALL, CurrentCaller, ServerResources
 from clew.server.identity.entries import OPERATOR
@@ -39,15 +40,24 @@ async def ready(state: State) -> Health:
 
 
 @get("/agent", operation_id="get_agent")
-async def get_agent(caller: CurrentCaller) -> AgentView:
+async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     """What answers here, and what people must know of it before they begin."""
     agent = caller.resources.agent
+    async with caller.resources.runtimes.runtime_for(caller.identity.tenant) as runtime:
+        name = name_of(agent.agent, runtime)
     return AgentView(
-        kind=agent.kind,
+        name=name,
         model=agent.model,
         notices=list(agent.notices),
         incognito=is_pinned(caller.resources.settings),
         voice=caller.resources.realtime is not None,
+        studio=[
+            StudioExtension(
+                agent=each.name, script=each.studio.script, navigation=dict(each.studio.navigation)
+            )
+            for each in state.agents
+            if each.studio is not None
+        ],
     )
 
 

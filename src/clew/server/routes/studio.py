@@ -1,6 +1,7 @@
 """The Studio's pages: files beside this package, sent as they are. What they show they ask the API for."""
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -11,6 +12,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.response import Redirect
 
+from clew.agents.agent import Agent
 from clew.server.http.callers import OPEN_TO_ALL
 
 MEDIA_TYPES = {
@@ -63,6 +65,16 @@ def _files_below(folder: Traversable, prefix: str) -> list[tuple[str, StudioFile
     return files_by_path
 
 
+def agent_files(agents: Iterable[Agent]) -> dict[str, StudioFile]:
+    """The files that agents add to the Studio, by their paths below ``/studio``."""
+    return dict(
+        entry
+        for agent in agents
+        if agent.studio is not None
+        for entry in _files_below(agent.studio.folder, f"agents/{agent.name}/")
+    )
+
+
 @get("/", include_in_schema=False, opt={OPEN_TO_ALL: True})
 async def redirect_to_studio() -> Redirect:
     """The way to the Studio, from wherever this is reached at."""
@@ -78,7 +90,8 @@ async def studio(request: Request[object, object, State]) -> Response[bytes]:
 @get("/studio/{path:path}", include_in_schema=False, opt={OPEN_TO_ALL: True})
 async def studio_file(path: FromPath[str], request: Request[object, object, State]) -> Response[bytes]:
     """A file of the Studio; any other address is one of its pages, which are all one."""
-    file = studio_files().get(path.lstrip("/"))
+    name = path.lstrip("/")
+    file = studio_files().get(name) or request.app.state.agent_files.get(name)
     return _file_response(
         _index_page(request) if file is None or file.media_type == MEDIA_TYPES["html"] else file, request
     )

@@ -126,7 +126,7 @@ async def _run_turn(
         async with _turn_access(caller, thread, data) as access:
             start = time.perf_counter()
             try:
-                turn_input = caller.resources.agent.make_input(data.message, thread, access.user)
+                turn_input = caller.resources.agent.turn_input(data.message, thread, access.user)
                 result = await access.runtime.run_turn(
                     thread,
                     turn_input,
@@ -162,7 +162,7 @@ async def turn_events(
     with caller.resources.user_turns.enter(caller.name):
         async with _turn_access(caller, thread, turn) as access:
             start = time.perf_counter()
-            turn_input = caller.resources.agent.make_input(turn.message, thread, access.user)
+            turn_input = caller.resources.agent.turn_input(turn.message, thread, access.user)
 
             async def run_events() -> AsyncIterator[Event]:
                 async for event in access.runtime.stream_turn(

@@ -1,4 +1,4 @@
-// A chat with the companion: what people must know first, what came before, commands, and the end of a session.
+// A chat with an agent: what people must know first, what came before, commands, and the end of a session.
 
 import { get, path, post, put as replace } from "./api.js";
 import { COMMANDS, parsed, unknown } from "./commands.js";
@@ -11,7 +11,7 @@ import { webId } from "./words.js";
 const VEILED = "This chat is incognito: nothing is kept when it ends. Ask “What do you remember about me?” for what is known until then.";
 const KEPT = ["/memory", "/forget", "/undo", "/search", "/export"];
 
-/** What the companion adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
+/** What a chat adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
 export class Chatting {
   constructor(talk, agent, page) {
     Object.assign(this, { talk, agent, ...page });

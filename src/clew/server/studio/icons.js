@@ -25,5 +25,5 @@ const PATHS = {
 
 /** The drawing of a name. */
 export function icon(name) {
-  return draw("svg.icon", { viewBox: "0 0 24 24", "aria-hidden": "true" }, draw("path", { d: PATHS[name] }));
+  return draw("svg.icon", { viewBox: "0 0 24 24", "aria-hidden": "true" }, draw("path", { d: PATHS[name] ?? PATHS.next }));
 }

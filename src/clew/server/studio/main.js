@@ -2,6 +2,7 @@
 
 import { become, get, who, WEB_USER } from "./api.js";
 import { make, put } from "./dom.js";
+import { extended } from "./extensions.js";
 import { icon } from "./icons.js";
 import { ask, empty, every, field, check, problem, tell, tick } from "./parts.js";
 import { at, HOME } from "./places.js";
@@ -57,15 +58,17 @@ async function show({ focus = true } = {}) {
   const signal = leave.signal;
   const { name, id, query } = here();
   markNav(name === "workbench" ? "threads" : name);
-  const [title, page] = id !== null && OF_A_THREAD[name]?.(id) || PAGES[name] || ["Not found", missing];
-  document.title = `${title} · Clew Studio`;
+  let [title, page] = pageOf(name, id);
   const body = make("div", {});
   put(place, body);
   place.setAttribute("aria-busy", "true");
   if (focus) place.focus({ preventScroll: true });
   window.scrollTo(0, 0);
   try {
-    [me, agent] = [me ?? await get("/sessions/state", undefined, signal), agent ?? await get("/agent", undefined, signal)];
+    me ??= await get("/sessions/state", undefined, signal);
+    agent ??= await known(signal);
+    [title, page] = pageOf(name, id); // it may be a page of an agent
+    markNav(name === "workbench" ? "threads" : name);
     showTools();
     await page({ place: body, id, query, me, agent, signal, go, state: history.state ?? {} });
   } catch (error) {
@@ -74,6 +77,22 @@ async function show({ focus = true } = {}) {
   } finally {
     if (!signal.aborted) place.setAttribute("aria-busy", "false");
   }
+}
+
+/** The title and the function of a page, by the parts of its address. */
+function pageOf(name, id) {
+  const found = id !== null && OF_A_THREAD[name]?.(id) || PAGES[name] || ["Not found", missing];
+  document.title = `${found[0]} · Clew Studio`;
+  return found;
+}
+
+/** The agent that answers, once what agents add is loaded. */
+async function known(signal) {
+  const answer = await get("/agent", undefined, signal);
+  const added = await extended(answer.studio);
+  Object.assign(PAGES, { ...added, ...PAGES }); // a page of the Studio's own stays
+  buildNav();
+  return answer;
 }
 
 function signIn() {

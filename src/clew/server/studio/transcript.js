@@ -1,7 +1,7 @@
 // What was said, as it is shown: messages, and tool calls folded together with their results.
 
-import { linked } from "./contacts.js";
 import { make, put } from "./dom.js";
+import { decorated } from "./extensions.js";
 import { chip, time } from "./parts.js";
 import { prose } from "./prose.js";
 import { shown } from "./words.js";
@@ -78,29 +78,19 @@ export class Transcript {
   }
 }
 
-const CAREFUL = ["crisis_response", "safety_check"]; // fixed words with places to call
-
-/** A message that is text. Fixed words for somebody in danger stand out, and their numbers are links. */
+/** A message that is text. An agent may have it stand out, put something above it, or show its words in its own way. */
 export function bubble(message) {
   const isAside = message.visibility && message.visibility !== "all";
   const role = isAside ? "aside" : ROLES[message.role] ? message.role : "system";
-  const isCareful = message.role === "assistant" && CAREFUL.includes(message.meta?.response_style);
-  return make(`div.message.${role}${isCareful ? ".careful" : ""}`, { "data-version": message.version ?? null },
+  const { careful, above, said } = decorated(message);
+  return make(`div.message.${role}${careful ? ".careful" : ""}`, { "data-version": message.version ?? null },
     make("span.hidden-label", {}, `${ROLES[message.role] ?? message.role}: `),
-    exerciseOf(message),
-    make("div.said", {}, isCareful ? linked(message.text) : role === "assistant" ? prose(message.text) : message.text),
+    above,
+    make("div.said", {}, said ?? (role === "assistant" ? prose(message.text) : message.text)),
     make("div.about", {},
       role === "system" || isAside ? `${ROLES[message.role] ?? message.role}${isAside ? `, seen by ${message.visibility}` : ""} · ` : null,
       time(message.time),
       message.format !== "clew" && ` · ${formatName(message.format)}`));
-}
-
-/** Where an exercise stands, if the message leads through one. */
-function exerciseOf({ meta }) {
-  const stands = meta?.exercise;
-  if (!stands) return null;
-  return make("div.row.near.small.quiet.exercise", {}, make("span", {}, `${stands.name} · step ${stands.step} of ${stands.steps}`),
-    make("progress", { value: stands.step, max: stands.steps, "aria-label": `Step ${stands.step} of ${stands.steps}` }));
 }
 
 class Call {

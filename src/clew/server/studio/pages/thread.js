@@ -44,7 +44,7 @@ class Page {
       id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false,
       present: () => { put(this.talk.notice); this.timeline.present(); },
     });
-    this.chatting = agent.kind === "companion" && this.talk.turn ? this.withCompanion() : null;
+    this.chatting = this.talk.turn ? this.withCommands() : null;
     this.timeline = new Timeline({ id, go, signal, log: () => this.talk.log, look: (at) => this.look(at), rewound: () => this.reload() });
   }
 
@@ -56,7 +56,7 @@ class Page {
     return this.me.user === null ? { user } : { user: this.me.user };
   }
 
-  withCompanion() {
+  withCommands() {
     const { id, go, incognito, signal } = this;
     const page = { id, go, incognito, signal, user: this.talk.turn.user ?? null, save: () => this.save(), reload: () => this.reload() };
     return new Chatting(this.talk, this.agent, page);

@@ -14,9 +14,7 @@ from clew.cli.commands.threads import Limit
 from clew.cli.render import values
 from clew.core.encoding import JSON, as_json, encode
 from clew.database.database import Database
-from clew_companion.crisis.log import Crisis, count_expired, crises
-from clew_companion.crisis.log import extend_retention as extended
-from clew_companion.crisis.log import purge_expired as purged
+from clew_companion.crisis.log import Crisis, count_expired, crises, extend_retention, purge_expired
 
 DATE_FORMATS = ["%Y-%m-%d"]
 ThreadFilter = Annotated[
@@ -86,7 +84,7 @@ async def extend(
     until_ms = _milliseconds(until + timedelta(days=1))
     async with call.database() as db:
         await _audit_crises(db, "extend crises", thread, owner, until=until_ms, ids=len(ids or ()))
-        count = await extended(
+        count = await extend_retention(
             db, until=until_ms or 0, now=db.store.now(), ids=ids or (), thread=thread, owner=owner
         )
     words = f"{values.quantity(count, 'row')} kept through {until.date()}."
@@ -107,9 +105,8 @@ async def purge(
     async with call.database() as db:
         if not dry_run:
             await audit_action(db, "purge crises")
-        count = (
-            await count_expired(db, now=db.store.now()) if dry_run else await purged(db, now=db.store.now())
-        )
+        purge_or_count = count_expired if dry_run else purge_expired
+        count = await purge_or_count(db, now=db.store.now())
     words = f"{values.quantity(count, 'row')} {'due' if dry_run else 'purged'}."
     return CommandResult(value={"due" if dry_run else "purged": count}, display=Text(words))
 

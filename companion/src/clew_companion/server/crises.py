@@ -1,4 +1,4 @@
-"""The crisis log and the audit over HTTP, for operators; each look at the log is in the audit."""
+"""The crisis log over HTTP, for operators; each look at it is in the audit."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -8,16 +8,14 @@ from litestar import get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.api.operators import AuditPage, CrisisPage, CrisisView, RowCount
-from clew.api.requests import NewCrisisExtension, NewCrisisPurge
 from clew.core.encoding import as_json, encode
 from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.values import RecordQuery
-from clew.database.audit import audit_subject
 from clew.database.database import Database
 from clew.server.http import audit
-from clew.server.http.callers import ADMIN, AUDITOR, CurrentCaller
+from clew.server.http.callers import CurrentCaller
 from clew.server.routes.threads import Cursor, Limit
+from clew_companion.api import CrisisPage, CrisisView, NewCrisisExtension, NewCrisisPurge, RowCount
 from clew_companion.crisis.log import (
     CRISIS_TAG,
     Crisis,
@@ -131,23 +129,4 @@ async def purge_crises(data: JSONBody[NewCrisisPurge], caller: CurrentCaller) ->
     return RowCount(rows=await purge_expired(db, now=db.store.now()))
 
 
-@get("/audit", operation_id="list_audit")
-async def list_audit(
-    caller: CurrentCaller,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    action: FromQuery[str | None] = None,
-    user: FromQuery[str | None] = None,
-    owner: FromQuery[str | None] = None,
-    thread: FromQuery[str | None] = None,
-) -> AuditPage:
-    """What operators did, the newest first; by whom, about an owner or a thread. Role auditor or admin."""
-    db = caller.tenant_database(AUDITOR, ADMIN)
-    query = audit.AuditQuery(action=action, user=user, about=audit_subject(owner, thread))
-    list_name = f"audit\0{msgspec.json.encode(query).decode()}"
-    before = caller.position(cursor, int, list_name)
-    entries, next = await audit.entries(db, query, limit=limit, before=before)
-    return AuditPage(entries=entries, next=caller.cursor(next, list_name) if next is not None else None)
-
-
-CRISIS_ROUTES = [list_crises, export_crises, extend_crises, purge_crises, list_audit]
+CRISIS_ROUTES = [list_crises, export_crises, extend_crises, purge_crises]

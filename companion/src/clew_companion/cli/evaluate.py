@@ -11,9 +11,9 @@ from rich.text import Text
 from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.core.errors import InvalidArgument
-from clew.urls import open as opened
+from clew.urls import open as open_database
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # every command starts with this module, and only this one needs the scripts
     from clew_companion.evaluation.runner import EvaluationResult
     from clew_companion.evaluation.scripts import Script
 
@@ -39,7 +39,7 @@ async def evaluate(
     results: list[EvaluationResult] = []
     with call.progress("Turns", sum(script.length for script in scripts)) as advance:
         for script in scripts:
-            async with opened("memory://") as db:
+            async with open_database("memory://") as db:
                 results.append(await evaluate_script(db, script, lambda: advance(1)))
     is_success = all(result.is_passed for result in results)
     return CommandResult(

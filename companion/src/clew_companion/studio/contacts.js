@@ -1,6 +1,6 @@
 // Numbers and addresses in fixed words, as links: somebody in danger touches one and is connected.
 
-import { make } from "./dom.js";
+import { make } from "../../dom.js";
 
 const ADDRESS = /\b(?:https?:\/\/|www\.)[^\s()<>]*[^\s()<>.,;:!?]/gi;
 const NUMBER = /(?<![\w.])[+*]?\d(?:[\d -]{0,18}\d)(?![\w])/g; // 15, 988, 116 123, 0120-061-338, *4141

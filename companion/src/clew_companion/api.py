@@ -1,0 +1,51 @@
+"""Requests and replies of the companion's part of the HTTP API: the crisis log."""
+
+from typing import Annotated
+
+import msgspec
+
+
+class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the crisis log: how serious a turn was and how that was found, never what was said."""
+
+    id: str
+    thread: str
+    run: str
+    time: int
+    keep_until: int
+    level: int
+    episode: str | None = None
+    confidence: float | None = None
+    path: str | None = None
+    override: str | None = None
+    llm_failed: bool = False
+    late: bool = False
+    extended: int | None = None
+
+
+class CrisisPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some rows of the crisis log, those first that are kept for longest."""
+
+    rows: list[CrisisView]
+    next: str | None = None
+
+
+class RowCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows it was about."""
+
+    rows: int
+
+
+class NewCrisisExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of the crisis log that are to be kept for longer: some ids, or those of a thread or an owner."""
+
+    until: Annotated[int, msgspec.Meta(gt=0, lt=1 << 53)]
+    ids: list[str] = []
+    thread: str | None = None
+    owner: str | None = None
+
+
+class NewCrisisPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to delete the rows of the crisis log whose date has come. A dry run only counts them."""
+
+    dry_run: bool = False

@@ -1,0 +1,17 @@
+"""Agents: what an application declares so that it can be served and talked with."""
+
+from clew.agents.agent import Agent, AgentSettings, StudioPages, UserMessage, VoiceAgent
+from clew.agents.discovery import InstalledAgent, find_agent, installed_agents
+from clew.agents.plain import plain_agent
+
+__all__ = [
+    "Agent",
+    "AgentSettings",
+    "InstalledAgent",
+    "StudioPages",
+    "UserMessage",
+    "VoiceAgent",
+    "find_agent",
+    "installed_agents",
+    "plain_agent",
+]

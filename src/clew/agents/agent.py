@@ -1,0 +1,138 @@
+"""An agent as its author declares it: how its runtimes are made, and what comes with it."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from clew.api.requests import NewAssessment
+from clew.core.errors import InvalidArgument
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory
+from clew.runtime.model.protocol import Model
+from clew.runtime.records.turn_records import TurnRecord
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.utterances import GateSettings
+from clew.runtime.settings import RuntimeConfig
+from clew.runtime.state.inputs import TurnInput
+from clew.runtime.tools.tool import Tool
+
+if TYPE_CHECKING:
+    import typer
+    from litestar.types import ControllerRouterHandler
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""The names that an agent may have: they are part of addresses and typed in shells."""
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that a server or a chat has for the runtimes of an agent.
+
+    ``model`` is None where none is configured. ``config`` is for ``Runtime(config=…)``: how often a server
+    sweeps, what models cost, whether sessions end with the process.
+    """
+
+    model: Model | None = None
+    config: RuntimeConfig = RuntimeConfig()
+
+
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a person, the thread that it is for, and the channel that it came by."""
+
+    text: str
+    thread: str
+    user: str | None = None
+    channel: Literal["web", "terminal"] = "web"
+
+
+class StudioPages(msgspec.Struct, frozen=True, kw_only=True):
+    """Scripts that extend the Studio: served from ``folder`` below ``/studio/agents/NAME/``.
+
+    ``script`` is a module that may export ``pages``, functions by their names, and ``decorate``, which
+    changes how a message is shown. ``navigation`` has a title for each page that gets an entry.
+    """
+
+    folder: Traversable
+    script: str = "main.js"
+    navigation: Mapping[str, str] = {}
+
+
+async def no_instructions(memory: Memory | None) -> str:
+    """No instructions."""
+    return ""
+
+
+def ignore_assessment(assessment: NewAssessment) -> TurnRecord | None:
+    """Record nothing of an assessment."""
+    return None
+
+
+async def ignore_level(db: Database, thread: str, level: int) -> None:
+    """Keep nothing of a level."""
+
+
+class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent in a call: the instructions of a realtime model, its tools, and how speech is judged.
+
+    ``assessed_record`` makes a record of a client's assessment of a turn. ``keep_level`` tells the turns
+    after a call how serious it was.
+    """
+
+    instructions: Callable[[Memory | None], Awaitable[str]] = no_instructions
+    tools: Callable[[Memory | None], Sequence[Tool]] = lambda memory: ()
+    gates: GateSettings | None = None
+    assessed_record: Callable[[NewAssessment], TurnRecord | None] = ignore_assessment
+    keep_level: Callable[[Database, str, int], Awaitable[None]] = ignore_level
+
+
+def plain_input(message: UserMessage) -> TurnInput:
+    """The text of a message and nothing else."""
+    return message.text
+
+
+def always(state: Any) -> bool:
+    """True of every state."""
+    return True
+
+
+MakeAgentRuntime: TypeAlias = Callable[[Database, AgentSettings], Runtime[Any, Any]]
+"""Makes a runtime of an agent on the database of one tenant."""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that can be served and talked with.
+
+    ``name`` is its author's choice, and what ``--agent`` takes once it is installed. ``brings_model`` says
+    that its runtimes have a model of their own. ``notices`` are shown before a person begins,
+    ``offline_notices`` besides where there is no model, and ``stage_labels`` while a stage works. ``warm_up``
+    reads what the first turn would wait for; it is called in a thread. ``rewinds_state`` tells whether taking
+    back a turn takes back its state too. ``routes`` and ``commands`` are called when a server or the command
+    line is built, so that neither is imported before.
+    """
+
+    name: str
+    make_runtime: MakeAgentRuntime
+    description: str = ""
+    make_input: Callable[[UserMessage], TurnInput] = plain_input
+    brings_model: bool = False
+    notices: tuple[str, ...] = ()
+    offline_notices: tuple[str, ...] = ()
+    stage_labels: Mapping[str, str] = {}
+    warm_up: Callable[[], object] | None = None
+    rewinds_state: Callable[[Any], bool] = always
+    voice: VoiceAgent = VoiceAgent()
+    routes: "Callable[[], Sequence[ControllerRouterHandler]] | None" = None
+    commands: "Callable[[], typer.Typer] | None" = None
+    studio: StudioPages | None = None
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            problem = f"An agent cannot be called {self.name!r}. Use letters, digits, '-' and '_', up to 64."
+            raise InvalidArgument(problem=problem)
+
+    def notices_for(self, model: Model | None) -> tuple[str, ...]:
+        """The notices for people, with those for an agent without a model if it has none."""
+        is_offline = model is None and not self.brings_model
+        return (*self.notices, *(self.offline_notices if is_offline else ()))

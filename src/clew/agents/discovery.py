@@ -1,0 +1,183 @@
+"""Finding agents: those that are installed, by their entry points, and those of a module, by reference."""
+
+import inspect
+import sys
+import traceback
+from functools import reduce
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import clew
+from clew.agents.agent import Agent, AgentSettings
+from clew.agents.plain import plain_agent
+from clew.core.errors import ClewError, InvalidArgument
+from clew.database.database import Database
+from clew.runtime.runtime import Runtime
+
+GROUP = "clew.agents"
+"""The entry-point group in which a distribution declares its agents."""
+PREFERRED = "companion"
+"""The agent that answers where none is named, if it is installed; otherwise the plain one."""
+UNNAMED = "default"
+"""The name of an agent that is nothing but a function."""
+ACCEPTED = "Give an Agent, or a function that makes a Runtime on a database."
+
+
+class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that ``--agent`` takes by name, and where it comes from.
+
+    ``problem`` says why it cannot be used; ``agent`` is None then.
+    """
+
+    name: str
+    source: str
+    distribution: str
+    version: str
+    agent: Agent | None = None
+    problem: str | None = None
+
+
+def installed_agents() -> list[InstalledAgent]:
+    """The installed agents by name, with the plain one last.
+
+    One that cannot be loaded is listed with its problem: it must not take the others down with it.
+    """
+    points = {point.name: point for point in reversed(list(entry_points(group=GROUP)))}
+    agents = [_installed_agent(points[name]) for name in sorted(points)]
+    plain = InstalledAgent(
+        name=plain_agent.name,
+        source="clew.agents:plain_agent",
+        distribution="clew",
+        version=clew.__version__,
+        agent=plain_agent,
+    )
+    return [*(each for each in agents if each.name != plain.name), plain]
+
+
+def _installed_agent(point: EntryPoint) -> InstalledAgent:
+    distribution = point.dist.name if point.dist is not None else ""
+    version = point.dist.version if point.dist is not None else ""
+    entry = InstalledAgent(name=point.name, source=point.value, distribution=distribution, version=version)
+    try:
+        agent = agent_from(point.load(), point.value)
+    except Exception as error:  # noqa: BLE001 - the code of others may raise anything; it is reported
+        return msgspec.structs.replace(entry, problem=_reason(error))
+    if agent.name != point.name:
+        problem = f"The entry point is called {point.name!r}, and its agent {agent.name!r}."
+        return msgspec.structs.replace(entry, problem=problem)
+    return msgspec.structs.replace(entry, agent=agent)
+
+
+def usable_agents() -> list[Agent]:
+    """The installed agents that could be loaded."""
+    return [each.agent for each in installed_agents() if each.agent is not None]
+
+
+def find_agent(reference: str | None = None) -> Agent:
+    """The agent that a name or ``module:attribute`` refers to; without either, the preferred one.
+
+    Raises:
+        InvalidArgument: There is none of that name, or it cannot be loaded; the error says why.
+    """
+    if reference is not None and ":" in reference:
+        return load_agent(reference)
+    installed = {each.name: each for each in installed_agents()}
+    default = PREFERRED if PREFERRED in installed else plain_agent.name
+    name = reference or default
+    entry = installed.get(name)
+    if entry is None:
+        raise InvalidArgument(
+            problem=f"There is no agent {name!r}. Installed are: {', '.join(installed)}. "
+            "Name one of your own as module:attribute."
+        )
+    if entry.agent is None:
+        raise InvalidArgument(
+            problem=f"The agent {name!r} cannot be loaded from {entry.source}: {entry.problem} Repair or "
+            f"remove {entry.distribution or 'it'}, or choose another with --agent."
+        )
+    return entry.agent
+
+
+def load_agent(reference: str) -> Agent:
+    """The agent at ``module:attribute``. The current directory is on the import path.
+
+    Raises:
+        InvalidArgument: The module cannot be imported, has no such attribute, or that is no agent.
+    """
+    module_name, _, attribute = reference.partition(":")
+    if not module_name or not attribute:
+        raise InvalidArgument(
+            problem=f"{reference!r} names no agent. Write module:attribute, such as travel:agent."
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(problem=_missing_module(module_name, error, here)) from error
+    except Exception as error:
+        problem = f"The module {module_name!r} cannot be imported: {_reason(error)}"
+        raise InvalidArgument(problem=problem) from error
+    try:
+        value = reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise InvalidArgument(problem=_missing_attribute(module_name, attribute, vars(module))) from None
+    return agent_from(value, reference)
+
+
+def _missing_module(name: str, error: ModuleNotFoundError, here: str) -> str:
+    if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+        return f"There is no module {name!r}, neither installed nor in {here}. Check --agent."
+    return f"The module {name!r} cannot be imported: it needs {error.name!r}, which is not installed."
+
+
+def _missing_attribute(module: str, attribute: str, names: dict[str, Any]) -> str:
+    agents = [f"{module}:{name}" for name, value in names.items() if isinstance(value, Agent)]
+    hint = f" It has the agent {agents[0]}." if agents else f" {ACCEPTED}"
+    return f"The module {module!r} has no attribute {attribute!r}.{hint}"
+
+
+def _reason(error: Exception) -> str:
+    """An error in a sentence, with the line of code that it comes from."""
+    if isinstance(error, ClewError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}."
+
+
+def agent_from(value: object, reference: str) -> Agent:
+    """The agent that a value is, or that is made of a function from a database to a runtime.
+
+    Raises:
+        InvalidArgument: It is neither.
+    """
+    if isinstance(value, Agent):
+        return value
+    if isinstance(value, Runtime):
+        problem = f"{reference} is a Runtime on one database. Give the function that makes it."
+        raise InvalidArgument(problem=problem)
+    if inspect.iscoroutinefunction(value):
+        raise InvalidArgument(problem=f"{reference} is an async function. Give a plain one.")
+    if not callable(value):
+        raise InvalidArgument(problem=f"{reference} is of type {type(value).__name__}. {ACCEPTED}")
+    function = value
+
+    def make_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
+        runtime = function(db)
+        if not isinstance(runtime, Runtime):
+            problem = f"{reference} made a {type(runtime).__name__}, not a Runtime. {ACCEPTED}"
+            raise InvalidArgument(problem=problem)
+        return runtime
+
+    return Agent(name=UNNAMED, make_runtime=make_runtime, brings_model=True)
+
+
+def name_of(agent: Agent, runtime: Runtime[Any, Any]) -> str:
+    """The name of an agent; that of its runtime, if it is nothing but a function."""
+    return agent.name if agent.name != UNNAMED else getattr(runtime, "agent", UNNAMED)
