@@ -12,10 +12,15 @@ import typer
 
 from clew.cli.app import COMMANDS, GROUPS, build_app
 from clew.cli.command import typer_command
+from clew_companion.cli import crises
+from clew_companion.cli.evaluate import evaluate
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 LONGEST = 25
-WORKS = [*COMMANDS, *(work for _, works in GROUPS.values() for work in works)]
+WORKS = [
+    *(*COMMANDS, *(work for _, works in GROUPS.values() for work in works)),
+    *(evaluate, crises.list_, crises.export, crises.extend, crises.purge),
+]
 
 
 def commands() -> dict[str, list[str]]:

@@ -171,8 +171,8 @@ def agent_from(value: object, reference: str) -> Agent:
     def make_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
         runtime = function(db)
         if not isinstance(runtime, Runtime):
-            problem = f"{reference} made a {type(runtime).__name__}, not a Runtime. {ACCEPTED}"
-            raise InvalidArgument(problem=problem)
+            kind = type(runtime).__name__
+            raise InvalidArgument(problem=f"{reference} returned an object of type {kind}. {ACCEPTED}")
         return runtime
 
     return Agent(name=UNNAMED, make_runtime=make_runtime, brings_model=True)
