@@ -52,5 +52,5 @@ def slow_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
 slow_agent = msgspec.structs.replace(companion_agent, make_runtime=slow_runtime)
 
 if __name__ == "__main__":
-    os.environ["CLEW_AGENT"] = "tests.acceptance.slow_chat:slow_agent"
+    os.environ["CLEW_AGENT"] = "tests.cli.chat.slow_chat:slow_agent"
     sys.exit(run(sys.argv[1:]))

@@ -18,7 +18,11 @@ export async function extended(extensions) {
   return pages;
 }
 
-/** How a message is shown, as far as an agent says: {careful, above, said}, each of them optional. */
+/** How a message is shown, as far as an agent says: {careful, above, said}. The first that says something is heard. */
 export function decorated(message) {
-  return Object.assign({}, ...decorators.map((decorate) => decorate(message)));
+  const found = {};
+  for (const decorate of decorators) {
+    for (const [name, value] of Object.entries(decorate(message))) found[name] ||= value;
+  }
+  return found;
 }
