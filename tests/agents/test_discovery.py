@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,6 +160,20 @@ async def test_a_runtime_that_is_made_already_is_refused() -> None:
     async with clew.open("memory://") as db:
         with pytest.raises(InvalidArgument, match="Give the function that makes it"):
             agent_from(clew.Runtime(db), "travel:runtime")
+
+
+# Imports.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["clew", "clew.agents", "clew_companion.entry_point"])
+def test_an_agent_is_declared_without_a_server_or_a_command_line(module: str) -> None:
+    program = (
+        f"import sys, {module}; print(sorted({{'typer', 'litestar', 'rich', 'numpy'}} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
 
 
 # Names.

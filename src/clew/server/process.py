@@ -24,7 +24,6 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from clew.agents.agent import Agent
 from clew.agents.discovery import find_agent
 from clew.agents.model import open_model
 from clew.core.errors import InvalidArgument
@@ -126,8 +125,8 @@ def open_listener(settings: ServerSettings) -> socket.socket:
     return listener
 
 
-async def check_prerequisites(settings: ServerSettings) -> Agent:
-    """Give the agent to serve, if all that a server needs is there: while an error is still one sentence.
+async def check_prerequisites(settings: ServerSettings) -> None:
+    """Check that all that a server needs is there, while an error can still be said in a sentence.
 
     Raises:
         ClewError: Something is missing.
@@ -137,9 +136,8 @@ async def check_prerequisites(settings: ServerSettings) -> Agent:
     realtime_provider(settings, os.environ)
     read_prices(settings.prices)
     _check_volume(settings)
-    agent = find_agent(settings.agent)
-    async with open_model(agent, settings.model):
-        return agent
+    async with open_model(find_agent(settings.agent), settings.model):
+        pass
 
 
 def _check_volume(settings: ServerSettings) -> None:

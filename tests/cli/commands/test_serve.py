@@ -143,8 +143,9 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path, workers: str
         (("--db", "{folder}/words.txt"), "store_damaged", "not a database"),
         (("--db", "{folder}/a.db", "--model", "nonsense:x"), "invalid_argument", "nonsense:x"),
         (("--db", "{folder}/a.db", "--host", "localhost."), "unsafe_settings", "AUTH_MODE=dev"),
+        (("--db", "{folder}/a.db", "--agent", "nowhere:agent"), "invalid_argument", "no module 'nowhere'"),
     ],
-    ids=["no folder", "no database", "no model", "no loopback"],
+    ids=["no folder", "no database", "no model", "no loopback", "no agent"],
 )
 def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
     tmp_path: Path, arguments: tuple[str, ...], code: str, words: str
@@ -165,8 +166,9 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
             {"url": "memory://", "host": "127.0.0.1", "port": 8300, "workers": 1},
         ),
         (["--model", "a:b", "--cors", "https://b.example"], {"model": "a:b", "cors": ("https://b.example",)}),
+        (["--agent", "plain"], {"agent": "plain"}),
     ],
-    ids=["nothing", "the address", "the rest"],
+    ids=["nothing", "the address", "the rest", "the agent"],
 )
 def test_what_the_command_is_not_told_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, object]
@@ -176,6 +178,7 @@ def test_what_the_command_is_not_told_the_environment_says(
         host="127.0.0.2",
         port=8200,
         workers=2,
+        agent="companion",
         model="c:d",
         cors=("https://a.example",),
         json_logs=True,
@@ -189,7 +192,9 @@ def test_what_the_command_is_not_told_the_environment_says(
         monkeypatch.setattr(f"clew.server.process.{name}", start)
     monkeypatch.setattr("clew.server.process.open_listener", lambda settings: nullcontext())
     ran = CliRunner().invoke(
-        build_app(), ["serve", *arguments], env=as_variables(told) | {"CLEW_DB": "other.db"}
+        build_app(),
+        ["serve", *arguments],
+        env=as_variables(told) | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent"},
     )
 
     assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from clew.agents.agent import Agent
+from clew.agents.discovery import find_agent
 from clew.cli.command import CommandCall, CommandResult
 from clew.core.errors import MissingExtra, UnsafeSettings
 from clew.core.redaction import without_password
@@ -84,9 +85,10 @@ async def serve(
         return check_result(dangers)
     if dangers:
         raise UnsafeSettings(problems=danger_lines(dangers))
-    agent_to_serve = await process.check_prerequisites(settings)
+    await process.check_prerequisites(settings)
     with process.open_listener(settings) as listener:
-        call.err.print(Text(banner(settings, agent_to_serve, os.environ.get("AUTH_MODE", "dev"))))
+        access = os.environ.get("AUTH_MODE", "dev")
+        call.err.print(Text(banner(settings, find_agent(settings.agent), access)))
         await process.serve(settings, listener)
     return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
 
