@@ -13,13 +13,18 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SERVE_VENV := .venv-serve
+SERVE_READY := $(SERVE_VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
+SUITES := interop ha
 PIP := -m pip --disable-pip-version-check --no-input --quiet
 UV_VERSION := 0.13.7
+# Clew and the companion are given to it as folders, so that no index is asked for their names, and left out.
 COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
-EXTRAS := adk all client cli companion daytona langgraph models openai-agents postgres pydantic-ai server testing workbench
+	--no-emit-index-url --no-emit-find-links --no-emit-package clew --no-emit-package clew-companion \
+	--custom-compile-command "make lock" $(LOCK_FLAGS)
+EXTRAS := adk,all,companion,daytona,langgraph,openai-agents,pydantic-ai,testing
 WORKERS ?= 2
 # What make check runs: the shape of the code and what everything else rests on, but for what takes long.
 QUICK := tests/architecture tests/core tests/database -m "not (slow or crash or race or browser or postgres)"
@@ -30,16 +35,16 @@ help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 .PHONY: serve
-serve: $(READY) ## Set everything up and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
-	@$(VENV)/bin/clew serve $(SERVE_FLAGS) || [ $$? -eq 130 ]  # Ctrl-C is how one stops it
+serve: $(SERVE_READY) ## Install what serving needs and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
+	@$(SERVE_VENV)/bin/clew serve $(SERVE_FLAGS) || [ $$? -eq 130 ]  # Ctrl-C is how one stops it
 
 .PHONY: demo
-demo: $(READY) ## Set everything up and see a thread survive a crash
-	@$(VENV)/bin/clew demo
+demo: $(SERVE_READY) ## Install the same and see a thread survive a crash
+	@$(SERVE_VENV)/bin/clew demo
 
 # Outcome 1 of pytest means that tests failed: the page is written all the same, and says so.
 .PHONY: test
-test: $(READY) ## Set everything up, run every test, write docs/promises.md
+test: $(READY) ## Install everything, run every test, write docs/promises.md
 	@status=0; \
 	$(RUN) -m pytest -n $(WORKERS) --promise-report=build/promises.json || status=$$?; \
 	if [ $$status -le 1 ]; then $(RUN) -m tests.support.promises_page || status=1; fi; \
@@ -53,6 +58,18 @@ check: $(READY) ## Format, lint, types, import contracts and quick tests: under 
 	@$(VENV)/bin/lint-imports --no-logo
 	@$(RUN) -m pytest -q -n $(WORKERS) $(QUICK)
 
+# A suite with nothing to run says so before anything is installed, and ends with 5, as pytest does.
+.PHONY: $(SUITES)
+interop: ## Run the tests that need Node or npm, merge what they show into docs/promises.md
+ha: ## Run the tests that need etcd and Patroni, merge what they show into docs/promises.md
+$(SUITES): | python
+	@"$(PYTHON)" -m tests.support.suites $@
+	@$(MAKE) --no-print-directory .venv-$@/.ready
+	@status=0; \
+	.venv-$@/bin/python -m pytest --suite=$@ --promise-report=build/promises-$@.json || status=$$?; \
+	if [ $$status -le 1 ]; then .venv-$@/bin/python -m tests.support.promises_page || status=1; fi; \
+	exit $$status
+
 .PHONY: format
 format: $(READY) ## Rewrite the code in the agreed format
 	@$(RUN) -m ruff check --fix-only --quiet .
@@ -65,12 +82,17 @@ bench: $(BENCH_READY) ## Measure every public claim (BENCH_FLAGS are passed on)
 
 .PHONY: lock
 lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer versions)
-	@$(COMPILE) pyproject.toml $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock
+	@printf '%s\n' '.[$(EXTRAS)]' ./companion | $(COMPILE) - --group dev --output-file requirements.lock
+	@printf '%s\n' '.[server]' ./companion | \
+		$(COMPILE) - --group build --constraint requirements.lock --output-file requirements-serve.lock
+	@for suite in $(SUITES); do \
+		$(COMPILE) $$suite/requirements.in --constraint requirements.lock --output-file $$suite/requirements.lock \
+		|| exit 1; done
 	@$(COMPILE) bench/requirements.in --output-file bench/requirements.lock
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SERVE_VENV) $(BENCH_VENV) $(SUITES:%=.venv-%) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src companion tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: python
@@ -79,12 +101,19 @@ python:
 		echo "Clew needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not."; \
 		echo "Install one, or name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
 
-# $(call environment,DIRECTORY,LOCK): a new virtual environment with exactly what the lock says.
+# $(call environment,DIRECTORY,LOCKS): a new virtual environment with exactly what the locks say.
 define environment
-	@echo "Setting up $(1) (needed once, and after $(2) has changed) ..."
+	@echo "Setting up $(1): needed once, and after $(2) has changed."
 	@"$(PYTHON)" -m venv --clear $(1) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian, install python3-venv."; exit 1; } >&2
-	@$(1)/bin/python $(PIP) install --require-hashes --requirement $(2)
+	@$(1)/bin/python tools/install_lock.py $(2)
+endef
+
+# $(call distributions,DIRECTORY): Clew and the companion, from this checkout.
+define distributions
+	@echo "  installing Clew and the companion"
+	@$(1)/bin/python $(PIP) install --no-deps --no-build-isolation --no-index --editable . --editable companion
+	@touch $(1)/.ready
 endef
 
 $(VENV)/.locked: requirements.lock | python
@@ -92,8 +121,21 @@ $(VENV)/.locked: requirements.lock | python
 	@touch $@
 
 $(READY): $(VENV)/.locked pyproject.toml companion/pyproject.toml
-	@$(RUN) $(PIP) install --no-deps --no-build-isolation --no-index --editable . --editable companion
+	$(call distributions,$(VENV))
+
+$(SERVE_VENV)/.locked: requirements-serve.lock | python
+	$(call environment,$(SERVE_VENV),requirements-serve.lock)
 	@touch $@
+
+$(SERVE_READY): $(SERVE_VENV)/.locked pyproject.toml companion/pyproject.toml
+	$(call distributions,$(SERVE_VENV))
+
+$(SUITES:%=.venv-%/.locked): .venv-%/.locked: requirements.lock %/requirements.lock | python
+	$(call environment,.venv-$*,requirements.lock $*/requirements.lock)
+	@touch $@
+
+$(SUITES:%=.venv-%/.ready): .venv-%/.ready: .venv-%/.locked pyproject.toml companion/pyproject.toml
+	$(call distributions,.venv-$*)
 
 $(BENCH_READY): bench/requirements.lock | python
 	$(call environment,$(BENCH_VENV),bench/requirements.lock)
