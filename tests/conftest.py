@@ -9,6 +9,7 @@ pytest_plugins = [
     "tests.support.lock_wait",
     "tests.support.promises",
     "tests.support.shared_postgres",
+    "tests.support.suites",
 ]
 
 

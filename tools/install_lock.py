@@ -1,6 +1,6 @@
-"""Install exactly what locks name, and report progress: ``ENVIRONMENT/bin/python tools/install_lock.py LOCK…``.
+"""Install exactly what locks name, and report progress: ``python tools/install_lock.py LOCK…``.
 
-It runs in an environment that has pip and nothing else, so it uses the standard library alone.
+It is run by the Python of an environment that has pip and nothing else: the standard library must do.
 """
 
 import os
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 REQUIREMENT = re.compile(r"^[A-Za-z0-9][\w.-]*==", re.MULTILINE)
-FETCHED = re.compile(r"^(?:Collecting|Ignoring) ", re.MULTILINE)
+FETCHED = re.compile(r"^(?:Collecting|Ignoring|Processing) ", re.MULTILINE)
 LINE_SECONDS = 3.0
 """How often a log gets a line; a terminal shows each change in place."""
 
@@ -24,13 +24,15 @@ class Progress:
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
         self._next_line = time.monotonic() + LINE_SECONDS
+        self._last_text = ""
 
     def show(self, text: str) -> None:
         """Show how far the work is."""
         if self._terminal:
             print(f"\r\x1b[K  {text}", end="", flush=True)
-        elif time.monotonic() >= self._next_line:
-            self._next_line += LINE_SECONDS
+        elif time.monotonic() >= self._next_line and text != self._last_text:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            self._last_text = text
             print(f"  {text}", flush=True)
 
     def end(self, text: str) -> None:

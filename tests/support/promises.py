@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 PROMISES = Path(__file__).parents[2] / "docs" / "promises.txt"
 STORES = ("memory", "sqlite", "postgres")
@@ -84,8 +84,40 @@ def tally(results: dict[str, Outcome]) -> Shown:
     """What several tests came to together: one failure breaks a promise, one pass shows it."""
     counts = Counter(results.values())
     passed, failed, skipped = counts["passed"], counts["failed"], counts["skipped"]
-    outcome: Outcome = "failed" if failed else "passed" if passed else "skipped"
+    outcome = _outcome(passed=passed, failed=failed)
     return Shown(outcome=outcome, passed=passed, failed=failed, skipped=skipped, tests=sorted(results))
+
+
+def merge(reports: Sequence[Report]) -> Report:
+    """What several runs have shown together: one failure in any of them breaks a promise."""
+    merged: dict[str, dict[str, list[Shown]]] = {}
+    for report in reports:
+        for promise, by_store in report.promises.items():
+            for store, shown in by_store.items():
+                merged.setdefault(promise, {}).setdefault(store, []).append(shown)
+    promises = {
+        promise: {store: _sum(parts) for store, parts in by_store.items()}
+        for promise, by_store in merged.items()
+    }
+    return Report(promises=promises, lost=sorted({test for report in reports for test in report.lost}))
+
+
+def _sum(parts: list[Shown]) -> Shown:
+    passed, failed, skipped = (
+        sum(getattr(part, kind) for part in parts) for kind in ("passed", "failed", "skipped")
+    )
+    tests = sorted({test for part in parts for test in part.tests})
+    return Shown(
+        outcome=_outcome(passed=passed, failed=failed),
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        tests=tests,
+    )
+
+
+def _outcome(*, passed: int, failed: int) -> Outcome:
+    return "failed" if failed else "passed" if passed else "skipped"
 
 
 class PromiseReporter:

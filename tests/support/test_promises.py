@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from tests.support.nested import only_plugins
-from tests.support.promises import Group, Promise, Report, Shown, read_promises, tally, worst
-from tests.support.promises_page import page
+from tests.support.promises import Group, Outcome, Promise, Report, Shown, merge, read_promises, tally, worst
+from tests.support.promises_page import page, read_reports
+from tests.support.suites import SUITES
 
 CONFTEST = 'pytest_plugins = ["tests.support.promises"]'
 MARKED = """
@@ -140,3 +141,49 @@ def test_the_page_has_a_row_for_every_promise() -> None:
     assert "| T-01 | Title | ✓ | ✗ | – | – |" in text
     assert "| T-02 | Title | – | – | – | ✓ |" in text
     assert "1 of 2 promises have a passing test and no failing one." in text
+
+
+def shown(outcome: Outcome) -> Shown:
+    """What one test came to."""
+    return tally({f"test_{outcome}": outcome})
+
+
+def write_report(path: Path, promises: dict[str, dict[str, Shown]]) -> None:
+    """Write a report as a run does."""
+    path.write_bytes(msgspec.json.encode(Report(promises=promises, lost=[])))
+
+
+def test_a_failure_in_any_run_breaks_a_promise() -> None:
+    plain = Report(promises={"T-01": {"sqlite": shown("passed")}, "T-02": {"-": shown("passed")}}, lost=["a"])
+    suite = Report(promises={"T-01": {"sqlite": shown("failed"), "-": shown("passed")}}, lost=["b"])
+
+    merged = merge([plain, suite])
+
+    assert outcomes(merged) == {
+        ("T-01", "sqlite"): "failed",
+        ("T-01", "-"): "passed",
+        ("T-02", "-"): "passed",
+    }
+    assert merged.promises["T-01"]["sqlite"].tests == ["test_failed", "test_passed"]
+    assert merged.lost == ["a", "b"]
+
+
+def test_the_page_merges_the_reports_that_exist_and_names_what_was_not_run(tmp_path: Path) -> None:
+    write_report(tmp_path / "promises.json", {"T-01": {"sqlite": shown("passed")}})
+    write_report(tmp_path / "promises-interop.json", {"B-17": {"-": shown("passed")}})
+
+    report, not_run = read_reports(tmp_path)
+    text = page(read_promises(), report, not_run)
+
+    assert set(report.promises) == {"T-01", "B-17"}
+    assert "make interop`, which" not in text
+    assert "Not run: `make ha`, which needs etcd and Patroni and is to show B-18." in text
+
+
+def test_a_suite_that_ran_no_test_was_not_run(tmp_path: Path) -> None:
+    write_report(tmp_path / "promises.json", {})
+    write_report(tmp_path / "promises-ha.json", {})
+
+    _, not_run = read_reports(tmp_path)
+
+    assert not_run == list(SUITES)
