@@ -445,7 +445,7 @@ def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert b"pip install 'clew[cli]'" in done.stderr
+    assert b"pip install '.[cli]'" in done.stderr
 
 
 # The demo.

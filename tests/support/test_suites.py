@@ -81,7 +81,7 @@ def test_a_suite_without_tests_names_the_promises_that_wait(
 
 def test_a_suite_has_tests_once_a_file_names_its_mark(tmp_path: Path) -> None:
     interop, ha = SUITES
-    (tmp_path / "test_it.py").write_text(MARKED.replace("mark.ha", "mark.slow"), encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(MARKED.replace("ha\n", "slow\n"), encoding="utf-8")
 
     assert has_tests(interop, tmp_path)
     assert not has_tests(ha, tmp_path)

@@ -94,4 +94,4 @@ def test_a_missing_package_is_named(package: str, name: str) -> None:
 
     assert said.startswith("missing_extra")
     assert package.replace("_", "-") in said
-    assert "clew[testing]" in said
+    assert ".[testing]" in said

@@ -1021,7 +1021,9 @@ class MissingExtra(ClewError):
     extra: str
     package: str
     code: ClassVar[str] = "missing_extra"
-    sentence: ClassVar[str] = "{package} is not installed. Install it with: pip install 'clew[{extra}]'"
+    sentence: ClassVar[str] = (
+        "{package} is not installed. Install it from a clone of Clew: pip install '.[{extra}]'"
+    )
 
 
 @dataclass(eq=False)

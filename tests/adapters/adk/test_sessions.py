@@ -255,4 +255,4 @@ def test_without_adk_one_is_told_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "google-adk is not installed" in done.stderr
-    assert "pip install 'clew[adk]'" in done.stderr
+    assert "pip install '.[adk]'" in done.stderr

@@ -104,4 +104,4 @@ def test_a_missing_sdk_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", NO_SDK], capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("MissingExtra ")
-    assert "pip install 'clew[openai-agents]'" in done.stdout
+    assert "pip install '.[openai-agents]'" in done.stdout

@@ -216,4 +216,4 @@ def test_without_pydantic_ai_one_is_told_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "pydantic-ai-slim (2.66 or newer) is not installed" in done.stderr
-    assert "pip install 'clew[pydantic-ai]'" in done.stderr
+    assert "pip install '.[pydantic-ai]'" in done.stderr

@@ -247,4 +247,4 @@ except MissingExtra as error:
     print(error)
 """
 
-    assert "pip install 'clew[models]'" in run_python(code)
+    assert "pip install '.[models]'" in run_python(code)

@@ -381,4 +381,4 @@ def test_a_missing_package_is_told_with_what_to_install(module: str, absent: str
 
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
-    assert f"pip install 'clew[{extra}]'" in said
+    assert f"pip install '.[{extra}]'" in said

@@ -260,7 +260,7 @@ def default_scorer() -> MessageScorer:
 
         return combined_scorer(load_weights(), cache_by_hash(load_network().levels))
     except ImportError:
-        log.warning("The crisis gate misses more without NumPy: pip install 'clew[companion]'")
+        log.warning("The crisis gate misses more without NumPy: pip install numpy")
     except Exception as error:  # noqa: BLE001  # a file that is broken or gone must not silence the gate
         log.warning("The network of the crisis gate cannot be read, and is left out: %s", error)
     return quick_scorer()
