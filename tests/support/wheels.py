@@ -67,9 +67,8 @@ def make_environment(folder: Path, wheels: Sequence[Path], *, extras: Iterable[s
     install = ["install", "--no-deps", "--no-index", *map(str, wheels)]
     subprocess.run([*pip, *install], check=True, capture_output=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    ours = {
-        canonicalize_name(dist.name): dist for dist in map(PathDistribution, packages.glob("*.dist-info"))
-    }
+    installed = map(PathDistribution, packages.glob("*.dist-info"))
+    ours: dict[str, PathDistribution] = {canonicalize_name(each.name): each for each in installed}
     for dependency in _dependencies(ours, extras):
         _link(dependency, packages)
     return Environment(folder=folder)
