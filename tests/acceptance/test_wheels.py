@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import modules
 from tests.support.wheels import BuiltFiles, Environment, build_files, make_environment
 
 LARGEST_WHEEL = 2_000_000
@@ -39,14 +38,6 @@ print([(point.name, type(point.load()).__name__) for point in entry_points(group
 """
 
 pytestmark = pytest.mark.slow
-
-# To be removed with its uses once agents are found by entry point: strict, so it cannot outlive its reason.
-NEEDS_ENTRY_POINTS = pytest.mark.xfail(
-    any("from clew_companion" in module.text for module in modules("src")),
-    reason="the library still imports the companion",
-    strict=True,
-)
-ALONE_AND_WITH_THE_COMPANION = [pytest.param("alone", marks=NEEDS_ENTRY_POINTS), "both"]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +119,7 @@ def test_an_import_loads_no_driver_and_takes_little_time(both: Environment, tmp_
     assert statistics.median(seconds for seconds, _ in imports) <= LONGEST_IMPORT
 
 
-@pytest.mark.parametrize("environment", ALONE_AND_WITH_THE_COMPANION)
+@pytest.mark.parametrize("environment", ["alone", "both"])
 @pytest.mark.parametrize("command", [["--version"], ["serve", "--help"], ["chat", "--help"]], ids=" ".join)
 def test_a_command_answers(
     environment: str, command: list[str], request: pytest.FixtureRequest, tmp_path: Path
@@ -140,7 +131,7 @@ def test_a_command_answers(
     assert "clew" in run.stdout
 
 
-@pytest.mark.parametrize("environment", ALONE_AND_WITH_THE_COMPANION)
+@pytest.mark.parametrize("environment", ["alone", "both"])
 def test_the_demo_loses_nothing(environment: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     installed: Environment = request.getfixturevalue(environment)
     run = installed.run("clew", "demo", "--rounds", "1", "--json", cwd=tmp_path)
@@ -149,7 +140,6 @@ def test_the_demo_loses_nothing(environment: str, request: pytest.FixtureRequest
     assert json.loads(run.stdout)["count"]["lost"] == 0
 
 
-@NEEDS_ENTRY_POINTS
 def test_the_companion_is_found_by_its_entry_point(both: Environment, tmp_path: Path) -> None:
     run = both.run("python", "-c", ENTRY_POINTS, cwd=tmp_path)
 
@@ -163,7 +153,6 @@ def test_the_companion_answers_without_a_model(both: Environment, tmp_path: Path
     assert "I run without a language model" in run.stdout
 
 
-@NEEDS_ENTRY_POINTS
 def test_chat_without_the_companion_says_how_to_name_a_model(alone: Environment, tmp_path: Path) -> None:
     run = alone.run("clew", "chat", "--user-id", "ada", cwd=tmp_path, text="Hello, I am Ada.\n")
 
