@@ -19,8 +19,8 @@ import clew.client
 import clew.runtime
 import clew.runtime.memory
 import clew.sync
-from clew.client.call import CallMethod
-from clew.client.operator import OperatorMethods
+from clew.client.call import CallMethod, StreamMethod
+from clew.client.clients import OperatorMethods
 from clew.client.workbench import WorkbenchMethods
 from clew.core.errors import InvalidInput
 from clew.database.jobs import Jobs
@@ -154,8 +154,8 @@ def methods_of(base: type, kind: type) -> Iterator[PublicCall]:
     """The public methods that a class has from one of its bases."""
     self: object = object.__new__(kind)  # nothing of a method runs before its arguments are checked
     for name, member in vars(base).items():
-        if isinstance(member, CallMethod):
-            yield PublicCall(f"{kind.__name__}.{name}", member._call)
+        if isinstance(member, CallMethod | StreamMethod):
+            yield PublicCall(f"{kind.__name__}.{name}", member.call, (self,))
         elif isinstance(member, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
             yield PublicCall(f"{kind.__name__}.{name}", member, (self,))
 

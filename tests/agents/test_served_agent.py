@@ -12,7 +12,7 @@ from litestar.types import ControllerRouterHandler
 import clew
 from clew.agents import Agent, StudioPages, UserMessage
 from clew.agents.plain import NO_MODEL
-from clew.api.operators import StudioExtension
+from clew.api.health import StudioExtension
 from clew.core.errors import InvalidArgument
 from clew.server.app import create_app
 from clew.server.process import check_prerequisites

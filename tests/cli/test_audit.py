@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.api.operators import AuditView
+from clew.api.audit import AuditView
 from clew.cli import audit
 from clew.cli.app import run
 from clew.core.values import Job

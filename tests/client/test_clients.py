@@ -6,22 +6,22 @@ import inspect
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 
-from clew.api.threads import StreamEvent
-from clew.client import AsyncClient, Client, calls, operator, workbench
-from clew.client.call import ApiCall
-from clew.client.clients import tls_verification
-from clew.client.operator import AsyncOperatorClient, OperatorClient
+from clew.api.events import StreamEvent
+from clew.client import AsyncClient, Client
+from clew.client.clients import (
+    AsyncOperatorClient,
+    AsyncWorkbenchClient,
+    OperatorClient,
+    WorkbenchClient,
+    tls_verification,
+)
 from clew.client.sse import EventReader
-from clew.client.workbench import AsyncWorkbenchClient, WorkbenchClient
 from clew.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
-from clew.server.app import create_app
-from clew_companion import client as companion_client
 from clew_companion.client import CrisisClient
 
 EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
@@ -47,62 +47,22 @@ def public(kind: type) -> set[str]:
     return {name for name, value in inspect.getmembers_static(kind) if not name.startswith("_")}
 
 
-def calls_of(*modules: ModuleType) -> dict[str, Callable[..., ApiCall[Any]]]:
-    """Every call of some modules, by its name."""
-    return {
-        name: value
-        for module in modules
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-    }
-
-
 def test_both_clients_can_do_the_same() -> None:
     assert public(AsyncClient) == public(Client)
 
 
-def test_every_call_is_a_method_of_both() -> None:
-    assert calls_of(calls, calls, calls, calls).keys() - public(Client) == set()
+def test_both_clients_of_operators_can_do_the_same() -> None:
+    assert public(AsyncOperatorClient) == public(OperatorClient)
 
 
-def test_every_call_of_operators_is_a_method_of_both() -> None:
-    assert calls_of(operator).keys() == public(OperatorClient) == public(AsyncOperatorClient)
+def test_both_clients_of_the_workbench_can_do_the_same() -> None:
+    assert public(AsyncWorkbenchClient) == public(WorkbenchClient)
 
 
-def test_every_call_of_the_workbench_is_a_method_of_both() -> None:
-    assert calls_of(workbench).keys() == public(WorkbenchClient) == public(AsyncWorkbenchClient)
+def test_a_method_shows_its_parameters_without_self() -> None:
+    client, _ = answering()
 
-
-def needed(call: Callable[..., ApiCall[Any]]) -> list[str]:
-    """What a call cannot be made without."""
-    found = inspect.signature(call).parameters.values()
-    return [each.name for each in found if each.default is each.empty]
-
-
-def fits(path: str, template: str) -> bool:
-    """Whether a path is one of those that a template of the API's description stands for."""
-    parts = zip(path.split("/"), template.split("/"), strict=False)
-    return path.count("/") == template.count("/") and all(
-        part == said or said.startswith("{") for part, said in parts
-    )
-
-
-LEFT_OUT = {("POST", "/api/v1/turns"): "run_turn names the thread in the path"}
-
-
-def test_every_route_of_the_api_has_a_call() -> None:
-    parts = (calls, calls, calls, operator, workbench, companion_client)
-    made = calls_of(*parts).values()
-    asked = [call(**dict.fromkeys(needed(call), "x")) for call in made]
-    paths = create_app().openapi_schema.to_schema()["paths"]
-    without = {
-        (method.upper(), path)
-        for path, methods in paths.items()
-        for method in methods
-        if not any(each.method == method.upper() and fits(each.path, path) for each in asked)
-    }
-
-    assert without == LEFT_OUT.keys()
+    assert list(inspect.signature(client.thread).parameters) == ["id", "at"]
 
 
 def test_the_calls_of_an_agent_may_block_too() -> None:
@@ -142,7 +102,7 @@ def test_a_key_goes_into_its_header() -> None:
 def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("clew.client.clients.PAUSE", 0.0)
+    monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
     client, asked = answering(
         httpx.Response(200, text=EVENT),
         httpx.ConnectError("gone"),
@@ -156,7 +116,7 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
 
 
 def test_a_stream_that_is_lost_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.client.clients.PAUSE", 0.0)
+    monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
     client, asked = answering(*(httpx.ConnectError("gone") for _ in range(20)))
 
     with pytest.raises(StoreUnavailable):

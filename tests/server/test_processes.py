@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
 from clew.client import AsyncClient
 from clew.core.errors import ModeRefused
 from clew.runtime.records.episodes import request_end

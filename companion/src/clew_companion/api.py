@@ -4,6 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from clew.api.route import LINES_TYPE, Route
+
 
 class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the crisis log: how serious a turn was and how that was found, never what was said."""
@@ -49,3 +51,15 @@ class NewCrisisPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Asks to delete the rows of the crisis log whose date has come. A dry run only counts them."""
 
     dry_run: bool = False
+
+
+LIST_CRISES = Route("list_crises", "GET", "/crises", CrisisPage, audit="read crises")
+EXPORT_CRISES = Route(
+    "export_crises", "GET", "/crises/export", bytes, media_type=LINES_TYPE, audit="export crises"
+)
+EXTEND_CRISES = Route(
+    "extend_crises", "POST", "/crises/extend", RowCount, body=NewCrisisExtension, audit="extend crises"
+)
+PURGE_CRISES = Route(
+    "purge_crises", "POST", "/crises/purge", RowCount, body=NewCrisisPurge, audit="purge crises"
+)

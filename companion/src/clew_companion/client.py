@@ -2,63 +2,59 @@
 
 from clew.client import AsyncClient, Client
 from clew.client.call import ApiCall, AsyncSender, BlockingSender, CallMethod, api_call
-from clew_companion.api import CrisisPage, NewCrisisExtension, NewCrisisPurge, RowCount
-
-
-def crises(
-    *,
-    thread: str | None = None,
-    owner: str | None = None,
-    since: int | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-) -> ApiCall[CrisisPage]:
-    """Rows of the crisis log."""
-    return api_call(
-        "GET",
-        "/crises",
-        CrisisPage,
-        thread=thread,
-        owner=owner,
-        since=since,
-        limit=limit,
-        cursor=cursor,
-    )
-
-
-def export_crises(
-    *, thread: str | None = None, owner: str | None = None, since: int | None = None
-) -> ApiCall[bytes]:
-    """The crisis log as lines of JSON."""
-    return api_call("GET", "/crises/export", bytes, thread=thread, owner=owner, since=since)
-
-
-def extend_crises(
-    until: int,
-    *,
-    ids: list[str] | None = None,
-    thread: str | None = None,
-    owner: str | None = None,
-    key: str | None = None,
-) -> ApiCall[RowCount]:
-    """Keep rows of the crisis log for longer."""
-    body = NewCrisisExtension(until=until, ids=ids or [], thread=thread, owner=owner)
-    return api_call("POST", "/crises/extend", RowCount, body=body, key=key)
-
-
-def purge_crises(*, dry_run: bool = False, key: str | None = None) -> ApiCall[RowCount]:
-    """Delete the rows of the crisis log whose date has come."""
-    body = NewCrisisPurge(dry_run=dry_run)
-    return api_call("POST", "/crises/purge", RowCount, body=body, key=key)
+from clew_companion.api import (
+    EXPORT_CRISES,
+    EXTEND_CRISES,
+    LIST_CRISES,
+    PURGE_CRISES,
+    CrisisPage,
+    NewCrisisExtension,
+    NewCrisisPurge,
+    RowCount,
+)
 
 
 class CrisisMethods:
-    """The calls about the crisis log, for either client."""
+    """Calls of the crisis log."""
 
-    crises = CallMethod(crises)
-    export_crises = CallMethod(export_crises)
-    extend_crises = CallMethod(extend_crises)
-    purge_crises = CallMethod(purge_crises)
+    @CallMethod
+    def crises(
+        self,
+        *,
+        thread: str | None = None,
+        owner: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ApiCall[CrisisPage]:
+        """Rows of the crisis log."""
+        return api_call(LIST_CRISES, thread=thread, owner=owner, since=since, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def export_crises(
+        self, *, thread: str | None = None, owner: str | None = None, since: int | None = None
+    ) -> ApiCall[bytes]:
+        """The crisis log as lines of JSON."""
+        return api_call(EXPORT_CRISES, thread=thread, owner=owner, since=since)
+
+    @CallMethod
+    def extend_crises(
+        self,
+        until: int,
+        *,
+        ids: list[str] | None = None,
+        thread: str | None = None,
+        owner: str | None = None,
+        key: str | None = None,
+    ) -> ApiCall[RowCount]:
+        """Keep rows of the crisis log for longer."""
+        body = NewCrisisExtension(until=until, ids=ids or [], thread=thread, owner=owner)
+        return api_call(EXTEND_CRISES, body=body, key=key)
+
+    @CallMethod
+    def purge_crises(self, *, dry_run: bool = False, key: str | None = None) -> ApiCall[RowCount]:
+        """Delete the rows of the crisis log whose date has come."""
+        return api_call(PURGE_CRISES, body=NewCrisisPurge(dry_run=dry_run), key=key)
 
 
 class AsyncCrisisClient(AsyncSender, CrisisMethods):

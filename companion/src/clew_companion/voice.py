@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clew.api.requests import NewAssessment
+from clew.api.voice import NewAssessment
 from clew.core import patch
 from clew.core.encoding import JSON
 from clew.core.errors import NotFound

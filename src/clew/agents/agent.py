@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from clew.api.requests import NewAssessment
+from clew.api.voice import NewAssessment
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory

@@ -1,34 +1,9 @@
-"""What the HTTP API tells about steps of runs, data sets and experiments."""
+"""Data sets and experiments."""
 
 import msgspec
 
+from clew.api.route import Route
 from clew.core.encoding import JSON
-
-
-class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a run did: ``model``, ``tool``, ``code``, ``retrieval`` or ``output``.
-
-    ``cost`` is in millionths of a dollar, null if no price is known.
-    """
-
-    kind: str
-    name: str
-    started: int
-    ended: int
-    ms: float
-    stage: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: int | None = None
-    error: str | None = None
-
-
-class StepList(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a run, in the order in which they ended."""
-
-    run: str
-    thread: str
-    steps: list[StepView]
 
 
 class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,3 +141,15 @@ class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
     same: int
     examples: list[ExampleComparisonView]
     next: str | None = None
+
+
+LIST_DATASETS = Route("list_datasets", "GET", "/datasets", DatasetPage)
+LIST_EXAMPLES = Route("list_examples", "GET", "/datasets/{name}/examples", ExamplePage, audit="read data set")
+LIST_EXPERIMENTS = Route("list_experiments", "GET", "/experiments", ExperimentPage)
+GET_EXPERIMENT = Route("get_experiment", "GET", "/experiments/{name}", ExperimentView)
+LIST_RESULTS = Route(
+    "list_results", "GET", "/experiments/{name}/results", ExperimentResultPage, audit="read experiment"
+)
+COMPARE_EXPERIMENTS = Route(
+    "compare_experiments", "GET", "/comparisons", ComparisonView, audit="read experiment"
+)

@@ -1,8 +1,35 @@
-"""What the HTTP API tells of what is known and found: memory, search, feedback."""
+"""Memory: facts, arcs and rules of a user, and changes to them."""
 
 import msgspec
 
+from clew.api.route import Route
 from clew.core.encoding import JSON
+
+
+class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Puts right what a fact or a rule says."""
+
+    object: str
+    negated: bool = False
+
+
+class NewForgetRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be forgotten. Without ``confirmed`` it is only shown, and waits."""
+
+    ids: list[str]
+    confirmed: bool = False
+
+
+class NewUndo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Takes back the last change of the memory, or the one that made a version."""
+
+    version: int | None = None
+
+
+class RecallSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether what is recalled may be brought up."""
+
+    on: bool
 
 
 class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,39 +64,13 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     undone: int
 
 
-class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was found, and the part of it that bears on the query.
-
-    ``marks`` are where the searched words begin in the text, and where they end. What was found by meaning
-    alone has none.
-    """
-
-    kind: str
-    thread: str
-    log: str
-    place: int
-    version: int
-    text: str
-    score: float
-    marks: list[tuple[int, int]] = []
-    id: str | None = None
-    role: str = ""
-    time: int = 0
-
-
-class SearchHitPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, the best first; ``path`` says how, and ``problem`` why not by meaning."""
-
-    found: list[SearchHitView]
-    next: str | None = None
-    path: str = "token_recall"
-    problem: str | None = None
-
-
-class FeedbackView(msgspec.Struct, frozen=True, kw_only=True):
-    """Feedback as it was recorded."""
-
-    id: str
-    thread: str
-    label: str
-    recorded: int
+LIST_MEMORY = Route("list_memory", "GET", "/memory", MemoryPage)
+EXPORT_MEMORY = Route("export_memory", "GET", "/memory/export", dict[str, JSON])
+CATCH_UP = Route("catch_up", "GET", "/memory/catch-up", CatchUp)
+GET_MEMORY = Route("get_memory", "GET", "/memory/entries/{entry}", dict[str, JSON])
+CORRECT_MEMORY = Route(
+    "correct_memory", "POST", "/memory/entries/{entry}/correct", dict[str, JSON], body=NewCorrection
+)
+FORGET_MEMORY = Route("forget_memory", "POST", "/memory/forget", ForgetView, body=NewForgetRequest)
+UNDO_MEMORY = Route("undo_memory", "POST", "/memory/undo", UndoView, body=NewUndo)
+SET_RECALL = Route("set_recall", "PUT", "/memory/recall", RecallSetting, body=RecallSetting)

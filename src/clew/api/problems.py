@@ -1,11 +1,24 @@
-"""From a problem on the wire to the error that it means."""
+"""Errors as the wire has them, and the errors that they mean."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from clew.api.threads import Problem
+from clew.core.encoding import JSON
 from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreUnavailable
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as ``application/problem+json``: ``code`` never changes, ``facts`` are what it carries."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    facts: dict[str, JSON] = {}
 
 
 def error_from_response(status: int, body: bytes) -> ClewError:

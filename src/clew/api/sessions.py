@@ -1,9 +1,28 @@
-"""What the HTTP API tells of sessions."""
+"""Sessions: threads as their users know them, and the episodes that they are in."""
+
+from types import NoneType
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.api.threads import ApprovalView
+from clew.api.route import Route
+from clew.api.turns import ApprovalView
 from clew.core.encoding import JSON
+
+FeedbackLabel: TypeAlias = Literal["positive", "neutral", "negative"]
+
+
+class NewSessionEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to end the episode that a session is in, with what its user thought of it."""
+
+    feedback: FeedbackLabel | None = None
+
+
+class NewFeedback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a user thought: a label, never text."""
+
+    thread: str
+    label: FeedbackLabel
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,46 +81,6 @@ class EpisodeStatusView(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "none"
 
 
-class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser begins a call with: a secret, until when it holds, and where to go with it.
-
-    ``gated`` says that nothing is answered until the client asks for it.
-    """
-
-    secret: str
-    expires_at: int
-    url: str
-    model: str
-    gated: bool
-
-
-class GateVerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """How serious it was what somebody said: answer it if it may be released, or else say the words."""
-
-    level: int
-    release: bool
-    say: str = ""
-
-
-class ToolOutputView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave."""
-
-    id: str
-    output: JSON = None
-
-
-class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import took in, and what it passed over.
-
-    A session is passed over if it is there already. So is a record, or one that a user cannot bring.
-    """
-
-    sessions: list[str]
-    skipped: list[str] = []
-    records: int = 0
-    skipped_records: int = 0
-
-
 class UnfinishedEpisodeView(msgspec.Struct, frozen=True, kw_only=True):
     """An ended episode that is not finished, and how its job stands."""
 
@@ -125,3 +104,60 @@ class SessionStatusView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int | None = None
     unfinished: list[UnfinishedEpisodeView] = []
     incognito: bool = False
+
+
+class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One stretch of a session: active, ending or ended."""
+
+    id: str
+    session: str
+    user: str | None
+    status: str
+    modality: str
+    started: int
+    touched: int
+    turns: int
+    ended: int | None = None
+    ended_by: str | None = None
+    feedback: str | None = None
+
+
+class EpisodeDetail(EpisodeView, frozen=True, kw_only=True):
+    """An episode and what it left behind: how it is told in short, and what was learned and is known.
+
+    Each fact ``says`` in words what it is, to the person that it is about.
+    """
+
+    summary: str = ""
+    themes: list[str] = []
+    open_loops: list[str] = []
+    facts: list[dict[str, JSON]] = []
+    rules: list[dict[str, JSON]] = []
+
+
+class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some episodes, the one touched last first."""
+
+    episodes: list[EpisodeView]
+    next: str | None = None
+
+
+class FeedbackView(msgspec.Struct, frozen=True, kw_only=True):
+    """Feedback as it was recorded."""
+
+    id: str
+    thread: str
+    label: str
+    recorded: int
+
+
+SESSIONS_STATE = Route("sessions_state", "GET", "/sessions/state", ActiveSessions)
+LIST_SESSIONS = Route("list_sessions", "GET", "/sessions", SessionPage)
+LIST_EPISODES = Route("list_episodes", "GET", "/episodes", EpisodePage)
+GET_EPISODE = Route("get_episode", "GET", "/episodes/{episode_id}", EpisodeDetail)
+GET_SESSION = Route("get_session", "GET", "/sessions/{id}", SessionView, has_etag=True)
+DELETE_SESSION = Route("delete_session", "DELETE", "/sessions/{id}", NoneType, status=204)
+LIST_TURNS = Route("list_turns", "GET", "/sessions/{id}/turns", TurnPage)
+END_SESSION = Route("end_session", "POST", "/sessions/{id}/end", EpisodeStatusView, body=NewSessionEnd)
+SESSION_STATUS = Route("session_status", "GET", "/sessions/{id}/status", SessionStatusView)
+GIVE_FEEDBACK = Route("give_feedback", "POST", "/feedback", FeedbackView, body=NewFeedback, status=201)

@@ -1,22 +1,65 @@
-"""What the HTTP API answers.
+"""Threads: their items, messages, changes and states.
 
-Times are milliseconds since 1970, hashes are hexadecimal. The server makes these and the client reads them.
+Times are milliseconds since 1970, hashes are hexadecimal.
 """
+
+from types import NoneType
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from clew.api.route import Route
 from clew.core.encoding import JSON
 
+Title: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """An error as ``application/problem+json``: ``code`` never changes, ``facts`` are what it carries."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    facts: dict[str, JSON] = {}
+Labels: TypeAlias = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=200)]], msgspec.Meta(max_length=100)
+]
+"""Both stand in every list of threads, so they are short."""
+
+
+class NewThread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks for a new thread."""
+
+    id: str
+    title: Title | None = None
+    labels: Labels = []
+
+
+class NewItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item to append."""
+
+    body: JSON
+    role: str = ""
+    kind: str = "message"
+    id: str | None = None
+    log: str = "history"
+    call: str | None = None
+
+
+class NewChangeset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A change to append; patches are ops as lists, ``["set", ["mood"], "calm"]``."""
+
+    items: list[NewItem] = []
+    patches: list[JSON] = []
+    reason: str = "append"
+
+
+class NewFork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks for a thread that goes its own way from a version of another."""
+
+    id: str
+    at: int | None = None
+
+
+class NewRewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to take back a run, everything after a version, or a compaction; exactly one of them."""
+
+    run: str | None = None
+    to: int | None = None
+    compaction: int | None = None
 
 
 class ParentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +146,51 @@ class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
     broken: list[UnreadableItemView] = []
 
 
+class ToolCallView(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    arguments: JSON = None
+
+
+class ToolResultView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gave back."""
+
+    id: str
+    name: str = ""
+    output: JSON = None
+
+
+class MessageView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry says, whatever framework wrote it: text, tool calls and results.
+
+    ``meta`` is what an application stamped on it, like the style of a reply.
+    """
+
+    role: str
+    place: int
+    version: int
+    time: int
+    text: str = ""
+    calls: list[ToolCallView] = []
+    results: list[ToolResultView] = []
+    id: str | None = None
+    format: str = "clew"
+    run: str | None = None
+    visibility: str = "all"
+    meta: dict[str, JSON] = {}
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some messages, oldest first. ``next`` is the cursor of the older page."""
+
+    thread: str
+    version: int
+    messages: list[MessageView]
+    next: str | None = None
+
+
 class ChangesetView(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a thread."""
 
@@ -180,76 +268,31 @@ class RewindView(msgspec.Struct, frozen=True, kw_only=True):
     effects: list[JSON] = []
 
 
-# Turns and runs.
-
-
-class UsageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls cost; ``cost`` in millionths of a dollar."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: int = 0
-
-
-class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that waits for a decision."""
-
-    call: str
-    tool: str
-    arguments: JSON = None
-    question: JSON = None
-    why: str = "approval"
-    asked: int = 1
-
-
-class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that is over."""
-
-    thread: str
-    run: str
-    version: int
-    text: str = ""
-    output: JSON = None
-    termination: str = "natural"
-    waiting: list[ApprovalView] = []
-    usage: UsageView = UsageView()
-
-
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution on a thread, as it is recorded."""
-
-    id: str
-    thread: str
-    status: str
-    origin: str
-    started: int
-    parent: str | None = None
-    user: str | None = None
-    ended: int | None = None
-    termination: str | None = None
-    problem: str | None = None
-    usage: UsageView = UsageView()
-    waiting: list[ApprovalView] = []
-    in_doubt: list[str] = []
-
-
-class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs, newest first."""
-
-    runs: list[RunView]
-    next: str | None = None
-
-
-class CancellationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether there was anything to cancel."""
-
-    cancelled: bool
-
-
-class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream. Durable ones have an id, from which a stream can be resumed."""
-
-    type: str
-    data: dict[str, JSON]
-    id: str | None = None
+CREATE_THREAD = Route(
+    "create_thread", "POST", "/threads", ThreadDetail, body=NewThread, status=201, has_etag=True
+)
+LIST_THREADS = Route("list_threads", "GET", "/threads", ThreadPage)
+GET_THREAD = Route("get_thread", "GET", "/threads/{id}", ThreadDetail, has_etag=True)
+DELETE_THREAD = Route("delete_thread", "DELETE", "/threads/{id}", NoneType, status=204)
+LIST_ITEMS = Route("list_items", "GET", "/threads/{id}/items", ItemPage)
+LIST_MESSAGES = Route("list_messages", "GET", "/threads/{id}/messages", MessagePage)
+LIST_CHANGESETS = Route("list_changesets", "GET", "/threads/{id}/changesets", ChangesetPage)
+APPEND = Route(
+    "append",
+    "POST",
+    "/threads/{id}/changesets",
+    CommitView,
+    body=NewChangeset,
+    status=201,
+    has_etag=True,
+    commits_key=True,
+)
+GET_STATE = Route("get_state", "GET", "/threads/{id}/state", StateView, has_etag=True)
+DIFF_THREAD = Route("diff_thread", "GET", "/threads/{id}/diff", DiffView)
+VERIFY_THREAD = Route("verify_thread", "GET", "/threads/{id}/verify", VerdictView)
+FORK_THREAD = Route(
+    "fork_thread", "POST", "/threads/{id}/fork", ThreadDetail, body=NewFork, status=201, has_etag=True
+)
+REWIND_THREAD = Route(
+    "rewind_thread", "POST", "/threads/{id}/rewind", RewindView, body=NewRewind, has_etag=True
+)

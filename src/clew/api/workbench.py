@@ -1,8 +1,12 @@
-"""Core memory, documents, artifacts and files of a volume, as the wire has them."""
+"""The workbench: core memory, documents, artifacts and files of a volume."""
 
+from types import NoneType
 from typing import Literal
 
 import msgspec
+
+from clew.api.route import FILE_TYPE, Route
+from clew.api.threads import CommitView
 
 
 class NewBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,3 +138,40 @@ class VolumeFilePage(msgspec.Struct, frozen=True, kw_only=True):
     files: list[VolumeFileView]
     next: str | None = None
     refused: dict[str, str] = {}
+
+
+GET_CORE_MEMORY = Route("get_core_memory", "GET", "/threads/{id}/core-memory", CoreMemoryView, has_etag=True)
+PUT_BLOCK = Route(
+    "put_block", "PUT", "/threads/{id}/core-memory/{block}", CommitView, body=NewBlock, has_etag=True
+)
+LOAD_DOCUMENT = Route(
+    "load_document", "POST", "/threads/{id}/documents/load", DocumentView, body=DocumentReference
+)
+SWITCH_DOCUMENT = Route(
+    "switch_document",
+    "PUT",
+    "/threads/{id}/documents/active",
+    CommitView,
+    body=DocumentReference,
+    has_etag=True,
+)
+DOCUMENT_SECTIONS = Route("document_sections", "GET", "/threads/{id}/documents/sections", SectionList)
+PEEK_DOCUMENT = Route("peek_document", "GET", "/threads/{id}/documents/text", PassageView)
+FIND_IN_DOCUMENT = Route("find_in_document", "GET", "/threads/{id}/documents/find", DocumentMatchList)
+LIST_ARTIFACTS = Route("list_artifacts", "GET", "/threads/{id}/artifacts", ArtifactPage)
+GET_ARTIFACT = Route("get_artifact", "GET", "/threads/{id}/artifacts/{artifact}", bytes, media_type="*/*")
+DELETE_ARTIFACT = Route(
+    "delete_artifact", "DELETE", "/threads/{id}/artifacts/{artifact}", NoneType, status=204
+)
+LIST_VOLUME = Route("list_volume", "GET", "/threads/{id}/volume", VolumeFilePage)
+LIST_DOCUMENTS = Route("list_documents", "GET", "/threads/{id}/documents", DocumentList, has_etag=True)
+ADD_DOCUMENT = Route(
+    "add_document",
+    "POST",
+    "/threads/{id}/documents",
+    DocumentView,
+    status=201,
+    body_type=FILE_TYPE,
+    takes_files=True,
+)
+UNLOAD_DOCUMENT = Route("unload_document", "DELETE", "/threads/{id}/documents", NoneType, status=204)

@@ -1,52 +1,57 @@
-"""One request of the API as a value, and how it is put together."""
+"""One request of the API as a value, and the methods of the clients that send it."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
-from urllib.parse import quote
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import msgspec
 
+from clew.api.events import StreamEvent
+from clew.api.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, Route
 from clew.core.arguments import check_arguments
 
 T = TypeVar("T")
-API = "/api/v1"
+P = ParamSpec("P")
 
 
 class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One request, and the type of its answer."""
+    """One request: its route, its path with the ids in it, and what is sent with it."""
 
-    method: str
+    route: Route[T]
     path: str
-    answer_type: Any
     query: dict[str, str] = {}
     headers: dict[str, str] = {}
     body: bytes | None = None
-    key: str | None = None
 
 
 def api_call(
-    method: str,
-    path: str,
-    answer_type: Any,
+    route: Route[T],
     /,
-    *,
+    *ids: str,
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    expect: int | None = None,
+    last_event: str | None = None,
     **query: object,
-) -> ApiCall[Any]:
-    """A request of the API; what is None is not said."""
-    parameters = {name: _query_text(value) for name, value in query.items() if value is not None}
-    content = msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body
+) -> ApiCall[T]:
+    """Return a request of a route; parameters that are None are left out.
+
+    ``ids`` go into the path. ``key`` makes the request safe to repeat, ``expect`` is the version at which its
+    thread must be, and ``last_event`` the id of the event behind which a stream goes on.
+    """
+    headers = {
+        "Content-Type": None if body is None else route.body_type,
+        IDEMPOTENCY_KEY: key,
+        "If-Match": None if expect is None else f'"{expect}"',
+        LAST_EVENT_ID: last_event,
+    }
     return ApiCall(
-        method=method,
-        path=API + path,
-        answer_type=answer_type,
-        query=parameters,
-        headers=dict(headers or {}),
-        body=content,
-        key=key,
+        route=route,
+        path=route.path_for(*ids),
+        query={name: _query_text(value) for name, value in query.items() if value is not None},
+        headers={name: value for name, value in headers.items() if value is not None},
+        body=msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,
     )
 
 
@@ -54,38 +59,29 @@ def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def path_part(id: str) -> str:
-    """An id as a part of a path."""
-    return quote(id, safe="")
-
-
-def if_match_header(version: int | None) -> dict[str, str]:
-    """The header that says at which version a thread must be."""
-    return {} if version is None else {"If-Match": f'"{version}"'}
-
-
-P = ParamSpec("P")
-
-
 class AsyncSender:
-    """Whose methods are awaited."""
+    """An object whose methods are awaited."""
 
     def __init__(self, send: Callable[[ApiCall[Any]], Coroutine[Any, Any, Any]]) -> None:
         self.send = send
 
 
 class BlockingSender:
-    """Whose methods block."""
+    """An object whose methods block."""
 
     def __init__(self, send: Callable[[ApiCall[Any]], Any]) -> None:
         self.send = send
 
 
 class CallMethod(Generic[P, T]):
-    """A call as a method of whoever sends it."""
+    """A decorator that makes a method send the call that it returns.
 
-    def __init__(self, call: Callable[P, ApiCall[T]]) -> None:
-        self._call = check_arguments(call)
+    The method is written once and serves both clients: an ``AsyncSender`` awaits its reply, a
+    ``BlockingSender`` has it at once.
+    """
+
+    def __init__(self, call: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
+        self.call = check_arguments(call)
         self.__doc__ = call.__doc__
 
     @overload
@@ -98,11 +94,54 @@ class CallMethod(Generic[P, T]):
     def __get__(self, client: BlockingSender, owner: type) -> Callable[P, T]: ...
 
     def __get__(self, client: AsyncSender | BlockingSender | None, owner: type) -> object:
-        """The method of a client."""
-        if client is None:
-            return self
+        """Bind the method to a client."""
+        return self if client is None else _bind(self.call, client, client.send)
 
-        def send(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.send(self._call(*args, **kwargs))
 
-        return update_wrapper(send, self._call)
+class AsyncStreams(Protocol):
+    """An object whose streams are iterated with ``async for``."""
+
+    def stream(self, call: ApiCall[StreamEvent]) -> AsyncIterator[StreamEvent]:
+        """Iterate over the events of a call."""
+        ...
+
+
+class BlockingStreams(Protocol):
+    """An object whose streams are iterated with ``for``."""
+
+    def stream(self, call: ApiCall[StreamEvent]) -> Iterator[StreamEvent]:
+        """Iterate over the events of a call."""
+        ...
+
+
+class StreamMethod(Generic[P]):
+    """A decorator that makes a method iterate over the events of the call that it returns."""
+
+    def __init__(self, call: Callable[Concatenate[Any, P], ApiCall[StreamEvent]]) -> None:
+        self.call = check_arguments(call)
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, client: AsyncStreams, owner: type) -> Callable[P, AsyncIterator[StreamEvent]]: ...
+
+    @overload
+    def __get__(self, client: BlockingStreams, owner: type) -> Callable[P, Iterator[StreamEvent]]: ...
+
+    def __get__(self, client: AsyncStreams | BlockingStreams | None, owner: type) -> object:
+        """Bind the method to a client."""
+        return self if client is None else _bind(self.call, client, client.stream)
+
+
+def _bind(call: Callable[..., Any], client: object, send: Callable[[Any], object]) -> Callable[..., object]:
+    """Return the method of a client that makes a call and sends it."""
+    bound_call = MethodType(call, client)
+
+    def method(*args: object, **kwargs: object) -> object:
+        return send(bound_call(*args, **kwargs))
+
+    update_wrapper(method, call)
+    method.__dict__["__wrapped__"] = bound_call  # so that its signature is shown without self
+    return method

@@ -1,23 +1,34 @@
-"""The two clients. Every method is made from a call of the API; only the sending differs."""
+"""The two clients. Their methods are the calls of the API; the clients differ in how they send them."""
 
 import asyncio
-import secrets
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
+from clew.api.events import StreamEvent
 from clew.api.problems import error_from_response
-from clew.api.requests import MemoryModeName
-from clew.api.threads import StreamEvent
-from clew.client import calls
-from clew.client.call import ApiCall, AsyncSender, BlockingSender, CallMethod
-from clew.client.operator import AsyncOperatorClient, OperatorClient
-from clew.client.sse import EventReader
-from clew.client.workbench import AsyncWorkbenchClient, WorkbenchClient
+from clew.api.route import LAST_EVENT_ID
+from clew.client.archives import ArchiveMethods
+from clew.client.audit import AuditMethods
+from clew.client.call import ApiCall, AsyncSender, BlockingSender
+from clew.client.erasure import ErasureMethods
+from clew.client.events import EventMethods
+from clew.client.experiments import ExperimentMethods
+from clew.client.health import HealthMethods
+from clew.client.jobs import JobMethods
+from clew.client.memory import MemoryMethods
+from clew.client.runs import RunMethods
+from clew.client.search import SearchMethods
+from clew.client.sessions import SessionMethods
+from clew.client.sse import ResumableStream
+from clew.client.threads import ThreadMethods
+from clew.client.turns import TurnMethods
+from clew.client.voice import VoiceMethods
+from clew.client.workbench import WorkbenchMethods
 from clew.core.arguments import check_methods
 from clew.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
@@ -26,80 +37,44 @@ try:
 except ImportError as error:
     raise MissingExtra(extra="client", package="httpx") from error
 
-T = TypeVar("T")
-P = ParamSpec("P")
-WhenBusy = Literal["wait", "refuse", "queue"]
-KEY_HEADER = "Idempotency-Key"
 TIMEOUT = httpx.Timeout(10.0, read=300.0)
-STREAM_ATTEMPTS = 5
-"""How often a lost stream is taken up again in a row without a single new event."""
-PAUSE = 0.2
 
 
-class ClientMethods:
+class ClientMethods(
+    HealthMethods,
+    ThreadMethods,
+    TurnMethods,
+    EventMethods,
+    RunMethods,
+    SessionMethods,
+    ArchiveMethods,
+    VoiceMethods,
+    MemoryMethods,
+    SearchMethods,
+    JobMethods,
+    ExperimentMethods,
+):
     """The calls of the API, for either client."""
 
-    health = CallMethod(calls.health)
-    ready = CallMethod(calls.ready)
-    metrics = CallMethod(calls.metrics)
-    agent = CallMethod(calls.agent)
-    create_thread = CallMethod(calls.create_thread)
-    threads = CallMethod(calls.threads)
-    thread = CallMethod(calls.thread)
-    delete_thread = CallMethod(calls.delete_thread)
-    items = CallMethod(calls.items)
-    messages = CallMethod(calls.messages)
-    changesets = CallMethod(calls.changesets)
-    append = CallMethod(calls.append)
-    state = CallMethod(calls.state)
-    diff = CallMethod(calls.diff)
-    verify = CallMethod(calls.verify)
-    fork = CallMethod(calls.fork)
-    rewind = CallMethod(calls.rewind)
-    run_turn = CallMethod(calls.run_turn)
-    runs = CallMethod(calls.runs)
-    run = CallMethod(calls.run)
-    cancel = CallMethod(calls.cancel)
-    decide = CallMethod(calls.decide)
-    sessions_state = CallMethod(calls.sessions_state)
-    sessions = CallMethod(calls.sessions)
-    session = CallMethod(calls.session)
-    delete_session = CallMethod(calls.delete_session)
-    turns = CallMethod(calls.turns)
-    end_session = CallMethod(calls.end_session)
-    session_status = CallMethod(calls.session_status)
-    episodes = CallMethod(calls.episodes)
-    episode = CallMethod(calls.episode)
-    record_voice_turn = CallMethod(calls.record_voice_turn)
-    begin_voice_session = CallMethod(calls.begin_voice_session)
-    judge_utterance = CallMethod(calls.judge_utterance)
-    call_voice_tool = CallMethod(calls.call_voice_tool)
-    keep_voice_alive = CallMethod(calls.keep_voice_alive)
-    end_lost_voice = CallMethod(calls.end_lost_voice)
-    export_person = CallMethod(calls.export_person)
-    export_session = CallMethod(calls.export_session)
-    import_sessions = CallMethod(calls.import_sessions)
-    export_manifest = CallMethod(calls.export_manifest)
-    import_manifest = CallMethod(calls.import_manifest)
-    memory = CallMethod(calls.memory)
-    memory_entry = CallMethod(calls.memory_entry)
-    export_memory = CallMethod(calls.export_memory)
-    catch_up = CallMethod(calls.catch_up)
-    correct_memory = CallMethod(calls.correct_memory)
-    forget_memory = CallMethod(calls.forget_memory)
-    undo_memory = CallMethod(calls.undo_memory)
-    set_recall = CallMethod(calls.set_recall)
-    search = CallMethod(calls.search)
-    feedback = CallMethod(calls.feedback)
-    jobs = CallMethod(calls.jobs)
-    retry_job = CallMethod(calls.retry_job)
-    steps = CallMethod(calls.steps)
-    datasets = CallMethod(calls.datasets)
-    examples = CallMethod(calls.examples)
-    experiments = CallMethod(calls.experiments)
-    experiment = CallMethod(calls.experiment)
-    results = CallMethod(calls.results)
-    compare = CallMethod(calls.compare)
+
+class OperatorMethods(ErasureMethods, AuditMethods):
+    """The calls of operators, for either client."""
+
+
+class AsyncOperatorClient(AsyncSender, OperatorMethods):
+    """The calls of operators, awaited."""
+
+
+class OperatorClient(BlockingSender, OperatorMethods):
+    """The calls of operators, blocking."""
+
+
+class AsyncWorkbenchClient(AsyncSender, WorkbenchMethods):
+    """The calls of the workbench, awaited."""
+
+
+class WorkbenchClient(BlockingSender, WorkbenchMethods):
+    """The calls of the workbench, blocking."""
 
 
 @check_methods
@@ -135,68 +110,35 @@ class AsyncClient(AsyncSender, ClientMethods):
         await self.close()
 
     async def close(self) -> None:
-        """Give back what it opened."""
+        """Close the connections that it opened."""
         if self._owns_http:
             await self._http.aclose()
 
     async def _send(self, call: ApiCall[Any]) -> Any:
         try:
-            answer = await self._http.request(**_http_request(self._url, self._headers, call))
+            reply = await self._http.request(**_http_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
             raise _connection_error(call, error) from error
-        return _decode_answer(call, answer.status_code, answer.content)
+        return _decode_reply(call, reply.status_code, reply.content)
 
-    async def stream_turn(
-        self,
-        thread: str,
-        message: str,
-        *,
-        user: str | None = None,
-        mode: MemoryModeName | None = None,
-        busy: WhenBusy = "wait",
-        key: str | None = None,
-        after: str | None = None,
-    ) -> AsyncIterator[StreamEvent]:
-        """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
-        key = key or secrets.token_hex(16)
-        call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
-        async for event in self._stream(call, after):
-            yield event
-
-    async def follow(
-        self, thread: str, *, after: str | None = None, run: str | None = None
-    ) -> AsyncIterator[StreamEvent]:
-        """The durable events of a thread as they commit; lost connections are taken up again."""
-        async for event in self._stream(calls.follow(thread, run=run), after):
-            yield event
-
-    async def follow_threads(
-        self, *, after: str | None = None, wait: bool = True
-    ) -> AsyncIterator[StreamEvent]:
-        """Threads as they are made, changed and deleted; lost connections are taken up again."""
-        async for event in self._stream(calls.follow_threads(wait=wait), after):
-            yield event
-
-    async def _stream(self, call: ApiCall[Any], after: str | None) -> AsyncIterator[StreamEvent]:
-        reader, failures = EventReader(after), 0
-        while not reader.is_over:
+    async def stream(self, call: ApiCall[StreamEvent]) -> AsyncIterator[StreamEvent]:
+        """Iterate over the events of a call; a lost connection is made again behind the last event."""
+        stream = ResumableStream(call.headers.get(LAST_EVENT_ID))
+        while not stream.is_over:
+            request = _http_request(self._url, self._headers, call, stream.headers)
             try:
-                async with self._http.stream(
-                    **_stream_request(self._url, self._headers, call, reader)
-                ) as answer:
-                    if answer.status_code != 200:
-                        _decode_answer(call, answer.status_code, await answer.aread())
-                    async for line in answer.aiter_lines():
-                        for event in reader.feed(line):
-                            failures = 0
+                async with self._http.stream(**request) as reply:
+                    if reply.status_code != 200:
+                        _decode_reply(call, reply.status_code, await reply.aread())
+                    async for line in reply.aiter_lines():
+                        for event in stream.feed(line):
                             yield event
-                failures += 1
+                if not stream.is_over:
+                    stream.count_failure(_stream_cut())
             except httpx.HTTPError as error:
-                failures += 1
-                if failures >= STREAM_ATTEMPTS:
-                    raise _connection_error(call, error) from error
-            if not reader.is_over:
-                await asyncio.sleep(_retry_delay(call, failures))
+                stream.count_failure(_connection_error(call, error))
+            if not stream.is_over:
+                await asyncio.sleep(stream.pause_seconds)
 
 
 @check_methods
@@ -228,65 +170,38 @@ class Client(BlockingSender, ClientMethods):
         self.close()
 
     def close(self) -> None:
-        """Give back what it opened."""
+        """Close the connections that it opened."""
         if self._owns_http:
             self._http.close()
 
     def _send(self, call: ApiCall[Any]) -> Any:
         try:
-            answer = self._http.request(**_http_request(self._url, self._headers, call))
+            reply = self._http.request(**_http_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
             raise _connection_error(call, error) from error
-        return _decode_answer(call, answer.status_code, answer.content)
+        return _decode_reply(call, reply.status_code, reply.content)
 
-    def stream_turn(
-        self,
-        thread: str,
-        message: str,
-        *,
-        user: str | None = None,
-        mode: MemoryModeName | None = None,
-        busy: WhenBusy = "wait",
-        key: str | None = None,
-        after: str | None = None,
-    ) -> Iterator[StreamEvent]:
-        """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
-        key = key or secrets.token_hex(16)
-        call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
-        yield from self._stream(call, after)
-
-    def follow(
-        self, thread: str, *, after: str | None = None, run: str | None = None
-    ) -> Iterator[StreamEvent]:
-        """The durable events of a thread as they commit; lost connections are taken up again."""
-        yield from self._stream(calls.follow(thread, run=run), after)
-
-    def follow_threads(self, *, after: str | None = None, wait: bool = True) -> Iterator[StreamEvent]:
-        """Threads as they are made, changed and deleted; lost connections are taken up again."""
-        yield from self._stream(calls.follow_threads(wait=wait), after)
-
-    def _stream(self, call: ApiCall[Any], after: str | None) -> Iterator[StreamEvent]:
-        reader, failures = EventReader(after), 0
-        while not reader.is_over:
+    def stream(self, call: ApiCall[StreamEvent]) -> Iterator[StreamEvent]:
+        """Iterate over the events of a call; a lost connection is made again behind the last event."""
+        stream = ResumableStream(call.headers.get(LAST_EVENT_ID))
+        while not stream.is_over:
+            request = _http_request(self._url, self._headers, call, stream.headers)
             try:
-                with self._http.stream(**_stream_request(self._url, self._headers, call, reader)) as answer:
-                    if answer.status_code != 200:
-                        _decode_answer(call, answer.status_code, answer.read())
-                    for line in answer.iter_lines():
-                        for event in reader.feed(line):
-                            failures = 0
-                            yield event
-                failures += 1
+                with self._http.stream(**request) as reply:
+                    if reply.status_code != 200:
+                        _decode_reply(call, reply.status_code, reply.read())
+                    for line in reply.iter_lines():
+                        yield from stream.feed(line)
+                if not stream.is_over:
+                    stream.count_failure(_stream_cut())
             except httpx.HTTPError as error:
-                failures += 1
-                if failures >= STREAM_ATTEMPTS:
-                    raise _connection_error(call, error) from error
-            if not reader.is_over:
-                time.sleep(_retry_delay(call, failures))
+                stream.count_failure(_connection_error(call, error))
+            if not stream.is_over:
+                time.sleep(stream.pause_seconds)
 
 
 def tls_verification(url: str) -> ssl.SSLContext | bool:
-    """Whom to trust over TLS: the usual roots, which take long to load; nobody, where it is not spoken."""
+    """Return what to trust over TLS: the usual roots, which take long to load; nothing for plain HTTP."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.lower().startswith("http://") else True
 
 
@@ -295,65 +210,45 @@ def _default_headers(token: str | None, headers: Mapping[str, str] | None) -> di
     return {**authorization, **(headers or {})}
 
 
-def _http_request(url: str, headers: Mapping[str, str], call: ApiCall[Any]) -> dict[str, Any]:
-    request_headers = {**headers, **call.headers}
-    if call.key is not None:
-        request_headers[KEY_HEADER] = call.key
-    if call.body is not None:
-        request_headers.setdefault("Content-Type", "application/json")
+def _http_request(
+    url: str, headers: Mapping[str, str], call: ApiCall[Any], stream_headers: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     return {
-        "method": call.method,
+        "method": call.route.method,
         "url": url + call.path,
         "params": call.query,
-        "headers": request_headers,
+        "headers": {**headers, **call.headers, **(stream_headers or {})},
         "content": call.body,
     }
 
 
-def _stream_request(
-    url: str, headers: Mapping[str, str], call: ApiCall[Any], reader: EventReader
-) -> dict[str, Any]:
-    request = _http_request(url, headers, call)
-    request["headers"]["Accept"] = "text/event-stream"
-    if reader.last_id is not None:
-        request["headers"]["Last-Event-ID"] = reader.last_id
-    return request
-
-
-def _decode_answer(call: ApiCall[Any], status: int, content: bytes) -> Any:
-    """What an answer says.
+def _decode_reply(call: ApiCall[Any], status: int, content: bytes) -> Any:
+    """Return the reply in the type of its route.
 
     Raises:
-        ClewError: It says that something went wrong.
+        ClewError: The server reports an error, or its reply cannot be read.
     """
     if not 200 <= status < 300:
         raise error_from_response(status, content)
-    if call.answer_type is None:
+    if call.route.reply is type(None):
         return None
-    if call.answer_type is bytes:
+    if call.route.reply is bytes:
         return content
     try:
-        return msgspec.json.decode(content, type=call.answer_type)
+        return msgspec.json.decode(content, type=call.route.reply)
     except msgspec.MsgspecError as error:
         raise StoreUnavailable(problem=f"the server's answer cannot be read: {error}") from error
 
 
 def _connection_error(call: ApiCall[Any], error: httpx.HTTPError) -> StoreUnavailable | OutcomeUnknown:
-    """What it means that no answer came: unless it was never sent, what was to change may have changed."""
+    """Return the error for a request without a reply: if it was sent, it may have had its effect."""
     problem = f"{type(error).__name__}: {error}".rstrip(": ")
-    if call.method == "GET" or isinstance(
+    if call.route.method == "GET" or isinstance(
         error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
     ):
         return StoreUnavailable(problem=problem)
     return OutcomeUnknown(problem=problem)
 
 
-def _retry_delay(call: ApiCall[Any], failures: int) -> float:
-    """How long to wait before a stream is taken up again.
-
-    Raises:
-        StoreUnavailable: It was tried often enough.
-    """
-    if failures >= STREAM_ATTEMPTS:
-        raise StoreUnavailable(problem="the stream ended again and again before it was over")
-    return float(PAUSE * 2 ** max(0, failures - 1))
+def _stream_cut() -> StoreUnavailable:
+    return StoreUnavailable(problem="the stream ended again and again before it was over")

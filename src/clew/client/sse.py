@@ -1,18 +1,22 @@
-"""Server-sent events, line by line."""
+"""Server-sent events: read line by line, over as many connections as it takes."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from clew.api.problems import error_from_problem
-from clew.api.threads import Problem, StreamEvent
+from clew.api.events import END_EVENT, EVENT_STREAM_TYPE, PROBLEM_EVENT, StreamEvent
+from clew.api.problems import Problem, error_from_problem
+from clew.api.route import LAST_EVENT_ID
+from clew.core.errors import ClewError
 
-END_EVENT = "end"
-PROBLEM_EVENT = "problem"
+STREAM_ATTEMPTS = 5
+"""How often a lost stream is resumed in a row without a single new event."""
+PAUSE_SECONDS = 0.2
+"""The pause before the first of them; each one after it is twice as long."""
 
 
 class EventReader:
-    """Makes events of the lines of a stream, and knows the last id and whether the stream has ended well."""
+    """Reads events from the lines of a stream. It knows the last id, and whether the stream is over."""
 
     def __init__(self, last_id: str | None = None) -> None:
         self.last_id = last_id
@@ -22,7 +26,7 @@ class EventReader:
         self._data: list[str] = []
 
     def feed(self, line: str) -> Iterator[StreamEvent]:
-        """The event that a line completes, if it does.
+        """Yield the event that a line completes, if it does.
 
         Raises:
             ClewError: The stream ends with a problem.
@@ -51,3 +55,50 @@ class EventReader:
         else:
             self.last_id = id if id is not None else self.last_id
             yield StreamEvent(type=kind, data=msgspec.json.decode(data), id=id)
+
+
+class ResumableStream:
+    """One stream over several connections, each of which goes on behind the last event of the one before.
+
+    It does no I/O: a client asks it for headers, feeds it lines, and tells it when a connection was lost.
+    """
+
+    def __init__(self, last_id: str | None) -> None:
+        self._reader = EventReader(last_id)
+        self._failures = 0
+
+    @property
+    def is_over(self) -> bool:
+        """True once the server has said that the stream is over."""
+        return self._reader.is_over
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the next connection."""
+        last_id = self._reader.last_id
+        return {"Accept": EVENT_STREAM_TYPE, **({} if last_id is None else {LAST_EVENT_ID: last_id})}
+
+    @property
+    def pause_seconds(self) -> float:
+        """The pause before the next connection."""
+        return float(PAUSE_SECONDS * 2 ** max(0, self._failures - 1))
+
+    def feed(self, line: str) -> Iterator[StreamEvent]:
+        """Yield the event that a line completes, if it does.
+
+        Raises:
+            ClewError: The stream ends with a problem.
+        """
+        for event in self._reader.feed(line):
+            self._failures = 0  # only connections that bring nothing new are counted
+            yield event
+
+    def count_failure(self, error: ClewError) -> None:
+        """Count a connection that was lost before the stream was over.
+
+        Raises:
+            ClewError: The given one, once there were too many in a row.
+        """
+        self._failures += 1
+        if self._failures >= STREAM_ATTEMPTS:
+            raise error

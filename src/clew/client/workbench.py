@@ -1,128 +1,120 @@
-"""The calls of the workbench: core memory, documents, artifacts, and the files of a volume."""
+"""Calls of the workbench: core memory, documents, artifacts, and the files of a volume."""
 
-from clew.api import workbench
 from clew.api.threads import CommitView
-from clew.client.call import (
-    ApiCall,
-    AsyncSender,
-    BlockingSender,
-    CallMethod,
-    api_call,
-    if_match_header,
-    path_part,
+from clew.api.workbench import (
+    ADD_DOCUMENT,
+    DELETE_ARTIFACT,
+    DOCUMENT_SECTIONS,
+    FIND_IN_DOCUMENT,
+    GET_ARTIFACT,
+    GET_CORE_MEMORY,
+    LIST_ARTIFACTS,
+    LIST_DOCUMENTS,
+    LIST_VOLUME,
+    LOAD_DOCUMENT,
+    PEEK_DOCUMENT,
+    PUT_BLOCK,
+    SWITCH_DOCUMENT,
+    UNLOAD_DOCUMENT,
+    ArtifactPage,
+    CoreMemoryView,
+    DocumentList,
+    DocumentMatchList,
+    DocumentReference,
+    DocumentView,
+    NewBlock,
+    PassageView,
+    SectionList,
+    VolumeFilePage,
 )
-
-
-def core_memory(thread: str) -> ApiCall[workbench.CoreMemoryView]:
-    """The blocks of core memory."""
-    return api_call("GET", f"/threads/{path_part(thread)}/core-memory", workbench.CoreMemoryView)
-
-
-def put_block(thread: str, block: str, text: str, *, expect: int | None = None) -> ApiCall[CommitView]:
-    """Write a block anew, if it is as it was at a version."""
-    path = f"/threads/{path_part(thread)}/core-memory/{path_part(block)}"
-    body = workbench.NewBlock(text=text)
-    return api_call("PUT", path, CommitView, body=body, headers=if_match_header(expect))
-
-
-def documents(thread: str) -> ApiCall[workbench.DocumentList]:
-    """The loaded documents."""
-    return api_call("GET", f"/threads/{path_part(thread)}/documents", workbench.DocumentList)
-
-
-def add_document(
-    thread: str, name: str, content: bytes, *, key: str | None = None
-) -> ApiCall[workbench.DocumentView]:
-    """Copy a file to the volume, and load it."""
-    path, kind = f"/threads/{path_part(thread)}/documents", {"Content-Type": "application/octet-stream"}
-    return api_call("POST", path, workbench.DocumentView, body=content, key=key, headers=kind, name=name)
-
-
-def load_document(thread: str, path: str, *, key: str | None = None) -> ApiCall[workbench.DocumentView]:
-    """Load a file of the volume, or what it has become."""
-    where, body = f"/threads/{path_part(thread)}/documents/load", workbench.DocumentReference(path=path)
-    return api_call("POST", where, workbench.DocumentView, body=body, key=key)
-
-
-def switch_document(thread: str, path: str) -> ApiCall[CommitView]:
-    """Make a document the active one."""
-    where, body = f"/threads/{path_part(thread)}/documents/active", workbench.DocumentReference(path=path)
-    return api_call("PUT", where, CommitView, body=body)
-
-
-def unload_document(thread: str, path: str) -> ApiCall[None]:
-    """Take a document off the thread; its file stays on the volume."""
-    return api_call("DELETE", f"/threads/{path_part(thread)}/documents", None, path=path)
-
-
-def document_sections(thread: str, path: str | None = None) -> ApiCall[workbench.SectionList]:
-    """The pages or headings of a document, or of the active one."""
-    where = f"/threads/{path_part(thread)}/documents/sections"
-    return api_call("GET", where, workbench.SectionList, path=path)
-
-
-def peek_document(
-    thread: str, path: str | None = None, *, start: int = 0, length: int = 4000
-) -> ApiCall[workbench.PassageView]:
-    """A part of a document, or of the active one."""
-    where = f"/threads/{path_part(thread)}/documents/text"
-    return api_call("GET", where, workbench.PassageView, path=path, start=start, length=length)
-
-
-def find_in_document(
-    thread: str, words: str, path: str | None = None, *, limit: int = 10
-) -> ApiCall[workbench.DocumentMatchList]:
-    """Where words stand in a document, or in the active one."""
-    where = f"/threads/{path_part(thread)}/documents/find"
-    return api_call("GET", where, workbench.DocumentMatchList, words=words, path=path, limit=limit)
-
-
-def artifacts(thread: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[workbench.ArtifactPage]:
-    """The artifacts of a thread, the newest first."""
-    where = f"/threads/{path_part(thread)}/artifacts"
-    return api_call("GET", where, workbench.ArtifactPage, limit=limit, cursor=cursor)
-
-
-def artifact(thread: str, id: str) -> ApiCall[bytes]:
-    """The content of an artifact, as it was saved."""
-    return api_call("GET", f"/threads/{path_part(thread)}/artifacts/{path_part(id)}", bytes)
-
-
-def delete_artifact(thread: str, id: str) -> ApiCall[None]:
-    """Let go of an artifact."""
-    return api_call("DELETE", f"/threads/{path_part(thread)}/artifacts/{path_part(id)}", None)
-
-
-def volume(
-    thread: str, *, folder: str = "", limit: int = 50, cursor: str | None = None
-) -> ApiCall[workbench.VolumeFilePage]:
-    """The files on the volume of a thread's owner."""
-    where = f"/threads/{path_part(thread)}/volume"
-    return api_call("GET", where, workbench.VolumeFilePage, folder=folder, limit=limit, cursor=cursor)
+from clew.client.call import ApiCall, CallMethod, api_call
 
 
 class WorkbenchMethods:
-    """The calls of the workbench, for either client."""
+    """Calls of the workbench: core memory, documents, artifacts, and the files of a volume."""
 
-    core_memory = CallMethod(core_memory)
-    put_block = CallMethod(put_block)
-    documents = CallMethod(documents)
-    add_document = CallMethod(add_document)
-    load_document = CallMethod(load_document)
-    switch_document = CallMethod(switch_document)
-    unload_document = CallMethod(unload_document)
-    document_sections = CallMethod(document_sections)
-    peek_document = CallMethod(peek_document)
-    find_in_document = CallMethod(find_in_document)
-    artifacts = CallMethod(artifacts)
-    artifact = CallMethod(artifact)
-    delete_artifact = CallMethod(delete_artifact)
-    volume = CallMethod(volume)
+    @CallMethod
+    def core_memory(self, thread: str) -> ApiCall[CoreMemoryView]:
+        """The blocks of core memory."""
+        return api_call(GET_CORE_MEMORY, thread)
 
+    @CallMethod
+    def put_block(
+        self, thread: str, block: str, text: str, *, expect: int | None = None
+    ) -> ApiCall[CommitView]:
+        """Write a block anew, if it is as it was at a version."""
+        return api_call(PUT_BLOCK, thread, block, body=NewBlock(text=text), expect=expect)
 
-class AsyncWorkbenchClient(AsyncSender, WorkbenchMethods):
-    """The calls of the workbench, awaited."""
+    @CallMethod
+    def documents(self, thread: str) -> ApiCall[DocumentList]:
+        """The loaded documents."""
+        return api_call(LIST_DOCUMENTS, thread)
 
+    @CallMethod
+    def add_document(
+        self, thread: str, name: str, content: bytes, *, key: str | None = None
+    ) -> ApiCall[DocumentView]:
+        """Copy a file to the volume, and load it."""
+        return api_call(
+            ADD_DOCUMENT,
+            thread,
+            body=content,
+            key=key,
+            name=name,
+        )
 
-class WorkbenchClient(BlockingSender, WorkbenchMethods):
-    """The calls of the workbench, blocking."""
+    @CallMethod
+    def load_document(self, thread: str, path: str, *, key: str | None = None) -> ApiCall[DocumentView]:
+        """Load a file of the volume, or what it has become."""
+        return api_call(LOAD_DOCUMENT, thread, body=DocumentReference(path=path), key=key)
+
+    @CallMethod
+    def switch_document(self, thread: str, path: str) -> ApiCall[CommitView]:
+        """Make a document the active one."""
+        return api_call(SWITCH_DOCUMENT, thread, body=DocumentReference(path=path))
+
+    @CallMethod
+    def unload_document(self, thread: str, path: str) -> ApiCall[None]:
+        """Take a document off the thread; its file stays on the volume."""
+        return api_call(UNLOAD_DOCUMENT, thread, path=path)
+
+    @CallMethod
+    def document_sections(self, thread: str, path: str | None = None) -> ApiCall[SectionList]:
+        """The pages or headings of a document, or of the active one."""
+        return api_call(DOCUMENT_SECTIONS, thread, path=path)
+
+    @CallMethod
+    def peek_document(
+        self, thread: str, path: str | None = None, *, start: int = 0, length: int = 4000
+    ) -> ApiCall[PassageView]:
+        """A part of a document, or of the active one."""
+        return api_call(PEEK_DOCUMENT, thread, path=path, start=start, length=length)
+
+    @CallMethod
+    def find_in_document(
+        self, thread: str, words: str, path: str | None = None, *, limit: int = 10
+    ) -> ApiCall[DocumentMatchList]:
+        """Where words stand in a document, or in the active one."""
+        return api_call(FIND_IN_DOCUMENT, thread, words=words, path=path, limit=limit)
+
+    @CallMethod
+    def artifacts(self, thread: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[ArtifactPage]:
+        """The artifacts of a thread, the newest first."""
+        return api_call(LIST_ARTIFACTS, thread, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def artifact(self, thread: str, id: str) -> ApiCall[bytes]:
+        """The content of an artifact, as it was saved."""
+        return api_call(GET_ARTIFACT, thread, id)
+
+    @CallMethod
+    def delete_artifact(self, thread: str, id: str) -> ApiCall[None]:
+        """Let go of an artifact."""
+        return api_call(DELETE_ARTIFACT, thread, id)
+
+    @CallMethod
+    def volume(
+        self, thread: str, *, folder: str = "", limit: int = 50, cursor: str | None = None
+    ) -> ApiCall[VolumeFilePage]:
+        """The files on the volume of a thread's owner."""
+        return api_call(LIST_VOLUME, thread, folder=folder, limit=limit, cursor=cursor)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 from litestar import Litestar, Router
@@ -15,76 +14,80 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ControllerRouterHandler, Send
 
 from clew.agents.agent import Agent
 from clew.agents.discovery import agent_from, find_agent, usable_agents
+from clew.api.route import API_PREFIX
 from clew.core.errors import ClewError, ServerFull
 from clew.core.values import DEFAULT_TENANT
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
 from clew.server.http import idempotency
+from clew.server.http.authentication import AuthenticationMiddleware
 from clew.server.http.callers import (
-    SLASH_STAND_IN,
-    AuthenticationMiddleware,
-    ServerResources,
     provide_caller,
     provide_thread_id,
 )
 from clew.server.http.client_address import parse_networks
 from clew.server.http.cursors import Cursors
+from clew.server.http.endpoint import route_of
 from clew.server.http.idempotency import IdempotencyMiddleware
 from clew.server.http.limits import ConcurrencyLimit, FailureLimit, RateLimit
 from clew.server.http.openapi import OpenApiPlugin, openapi_config
+from clew.server.http.paths import protect_slashes
+from clew.server.http.problems import error_response, failure_response, http_exception_response
 from clew.server.http.request import SafeBodyRequest
-from clew.server.http.views import error_response, failure_response, http_exception_response
+from clew.server.http.resources import ServerResources
 from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
-from clew.server.routes import threads
+from clew.server.routes.archives import ARCHIVE_ROUTES
 from clew.server.routes.audit import AUDIT_ROUTES
 from clew.server.routes.erasure import ERASURE_ROUTES
+from clew.server.routes.events import EVENT_ROUTES
 from clew.server.routes.experiments import EXPERIMENT_ROUTES
 from clew.server.routes.health import HEALTH_ROUTES
-from clew.server.routes.manifests import MANIFEST_ROUTES
+from clew.server.routes.jobs import JOB_ROUTES
 from clew.server.routes.memory import MEMORY_ROUTES
 from clew.server.routes.runs import RUN_ROUTES
 from clew.server.routes.search import SEARCH_ROUTES
-from clew.server.routes.sessions import IMPORT_ROUTES, SESSION_ROUTES
+from clew.server.routes.sessions import SESSION_ROUTES
 from clew.server.routes.studio import STUDIO_ROUTES, agent_files
-from clew.server.routes.thread_feed import FEED_ROUTES
 from clew.server.routes.threads import THREAD_ROUTES
 from clew.server.routes.turns import TURN_ROUTES
 from clew.server.routes.voice import VOICE_ROUTES
 from clew.server.routes.websocket import WEBSOCKET_ROUTES
-from clew.server.routes.workbench import UPLOAD_ROUTES, WORKBENCH_ROUTES
+from clew.server.routes.workbench import WORKBENCH_ROUTES
 from clew.server.settings import ServerSettings
 from clew.server.startup_checks import dangers_of_role, dangers_of_settings, refuse_dangers, startup_settings
 from clew.server.tenants.agent import ServedAgent, open_agent
 from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
 from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
 from clew.server.tenants.thread_feed import ThreadFeeds
+from clew.server.tenants.thread_list import last_text
 from clew.urls import open_store
 from clew.workbench.volume.operators import Volumes
 
-API = "/api/v1"
-ROUTES: list[ControllerRouterHandler] = [
+ROUTES: list[HTTPRouteHandler] = [
     *HEALTH_ROUTES,
     *THREAD_ROUTES,
     *TURN_ROUTES,
-    *FEED_ROUTES,
+    *EVENT_ROUTES,
     *RUN_ROUTES,
     *EXPERIMENT_ROUTES,
     *SESSION_ROUTES,
     *MEMORY_ROUTES,
     *SEARCH_ROUTES,
+    *JOB_ROUTES,
     *VOICE_ROUTES,
     *ERASURE_ROUTES,
     *AUDIT_ROUTES,
     *WORKBENCH_ROUTES,
-    *WEBSOCKET_ROUTES,
+    *ARCHIVE_ROUTES,
 ]
 DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """What goes with every answer that says nothing else: what people said is kept in no cache of a browser."""
@@ -100,10 +103,7 @@ class Application(Litestar):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
-        raw: bytes = scope.get("raw_path") or b""
-        if scope["type"] in ("http", "websocket") and b"%2f" in raw.lower():
-            parts = raw.partition(b"?")[0].decode("latin-1").split("/")
-            scope = {**scope, "path": "/".join(unquote(part).replace("/", SLASH_STAND_IN) for part in parts)}
+        scope = protect_slashes(scope)
         if scope["type"] == "http":
             send = _wrap_send(self.state.resources.metrics, scope["method"], send)
         await super().__call__(scope, receive, send)
@@ -150,12 +150,8 @@ def create_app(
     authenticator = authenticate or _LateAuthentication()
     return Application(
         route_handlers=[
-            Router(API, route_handlers=[*ROUTES, *_agent_routes(agents)]),
-            Router(
-                API,
-                route_handlers=[*IMPORT_ROUTES, *MANIFEST_ROUTES, *UPLOAD_ROUTES],
-                request_max_body_size=settings.archive,
-            ),
+            *_api_routers(ROUTES, settings),
+            Router(API_PREFIX, route_handlers=[*WEBSOCKET_ROUTES, *_agent_routes(agents)]),
             *STUDIO_ROUTES,
         ],
         dependencies={"caller": Provide(provide_caller), "thread_id": Provide(provide_thread_id)},
@@ -169,12 +165,24 @@ def create_app(
         request_class=SafeBodyRequest,
         request_max_body_size=settings.body,
         cors_config=_cors(settings.cors),
-        openapi_config=openapi_config(f"{API}/openapi"),
+        openapi_config=openapi_config(f"{API_PREFIX}/openapi"),
         plugins=[OpenApiPlugin()],
         state=State({"agents": agents, "agent_files": agent_files(agents)}),
         logging_config=None,
         debug=False,
     )
+
+
+def _api_routers(handlers: Sequence[HTTPRouteHandler], settings: ServerSettings) -> list[Router]:
+    """Return a router for ordinary bodies, and one for the paths that take whole files."""
+    # The framework wants all methods of one path in one router, also those that take no file.
+    file_paths = {route.path for each in handlers if (route := route_of(each)) and route.takes_files}
+    file_handlers = [each for each in handlers if (route := route_of(each)) and route.path in file_paths]
+    others = [each for each in handlers if each not in file_handlers]
+    return [
+        Router(API_PREFIX, route_handlers=others),
+        Router(API_PREFIX, route_handlers=file_handlers, request_max_body_size=settings.archive),
+    ]
 
 
 def _agent_routes(agents: Sequence[Agent]) -> list[ControllerRouterHandler]:
@@ -267,7 +275,7 @@ def _build_resources(
         runtimes=TenantRuntimes(
             db, agent.make_runtime, limit=settings.tenants, incognito_limit=settings.guests
         ),
-        thread_feeds=ThreadFeeds(db, threads.last_text),
+        thread_feeds=ThreadFeeds(db, last_text),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
         streams=ConcurrencyLimit(

@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from clew.api.threads import Problem
-from clew.core.encoding import encode
+from clew.api.problems import Problem
 from clew.core.errors import ServerFull
-from clew.server.http.views import PROBLEM_MEDIA_TYPE, problem_of
+from clew.server.http.problems import encode_problem, problem_of, problem_with_status
 
 if sys.platform != "win32":
     import resource
 
-HEADERS_TOO_LARGE = "The headers are larger than this server takes. Send fewer or shorter ones."
-REQUEST_TOO_SLOW = "The request did not come in time. Send it again, without pauses."
+HEADERS_TOO_LARGE = "The request headers are too large. Send fewer or shorter ones."
+REQUEST_TOO_SLOW = "The request was not complete in time. Send it again, without pauses."
 RETRY_SECONDS = 5
 RESERVED_FILES, REFUSAL_FILES = 256, 64
 """How many files are left for the database and the like; of these, so many for connections to be refused."""
@@ -145,7 +144,7 @@ class Connection(HttpToolsProtocol):
         elif self._is_over_limit:
             self._send_problem(problem_of(self._server_full()), {"retry-after": str(RETRY_SECONDS)})
         else:
-            self._refuse(HTTPStatus.BAD_REQUEST, "This is no request that can be understood.")
+            self._refuse(HTTPStatus.BAD_REQUEST, "The request is not valid HTTP.")
 
     def _end_slow_request(self) -> None:
         if self.flow.read_paused:  # it is we who do not read
@@ -167,7 +166,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        self._send_problem(_problem(status, detail), {})
+        self._send_problem(problem_with_status(status, detail), {})
 
     def _send_problem(self, problem: Problem, headers: Mapping[str, str]) -> None:
         """Answer with a problem, and hang up."""
@@ -176,22 +175,11 @@ class Connection(HttpToolsProtocol):
         if cycle is not None and not cycle.response_complete:
             self.transport.abort()  # it would stand in the middle of another answer
             return
-        body = encode(problem)
-        default_headers = {
-            "content-type": PROBLEM_MEDIA_TYPE,
-            "content-length": str(len(body)),
-            "connection": "close",
-        }
-        lines = [f"{name}: {value}" for name, value in {**default_headers, **headers}.items()]
+        problem_headers, body = encode_problem(problem, {"connection": "close", **headers})
+        lines = [f"{name}: {value}" for name, value in problem_headers.items()]
         head = "\r\n".join([f"HTTP/1.1 {problem.status} {problem.title}", *lines, "", ""])
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
-
-
-def _problem(status: HTTPStatus, detail: str) -> Problem:
-    code = "too_large" if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE else "invalid_input"
-    kind = f"urn:clew:error:{code}"
-    return Problem(type=kind, title=status.phrase, status=status.value, detail=detail, code=code, facts={})
 
 
 class _Alarm:

@@ -7,12 +7,13 @@ import msgspec
 
 from clew.core import patch as core_patch
 from clew.core.arguments import check_arguments, check_methods
-from clew.core.encoding import JSON, encode
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import BlockFull, BlockNotFound, InvalidArgument, StateConflict, VersionConflict
 from clew.core.manifest.document import CORE_MEMORY, MEMORY_KEY
 from clew.core.ops import Document
 from clew.core.values import AnyVersion, Committed, Exact, Expectation
 from clew.database.thread import Thread
+from clew.runtime.state.schema import Schema
 from clew.runtime.tools.tool import Effect, Tool, ToolContext, ToolOutcome, tool
 
 CORE_MEMORY_CHANGED: Final = "CoreMemoryChanged"
@@ -38,6 +39,13 @@ LIMITS: Final = BlockLimits()
 
 
 # What becomes of a block, decided without looking at any store.
+
+
+def default_blocks(schema: Schema) -> dict[str, JSON]:
+    """Return the core memory that a session begins with: the default of the schema's field, if it has one."""
+    field = schema.fields.get(MEMORY_KEY)
+    defaults = dict(CORE_MEMORY) if field is None else as_json(field.default())
+    return defaults if isinstance(defaults, dict) else {}
 
 
 def blocks_of(state: Document, defaults: Mapping[str, JSON] = CORE_MEMORY) -> dict[str, str]:

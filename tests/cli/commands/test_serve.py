@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
 from clew.cli.app import build_app
 from clew.client import AsyncClient, Client
 from clew.core.errors import InvalidArgument

@@ -176,7 +176,7 @@ async def test_a_body_that_is_nested_too_deeply_is_refused_with_a_sentence(
         got = await users.http.post(f"/api/v1{path}", content=b'{"a":' + b"[" * 10_000, headers=headers)
 
     assert (got.status_code, got.json()["code"]) == (400, "invalid_input")
-    assert got.json()["detail"] == "The body cannot be read: it is nested too deeply."
+    assert got.json()["detail"] == "The request body cannot be read: it is nested too deeply."
     assert not caplog.records
 
 

@@ -91,7 +91,7 @@ async def test_what_another_request_made_is_not_told_to_who_repeats_one_that_die
     async def died(kept: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
 
     with monkeypatch.context() as dying:
-        dying.setattr(idempotency, "PENDING_MS", 0)
+        dying.setattr(idempotency, "LEASE_MS", 0)
         dying.setattr(IdempotencyRecord, "answer_commit", dies)
         dying.setattr(IdempotencyRecord, "store_answer", died)
         with pytest.raises(StoreUnavailable):
@@ -174,10 +174,10 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
     def kept() -> IdempotencyRecord:
         return IdempotencyRecord(db, identity, "k", "/threads", "the same body")
 
-    monkeypatch.setattr(idempotency, "PENDING_MS", 0)
+    monkeypatch.setattr(idempotency, "LEASE_MS", 0)
     await kept().claim_key()
     second = await kept().claim_key()
-    monkeypatch.setattr(idempotency, "PENDING_MS", 60_000)
+    monkeypatch.setattr(idempotency, "LEASE_MS", 60_000)
     await kept().claim_key()
 
     assert second is None
@@ -189,7 +189,7 @@ async def test_a_request_that_takes_long_keeps_its_key(
     db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
-    monkeypatch.setattr(idempotency, "PENDING_MS", 300)
+    monkeypatch.setattr(idempotency, "LEASE_MS", 300)
     first, second = (IdempotencyRecord(db, identity, "k", "/threads", "the same body") for _ in range(2))
     await first.claim_key()
     async with first.renewal():

@@ -12,7 +12,7 @@ from litestar import Litestar, get
 from clew.api.problems import error_from_problem, error_from_response
 from clew.core import errors
 from clew.core.errors import ClewError, StorageError, StoreFailed, StoreUnavailable
-from clew.server.http.views import STATUS_BY_CODE, STATUS_BY_GROUP, problem_of, status_of
+from clew.server.http.problems import STATUS_BY_CODE, STATUS_BY_GROUP, problem_of, status_of
 from tests.server.conftest import Users, in_memory
 from tests.support.echo import failing_runtime
 
@@ -159,10 +159,14 @@ async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
         ("POST", None, "body: it is missing"),
         ("POST", b"[]", "body: Expected `object`, got `array`"),
         ("POST", b'{"id": "t", "colour": "red"}', "body: Object contains unknown field `colour`"),
-        ("POST", b"{id", "The body cannot be read: JSON is malformed"),
-        ("POST", b'{"id": "\xff"}', "The body cannot be read: it is not UTF-8. Send valid JSON."),
-        ("POST", b'{"id": "t"', "The body cannot be read: Input data was truncated. Send valid JSON."),
-        ("PATCH", None, "Ask with one of: GET, OPTIONS, POST."),
+        ("POST", b"{id", "The request body cannot be read: JSON is malformed"),
+        ("POST", b'{"id": "\xff"}', "The request body cannot be read: it is not UTF-8. Send valid JSON."),
+        (
+            "POST",
+            b'{"id": "t"',
+            "The request body cannot be read: Input data was truncated.",
+        ),
+        ("PATCH", None, "Method not allowed. Use one of: GET, OPTIONS, POST."),
     ],
 )
 async def test_a_sentence_says_what_is_wrong_in_the_words_of_whoever_asks(

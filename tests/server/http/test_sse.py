@@ -18,7 +18,7 @@ from websockets.protocol import State
 from websockets.typing import Origin
 
 import clew
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
 from clew.client import AsyncClient
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings

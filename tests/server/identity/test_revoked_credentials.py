@@ -11,15 +11,15 @@ import pytest
 import websockets
 
 import clew
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
+from clew.api.problems import PROBLEM_MEDIA_TYPE
 from clew.client import AsyncClient
 from clew.core.errors import Forbidden, Unauthenticated
 from clew.server.app import API, create_app
-from clew.server.http.views import PROBLEM_MEDIA_TYPE
+from clew.server.http import sse
 from clew.server.identity.api_keys import KeyAuthentication, create_key, revoke_key
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant, User
-from clew.server.routes import turns
 from tests.server.local_server import listening
 from tests.support.echo import chatting
 
@@ -92,7 +92,7 @@ async def test_a_revoked_key_sends_nothing_more_over_a_line_that_is_open() -> No
 async def test_a_revoked_key_hears_nothing_more_on_a_stream_that_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(sse, "RECHECK_SECONDS", 0.0)
     async with place() as here, here.client() as alice:
         await alice.run_turn("t", "hi")
         events = alice.follow("t", after="0.0")
@@ -111,7 +111,7 @@ async def _all(events: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
 async def test_a_revoked_key_hears_nothing_more_on_a_line_that_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(sse, "RECHECK_SECONDS", 0.0)
     async with place() as here, here.client() as alice, here.line() as line:
         await alice.run_turn("t", "hi")
         await line.send(json.dumps({"type": "follow", "thread": "t", "after": "0.0"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.api.messages import ToolCallView, ToolResultView
+from clew.api.threads import ToolCallView, ToolResultView
 from clew.client import AsyncClient
 from tests.server.conftest import Users
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.api.requests import NewItem
+from clew.api.threads import NewItem
 from clew.client import AsyncClient
 from clew.core.errors import Forbidden, InvalidArgument, NotFound
 from clew.runtime.memory.memory import Memory

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import clew
-from clew.api.threads import StreamEvent
+from clew.api.events import FOLLOW_THREADS, StreamEvent
 from clew.client import AsyncClient, Client
 from clew.client.call import api_call
 from clew.core.errors import InvalidArgument, StoreUnavailable
@@ -130,7 +130,7 @@ async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
         asking(address) as alice,
     ):
         with pytest.raises(InvalidArgument):
-            await alice.send(api_call("GET", "/events", None, after=id, wait=False))
+            await alice.send(api_call(FOLLOW_THREADS, after=id, wait=False))
 
 
 # As it happens.

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.api.requests import NewDecision
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
+from clew.api.runs import NewDecision
 from clew.client import AsyncClient
 from clew.core.errors import (
     DecisionRefused,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.api.requests import NewAssessment, NewVoiceTurn, RecordedToolCall
+from clew.api.voice import NewAssessment, NewVoiceTurn, RecordedToolCall
 from clew.client import AsyncClient
 from clew.core.errors import InvalidArgument, KeyReused, NotFound
 from clew.core.values import RecordQuery

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
-from clew.api.requests import NewToolCall, NewUtterance, NewVoiceTurn
+from clew.api.voice import NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
 from clew.core.errors import StoreUnavailable
 from clew.core.values import RecordQuery

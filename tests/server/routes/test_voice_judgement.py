@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
-from clew.api.requests import NewAssessment, NewToolCall, NewUtterance, NewVoiceTurn
+from clew.api.voice import NewAssessment, NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import Record, RecordQuery

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import clew
-from clew.client.workbench import AsyncWorkbenchClient
+from clew.client.clients import AsyncWorkbenchClient
 from clew.core.errors import (
     ArtifactDamaged,
     BlockFull,

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 import clew
-from clew.api.requests import NewItem
+from clew.api.threads import NewItem
 from tests.server.studio.conftest import Visitor
 from tests.support.http_relay import relay_to
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
@@ -14,8 +13,19 @@ from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.server.http import audit
 from clew.server.http.callers import CurrentCaller
-from clew.server.routes.threads import Cursor, Limit
-from clew_companion.api import CrisisPage, CrisisView, NewCrisisExtension, NewCrisisPurge, RowCount
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
+from clew_companion.api import (
+    EXPORT_CRISES,
+    EXTEND_CRISES,
+    LIST_CRISES,
+    PURGE_CRISES,
+    CrisisPage,
+    CrisisView,
+    NewCrisisExtension,
+    NewCrisisPurge,
+    RowCount,
+)
 from clew_companion.crisis.log import (
     CRISIS_TAG,
     Crisis,
@@ -26,14 +36,13 @@ from clew_companion.crisis.log import (
     purge_expired,
 )
 
-LINES_MEDIA_TYPE = "application/x-ndjson"
 MOST_ROWS = 1_000
 """How many rows are read for one page, while those from some time on are looked for."""
 
 Since = Annotated[int | None, QueryParameter(ge=0, le=1 << 53, description="Only rows from this time on.")]
 
 
-@get("/crises", operation_id="list_crises")
+@endpoint(LIST_CRISES)
 async def list_crises(
     caller: CurrentCaller,
     limit: Limit = 50,
@@ -45,16 +54,17 @@ async def list_crises(
     """Rows of the crisis log, those first that are kept for longest. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(
-        db, caller.identity, "read crises", owner=owner if thread is None else None, thread=thread
+        db, caller.identity, LIST_CRISES.audit, owner=owner if thread is None else None, thread=thread
     )
-    list_name = f"crises\0{msgspec.json.encode([thread, owner, since]).decode()}"
-    after = caller.position(cursor, tuple[int, str], list_name)
+    pages = caller.pages(cursor, tuple[int, str], "crises", thread, owner, since)
     tags = (CRISIS_TAG,) if thread is None else (CRISIS_TAG, f"thread:{thread}")
-    query = RecordQuery(kind=RETAINED_KIND, tags=tags, owner=owner, newest=True, limit=limit, after=after)
+    query = RecordQuery(
+        kind=RETAINED_KIND, tags=tags, owner=owner, newest=True, limit=limit, after=pages.start
+    )
     rows, position = await _rows_since(db, query, since or 0)
     return CrisisPage(
         rows=[_crisis_view(row) for row in rows],
-        next=caller.cursor(list(position), list_name) if position is not None else None,
+        next=pages.cursor(as_json(position)),
     )
 
 
@@ -81,7 +91,7 @@ def _crisis_view(row: Crisis) -> CrisisView:
     return CrisisView(**{name: getattr(row, name) for name in CrisisView.__struct_fields__})
 
 
-@get("/crises/export", operation_id="export_crises", media_type=LINES_MEDIA_TYPE)
+@endpoint(EXPORT_CRISES)
 async def export_crises(
     caller: CurrentCaller,
     thread: FromQuery[str | None] = None,
@@ -91,24 +101,24 @@ async def export_crises(
     """The crisis log as lines of JSON, in the order in which rows are purged. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(
-        db, caller.identity, "export crises", owner=owner if thread is None else None, thread=thread
+        db, caller.identity, EXPORT_CRISES.audit, owner=owner if thread is None else None, thread=thread
     )
 
     async def lines() -> AsyncIterator[bytes]:
         async for row in crises(db, thread=thread, owner=owner, since=since):
             yield encode(as_json(row)) + b"\n"
 
-    return Stream(lines(), media_type=LINES_MEDIA_TYPE)
+    return Stream(lines(), media_type=EXPORT_CRISES.media_type)
 
 
-@post("/crises/extend", operation_id="extend_crises", status_code=200)
+@endpoint(EXTEND_CRISES)
 async def extend_crises(data: JSONBody[NewCrisisExtension], caller: CurrentCaller) -> RowCount:
     """Keep rows of the crisis log for longer; none is kept for less. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(
         db,
         caller.identity,
-        "extend crises",
+        EXTEND_CRISES.audit,
         owner=data.owner if data.thread is None else None,
         thread=data.thread,
         facts={"until": data.until, "ids": len(data.ids)},
@@ -119,13 +129,13 @@ async def extend_crises(data: JSONBody[NewCrisisExtension], caller: CurrentCalle
     return RowCount(rows=count)
 
 
-@post("/crises/purge", operation_id="purge_crises", status_code=200)
+@endpoint(PURGE_CRISES)
 async def purge_crises(data: JSONBody[NewCrisisPurge], caller: CurrentCaller) -> RowCount:
     """Delete the rows of the crisis log whose date has come. Role admin."""
     db = caller.tenant_database()
     if data.dry_run:
         return RowCount(rows=await count_expired(db, now=db.store.now()))
-    await audit.record_action(db, caller.identity, "purge crises")
+    await audit.record_action(db, caller.identity, PURGE_CRISES.audit)
     return RowCount(rows=await purge_expired(db, now=db.store.now()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clew.api.operators import AuditView
+from clew.api.audit import AuditView
 from clew.core.encoding import JSON
 from clew.core.erasure.receipts import salted_hash
 from clew.core.errors import ThreadNotFound

@@ -1,4 +1,4 @@
-"""Threads made over HTTP: the answer is kept in the commit that makes one, so a repetition finds it."""
+"""The commit that makes a thread over HTTP, and stores the reply with it, so that a repetition finds it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 
+from clew.api.route import JSON_TYPE
 from clew.api.threads import ThreadDetail
 from clew.core.log.checks import prepare_write
 from clew.core.log.commit import Plan, PlanContext, Planner, plan_commit
@@ -16,11 +17,12 @@ from clew.core.ops import Document, Op
 from clew.core.values import Absent, AppendTo, Changeset
 from clew.server.http.callers import Caller
 from clew.server.http.idempotency import RECORD, IdempotencyRecord
+from clew.server.http.parameters import etag
 from clew.server.http.views import thread_detail
 
 
 def new_thread_planner(caller: Caller, id: str, patches: Sequence[Op]) -> Planner:
-    """A new thread; with patches, at version 1."""
+    """Return a planner of a new thread; with patches it is at version 1."""
     owner = caller.identity.user
     if not patches:
         return lambda setting: plan_create(id, owner, setting)
@@ -30,7 +32,7 @@ def new_thread_planner(caller: Caller, id: str, patches: Sequence[Op]) -> Planne
 
 
 def fork_planner(id: str, new_id: str, at: int | None) -> Planner:
-    """A thread that goes its own way from a version of another."""
+    """Return a planner of a fork from a version of a thread."""
 
     def plan_with_state(context: PlanContext) -> StoreRead[Plan]:
         plan = yield from plan_fork(id, new_id, at, context)
@@ -52,7 +54,7 @@ def _with_state(plan: Plan, id: str, state: Document) -> Plan:
 async def commit_new_thread(
     request: Request[Any, Any, Any], caller: Caller, planner: Planner
 ) -> Response[ThreadDetail]:
-    """Make a thread and tell of it; if the request has a key, its answer is kept in the same commit."""
+    """Commit a new thread; if the request has a key, its reply is stored in the same commit."""
     record: IdempotencyRecord | None = request.scope["state"].get(RECORD)
     store = caller.db.store
     if record is None or not record.is_stored_in(store):
@@ -65,7 +67,7 @@ async def commit_new_thread(
 def _plan_with_answer(record: IdempotencyRecord, planner: Planner, context: PlanContext) -> StoreRead[Plan]:
     plan = yield from planner(context)
     response = _thread_response(plan)
-    headers = [("content-type", "application/json"), *response.headers.items()]
+    headers = [("content-type", JSON_TYPE), *response.headers.items()]
     answer = record.answer_write(response.status_code or 201, headers, msgspec.json.encode(response.content))
     answer_plan = yield from plan_commit([answer], context)
     return msgspec.structs.replace(plan, writes=[*plan.writes, *answer_plan.writes])
@@ -76,4 +78,4 @@ def _thread_response(plan: Plan) -> Response[ThreadDetail]:
     assert thread_head is not None
     assert thread_head.state is not None
     head = head_of(thread_head.row, thread_head.state)
-    return Response(thread_detail(head), status_code=201, headers={"ETag": f'"{head.version}"'})
+    return Response(thread_detail(head), status_code=201, headers=etag(head.version))

@@ -1,17 +1,20 @@
-"""Cursors: where a page ended, sealed so that nobody can make one up or use another's."""
+"""Cursors: the end of a page, sealed so that nobody can make one up or use another's."""
 
 import base64
 import binascii
 import hashlib
 import hmac
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
 from clew.core.encoding import JSON, encode
 from clew.core.errors import InvalidArgument
+from clew.core.values import Record
 
 T = TypeVar("T")
+R = TypeVar("R")
 SEAL_BYTES = 16
 
 
@@ -22,12 +25,12 @@ class Cursors:
         self._key = hashlib.sha256(b"cursor\0" + secret.encode()).digest()
 
     def cursor_at(self, position: JSON, *, list_name: str) -> str:
-        """A cursor that stands for a position in a list."""
+        """Return a cursor for a position in a list."""
         payload = encode(position)
         return base64.urlsafe_b64encode(self._seal(payload, list_name) + payload).rstrip(b"=").decode()
 
     def read(self, cursor: str, kind: type[T], *, list_name: str) -> T:
-        """The position that a cursor stands for.
+        """Return the position of a cursor.
 
         Raises:
             InvalidArgument: It was not made here, or for another list or reader.
@@ -44,3 +47,31 @@ class Cursors:
 
     def _seal(self, payload: bytes, list_name: str) -> bytes:
         return hmac.digest(self._key, list_name.encode() + b"\0" + payload, "sha256")[:SEAL_BYTES]
+
+
+class ListPages(Generic[T]):
+    """The pages of one list for one caller: where the page begins, and the cursor of the page behind it."""
+
+    def __init__(self, cursors: Cursors, list_name: str, cursor: str | None, kind: type[T]) -> None:
+        self._cursors = cursors
+        self._list_name = list_name
+        self.start: T | None = None if cursor is None else cursors.read(cursor, kind, list_name=list_name)
+
+    def cursor(self, position: JSON) -> str | None:
+        """Return the cursor of a position; None for None, at the end of the list."""
+        return None if position is None else self._cursors.cursor_at(position, list_name=self._list_name)
+
+    def cut(
+        self, rows: Sequence[R], limit: int, position_of: Callable[[R], JSON]
+    ) -> tuple[Sequence[R], str | None]:
+        """Return the first rows up to a limit, and the cursor behind them if there are more.
+
+        Read one row more than the limit, so that the last page is known to be the last.
+        """
+        page = rows[:limit]
+        return page, self.cursor(position_of(page[-1])) if len(rows) > limit else None
+
+
+def record_position(record: Record) -> JSON:
+    """Return the position of a record in a list that is sorted as the store sorts records."""
+    return [record.sort, record.id]

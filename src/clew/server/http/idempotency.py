@@ -1,7 +1,8 @@
-"""Repeating a POST safely: the first answer is kept under its key, and given again to whoever repeats it.
+"""Idempotency keys: the first reply to a POST is stored under its key, and given again to a repetition.
 
-Turns and appends need none of this: there the key commits with the change itself. So does the answer of what
-makes a thread; any other request that dies before its answer is kept is done again by whoever repeats it.
+Turns and appends need none of this: there the key commits with the change itself. The reply to a request that
+makes a thread commits with the thread. Any other request is done again if its process dies after the change
+and before its reply is stored.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from clew.api.route import IDEMPOTENCY_KEY
 from clew.core.encoding import TAG_BYTES, as_json, check_id, encode
 from clew.core.errors import (
     ClewError,
@@ -29,45 +31,46 @@ from clew.core.errors import (
 from clew.core.log import leases
 from clew.core.ports import Store
 from clew.core.values import Put, Record, RecordQuery
+from clew.core.values import Scope as CallerScope
 from clew.database.database import Database
 from clew.runtime.person_export import REQUEST
-from clew.server.http.callers import ServerResources, decode_path_part
+from clew.server.http.endpoint import COMMITS_KEY
+from clew.server.http.paths import decode_path_part
+from clew.server.http.resources import ServerResources
 from clew.server.identity.identity import Identity
 
 KIND = REQUEST
-KEY_HEADER = "idempotency-key"
-COMMITS_KEY = "keeps its own key"
-"""The mark of a route whose key commits with what it does."""
-RECORD = "clew.kept"
-"""Where a request carries the record of its key, if it has one."""
-PENDING_MS = 60_000
-"""How long nothing may be heard of the first request before a repetition takes its place."""
+RECORD = "clew.idempotency"
+"""The entry of a request's state that holds the record of its key, if it has one."""
+LEASE_MS = 60_000
+"""How long the first request may be silent before a repetition takes its place."""
 RENEWALS = 3
-"""How often a request says so in that time."""
+"""How often a request renews its lease in that time."""
 LARGEST_BODY = 1024 * 1024
+"""The longest reply that is stored."""
 RECORDS_PER_PAGE = 200
 
 
 class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request, and its answer once there is one."""
+    """A request, and its reply once there is one; ``lease_until`` is how long it is taken to be at work."""
 
-    asked: str
-    until: int
+    fingerprint: str
+    lease_until: int
     status: int | None = None
     headers: list[tuple[str, str]] = []
     body: str = ""
 
 
 class IdempotencyMiddleware(ASGIMiddleware):
-    """Gives the first answer again to a POST with a key that was used before."""
+    """Gives the first reply again to a POST with a key that was used before."""
 
     scopes = (ScopeType.HTTP,)
     exclude_opt_key = COMMITS_KEY
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Answer from what is kept, or do it and keep the answer."""
+        """Reply from what is stored, or pass the request on and store its reply."""
         request: Request[Any, Any, Any] = Request(scope, receive, send)
-        key = request.headers.get(KEY_HEADER)
+        key = request.headers.get(IDEMPOTENCY_KEY)
         if request.method != "POST" or key is None or "user" not in scope:
             await next_app(scope, receive, send)
             return
@@ -75,10 +78,9 @@ class IdempotencyMiddleware(ASGIMiddleware):
         resources: ServerResources = request.app.state.resources
         identity: Identity = scope["user"]
         thread = decode_path_part(str(scope["path_params"].get("id", "")))
-        # What is incognito leaves no key on disk.
-        incognito_db = await resources.runtimes.incognito.database_of(
-            (identity.tenant, identity.user), thread
-        )
+        # The key of an incognito request is stored with its thread, in memory: on disk it would be a trace.
+        identity_scope = CallerScope(tenant=identity.tenant, user=identity.user)
+        incognito_db = await resources.runtimes.incognito.database_of(identity_scope, thread)
         record = IdempotencyRecord(
             incognito_db or resources.db,
             identity,
@@ -96,7 +98,7 @@ class IdempotencyMiddleware(ASGIMiddleware):
 
 
 class Mentions(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom and which threads a request or an answer names: what is kept of it goes when they are erased."""
+    """The user and the threads that a request or a reply names; its record goes when they are erased."""
 
     user: str | None = None
     thread: str | None = None
@@ -105,7 +107,7 @@ class Mentions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotencyRecord:
-    """The record of one key."""
+    """The record of one key: claimed by the first request, leased while it works, filled with its reply."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class IdempotencyRecord:
         self._renewal_task: asyncio.Task[None] | None = None
 
     async def claim_key(self) -> StoredAnswer | None:
-        """Take the key; or the answer that it had before.
+        """Claim the key, or return the reply that is stored under it.
 
         Raises:
             KeyReused: It was used for another request.
@@ -142,28 +144,28 @@ class IdempotencyRecord:
             record = None
         if record is not None:
             answer = msgspec.convert(record.body, StoredAnswer)
-            if answer.asked != self._fingerprint:
+            if answer.fingerprint != self._fingerprint:
                 raise KeyReused(thread=self._path, key=self._key)
             if answer.status is not None:
                 return answer
-            if not leases.is_over(answer.until, now):
+            if not leases.is_over(answer.lease_until, now):
                 raise RequestPending(key=self._key, retry_after_ms=1_000)
         self._revision = record.revision if record else 0
         await self.renew()
         return None
 
     async def renew(self) -> None:
-        """Say that the request is at work.
+        """Renew the lease of the request.
 
         Raises:
             RequestPending: Another one is, with the same key.
         """
-        pending = StoredAnswer(asked=self._fingerprint, until=self._db.store.now() + PENDING_MS)
+        pending = StoredAnswer(fingerprint=self._fingerprint, lease_until=self._db.store.now() + LEASE_MS)
         await self._put_record(Put(record=self._record(pending), expect=self._revision))
 
     @asynccontextmanager
     async def renewal(self) -> AsyncIterator[None]:
-        """Say again and again that the request is at work, until its end is kept."""
+        """Renew the lease again and again, until the reply is stored."""
         self._renewal_task = asyncio.create_task(self._renew_until_end())
         try:
             yield
@@ -173,9 +175,9 @@ class IdempotencyRecord:
     async def _renew_until_end(self) -> None:
         while not self._end_event.is_set():
             try:
-                await asyncio.wait_for(self._end_event.wait(), PENDING_MS / 1000 / RENEWALS)
+                await asyncio.wait_for(self._end_event.wait(), LEASE_MS / 1000 / RENEWALS)
             except TimeoutError:
-                with suppress(ClewError):  # the answer is kept, or not, all the same
+                with suppress(ClewError):  # storing the reply checks the revision anyway
                     await self.renew()
 
     async def _stop_renewal(self) -> None:
@@ -184,17 +186,17 @@ class IdempotencyRecord:
             await self._renewal_task
 
     def is_stored_in(self, store: Store) -> bool:
-        """Whether it is kept in this store, and can commit with what is written there."""
+        """Return whether it is in this store, so that it can commit with a change there."""
         return self._db.store is store
 
     @asynccontextmanager
     async def answer_commit(self) -> AsyncIterator[None]:
-        """Commit the answer inside, with what it is about; ``store_answer`` then has nothing left to do.
+        """Commit the reply inside, with the change; ``store_answer`` then has nothing left to do.
 
         Raises:
             RequestPending: Another request with the same key is at work.
         """
-        await self._stop_renewal()
+        await self._stop_renewal()  # a renewal in between would change the revision that the commit expects
         try:
             yield
         except RevisionConflict as error:
@@ -204,23 +206,23 @@ class IdempotencyRecord:
         self._is_committed = True
 
     def answer_write(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> Put:
-        """The write that keeps an answer."""
+        """Return the write that stores a reply."""
         body_text = base64.b64encode(body).decode()
         answer = StoredAnswer(
-            asked=self._fingerprint, until=0, status=status, headers=list(headers), body=body_text
+            fingerprint=self._fingerprint, lease_until=0, status=status, headers=list(headers), body=body_text
         )
         return Put(record=self._record(answer, _thread_tags(self._thread, body)), expect=self._revision)
 
     async def store_answer(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
-        """Keep the answer; one that says to try again, or that is too long to keep, frees the key.
+        """Store the reply; one that asks to try again, or that is too long to store, frees the key.
 
-        So does one that a header decides (401, 415), since two requests with one key may differ in it.
+        So does one that depends on a header (401, 415), in which two requests with one key may differ.
         """
         await self._stop_renewal()
         if self._is_committed:
             return
         if status >= 500 or status in (401, 403, 409, 415, 429) or len(body) > LARGEST_BODY:
-            with suppress(RevisionConflict):  # it was kept after all, or another has taken it up
+            with suppress(RevisionConflict):  # it was stored after all, or a repetition has claimed it
                 await self._db.records.drop(KIND, self._id, expect=self._revision)
             return
         await self._put_record(self.answer_write(status, headers, body))
@@ -243,7 +245,7 @@ class IdempotencyRecord:
 
 
 def _thread_tags(thread: str | None, body: bytes) -> list[str]:
-    """The threads that a request or its answer names, by whatever name it has for one, as tags of a record.
+    """Return the threads that a request or its reply names, in whatever field, as tags of a record.
 
     A name that cannot be a tag is of no thread that could have a turn.
     """
@@ -263,7 +265,7 @@ def _is_valid_tag(name: str) -> bool:
 
 
 async def _request_fingerprint(request: Request[Any, Any, Any]) -> str:
-    """What two requests with one key must have in common."""
+    """Return a hash of what two requests with one key must have in common."""
     parts = [
         request.method,
         request.url.path,
@@ -276,7 +278,7 @@ async def _request_fingerprint(request: Request[Any, Any, Any]) -> str:
 async def _run_and_store(
     record: IdempotencyRecord, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp
 ) -> None:
-    """Do the request, pass its answer on, and keep it before its end is told."""
+    """Pass the request on, and its reply back; the reply is stored before its end is sent."""
     response_start: dict[str, Any] = {}
     body = bytearray()
 
@@ -319,7 +321,7 @@ async def _replay_answer(answer: StoredAnswer, send: Send) -> None:
 
 
 async def drop_old_answers(db: Database, *, before: int) -> int:
-    """Drop what was kept before a time; how many."""
+    """Drop the records from before a time; return how many they were."""
     count = 0
     while records := await db.records.find(RecordQuery(kind=KIND, until=before, limit=RECORDS_PER_PAGE)):
         for record in records:

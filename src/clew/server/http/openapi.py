@@ -1,6 +1,5 @@
-"""What the OpenAPI document says beyond types: problems, credentials, keys, versions, odd bodies."""
+"""The OpenAPI document, beyond types: problems, credentials, keys, versions, bodies that are no JSON."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
@@ -8,7 +7,6 @@ from typing import Any
 
 from litestar import Response, Router
 from litestar.exceptions import NotFoundException
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -27,24 +25,18 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.plugins import ReceiveRoutePlugin
 from litestar.routes import BaseRoute, HTTPRoute
 
-from clew.api.threads import Problem
-from clew.server.http.callers import OPEN_TO_ALL
-from clew.server.http.views import PROBLEM_MEDIA_TYPE
+from clew.api.problems import PROBLEM_MEDIA_TYPE, Problem
+from clew.api.route import IDEMPOTENCY_KEY, JSON_TYPE, Route
+from clew.server.http.endpoint import route_of
 
 COMMON_STATUSES = (400, 401, 403, 404, 422, 429, 500, 503)
-"""What any request may come to."""
+"""Statuses of problems that any request may get."""
 WRITE_STATUSES = (409, 413, 507)
-"""What one that changes something may come to besides."""
-READING_JSON = (415,)
-"""What one that takes JSON may come to besides."""
+"""Those that a change may get besides."""
+JSON_STATUSES = (415,)
+"""Those that a JSON body may get besides."""
 RUN_STATUSES = (502, 504)
-"""What one that lets a model or a tool work may come to besides."""
-
-RUNS_MODEL = "lets a model or a tool work"
-OTHER_MEDIA_TYPES = "answers in these media types too"
-BODY_MEDIA_TYPE = "takes a body of this media type"
-HAS_ETAG = "says the version of a thread"
-"""Marks of routes: the second and third have a value."""
+"""Those that the work of a model or a tool may get besides."""
 
 TEXT_SCHEMA = Schema(type=OpenAPIType.STRING)
 SECURITY_SCHEMES = {
@@ -58,7 +50,7 @@ SECURITY_SCHEMES = {
     ),
 }
 KEY_PARAMETER = Parameter(
-    name="Idempotency-Key",
+    name=IDEMPOTENCY_KEY,
     param_in="header",
     schema=Schema(type=OpenAPIType.STRING, min_length=1, max_length=512),
     description="Makes it safe to repeat: the first answer comes again, and nothing is done twice.",
@@ -67,7 +59,7 @@ ETAG_HEADER = OpenAPIHeader(schema=TEXT_SCHEMA, description="The version of the 
 
 
 def openapi_config(path: str) -> OpenAPIConfig:
-    """The document, as JSON and nothing else: no page that would load scripts of other sites."""
+    """Return the settings of the document: JSON only, and no page that would load scripts of other sites."""
     return OpenAPIConfig(
         title="Clew",
         version="1",
@@ -83,35 +75,36 @@ def openapi_config(path: str) -> OpenAPIConfig:
 
 
 async def _raise_not_found(response: Response[Any]) -> Response[Any]:
-    """The framework answers with a page of its own where it knows no file."""
+    """Raise where the framework would reply with a page of its own."""
     if response.status_code == HTTPStatus.NOT_FOUND:
         raise NotFoundException
     return response
 
 
-def problem_statuses(handler: HTTPRouteHandler) -> tuple[int, ...]:
-    """The statuses of the problems that a route may answer with."""
-    if handler.opt.get(OPEN_TO_ALL):
+def problem_statuses(route: Route[Any]) -> tuple[int, ...]:
+    """Return the statuses of the problems that a route may reply with."""
+    if route.open_to_all:
         return (500, 503)
     more = [
-        WRITE_STATUSES if handler.http_methods - {"GET"} else (),
-        READING_JSON if "data" in handler.parsed_fn_signature.parameters else (),
-        RUN_STATUSES if handler.opt.get(RUNS_MODEL) else (),
+        WRITE_STATUSES if route.method != "GET" else (),
+        JSON_STATUSES if route.body is not None else (),
+        RUN_STATUSES if route.runs_model else (),
     ]
     return (*COMMON_STATUSES, *chain.from_iterable(more))
 
 
 class OpenApiPlugin(ReceiveRoutePlugin):
-    """Adds to each route what its types do not say."""
+    """Adds to each endpoint what its types do not say, from the description of its route."""
 
     def receive_route(self, route: BaseRoute) -> None:
-        """Look at a route as it is made known to the application."""
-        if not isinstance(route, HTTPRoute):
-            return
-        for handler in route.route_handlers:
-            problems = {status: _problem_spec(status) for status in sorted(problem_statuses(handler))}
+        """Complete the endpoints of a path as it is made known to the application."""
+        for handler in route.route_handlers if isinstance(route, HTTPRoute) else ():
+            description = route_of(handler)  # None for a route that an agent serves in its own way
+            statuses = COMMON_STATUSES if description is None else problem_statuses(description)
+            problems = {status: _problem_spec(status) for status in sorted(statuses)}
             handler.responses = {**problems, **(handler.responses or {})}
-            handler.operation_class = _operation_class(handler)
+            if description is not None:
+                handler.operation_class = _operation_class(description)
 
 
 def _problem_spec(status: int) -> ResponseSpec:
@@ -120,23 +113,21 @@ def _problem_spec(status: int) -> ResponseSpec:
     )
 
 
-def _operation_class(handler: HTTPRouteHandler) -> type[Operation]:
-    marks, is_post = handler.opt, "POST" in handler.http_methods
-
+def _operation_class(route: Route[Any]) -> type[Operation]:
     @dataclass
     class RouteOperation(Operation):
         """One route in the document."""
 
         def __post_init__(self) -> None:
-            if is_post:
+            if route.method == "POST":
                 self.parameters = [*(self.parameters or ()), KEY_PARAMETER]
-            if BODY_MEDIA_TYPE in marks:
-                content = {marks[BODY_MEDIA_TYPE]: OpenAPIMediaType(schema=TEXT_SCHEMA)}
+            if route.body_type != JSON_TYPE:
+                content = {route.body_type: OpenAPIMediaType(schema=TEXT_SCHEMA)}
                 self.request_body = RequestBody(content=content, required=True)
-            if OPEN_TO_ALL in marks:
+            if route.open_to_all:
                 self.security = [{}]
-            for answer in _success_responses(self):
-                _describe_answer(answer, marks)
+            for response in _success_responses(self):
+                _describe_response(response, route)
 
     return RouteOperation
 
@@ -144,14 +135,14 @@ def _operation_class(handler: HTTPRouteHandler) -> type[Operation]:
 def _success_responses(operation: Operation) -> list[OpenAPIResponse]:
     responses = operation.responses or {}
     return [
-        answer
-        for status, answer in responses.items()
-        if status.startswith("2") and isinstance(answer, OpenAPIResponse)
+        response
+        for status, response in responses.items()
+        if status.startswith("2") and isinstance(response, OpenAPIResponse)
     ]
 
 
-def _describe_answer(answer: OpenAPIResponse, marks: Mapping[str, Any]) -> None:
-    for kind in marks.get(OTHER_MEDIA_TYPES, ()):
-        answer.content = {**(answer.content or {}), kind: OpenAPIMediaType(schema=Schema())}
-    if marks.get(HAS_ETAG):
-        answer.headers = {**(answer.headers or {}), "ETag": ETAG_HEADER}
+def _describe_response(response: OpenAPIResponse, route: Route[Any]) -> None:
+    for media_type in route.other_media_types:
+        response.content = {**(response.content or {}), media_type: OpenAPIMediaType(schema=Schema())}
+    if route.has_etag:
+        response.headers = {**(response.headers or {}), "ETag": ETAG_HEADER}

@@ -1,7 +1,7 @@
-"""The body of a request, which may be anything: what its reader cannot read is the fault of who sent it.
+"""The body of a request: JSON that cannot be read is refused as the client's error.
 
-Whoever sends JSON must say so. A browser asks the server before a page of another site may send that type; a
-form or plain text it sends at once.
+A JSON body must have that content type. A browser asks the server before a page of another site may send it;
+a form or plain text it would send at once.
 """
 
 from typing import Any
@@ -9,26 +9,25 @@ from typing import Any
 from litestar import Request
 from litestar.exceptions import ClientException
 
+from clew.api.route import JSON_TYPE
 from clew.core.errors import UnsupportedMediaType
-
-JSON_TYPE = "application/json"
 
 
 class NestedTooDeeply(ClientException):
-    """A body that no reader can follow to its end."""
+    """A body that is nested deeper than the parser can follow."""
 
     detail = "it is nested too deeply"
 
 
 class SafeBodyRequest(Request[Any, Any, Any]):
-    """A request whose body is read, or refused."""
+    """A request whose body is parsed, or refused with a client error."""
 
     async def json(self) -> Any:
-        """What the body says.
+        """Return the parsed body.
 
         Raises:
-            UnsupportedMediaType: It is not said to be JSON.
-            ClientException: It is no text, or nested deeper than the interpreter goes.
+            UnsupportedMediaType: Its content type is not JSON.
+            ClientException: It is not UTF-8, or nested deeper than the interpreter goes.
         """
         media_type = self.headers.get("content-type")
         if (media_type or "").partition(";")[0].strip().lower() != JSON_TYPE:

@@ -1,216 +1,99 @@
-"""Streams: a turn as it goes, or a thread as it grows, told in events that can be resumed anywhere.
-
-A durable event has an id, its version and its place in it. Whoever lost a connection says the last id it has
-seen and gets every durable event behind it, once, from whatever process: they are read from the log. Live
-text has no id; if a message was cut off, it comes again whole, as the durable event that it became.
-"""
+"""Streams of server-sent events: their format, their limits, and how they end."""
 
 import asyncio
 import logging
+import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
-from typing import Any
+from contextlib import ExitStack, aclosing
 
-from clew.api.threads import StreamEvent
+from litestar.response import Stream
+
+from clew.api.events import END_EVENT, EVENT_STREAM_TYPE, PROBLEM_EVENT, RUN_FINISHED_EVENT, StreamEvent
 from clew.core.encoding import as_json, encode
-from clew.core.errors import ClewError, InvalidArgument, NotFound, StoreFailed, ThreadNotFound
-from clew.database.database import Database
-from clew.database.thread import CHANGESETS_PER_PAGE, Thread, changesets_after
-from clew.runtime.records.events import ErrorEvent, Event, Mark, RunFinished, events_of
-from clew.runtime.records.runs import KIND, run_id_for_key, run_of
-from clew.runtime.runtime import AFTER_LAST_EVENT, Runtime
-from clew.server.http.views import failure_problem, problem_of
+from clew.core.errors import ClewError, StoreFailed
+from clew.server.http.callers import Caller
+from clew.server.http.problems import failure_problem, problem_of
 
 log = logging.getLogger("clew.server")
-CLOCK_SKEW_MS = 60_000
-END_EVENT = "end"
-RUN_FINISHED_EVENT = "run_finished"
-PROBLEM_EVENT = "problem"
 PING = b": still here\n\n"
-
-
-def parse_event_id(id: str | None) -> Mark | None:
-    """Where the id of an event stands; None without one.
-
-    Raises:
-        InvalidArgument: It is no id of an event.
-    """
-    if id is None or id == "":
-        return None
-    version, dot, index = id.partition(".")
-    if not dot or not (version.isascii() and version.isdecimal() and index.isascii() and index.isdecimal()):
-        raise InvalidArgument(problem=f"{id[:40]!r} is not the id of an event. It looks like 12.0.")
-    if len(version) > 15 or len(index) > 9:
-        raise InvalidArgument(problem="The id of the event is of no thread.")
-    return int(version), int(index)
-
-
-def stream_event(event: Event) -> StreamEvent:
-    """An event as the wire has it."""
-    data = as_json(event)
-    kind, mark = data.pop("type"), data.pop("mark", None)
-    return StreamEvent(type=kind, data=data, id=None if mark is None else f"{mark[0]}.{mark[1]}")
+"""A comment, which clients pass over: it keeps proxies from closing an idle stream."""
+PEEK_SECONDS = 0.25
+"""How long a response waits for the first event, so that an error at once has a status of its own."""
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+RECHECK_SECONDS = 10.0
+"""For how long the credentials of a stream are taken for valid."""
 
 
 def problem_event(error: ClewError) -> StreamEvent:
-    """An error as the last event of a stream."""
+    """Return an error as the last event of a stream."""
     if isinstance(error, StoreFailed):
-        log.warning("A stream ends: %s", error)  # whoever hears of it is told that the log says more
+        log.warning("A stream ends: %s", error)  # its problem says no more than that the log has it
     return StreamEvent(type=PROBLEM_EVENT, data=as_json(problem_of(error)))
 
 
+def failure_event() -> StreamEvent:
+    """Return the last event of a stream that an unforeseen error ended."""
+    return StreamEvent(type=PROBLEM_EVENT, data=as_json(failure_problem()))
+
+
+def end_event() -> StreamEvent:
+    """Return the last event of a stream that is complete."""
+    return StreamEvent(type=END_EVENT, data={})
+
+
 def encode_event(event: StreamEvent) -> bytes:
-    """An event in the format of server-sent events."""
+    """Return an event in the format of server-sent events."""
     id = f"id: {event.id}\n" if event.id is not None else ""
     return f"{id}event: {event.type}\ndata: ".encode() + encode(event.data) + b"\n\n"
 
 
-async def thread_events(
-    runtime: Runtime[Any, Any], thread: str, user: str | None, after: Mark | None, run: str | None
+async def events_while_admitted(
+    caller: Caller, events: AsyncIterator[StreamEvent]
 ) -> AsyncIterator[StreamEvent]:
-    """The durable events of a thread as they commit; with a run, until that run has ended."""
-    async with aclosing(runtime.events(thread, after=after, user=user)) as events:  # type: ignore[type-var]  # a generator
-        async for event in events:
-            yield stream_event(event)
-            if run is not None and isinstance(event, RunFinished) and event.run == run:
-                return
+    """Iterate over events for as long as the caller's credentials are valid.
 
+    A stream may last for days, and a key that was revoked meanwhile must get nothing more.
 
-async def resumable_turn_events(
-    events: AsyncIterator[Event],
-    runtime: Runtime[Any, Any],
-    thread: Thread,
-    user: str | None,
-    after: Mark | None,
-) -> AsyncIterator[StreamEvent]:
-    """A turn as it goes, with every durable event of its thread behind a mark, each once and in order.
-
-    Until the turn speaks, the log is followed too: the turn may be at work in another process.
+    Raises:
+        AccessRefused: They are not valid any more.
     """
-    position = _StreamPosition(
-        thread, after if after is not None else (await _version_or_zero(thread), AFTER_LAST_EVENT)
-    )
-    queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
-    log_task = asyncio.create_task(_queue_log_events(runtime, thread.id, user, position.mark, queue))
-    turn_task = asyncio.create_task(_queue_turn_events(events, queue, log_task))
-    turn_error: BaseException | None = None
-    try:
-        while (event := await queue.get()) is not None:
-            if isinstance(event, BaseException):
-                turn_error = event
-                break
-            if event.mark is None:
-                if not isinstance(event, ErrorEvent):
-                    yield stream_event(event)
-                continue
-            async for each in position.events_upto(event):
-                yield each
-        async for each in position.remaining_events():
-            yield each
-        if turn_error is not None:
-            raise turn_error
-    finally:
-        for task in (log_task, turn_task):
-            task.cancel()
-        await asyncio.gather(log_task, turn_task, return_exceptions=True)
+    last_check = time.monotonic()
+    async with aclosing(events) as source:  # type: ignore[type-var]  # a generator
+        async for event in source:
+            if time.monotonic() - last_check > RECHECK_SECONDS:
+                await caller.recheck_access()
+                last_check = time.monotonic()
+            yield event
 
 
-class _StreamPosition:
-    """How far along its thread a stream has come."""
+async def stream_response(
+    caller: Caller, events: AsyncIterator[StreamEvent], *, peek: bool, closing: asyncio.Event | None = None
+) -> Stream:
+    """Return a stream of events, within the limits of open streams.
 
-    def __init__(self, thread: Thread, mark: Mark) -> None:
-        self._thread = thread
-        self.mark = mark
+    With ``peek`` an error that comes at once is raised, and there is no stream. ``closing`` ends the stream.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(caller.stream_slot())
+        stream = EventStream(events_while_admitted(caller, events))
+        if peek:
+            await stream.peek(PEEK_SECONDS)
+        slot = stack.pop_all()
 
-    async def events_upto(self, event: Event) -> AsyncIterator[StreamEvent]:
-        """What has not been told, up to an event and with it."""
-        mark = event.mark
-        if mark is None or mark <= self.mark:
-            return
-        if not self._is_next(mark):
-            with suppress(ThreadNotFound):  # then it is kept in this process alone, and told by the turn
-                async for each in self._events_from_log(mark[0] - 1 if mark[1] == 0 else mark[0]):
-                    yield each
-        if mark > self.mark:
-            self.mark = mark
-            yield stream_event(event)
+    async def chunks() -> AsyncIterator[bytes]:
+        with slot:
+            ping = caller.resources.settings.ping_seconds
+            async for chunk in stream.chunks(ping, closing or asyncio.Event()):
+                yield chunk
 
-    async def remaining_events(self) -> AsyncIterator[StreamEvent]:
-        """What has not been told, up to now."""
-        with suppress(ThreadNotFound):
-            async for each in self._events_from_log(None):
-                yield each
-
-    def _is_next(self, mark: Mark) -> bool:
-        version, index = self.mark
-        return mark == (version, index + 1) or (mark[0] == version + 1 and mark[1] == 0)
-
-    async def _events_from_log(self, upto: int | None) -> AsyncIterator[StreamEvent]:
-        async for change in changesets_after(self._thread, max(self.mark[0] - 1, 0), upto=upto):
-            for event in events_of(change):
-                if event.mark is not None and event.mark > self.mark:
-                    self.mark = event.mark
-                    yield stream_event(event)
-
-
-async def _queue_turn_events(
-    events: AsyncIterator[Event],
-    queue: "asyncio.Queue[Event | BaseException | None]",
-    log_task: "asyncio.Task[None]",
-) -> None:
-    """Put a turn's events into a queue; from the first of them on, nobody has to look into the log."""
-    try:
-        async for event in events:
-            log_task.cancel()
-            queue.put_nowait(event)
-    except Exception as error:  # noqa: BLE001  # whoever reads the queue raises it, or tells of it
-        queue.put_nowait(error)
-    queue.put_nowait(None)
-
-
-async def _queue_log_events(
-    runtime: Runtime[Any, Any],
-    thread: str,
-    user: str | None,
-    mark: Mark,
-    queue: "asyncio.Queue[Event | BaseException | None]",
-) -> None:
-    """Put the log's events into a queue."""
-    with suppress(ThreadNotFound):
-        async for event in runtime.events(thread, after=mark, user=user):
-            queue.put_nowait(event)
-
-
-async def mark_before_turn(db: Database, thread: str, key: str | None) -> Mark | None:
-    """The mark before the turn with a key began, if it has; its events are told from there on."""
-    if key is None:
-        return None
-    try:
-        run = run_of(await db.records.get(KIND, run_id_for_key(thread, key)))
-        upto = (await db.thread(thread).head()).version
-    except NotFound:
-        return None
-    first = upto + 1
-    while upto > 0:
-        page = await db.thread(thread).changesets(
-            after=max(upto - CHANGESETS_PER_PAGE, 0), upto=upto, limit=CHANGESETS_PER_PAGE
-        )
-        first = next((change.version for change in page if change.run_id == run.id), first)
-        if page[0].time < run.started - CLOCK_SKEW_MS:
-            break
-        upto -= CHANGESETS_PER_PAGE
-    return first - 1, AFTER_LAST_EVENT
-
-
-async def _version_or_zero(thread: Thread) -> int:
-    try:
-        return (await thread.head()).version
-    except ThreadNotFound:
-        return 0
+    body = chunks()
+    weakref.finalize(body, slot.close)  # the generator never starts if the client left before the first byte
+    return Stream(body, media_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)
 
 
 class EventStream:
-    """A stream whose first event may have come already, so that an error at once is no stream at all."""
+    """A stream whose first event may be awaited before its response begins."""
 
     def __init__(self, events: AsyncIterator[StreamEvent]) -> None:
         self._events = events
@@ -228,7 +111,7 @@ class EventStream:
             self._next_task.result()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        """The events; an error is the last of them."""
+        """Iterate over the events; an error is the last of them."""
         try:
             while (event := await (self._next_task or self._next_event())) is not None:
                 self._next_task = None
@@ -239,9 +122,9 @@ class EventStream:
             await self.close()
 
     async def chunks(self, ping_seconds: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
-        """The events as they are sent, with a sign of life while there are none.
+        """Iterate over the events as they are sent, with pings while there are none.
 
-        Once the server is closing it stops without an end, so that a client goes on elsewhere.
+        Once the server is closing, the stream stops without an end, so that the client resumes it elsewhere.
         """
         stop, last_type = asyncio.create_task(closing.wait()), ""
         try:
@@ -260,23 +143,21 @@ class EventStream:
                     break
                 self._next_task, last_type = None, event.type
                 yield encode_event(event)
-            yield encode_event(StreamEvent(type=END_EVENT, data={}))
+            yield encode_event(end_event())
         except ClewError as error:
             yield encode_event(problem_event(error))
-        except Exception:  # who is cut off takes it for a lost connection, and asks again and again
+        except (
+            Exception
+        ):  # without an end the client would take it for a lost connection, and resume for ever
             log.exception("A stream failed")
-            is_reported = last_type == RUN_FINISHED_EVENT  # the end of the run has told what went wrong
-            yield encode_event(
-                StreamEvent(type=END_EVENT, data={})
-                if is_reported
-                else StreamEvent(type=PROBLEM_EVENT, data=as_json(failure_problem()))
-            )
+            is_reported = last_type == RUN_FINISHED_EVENT  # that event names the error already
+            yield encode_event(end_event() if is_reported else failure_event())
         finally:
             stop.cancel()
             await self.close()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop reading, and close the source of the events."""
         if self._next_task is not None:
             self._next_task.cancel()
             await asyncio.gather(self._next_task, return_exceptions=True)

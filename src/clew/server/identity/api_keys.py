@@ -10,8 +10,9 @@ from typing import Final
 
 from clew.core.errors import InvalidArgument, RecordNotFound, Unauthenticated
 from clew.server.identity.directory import Directory, EntryKeyCache, identity_from, required_entries
-from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ApiKey, check_among
+from clew.server.identity.entries import DEFAULT_WORKSPACE, ApiKey, check_among
 from clew.server.identity.identity import Identity
+from clew.server.identity.roles import KEY_SCOPES, READ, WRITE
 
 KEY_PREFIX: Final = "clew_"
 """How every key begins, so that one that leaked is recognised for what it is."""
@@ -28,7 +29,7 @@ async def create_key(
     user: str | None = None,
     workspace: str = DEFAULT_WORKSPACE,
     label: str = "",
-    scopes: tuple[str, ...] = ("read", "write"),
+    scopes: tuple[str, ...] = (READ, WRITE),
     lifetime_ms: int | None = None,
     random: Callable[[int], bytes] = secrets.token_bytes,
 ) -> tuple[ApiKey, str]:

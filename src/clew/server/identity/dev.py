@@ -9,8 +9,9 @@ import msgspec
 from clew.core.encoding import check_id
 from clew.core.errors import Unauthenticated
 from clew.core.values import DEFAULT_TENANT
-from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ROLES
+from clew.server.identity.entries import DEFAULT_WORKSPACE
 from clew.server.identity.identity import Identity
+from clew.server.identity.roles import KEY_SCOPES, ROLES
 
 LOCAL_USER = "local"
 ALL_USERS = "*"

@@ -26,12 +26,10 @@ from clew.server.identity.entries import (
     tag_of,
 )
 from clew.server.identity.identity import Identity
+from clew.server.identity.roles import ADMIN
 
 SERVER_TENANT: Final = "$server"
 """The tenant of the server's own records."""
-
-ADMIN: Final = frozenset({"admin"})
-"""The role, and the scope, of administrators."""
 
 EntryKey: TypeAlias = tuple[str, str]
 """The kind of an entry, and the id of its record."""
@@ -239,8 +237,8 @@ def identity_from(
         Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
     """
     member_roles = _roles(entries, tenant, user, workspace)
-    roles = scopes & ADMIN if user is None else member_roles
-    missing = ADMIN - (scopes & roles)
+    roles = scopes & {ADMIN} if user is None else member_roles
+    missing = {ADMIN} - (scopes & roles)
     return Identity(
         tenant=tenant, user=user, workspace=workspace, roles=roles - missing, scopes=scopes - missing
     )

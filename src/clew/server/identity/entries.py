@@ -7,18 +7,9 @@ import msgspec
 from clew.core.encoding import RESERVED_PREFIX, as_json, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StoreDamaged
 from clew.core.values import Record
+from clew.server.identity.roles import MEMBER, READ, WRITE
 
 DEFAULT_WORKSPACE = "default"
-ROLES = frozenset({"admin", "auditor", "member"})
-"""What a member of a workspace may be: one who works, one who may look at the audit, one who decides."""
-
-SCOPES = frozenset({"read", "write", "admin"})
-"""How far credentials reach: what they may look at, what they may change, what they may decide."""
-
-OPERATOR = "operator"
-KEY_SCOPES = SCOPES | {OPERATOR}
-"""How far a key reaches. One of an operator also looks at the whole server, whatever its tenants are."""
-
 NAME_BYTES = 128
 
 
@@ -70,7 +61,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     workspace: str
     user: str
-    roles: tuple[str, ...] = ("member",)
+    roles: tuple[str, ...] = (MEMBER,)
     created: int = 0
 
 
@@ -103,7 +94,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     workspace: str = DEFAULT_WORKSPACE
     label: str = ""
-    scopes: tuple[str, ...] = ("read", "write")
+    scopes: tuple[str, ...] = (READ, WRITE)
     created: int = 0
     expires: int | None = None
     revoked: int | None = None

@@ -7,6 +7,7 @@ import msgspec
 
 from clew.core.encoding import RESERVED_PREFIX, check_id
 from clew.core.errors import Forbidden, InvalidArgument
+from clew.server.identity.entries import DEFAULT_WORKSPACE
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             check_id(self.user, "user")
         if self.tenant.startswith(RESERVED_PREFIX):
             raise Forbidden(problem=f"Tenant {self.tenant!r} is the server's own.")
+
+    def decides_for_tenant(self, *roles: str) -> bool:
+        """Return whether it has one of some roles in the first workspace.
+
+        Threads belong to no workspace, so a role in any other workspace decides for nobody beyond that one.
+        """
+        return self.workspace == DEFAULT_WORKSPACE and not self.roles.isdisjoint(roles)
 
 
 class Authenticate(Protocol):

@@ -25,8 +25,9 @@ from clew.server.identity.directory import (
     identity_from,
     required_entries,
 )
-from clew.server.identity.entries import DEFAULT_WORKSPACE, SCOPES, Login, Membership, Tenant, User
+from clew.server.identity.entries import DEFAULT_WORKSPACE, Login, Membership, Tenant, User
 from clew.server.identity.identity import DISCOVERY, Identity, IssuerSettings
+from clew.server.identity.roles import SCOPES
 
 FRESH_S = 3600.0
 """How long keys are taken to be all that the issuer has."""

@@ -1,17 +1,18 @@
 """The audit over HTTP, for operators and auditors."""
 
-import msgspec
-from litestar import get
 from litestar.params import FromQuery
 
-from clew.api.operators import AuditPage
+from clew.api.audit import LIST_AUDIT, AuditPage
+from clew.core.encoding import as_json
 from clew.database.audit import audit_subject
 from clew.server.http import audit
-from clew.server.http.callers import ADMIN, AUDITOR, CurrentCaller
-from clew.server.routes.threads import Cursor, Limit
+from clew.server.http.callers import CurrentCaller
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
+from clew.server.identity.roles import ADMIN, AUDITOR
 
 
-@get("/audit", operation_id="list_audit")
+@endpoint(LIST_AUDIT)
 async def list_audit(
     caller: CurrentCaller,
     limit: Limit = 50,
@@ -24,10 +25,9 @@ async def list_audit(
     """What operators did, the newest first; by whom, about an owner or a thread. Role auditor or admin."""
     db = caller.tenant_database(AUDITOR, ADMIN)
     query = audit.AuditQuery(action=action, user=user, about=audit_subject(owner, thread))
-    list_name = f"audit\0{msgspec.json.encode(query).decode()}"
-    before = caller.position(cursor, int, list_name)
-    entries, next = await audit.entries(db, query, limit=limit, before=before)
-    return AuditPage(entries=entries, next=caller.cursor(next, list_name) if next is not None else None)
+    pages = caller.pages(cursor, int, "audit", as_json(query))
+    entries, next = await audit.entries(db, query, limit=limit, before=pages.start)
+    return AuditPage(entries=entries, next=pages.cursor(next))
 
 
 AUDIT_ROUTES = [list_audit]

@@ -3,32 +3,47 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from litestar import delete, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody
 
-from clew.api.operators import (
+from clew.api.erasure import (
+    APPLY_RULES,
+    DROP_RULE,
+    ERASE,
+    HOLD,
+    LIST_HOLDS,
+    LIST_RECEIPTS,
+    LIST_RULES,
+    RELEASE,
+    SET_RULE,
+    SETTLE_RECEIPTS,
     ErasureView,
     HoldPage,
+    NewErasure,
+    NewHold,
+    NewRetentionRule,
+    NewRuleApplication,
     ReceiptPage,
     RetentionRulePage,
     RuleResults,
     RuleResultView,
 )
-from clew.api.requests import NewErasure, NewHold, NewRetentionRule, NewRuleApplication
 from clew.core.erasure.receipts import RULE_KIND, Receipt
 from clew.core.erasure.retention import RetentionRule, rule_of
 from clew.core.errors import InvalidArgument, RecordNotFound
 from clew.core.log.holds import HOLD_KIND, Hold, hold_of
-from clew.core.values import Record, RecordQuery
+from clew.core.values import Record, RecordQuery, Scope
 from clew.database.database import Database
 from clew.server.http import audit
-from clew.server.http.callers import Caller, CurrentCaller, check_reachable, decode_path_part
+from clew.server.http.callers import Caller, CurrentCaller
+from clew.server.http.cursors import record_position
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
+from clew.server.http.paths import check_reachable, decode_path_part
 from clew.server.identity.directory import Directory, find_entry
 from clew.server.identity.entries import User
-from clew.server.routes.threads import Cursor, Limit
 
 
-@post("/erasures", operation_id="erase", status_code=200)
+@endpoint(ERASE)
 async def erase(data: JSONBody[NewErasure], caller: CurrentCaller) -> ErasureView:
     """Erase a person or a thread everywhere, with a receipt. Role admin.
 
@@ -40,13 +55,14 @@ async def erase(data: JSONBody[NewErasure], caller: CurrentCaller) -> ErasureVie
     if data.dry_run:
         return ErasureView(receipt=preview, identities=await _count_identities(caller, data, remove=False))
     facts = {"with_retained": data.with_retained, "identities": data.identities}
-    await audit.record_action(db, caller.identity, "erase", owner=data.owner, thread=data.thread, facts=facts)
-    identities = await _count_identities(
-        caller, data, remove=True
-    )  # first, so that nobody goes on writing as them
+    await audit.record_action(
+        db, caller.identity, ERASE.audit, owner=data.owner, thread=data.thread, facts=facts
+    )
+    # The identities go first, so that nobody goes on writing as them while the rest is erased.
+    identities = await _count_identities(caller, data, remove=True)
     receipt = await _erase_subject(db, data, dry_run=False)
     if data.owner is not None:
-        await caller.resources.runtimes.incognito.forget_user((caller.identity.tenant, data.owner))
+        await caller.incognito.forget_user(Scope(tenant=caller.identity.tenant, user=data.owner))
     return ErasureView(receipt=receipt, identities=identities)
 
 
@@ -75,28 +91,26 @@ async def _count_identities(caller: Caller, data: NewErasure, *, remove: bool) -
     return dict(Counter(entry.kind for entry in entries))
 
 
-@get("/receipts", operation_id="list_receipts")
+@endpoint(LIST_RECEIPTS)
 async def list_receipts(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> ReceiptPage:
     """The receipts of what was erased, the newest first. Role admin."""
     db = caller.tenant_database()
     receipts = await db.retention.receipts()
-    upto = caller.position(cursor, int, "receipts")
-    end = len(receipts) if upto is None else upto
+    pages = caller.pages(cursor, int, "receipts")
+    end = len(receipts) if pages.start is None else pages.start
     start = max(end - limit, 0)
-    return ReceiptPage(
-        receipts=receipts[start:end][::-1], next=caller.cursor(start, "receipts") if start else None
-    )
+    return ReceiptPage(receipts=receipts[start:end][::-1], next=pages.cursor(start or None))
 
 
-@post("/receipts/settle", operation_id="settle_receipts", status_code=200)
+@endpoint(SETTLE_RECEIPTS)
 async def settle_receipts(caller: CurrentCaller) -> ReceiptPage:
     """Try again what made receipts wait; those that are complete now. Role admin."""
     db = caller.tenant_database()
-    await audit.record_action(db, caller.identity, "settle receipts")
+    await audit.record_action(db, caller.identity, SETTLE_RECEIPTS.audit)
     return ReceiptPage(receipts=await db.retention.settle())
 
 
-@get("/holds", operation_id="list_holds")
+@endpoint(LIST_HOLDS)
 async def list_holds(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> HoldPage:
     """What is held, the oldest hold first. Role admin."""
     records, next = await _operator_page(caller, HOLD_KIND, limit, cursor)
@@ -106,42 +120,38 @@ async def list_holds(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = 
 async def _operator_page(
     caller: Caller, kind: str, limit: int, cursor: str | None
 ) -> tuple[Sequence[Record], str | None]:
-    """Some records of a kind that operators alone see, in order, and the cursor of those behind them."""
-    after = caller.position(cursor, tuple[int, str], kind)
-    records = await caller.tenant_database().records.find(
-        RecordQuery(kind=kind, limit=limit + 1, after=after)
-    )
-    page = records[:limit]
-    next = caller.cursor([page[-1].sort, page[-1].id], kind) if len(records) > limit else None
-    return page, next
+    """Return some records of a kind that operators alone see, and the cursor of those behind them."""
+    pages = caller.pages(cursor, tuple[int, str], kind)
+    query = RecordQuery(kind=kind, limit=limit + 1, after=pages.start)
+    return pages.cut(await caller.tenant_database().records.find(query), limit, record_position)
 
 
-@post("/holds", operation_id="hold")
+@endpoint(HOLD)
 async def hold(data: JSONBody[NewHold], caller: CurrentCaller) -> Hold:
     """Keep an owner or a thread from being erased, deleted or let go. Role admin."""
     db = caller.tenant_database()
-    await audit.record_action(db, caller.identity, "hold", owner=data.owner, thread=data.thread)
+    await audit.record_action(db, caller.identity, HOLD.audit, owner=data.owner, thread=data.thread)
     return await db.retention.hold(owner=data.owner, thread=data.thread, reason=data.reason)
 
 
-@delete("/holds", operation_id="release", status_code=204)
+@endpoint(RELEASE)
 async def release(
     caller: CurrentCaller, owner: FromQuery[str | None] = None, thread: FromQuery[str | None] = None
 ) -> None:
     """Let go of a hold. Role admin."""
     db = caller.tenant_database()
-    await audit.record_action(db, caller.identity, "release", owner=owner, thread=thread)
+    await audit.record_action(db, caller.identity, RELEASE.audit, owner=owner, thread=thread)
     await db.retention.release(owner=owner, thread=thread)
 
 
-@get("/retention", operation_id="list_rules")
+@endpoint(LIST_RULES)
 async def list_rules(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> RetentionRulePage:
     """The rules of retention that are in force, by name. Role admin."""
     records, next = await _operator_page(caller, RULE_KIND, limit, cursor)
     return RetentionRulePage(rules=[rule_of(record) for record in records], next=next)
 
 
-@put("/retention/{rule:str}", operation_id="set_rule")
+@endpoint(SET_RULE)
 async def set_rule(
     rule: FromPath[str], data: JSONBody[NewRetentionRule], caller: CurrentCaller
 ) -> RetentionRule:
@@ -149,28 +159,28 @@ async def set_rule(
     db = caller.tenant_database()
     new_rule = RetentionRule(name=decode_path_part(rule), days=data.days, label=data.label)
     await audit.record_action(
-        db, caller.identity, "set rule", facts={"rule": new_rule.name, "days": new_rule.days}
+        db, caller.identity, SET_RULE.audit, facts={"rule": new_rule.name, "days": new_rule.days}
     )
     await db.retention.add(new_rule)
     return new_rule
 
 
-@delete("/retention/{rule:str}", operation_id="drop_rule", status_code=204)
+@endpoint(DROP_RULE)
 async def drop_rule(rule: FromPath[str], caller: CurrentCaller) -> None:
     """Take a rule back. Role admin."""
     db = caller.tenant_database()
     if decode_path_part(rule) not in {each.name for each in await db.retention.rules()}:
         raise RecordNotFound(kind="retention rule", id=decode_path_part(rule))
-    await audit.record_action(db, caller.identity, "drop rule", facts={"rule": decode_path_part(rule)})
+    await audit.record_action(db, caller.identity, DROP_RULE.audit, facts={"rule": decode_path_part(rule)})
     await db.retention.drop(decode_path_part(rule))
 
 
-@post("/retention/apply", operation_id="apply_rules", status_code=200)
+@endpoint(APPLY_RULES)
 async def apply_rules(data: JSONBody[NewRuleApplication], caller: CurrentCaller) -> RuleResults:
     """Erase what the rules in force let go, with a receipt for each. What is held stays. Role admin."""
     db = caller.tenant_database()
     if not data.dry_run:
-        await audit.record_action(db, caller.identity, "apply rules")
+        await audit.record_action(db, caller.identity, APPLY_RULES.audit)
     results = await db.retention.apply(dry_run=data.dry_run)
     return RuleResults(
         rules=[

@@ -3,13 +3,18 @@
 Operators see those of the whole tenant, and a look at what people said is in the audit; others see their own.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from litestar import get
 from litestar.params import FromPath, QueryParameter
 
 from clew.api.experiments import (
+    COMPARE_EXPERIMENTS,
+    GET_EXPERIMENT,
+    LIST_DATASETS,
+    LIST_EXAMPLES,
+    LIST_EXPERIMENTS,
+    LIST_RESULTS,
     ComparisonView,
     DatasetPage,
     DatasetView,
@@ -21,66 +26,66 @@ from clew.api.experiments import (
     ExperimentResultView,
     ExperimentView,
 )
+from clew.api.route import Route
 from clew.core.encoding import as_json
 from clew.core.errors import Forbidden
 from clew.database.database import Database
 from clew.server.http import audit
-from clew.server.http.callers import Caller, CurrentCaller, decode_path_part
-from clew.server.routes.threads import Cursor, Limit
+from clew.server.http.callers import Caller, CurrentCaller
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
+from clew.server.http.paths import decode_path_part
 from clew.workbench.experiments import datasets, experiments
 from clew.workbench.experiments.examples import record_id
 
 ExperimentName = Annotated[str, QueryParameter(min_length=1, max_length=128, description="An experiment.")]
 
 
-@get("/datasets", operation_id="list_datasets")
+@endpoint(LIST_DATASETS)
 async def list_datasets(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> DatasetPage:
     """Data sets, the newest first."""
     db, _ = _visible_database(caller)
-    after = caller.position(cursor, tuple[int, str], "datasets")
-    rows = await datasets.read_datasets(db, limit=limit + 1, after=after)
-    page = rows[:limit]
-    position = [page[-1].created, page[-1].name] if len(rows) > limit else None
+    pages = caller.pages(cursor, tuple[int, str], "datasets")
+    rows = await datasets.read_datasets(db, limit=limit + 1, after=pages.start)
+    page, next = pages.cut(rows, limit, lambda row: [row.created, row.name])
     return DatasetPage(
         datasets=[msgspec.convert(as_json(each), DatasetView) for each in page],
-        next=caller.cursor(position, "datasets") if position is not None else None,
+        next=next,
     )
 
 
-@get("/datasets/{name:str}/examples", operation_id="list_examples")
+@endpoint(LIST_EXAMPLES)
 async def list_examples(
     name: FromPath[str], caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ExamplePage:
     """The examples of a data set, in order. For operators, a look at them is in the audit."""
-    db, list_name = await _database_to_read(caller, "read data set"), f"examples\0{name}"
+    db = await _database_to_read(caller, LIST_EXAMPLES)
     name = decode_path_part(name)
     await datasets.read_dataset(db, name)
-    after = caller.position(cursor, tuple[int, str], list_name)
-    rows = await datasets.read_examples(db, name, limit=limit + 1, after=after)
-    page = rows[:limit]
-    position = [page[-1].number, record_id(name, page[-1].id)] if len(rows) > limit else None
+    pages = caller.pages(cursor, tuple[int, str], "examples", name)
+    rows = await datasets.read_examples(db, name, limit=limit + 1, after=pages.start)
+    page, next = pages.cut(rows, limit, lambda row: [row.number, record_id(name, row.id)])
     return ExamplePage(
         dataset=name,
         examples=[msgspec.convert(as_json(each), ExampleView) for each in page],
-        next=caller.cursor(position, list_name) if position is not None else None,
+        next=next,
     )
 
 
-@get("/experiments", operation_id="list_experiments")
+@endpoint(LIST_EXPERIMENTS)
 async def list_experiments(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> ExperimentPage:
     """Experiments, the newest first, as they stood when they were last run."""
     db, _ = _visible_database(caller)
-    after = caller.position(cursor, tuple[int, str], "experiments")
-    rows = await experiments.read_experiments(db, limit=limit + 1, after=after)
-    page = rows[:limit]
-    position = [page[-1].created, page[-1].name] if len(rows) > limit else None
+    pages = caller.pages(cursor, tuple[int, str], "experiments")
+    rows = await experiments.read_experiments(db, limit=limit + 1, after=pages.start)
+    page, next = pages.cut(rows, limit, lambda row: [row.created, row.name])
     return ExperimentPage(
         experiments=[msgspec.convert(as_json(each), ExperimentView) for each in page],
-        next=caller.cursor(position, "experiments") if position is not None else None,
+        next=next,
     )
 
 
-@get("/experiments/{name:str}", operation_id="get_experiment")
+@endpoint(GET_EXPERIMENT)
 async def get_experiment(name: FromPath[str], caller: CurrentCaller) -> ExperimentView:
     """An experiment, summed up from the results that are there now."""
     db, _ = _visible_database(caller)
@@ -89,26 +94,25 @@ async def get_experiment(name: FromPath[str], caller: CurrentCaller) -> Experime
     )
 
 
-@get("/experiments/{name:str}/results", operation_id="list_results")
+@endpoint(LIST_RESULTS)
 async def list_results(
     name: FromPath[str], caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ExperimentResultPage:
     """The results of an experiment, in order. For operators, a look at them is in the audit."""
-    db, list_name = await _database_to_read(caller, "read experiment"), f"results\0{name}"
+    db = await _database_to_read(caller, LIST_RESULTS)
     name = decode_path_part(name)
     await experiments.read_last_summary(db, name)
-    after = caller.position(cursor, tuple[int, str], list_name)
-    rows = await experiments.read_results(db, name, limit=limit + 1, after=after)
-    page = rows[:limit]
-    position = [page[-1].number, record_id(name, page[-1].example)] if len(rows) > limit else None
+    pages = caller.pages(cursor, tuple[int, str], "results", name)
+    rows = await experiments.read_results(db, name, limit=limit + 1, after=pages.start)
+    page, next = pages.cut(rows, limit, lambda row: [row.number, record_id(name, row.example)])
     return ExperimentResultPage(
         experiment=name,
         results=[msgspec.convert(as_json(each), ExperimentResultView) for each in page],
-        next=caller.cursor(position, list_name) if position is not None else None,
+        next=next,
     )
 
 
-@get("/comparisons", operation_id="compare_experiments")
+@endpoint(COMPARE_EXPERIMENTS)
 async def compare_experiments(
     caller: CurrentCaller,
     first: ExperimentName,
@@ -118,12 +122,11 @@ async def compare_experiments(
     cursor: Cursor = None,
 ) -> ComparisonView:
     """Two experiments side by side: their numbers, and the examples whose scores differ."""
-    db = await _database_to_read(caller, "read experiment")
-    list_name = f"comparison\0{msgspec.json.encode([first, second, everything]).decode()}"
-    start = caller.position(cursor, int, list_name) or 0
+    db = await _database_to_read(caller, COMPARE_EXPERIMENTS)
+    pages = caller.pages(cursor, int, "comparison", first, second, everything)
+    start = pages.start or 0
     comparison = await experiments.compare_experiments(db, first, second)
     rows = [each for each in comparison.examples if everything or each.difference != 0]
-    position = start + limit if start + limit < len(rows) else None
     return ComparisonView(
         first=msgspec.convert(as_json(comparison.first), ExperimentView),
         second=msgspec.convert(as_json(comparison.second), ExperimentView),
@@ -133,7 +136,7 @@ async def compare_experiments(
         examples=[
             msgspec.convert(as_json(each), ExampleComparisonView) for each in rows[start : start + limit]
         ],
-        next=caller.cursor(position, list_name) if position is not None else None,
+        next=pages.cursor(start + limit if start + limit < len(rows) else None),
     )
 
 
@@ -145,11 +148,11 @@ def _visible_database(caller: Caller) -> tuple[Database, bool]:
         return caller.db, False
 
 
-async def _database_to_read(caller: Caller, action: str) -> Database:
+async def _database_to_read(caller: Caller, route: Route[Any]) -> Database:
     """What a caller sees, to look at what people said."""
     db, is_tenant = _visible_database(caller)
     if is_tenant:
-        await audit.record_action(db, caller.identity, action)
+        await audit.record_action(db, caller.identity, route.audit)
     return db
 
 

@@ -2,30 +2,30 @@
 
 import asyncio
 
-from litestar import Response, get
+from litestar import Response
 from litestar.datastructures import State
 
 from clew.agents.discovery import name_of
-from clew.api.operators import AgentView, Health, StudioExtension
+from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health, StudioExtension
 from clew.core.errors import StoreUnavailable
-from clew.server.http.callers import NEEDS, OPEN_TO_ALL, CurrentCaller, ServerResources
-from clew.server.identity.entries import OPERATOR
+from clew.server.http.callers import CurrentCaller
+from clew.server.http.endpoint import endpoint
+from clew.server.http.resources import ServerResources
 from clew.server.tenants.agent import is_pinned
 
 READY_SECONDS = 2.0
 STATUSES = ("waiting", "running", "dead")
 MOST_JOBS = 1_000
 """Jobs of one status and tenant are counted up to here."""
-METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@get("/health", operation_id="health", opt={OPEN_TO_ALL: True})
+@endpoint(HEALTH)
 async def health() -> Health:
     """Whether the process answers."""
     return Health(ok=True)
 
 
-@get("/ready", operation_id="ready", opt={OPEN_TO_ALL: True})
+@endpoint(READY)
 async def ready(state: State) -> Health:
     """Whether the store answers too, and soon, so that requests may be sent here."""
     resources: ServerResources = state.resources
@@ -39,7 +39,7 @@ async def ready(state: State) -> Health:
     return Health(ok=True, store=report.store)
 
 
-@get("/agent", operation_id="get_agent")
+@endpoint(GET_AGENT)
 async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     """What answers here, and what people must know of it before they begin."""
     agent = caller.resources.agent
@@ -61,7 +61,7 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     )
 
 
-@get("/metrics", operation_id="metrics", media_type=METRICS_MEDIA_TYPE, opt={NEEDS: OPERATOR})
+@endpoint(METRICS)
 async def metrics(caller: CurrentCaller) -> Response[bytes]:
     """The numbers of this process, of all its tenants together, as Prometheus reads them. Scope operator."""
     resources = caller.resources
@@ -74,7 +74,7 @@ async def metrics(caller: CurrentCaller) -> Response[bytes]:
             counts[status] += len(await jobs.list(status=status, limit=MOST_JOBS))
     for status, count in counts.items():
         resources.metrics.jobs.labels(status).set(count)
-    return Response(resources.metrics.text(), media_type=METRICS_MEDIA_TYPE)
+    return Response(resources.metrics.text(), media_type=METRICS.media_type)
 
 
 HEALTH_ROUTES = [health, ready, get_agent, metrics]

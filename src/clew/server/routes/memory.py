@@ -1,26 +1,37 @@
 """Memory over HTTP: what is known of a user, with its sources; correct it, forget it, undo, carry it away."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from litestar import get, post, put
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, FromQuery, JSONBody
 
-from clew.api.memory import CatchUp, ForgetView, MemoryPage, UndoView
-from clew.api.requests import NewCorrection, NewForgetRequest, NewUndo, RecallSetting
+from clew.api.memory import (
+    CATCH_UP,
+    CORRECT_MEMORY,
+    EXPORT_MEMORY,
+    FORGET_MEMORY,
+    GET_MEMORY,
+    LIST_MEMORY,
+    SET_RECALL,
+    UNDO_MEMORY,
+    CatchUp,
+    ForgetView,
+    MemoryPage,
+    NewCorrection,
+    NewForgetRequest,
+    NewUndo,
+    RecallSetting,
+    UndoView,
+)
 from clew.core.encoding import JSON, as_json
-from clew.core.values import MEMORY_PREFIX
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.server.http.callers import Caller, CurrentCaller
-from clew.server.routes.threads import Cursor, Limit
-
-UserQuery = Annotated[
-    str | None, QueryParameter(description="Whose memory, where the credentials name no user.")
-]
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit, UserQuery
 
 
-@get("/memory", operation_id="list_memory")
+@endpoint(LIST_MEMORY)
 async def list_memory(
     caller: CurrentCaller,
     kind: FromQuery[Literal["facts", "arcs"]] = "facts",
@@ -30,8 +41,8 @@ async def list_memory(
 ) -> MemoryPage:
     """Facts or arcs, the newest first, with the rules and what waits to be confirmed."""
     memory = _memory_of(caller, user)
-    list_name = f"{MEMORY_PREFIX}{kind}\0{memory.owner}"
-    page = await memory.page(kind, limit=limit, before=caller.position(cursor, int, list_name))
+    pages = caller.pages(cursor, int, "memory", kind, memory.owner)
+    page = await memory.page(kind, limit=limit, before=pages.start)
     profile = await memory.profile()
     return MemoryPage(
         version=profile.version,
@@ -40,17 +51,17 @@ async def list_memory(
         arcs=as_json(page.arcs),
         rules=as_json(profile.rules),
         pending=as_json(profile.pending),
-        next=caller.cursor(page.next, list_name) if page.next is not None else None,
+        next=pages.cursor(page.next),
     )
 
 
-@get("/memory/export", operation_id="export_memory")
+@endpoint(EXPORT_MEMORY)
 async def export_memory(caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
     """Everything that is known, with the source of each, as one document."""
     return await _memory_of(caller, user).export()
 
 
-@get("/memory/catch-up", operation_id="catch_up")
+@endpoint(CATCH_UP)
 async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
     """The last session in a line, for whoever begins another thread; nothing if recall is off."""
     memory = _memory_of(caller, user)
@@ -59,14 +70,14 @@ async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
     return CatchUp(lines=[render_entry(entry) for entry in await Retriever(memory).catch_up()])
 
 
-@get("/memory/entries/{entry:str}", operation_id="get_memory")
+@endpoint(GET_MEMORY)
 async def get_memory(entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
     """One fact, arc or rule."""
     fields: dict[str, JSON] = as_json(await _memory_of(caller, user).get(entry))
     return fields
 
 
-@post("/memory/entries/{entry:str}/correct", operation_id="correct_memory", status_code=200)
+@endpoint(CORRECT_MEMORY)
 async def correct_memory(
     entry: FromPath[str], data: JSONBody[NewCorrection], caller: CurrentCaller, user: UserQuery = None
 ) -> dict[str, JSON]:
@@ -76,7 +87,7 @@ async def correct_memory(
     return fields
 
 
-@post("/memory/forget", operation_id="forget_memory", status_code=200)
+@endpoint(FORGET_MEMORY)
 async def forget_memory(
     data: JSONBody[NewForgetRequest], caller: CurrentCaller, user: UserQuery = None
 ) -> ForgetView:
@@ -89,13 +100,13 @@ async def forget_memory(
     return ForgetView(forgotten=list(result.ids), changed=list(result.changed))
 
 
-@post("/memory/undo", operation_id="undo_memory", status_code=200)
+@endpoint(UNDO_MEMORY)
 async def undo_memory(data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None) -> UndoView:
     """Take back the last change, or the one that made a version."""
     return UndoView(undone=await _memory_of(caller, user).undo(data.version))
 
 
-@put("/memory/recall", operation_id="set_recall")
+@endpoint(SET_RECALL)
 async def set_recall(
     data: JSONBody[RecallSetting], caller: CurrentCaller, user: UserQuery = None
 ) -> RecallSetting:

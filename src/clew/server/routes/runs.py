@@ -1,14 +1,25 @@
-"""Runs over HTTP: what was executed, cancel it, decide about calls that wait."""
+"""Runs over HTTP: their records and steps, cancellation, decisions about calls that wait."""
 
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from clew.api.experiments import StepList, StepView
-from clew.api.requests import NewDecision, NewDecisions
-from clew.api.threads import CancellationView, RunPage, RunView, TurnView
+from clew.api.runs import (
+    CANCEL_RUN,
+    DECIDE,
+    GET_RUN,
+    LIST_RUNS,
+    LIST_STEPS,
+    CancellationView,
+    NewDecision,
+    NewDecisions,
+    RunPage,
+    RunView,
+    StepList,
+    StepView,
+)
+from clew.api.turns import TurnView
 from clew.core.encoding import as_json
 from clew.core.errors import DecisionRefused, ThreadNotFound
 from clew.core.values import RecordQuery
@@ -17,12 +28,13 @@ from clew.runtime.records.steps import Step, run_steps
 from clew.runtime.state.call_state import Approval, Decision, PassOn, Replay, UseResult
 from clew.runtime.state.run_state import RunState
 from clew.server.http.callers import Caller, CurrentCaller
-from clew.server.http.openapi import RUNS_MODEL
+from clew.server.http.cursors import record_position
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
 from clew.server.http.views import run_view, turn_view
-from clew.server.routes.threads import Cursor, Limit
 
 
-@get("/runs", operation_id="list_runs")
+@endpoint(LIST_RUNS)
 async def list_runs(
     caller: CurrentCaller,
     limit: Limit = 50,
@@ -33,23 +45,20 @@ async def list_runs(
     """Runs, the newest first."""
     filters = (("thread", thread), ("status", status))
     tags = tuple(f"{name}:{value}" for name, value in filters if value is not None)
-    list_name = f"runs\0{tags}"
-    after = caller.position(cursor, tuple[int, str], list_name)
-    query = RecordQuery(kind=KIND, tags=tags, newest=True, limit=limit + 1, after=after)
-    records = await caller.db.records.find(query)
-    page = records[:limit]
-    next = caller.cursor([page[-1].sort, page[-1].id], list_name) if len(records) > limit else None
-    return RunPage(runs=[run_view(run_of(record)) for record in page], next=next)
+    pages = caller.pages(cursor, tuple[int, str], "runs", thread, status)
+    query = RecordQuery(kind=KIND, tags=tags, newest=True, limit=limit + 1, after=pages.start)
+    records, next = pages.cut(await caller.db.records.find(query), limit, record_position)
+    return RunPage(runs=[run_view(run_of(record)) for record in records], next=next)
 
 
-@get("/runs/{run:str}", operation_id="get_run")
+@endpoint(GET_RUN)
 async def get_run(run: FromPath[str], caller: CurrentCaller) -> RunView:
     """A run, with the calls that it waits for."""
     record = run_of(await caller.db.records.get(KIND, run))
     return run_view(record, await _approvals_of_run(caller, record))
 
 
-@get("/runs/{run:str}/steps", operation_id="list_steps")
+@endpoint(LIST_STEPS)
 async def list_steps(run: FromPath[str], caller: CurrentCaller) -> StepList:
     """The steps of a run: what took how long, its tokens, and its cost where a price is known."""
     record = run_of(await caller.db.records.get(KIND, run))
@@ -57,10 +66,10 @@ async def list_steps(run: FromPath[str], caller: CurrentCaller) -> StepList:
     return StepList(run=run, thread=record.thread, steps=[_step_view(step) for step in steps])
 
 
-@post("/runs/{run:str}/cancel", operation_id="cancel_run", status_code=200)
+@endpoint(CANCEL_RUN)
 async def cancel_run(run: FromPath[str], caller: CurrentCaller) -> CancellationView:
     """End a run that is at work or waits, in whatever process."""
-    thread = await caller.resources.runtimes.incognito.thread_of_run(caller.user_key(), run)
+    thread = await caller.incognito.thread_of_run(caller.scope, run)
     if thread is None:
         record = run_of(await caller.db.records.get(KIND, run))
         if record.status == DONE:
@@ -70,15 +79,14 @@ async def cancel_run(run: FromPath[str], caller: CurrentCaller) -> CancellationV
         return CancellationView(cancelled=await access.runtime.cancel(thread, user=access.user))
 
 
-@post("/runs/{run:str}/decisions", operation_id="decide", status_code=200, opt={RUNS_MODEL: True})
+@endpoint(DECIDE)
 async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: CurrentCaller) -> TurnView:
     """Decide about the calls that a run waits for, and go on with it; or go on with an interrupted one."""
     decisions = {call: _decision_of(each) for call, each in data.decisions.items()}
-    user_key = caller.user_key(data.user)
-    thread = await caller.resources.runtimes.incognito.thread_of_run(user_key, run)
+    scope = caller.scope_for(data.user)
+    thread = await caller.incognito.thread_of_run(scope, run)
     if thread is None:
-        db = caller.db if user_key[1] is None else caller.database_for(user_key[1])
-        record = run_of(await db.records.get(KIND, run))
+        record = run_of(await caller.database_for(scope.user).records.get(KIND, run))
         if record.status == DONE and decisions:
             call = next(iter(decisions))
             raise DecisionRefused(thread=record.thread, call=call, problem=f"run {run!r} is over")

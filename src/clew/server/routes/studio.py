@@ -13,7 +13,7 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from clew.agents.agent import Agent
-from clew.server.http.callers import OPEN_TO_ALL
+from clew.server.http.endpoint import OPEN_TO_ALL
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",

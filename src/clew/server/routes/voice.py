@@ -8,30 +8,39 @@ import secrets
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, post
+from litestar import Request, Response
 from litestar.params import JSONBody
 
-from clew.api.requests import (
+from clew.api.route import IDEMPOTENCY_KEY
+from clew.api.sessions import EpisodeStatusView
+from clew.api.turns import TurnView
+from clew.api.voice import (
+    BEGIN_CALL,
+    CALL_TOOL,
+    HEAR,
+    RECORD_VOICE_TURN,
+    VOICE_ALIVE,
+    VOICE_LOST,
+    GateVerdictView,
     NewHeartbeat,
     NewToolCall,
     NewUtterance,
     NewVoiceSession,
     NewVoiceTurn,
+    ToolOutputView,
+    VoiceSessionView,
 )
-from clew.api.sessions import EpisodeStatusView, GateVerdictView, ToolOutputView, VoiceSessionView
-from clew.api.threads import TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
 from clew.runtime.memory.memory import Memory, memory_of
-from clew.runtime.records.episodes import Episode
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.utterances import Utterance, judged_record
 from clew.runtime.sessions.voice import VoiceCall
 from clew.runtime.sessions.voice_tools import VoiceToolRequest, call_tool
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
-from clew.server.http.idempotency import COMMITS_KEY, KEY_HEADER
-from clew.server.http.views import turn_view
-from clew.server.routes.turns import memory_mode
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import etag, memory_mode
+from clew.server.http.views import episode_status_view, turn_view
 from clew.server.tenants.realtime import OPENAI_KEY_VARIABLE, VoiceSessionPlan
 
 VOICE_NOT_CONFIGURED = (
@@ -40,7 +49,7 @@ VOICE_NOT_CONFIGURED = (
 )
 
 
-@post("/sessions/{id:str}/voice/session", operation_id="begin_call", status_code=200)
+@endpoint(BEGIN_CALL)
 async def begin_voice_session(
     thread_id: ThreadId, data: JSONBody[NewVoiceSession], caller: CurrentCaller
 ) -> VoiceSessionView:
@@ -69,7 +78,7 @@ async def begin_voice_session(
     )
 
 
-@post("/sessions/{id:str}/voice/heard", operation_id="hear", status_code=200)
+@endpoint(HEAR)
 async def judge_utterance(
     thread_id: ThreadId, data: JSONBody[NewUtterance], caller: CurrentCaller
 ) -> GateVerdictView:
@@ -86,7 +95,7 @@ async def judge_utterance(
     return GateVerdictView(level=verdict.level, release=not verdict.say, say=verdict.say)
 
 
-@post("/sessions/{id:str}/voice/tools", operation_id="call_tool", status_code=200)
+@endpoint(CALL_TOOL)
 async def call_voice_tool(
     thread_id: ThreadId, data: JSONBody[NewToolCall], caller: CurrentCaller
 ) -> ToolOutputView:
@@ -107,7 +116,7 @@ def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
     return None if access.is_incognito else memory_of(access.db, thread, access.user)
 
 
-@post("/sessions/{id:str}/voice", operation_id="record_voice_turn", status_code=200, opt={COMMITS_KEY: True})
+@endpoint(RECORD_VOICE_TURN)
 async def record_voice_turn(
     thread_id: ThreadId, data: JSONBody[NewVoiceTurn], caller: CurrentCaller, request: Request[Any, Any, Any]
 ) -> Response[TurnView]:
@@ -117,7 +126,7 @@ async def record_voice_turn(
     utterance as its key, it has what was recorded then. What was not judged is judged now, and recorded as
     late.
     """
-    key = check_id(request.headers.get(KEY_HEADER, secrets.token_hex(16)), "idempotency key")
+    key = check_id(request.headers.get(IDEMPOTENCY_KEY, secrets.token_hex(16)), "idempotency key")
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
         record = await _assess_turn(thread_id, data, key, caller, access)
@@ -133,7 +142,7 @@ async def record_voice_turn(
         )
         if record is not None:
             await caller.resources.agent.voice.keep_level(access.db, thread_id, record.level)
-    return Response(turn_view(result), headers={"ETag": f'"{result.version}"'})
+    return Response(turn_view(result), headers=etag(result.version))
 
 
 async def _assess_turn(
@@ -157,41 +166,24 @@ async def _assess_turn(
     return max(records, key=lambda record: record.level, default=None)
 
 
-@post("/sessions/{id:str}/voice/alive", operation_id="voice_alive", status_code=200)
+@endpoint(VOICE_ALIVE)
 async def keep_voice_alive(
     thread_id: ThreadId, data: JSONBody[NewHeartbeat], caller: CurrentCaller
 ) -> EpisodeStatusView:
     """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
     async with caller.thread_access(thread_id) as access:
-        await check_exists(access, thread_id)
+        await access.check_exists(thread_id)
         episode = await access.runtime.keep_voice_alive(thread_id, seconds=data.seconds, user=access.user)
     return episode_status_view(thread_id, episode)
 
 
-@post("/sessions/{id:str}/voice/lost", operation_id="voice_lost", status_code=200)
+@endpoint(VOICE_LOST)
 async def end_lost_voice(thread_id: ThreadId, caller: CurrentCaller) -> EpisodeStatusView:
     """End the episode of a call whose client is gone."""
     async with caller.thread_access(thread_id) as access:
-        await check_exists(access, thread_id)
+        await access.check_exists(thread_id)
         episode = await access.runtime.end_lost_voice(thread_id, user=access.user)
     return episode_status_view(thread_id, episode)
-
-
-async def check_exists(access: ThreadAccess, thread: str) -> None:
-    """Refuse a thread that is not there, or is somebody else's.
-
-    Raises:
-        ThreadNotFound: It is not.
-    """
-    if not access.is_incognito:
-        await access.db.thread(thread).head()
-
-
-def episode_status_view(thread: str, episode: Episode | None) -> EpisodeStatusView:
-    """How an episode stands; ``none`` if there is none."""
-    if episode is None:
-        return EpisodeStatusView(session=thread)
-    return EpisodeStatusView(session=thread, episode=episode.id, status=episode.status)
 
 
 VOICE_ROUTES = [

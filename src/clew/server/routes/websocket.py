@@ -1,54 +1,34 @@
-"""Turns over a WebSocket: one connection, any number of threads, each request told apart by its ``ref``."""
+"""Turns over a WebSocket: one connection, any number of threads; events bear the ``ref`` of their request."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketDisconnect
 
-from clew.api.requests import MemoryModeName, NewTurn
-from clew.api.threads import StreamEvent
+from clew.api.events import StreamEvent
+from clew.api.turns import NewTurn, SocketRequest
 from clew.core.encoding import as_json, encode
 from clew.core.errors import AccessRefused, ClewError, InvalidArgument, RateLimited, TooLarge
-from clew.server.http.callers import Caller, CurrentCaller, check_reachable
-from clew.server.http.sse import (
-    END_EVENT,
-    PROBLEM_EVENT,
-    EventStream,
-    parse_event_id,
-    problem_event,
-    thread_events,
-)
-from clew.server.http.views import failure_problem
-from clew.server.routes.turns import events_while_admitted, turn_events
+from clew.server.http.callers import Caller, CurrentCaller
+from clew.server.http.paths import check_reachable
+from clew.server.http.sse import EventStream, end_event, events_while_admitted, failure_event, problem_event
+from clew.server.routes.turns import turn_events
+from clew.server.tenants.turn_events import parse_event_id, thread_events
 
 log = logging.getLogger("clew.server")
 MOST_REQUESTS = 16
 """How many requests of one connection may be under way."""
 POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013
-"""Why a line is closed: who asks may not, or not now."""
-
-
-class SocketRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client sends. ``after`` is the last event it has seen."""
-
-    type: Literal["turn", "follow", "cancel"]
-    thread: str
-    ref: str | None = None
-    message: str | None = None
-    user: str | None = None
-    key: str | None = None
-    after: str | None = None
-    mode: MemoryModeName | None = None
-    busy: Literal["wait", "refuse", "queue"] = "wait"
+"""The codes with which a connection is closed: access refused, or too busy."""
 
 
 @websocket("/ws", name="talk")
 async def serve_websocket(socket: WebSocket[Any, Any, Any], caller: CurrentCaller) -> None:
-    """Take requests, and send the events of each as they come. Each is looked at like one of its own."""
+    """Take requests, and send the events of each as they come. Each is authenticated and counted."""
     await socket.accept()
     connection = _SocketConnection(socket, caller)
     try:
@@ -67,7 +47,7 @@ async def serve_websocket(socket: WebSocket[Any, Any, Any], caller: CurrentCalle
 
 
 class _SocketConnection:
-    """One connection."""
+    """One connection, and the tasks of its requests."""
 
     def __init__(self, socket: WebSocket[Any, Any, Any], caller: Caller) -> None:
         self._socket = socket
@@ -76,7 +56,7 @@ class _SocketConnection:
         self._send_lock = asyncio.Lock()
 
     async def start_request(self, text: str | bytes) -> None:
-        """Begin what a message asks for; what is wrong with it is said."""
+        """Start the request of a message; one that is refused gets a problem and an end."""
         ref = None
         try:
             request = _parse_request(text, self._caller.resources.settings.body)
@@ -89,7 +69,7 @@ class _SocketConnection:
             task = asyncio.create_task(self._send_events(request))
         except ClewError as error:
             await self.send(ref, problem_event(error))
-            await self.send(ref, StreamEvent(type=END_EVENT, data={}))
+            await self.send(ref, end_event())
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -99,13 +79,13 @@ class _SocketConnection:
         try:
             async for event in stream.events():
                 await self.send(request.ref, event)
-            await self.send(request.ref, StreamEvent(type=END_EVENT, data={}))
+            await self.send(request.ref, end_event())
         except WebSocketDisconnect:
-            pass  # the turn goes on; its events can be had again
-        except Exception:  # nobody awaits this: who asked would wait for an end that never comes
+            pass  # the turn goes on; its events can be read again
+        except Exception:  # nothing awaits this task, and the client would wait for an end that never comes
             log.exception("A request for thread %s failed", request.thread)
-            await self.send(request.ref, StreamEvent(type=PROBLEM_EVENT, data=as_json(failure_problem())))
-            await self.send(request.ref, StreamEvent(type=END_EVENT, data={}))
+            await self.send(request.ref, failure_event())
+            await self.send(request.ref, end_event())
 
     async def send(self, ref: str | None, event: StreamEvent) -> None:
         """Send one event."""
@@ -114,7 +94,7 @@ class _SocketConnection:
             await self._socket.send_data(encode(fields).decode(), mode="text")
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Cancel the requests that are under way."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -127,13 +107,13 @@ def _parse_request(text: str | bytes, limit: int) -> SocketRequest:
     try:
         return msgspec.json.decode(text, type=SocketRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidArgument(problem=f"The message cannot be used: {error}.") from error
+        raise InvalidArgument(problem=f"The message is not valid: {error}.") from error
 
 
 async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterator[StreamEvent]:
     if request.type == "turn":
         if request.message is None:
-            raise InvalidArgument(problem="The message cannot be used: a turn needs a message.")
+            raise InvalidArgument(problem="The message is not valid: a turn needs a message.")
         turn = NewTurn(message=request.message, user=request.user, mode=request.mode, busy=request.busy)
         async for event in turn_events(
             caller, request.thread, turn, key=request.key, origin="websocket", last_event=request.after

@@ -6,11 +6,25 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response, delete, get, post, put
+from litestar import Request, Response
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from clew.api.threads import CommitView
 from clew.api.workbench import (
+    ADD_DOCUMENT,
+    DELETE_ARTIFACT,
+    DOCUMENT_SECTIONS,
+    FIND_IN_DOCUMENT,
+    GET_ARTIFACT,
+    GET_CORE_MEMORY,
+    LIST_ARTIFACTS,
+    LIST_DOCUMENTS,
+    LIST_VOLUME,
+    LOAD_DOCUMENT,
+    PEEK_DOCUMENT,
+    PUT_BLOCK,
+    SWITCH_DOCUMENT,
+    UNLOAD_DOCUMENT,
     ArtifactPage,
     ArtifactView,
     BlockView,
@@ -27,13 +41,13 @@ from clew.api.workbench import (
 from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument
 from clew.runtime.state.inputs import check_thread_id
-from clew.server.http.callers import Caller, CurrentCaller, ThreadId, decode_path_part
-from clew.server.http.openapi import BODY_MEDIA_TYPE, HAS_ETAG
+from clew.server.http.callers import Caller, CurrentCaller, ThreadId
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, IfMatch, Limit, etag, parse_if_match
+from clew.server.http.paths import decode_path_part
 from clew.server.http.views import commit_view
-from clew.server.routes.manifests import core_memory_defaults
-from clew.server.routes.threads import Cursor, IfMatch, Limit, etag, parse_if_match
 from clew.workbench.artifacts import Artifacts
-from clew.workbench.core_memory import CoreMemory
+from clew.workbench.core_memory import CoreMemory, default_blocks
 from clew.workbench.documents.documents import Document, Documents, FileCondition
 from clew.workbench.documents.text import LONGEST_PASSAGE
 from clew.workbench.volume.media_types import browser_safe_type, media_type
@@ -56,7 +70,7 @@ FILE_HEADERS = {
 # Core memory.
 
 
-@get("/threads/{id:str}/core-memory", operation_id="get_core_memory", opt={HAS_ETAG: True})
+@endpoint(GET_CORE_MEMORY)
 async def get_core_memory(thread_id: ThreadId, caller: CurrentCaller) -> Response[CoreMemoryView]:
     """The blocks of core memory. The ETag is the version of the thread."""
     memory = await _core_memory(caller, thread_id)
@@ -69,7 +83,7 @@ async def get_core_memory(thread_id: ThreadId, caller: CurrentCaller) -> Respons
     return Response(view, headers=etag(snapshot.version))
 
 
-@put("/threads/{id:str}/core-memory/{block:str}", operation_id="put_block", opt={HAS_ETAG: True})
+@endpoint(PUT_BLOCK)
 async def put_block(
     thread_id: ThreadId,
     block: FromPath[str],
@@ -85,14 +99,14 @@ async def put_block(
 
 async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
     async with caller.runtime() as runtime:
-        defaults = core_memory_defaults(runtime)
+        defaults = default_blocks(runtime.schema)
     return CoreMemory(caller.db.thread(thread), defaults=defaults, author=caller.identity.user)
 
 
 # Documents.
 
 
-@get("/threads/{id:str}/documents", operation_id="list_documents", opt={HAS_ETAG: True})
+@endpoint(LIST_DOCUMENTS)
 async def list_documents(thread_id: ThreadId, caller: CurrentCaller) -> Response[DocumentList]:
     """The loaded documents, which one is active, and whether each file is still what it was."""
     listing = await (await _documents(caller, thread_id)).list()
@@ -105,12 +119,7 @@ async def list_documents(thread_id: ThreadId, caller: CurrentCaller) -> Response
     return Response(view, headers=etag(listing.version))
 
 
-@post(
-    "/threads/{id:str}/documents",
-    operation_id="add_document",
-    status_code=201,
-    opt={BODY_MEDIA_TYPE: "application/octet-stream"},
-)
+@endpoint(ADD_DOCUMENT)
 async def add_document(
     thread_id: ThreadId,
     caller: CurrentCaller,
@@ -125,7 +134,7 @@ async def add_document(
         return _document_view(await documents.add(name, await request.body()), "ok")
 
 
-@post("/threads/{id:str}/documents/load", operation_id="load_document", status_code=200)
+@endpoint(LOAD_DOCUMENT)
 async def load_document(
     thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
 ) -> DocumentView:
@@ -135,7 +144,7 @@ async def load_document(
         return _document_view(await documents.load(data.path), "ok")
 
 
-@put("/threads/{id:str}/documents/active", operation_id="switch_document", opt={HAS_ETAG: True})
+@endpoint(SWITCH_DOCUMENT)
 async def switch_document(
     thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
 ) -> Response[CommitView]:
@@ -144,7 +153,7 @@ async def switch_document(
     return Response(commit_view(commit), headers=etag(commit.version))
 
 
-@delete("/threads/{id:str}/documents", operation_id="unload_document", status_code=204)
+@endpoint(UNLOAD_DOCUMENT)
 async def unload_document(
     thread_id: ThreadId,
     caller: CurrentCaller,
@@ -154,7 +163,7 @@ async def unload_document(
     await (await _documents(caller, check_thread_id(thread_id))).unload(path)
 
 
-@get("/threads/{id:str}/documents/sections", operation_id="document_sections")
+@endpoint(DOCUMENT_SECTIONS)
 async def document_sections(
     thread_id: ThreadId, caller: CurrentCaller, path: DocumentPathQuery = None
 ) -> SectionList:
@@ -163,7 +172,7 @@ async def document_sections(
     return SectionList(path=document.path, characters=len(text.text), sections=as_json(text.sections))
 
 
-@get("/threads/{id:str}/documents/text", operation_id="peek_document")
+@endpoint(PEEK_DOCUMENT)
 async def peek_document(
     thread_id: ThreadId,
     caller: CurrentCaller,
@@ -176,7 +185,7 @@ async def peek_document(
     return msgspec.convert(as_json(passage), PassageView)
 
 
-@get("/threads/{id:str}/documents/find", operation_id="find_in_document")
+@endpoint(FIND_IN_DOCUMENT)
 async def find_in_document(
     thread_id: ThreadId,
     caller: CurrentCaller,
@@ -201,21 +210,20 @@ def _document_view(document: Document, condition: FileCondition) -> DocumentView
 # Artifacts.
 
 
-@get("/threads/{id:str}/artifacts", operation_id="list_artifacts")
+@endpoint(LIST_ARTIFACTS)
 async def list_artifacts(
     thread_id: ThreadId, caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ArtifactPage:
     """What the thread made, the newest first."""
-    list_name = f"artifacts\0{thread_id}"
-    after = caller.position(cursor, tuple[int, str], list_name)
-    page = await (await _artifacts(caller, thread_id)).list(limit=limit, after=after)
+    pages = caller.pages(cursor, tuple[int, str], "artifacts", thread_id)
+    page = await (await _artifacts(caller, thread_id)).list(limit=limit, after=pages.start)
     return ArtifactPage(
         artifacts=[msgspec.convert(as_json(each), ArtifactView) for each in page.artifacts],
-        next=caller.cursor(list(page.next), list_name) if page.next is not None else None,
+        next=pages.cursor(as_json(page.next)),
     )
 
 
-@get("/threads/{id:str}/artifacts/{artifact:str}", operation_id="get_artifact", media_type="*/*")
+@endpoint(GET_ARTIFACT)
 async def get_artifact(
     thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller
 ) -> Response[bytes]:
@@ -229,7 +237,7 @@ async def get_artifact(
     return Response(content, media_type=browser_safe_type(media_type(content, record.name)), headers=headers)
 
 
-@delete("/threads/{id:str}/artifacts/{artifact:str}", operation_id="delete_artifact", status_code=204)
+@endpoint(DELETE_ARTIFACT)
 async def delete_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller) -> None:
     """Let go of an artifact and its file."""
     await (await _artifacts(caller, check_thread_id(thread_id))).delete(decode_path_part(artifact))
@@ -251,7 +259,7 @@ def content_disposition(name: str) -> str:
 # The volume.
 
 
-@get("/threads/{id:str}/volume", operation_id="list_volume")
+@endpoint(LIST_VOLUME)
 async def list_volume(
     thread_id: ThreadId,
     caller: CurrentCaller,
@@ -261,12 +269,11 @@ async def list_volume(
 ) -> VolumeFilePage:
     """The files in memory/, artifacts/ and buffers/ of the thread's owner, by path."""
     volume = await _volume(caller, thread_id)
-    list_name = f"volume\0{thread_id}\0{folder}"
-    after = caller.position(cursor, str, list_name)
-    page = await asyncio.to_thread(volume.list, folder, after=after, limit=limit)
+    pages = caller.pages(cursor, str, "volume", thread_id, folder)
+    page = await asyncio.to_thread(volume.list, folder, after=pages.start, limit=limit)
     return VolumeFilePage(
         files=as_json(page.files),
-        next=caller.cursor(page.next, list_name) if page.next is not None else None,
+        next=pages.cursor(page.next),
         refused=page.refused,
     )
 
@@ -297,6 +304,7 @@ WORKBENCH_ROUTES = [
     get_artifact,
     delete_artifact,
     list_volume,
+    list_documents,
+    add_document,
+    unload_document,
 ]
-UPLOAD_ROUTES = [list_documents, add_document, unload_document]
-"""What stands at the path that takes whole files, as large as an archive may be."""

@@ -1,15 +1,17 @@
-"""Incognito at the edge: each identity has a runtime of its own, in memory, and reaches nobody else's.
+"""Incognito threads: each identity has a runtime of its own, in memory, and reaches no other.
 
-Inside it nobody is known by name. Threads of one id are told apart by whose runtime they are in, so an id
-that somebody else uses, incognito or not, is neither seen nor taken.
+Inside it nobody is known by name. Threads of one id are told apart by the runtime that they are in, so an id
+that another user has, incognito or not, is neither seen nor taken. A runtime is found by the scope of its
+identity: a tenant, and a user or, for credentials that speak for all users, None.
 """
 
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 from clew.core.errors import RateLimited
+from clew.core.values import Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.runtime import Runtime
@@ -17,11 +19,8 @@ from clew.runtime.sessions.status import NONE
 from clew.stores.memory import MemoryStore
 
 IDLE_SECONDS = 60 * 60.0
-"""How long a runtime is kept that nobody has asked for: longer than any of its sessions lasts untouched."""
+"""How long an unused runtime is kept: longer than any of its sessions lasts untouched."""
 RETRY_MS = 60_000
-
-UserKey: TypeAlias = tuple[str, str | None]
-"""A tenant, and the user who is not to be known; None where the credentials speak for all users."""
 
 
 class _IncognitoRuntime:
@@ -40,7 +39,7 @@ class _IncognitoRuntime:
 
 
 class IncognitoThreads:
-    """The runtimes of those who are incognito in this process."""
+    """The incognito runtimes of this process."""
 
     def __init__(
         self,
@@ -52,21 +51,21 @@ class IncognitoThreads:
         self._make_runtime = make_runtime
         self._limit = limit
         self._clock = clock
-        self._runtimes: dict[UserKey, _IncognitoRuntime] = {}
+        self._runtimes: dict[Scope, _IncognitoRuntime] = {}
 
     def __len__(self) -> int:
         return len(self._runtimes)
 
     @asynccontextmanager
     async def runtime_for(
-        self, user_key: UserKey, thread: str
+        self, scope: Scope, thread: str
     ) -> AsyncIterator[tuple[Runtime[Any, Any], Database]]:
-        """The runtime of a guest for one of its threads, and the store that it is on.
+        """Hold the runtime of an identity open for one of its threads; give it and its database.
 
         Raises:
-            RateLimited: There are as many guests as there may be.
+            RateLimited: There are as many incognito users as there may be.
         """
-        entry = self._runtimes.get(user_key) or await self._open_runtime(user_key)
+        entry = self._runtimes.get(scope) or await self._open_runtime(scope)
         entry.threads.add(thread)
         entry.use_count += 1
         try:
@@ -75,60 +74,56 @@ class IncognitoThreads:
             entry.use_count -= 1
             entry.last_used = self._clock()
 
-    async def _open_runtime(self, user_key: UserKey) -> _IncognitoRuntime:
+    async def _open_runtime(self, scope: Scope) -> _IncognitoRuntime:
         if len(self._runtimes) >= self._limit:
             raise RateLimited(what="incognito users at once", limit=self._limit, retry_after_ms=RETRY_MS)
-        db = Database(MemoryStore()).scope(tenant=user_key[0])
-        entry = self._runtimes[user_key] = _IncognitoRuntime(db, self._make_runtime(db), self._clock())
+        db = Database(MemoryStore()).scope(tenant=scope.tenant)
+        entry = self._runtimes[scope] = _IncognitoRuntime(db, self._make_runtime(db), self._clock())
         await entry.runtime.__aenter__()
         return entry
 
-    async def has_thread(self, user_key: UserKey, thread: str) -> bool:
-        """Whether a thread of this id is a guest's own and incognito."""
-        entry = self._runtimes.get(user_key)
+    async def has_thread(self, scope: Scope, thread: str) -> bool:
+        """Return whether an identity has an incognito thread of this id."""
+        entry = self._runtimes.get(scope)
         if entry is None or thread not in entry.threads:
             return False
         if entry.use_count > 0 or (await entry.runtime.session_status(thread)).status != NONE:
             return True
-        entry.threads.discard(thread)  # it was left for too long
+        entry.threads.discard(thread)  # its session expired, and nothing of it is left
         return False
 
-    async def database_of(self, user_key: UserKey, thread: str | None) -> Database | None:
-        """Where all that goes with an incognito thread is kept; None if a guest has no such thread."""
-        if thread is None or not await self.has_thread(user_key, thread):
+    async def database_of(self, scope: Scope, thread: str | None) -> Database | None:
+        """Return the database of an incognito thread; None if the identity has no such thread."""
+        if thread is None or not await self.has_thread(scope, thread):
             return None
-        return self._runtimes[user_key].db
+        return self._runtimes[scope].db
 
-    async def readable_thread(self, user_key: UserKey, thread: str) -> Thread | None:
-        """A guest's incognito thread, to be read; None if there is no such thread."""
-        return (
-            self._runtimes[user_key].runtime.thread(thread)
-            if await self.has_thread(user_key, thread)
-            else None
-        )
+    async def readable_thread(self, scope: Scope, thread: str) -> Thread | None:
+        """Return an incognito thread to read; None if the identity has no such thread."""
+        return self._runtimes[scope].runtime.thread(thread) if await self.has_thread(scope, thread) else None
 
-    async def thread_of_run(self, user_key: UserKey, run: str) -> str | None:
-        """The incognito thread of a guest that a run is at work or waits on, if there is one."""
-        entry = self._runtimes.get(user_key)
+    async def thread_of_run(self, scope: Scope, run: str) -> str | None:
+        """Return the incognito thread that a run works or waits on; None if there is none."""
+        entry = self._runtimes.get(scope)
         for thread in list(entry.threads) if entry is not None else ():
             if entry is not None and (await entry.runtime.session_status(thread)).run == run:
                 return thread
         return None
 
     async def drop_idle(self) -> None:
-        """Forget those who have been away for long."""
+        """Close the runtimes that have not been used for long."""
         cutoff = self._clock() - IDLE_SECONDS
-        for user_key, entry in list(self._runtimes.items()):
+        for scope, entry in list(self._runtimes.items()):
             if entry.use_count == 0 and entry.last_used < cutoff and entry.runtime.is_idle:
-                await self.forget_user(user_key)
+                await self.forget_user(scope)
 
-    async def forget_user(self, user_key: UserKey) -> None:
-        """Forget a guest, with everything that was said."""
-        entry = self._runtimes.pop(user_key, None)
+    async def forget_user(self, scope: Scope) -> None:
+        """Close the runtime of an identity, and forget everything in it."""
+        entry = self._runtimes.pop(scope, None)
         if entry is not None:
             await entry.close()
 
     async def close(self) -> None:
-        """Forget everybody."""
-        for user_key in list(self._runtimes):
-            await self.forget_user(user_key)
+        """Close every runtime."""
+        for scope in list(self._runtimes):
+            await self.forget_user(scope)

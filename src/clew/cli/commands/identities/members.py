@@ -9,7 +9,8 @@ from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.identities.output import entry_result, table_result
 from clew.cli.render import values
 from clew.server.identity.directory import Directory
-from clew.server.identity.entries import DEFAULT_WORKSPACE, ROLES, Membership, check_among
+from clew.server.identity.entries import DEFAULT_WORKSPACE, Membership, check_among
+from clew.server.identity.roles import MEMBER, ROLES
 
 UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
 WorkspaceId = Annotated[str, typer.Option("--workspace", metavar="ID", help="In which workspace.")]
@@ -27,7 +28,7 @@ async def set_(
 
     Example: clew members set alice --role admin --tenant acme
     """
-    roles = check_among(tuple(role or ("member",)), ROLES, "role")
+    roles = check_among(tuple(role or (MEMBER,)), ROLES, "role")
     membership = Membership(tenant=call.scope.tenant, workspace=workspace, user=who, roles=roles)
     async with call.database() as db:
         await audit_action(db, "set roles", owner=who, workspace=workspace, roles=list(roles))

@@ -1,34 +1,59 @@
-"""The list of threads over HTTP as it changes: told to whoever listens, who need not ask again."""
+"""Events over HTTP: a thread as it grows, and the list of threads as it changes."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
 
-from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from clew.api.threads import StreamEvent
+from clew.api.events import FOLLOW_THREAD, FOLLOW_THREADS, StreamEvent
 from clew.core.encoding import as_json
 from clew.core.errors import InvalidArgument
 from clew.core.values import ThreadSummary
-from clew.server.http.callers import CurrentCaller
-from clew.server.http.sse import CLOCK_SKEW_MS
+from clew.runtime.runtime import AFTER_LAST_EVENT
+from clew.server.http.callers import CurrentCaller, ThreadId
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import AfterQuery, LastEvent
+from clew.server.http.sse import stream_response
 from clew.server.http.views import thread_view
-from clew.server.routes.turns import EVENT_STREAM, LastEvent, stream_response
 from clew.server.tenants.thread_feed import NewestThreads, page_difference
+from clew.server.tenants.turn_events import CLOCK_SKEW_MS, parse_event_id, thread_events
 
 LISTENING_EVENT, THREAD_EVENT, GONE_EVENT = "listening", "thread", "gone"
 LONGEST_ID = 15
 
 
-@get("/events", operation_id="follow_threads", media_type=EVENT_STREAM)
+@endpoint(FOLLOW_THREAD)
+async def follow_thread(
+    thread_id: ThreadId,
+    caller: CurrentCaller,
+    last_event: LastEvent = None,
+    after: AfterQuery = None,
+    run: Annotated[str | None, QueryParameter(description="End when this run has ended.")] = None,
+) -> Stream:
+    """Follow the durable events of a thread as they commit, from the one after an event on, or from now."""
+    mark = parse_event_id(last_event if last_event is not None else after)
+    is_incognito = await caller.incognito.has_thread(caller.scope, thread_id)
+    if not is_incognito:
+        head = await caller.db.thread(thread_id).head()
+        mark = mark or (head.version, AFTER_LAST_EVENT)
+
+    async def events() -> AsyncIterator[StreamEvent]:
+        async with caller.thread_access(thread_id) as access:
+            async for event in thread_events(access.runtime, thread_id, access.user, mark, run):
+                yield event
+
+    return await stream_response(caller, events(), peek=is_incognito, closing=caller.resources.closing)
+
+
+@endpoint(FOLLOW_THREADS)
 async def follow_threads(
     caller: CurrentCaller,
     last_event: LastEvent = None,
-    after: Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.")] = None,
+    after: AfterQuery = None,
     wait: Annotated[bool, QueryParameter(description="Whether to wait for what is yet to come.")] = True,  # noqa: FBT002 - a query parameter
 ) -> Stream:
-    """Threads as they are made, changed and deleted, from the one after an event on, or from now."""
+    """Follow threads as they are made, changed and deleted, from the one after an event on, or from now."""
     last_time = _time_of_event(last_event if last_event is not None else after)
 
     async def events() -> AsyncIterator[StreamEvent]:
@@ -40,7 +65,7 @@ async def follow_threads(
 
 
 def _time_of_event(id: str | None) -> int | None:
-    """The time that the id of an event says; None without one.
+    """Return the time in the id of an event; None without one.
 
     Raises:
         InvalidArgument: It is no id of an event.
@@ -55,9 +80,9 @@ def _time_of_event(id: str | None) -> int | None:
 async def _feed_events(
     feed: NewestThreads, last_time: int | None, *, wait: bool
 ) -> AsyncIterator[StreamEvent]:
-    """What has changed since a mark, and then what changes, in the order of its times.
+    """Iterate over changes since a time, and then over changes as they come, in the order of their times.
 
-    Whoever writes has a clock of its own, so what was written shortly before the mark is told once more.
+    Each process has a clock of its own, so what was written shortly before that time is sent once more.
     """
     page = feed.page
     latest = max((each.updated for each in page.threads), default=0)
@@ -88,4 +113,4 @@ async def _thread_events(
         yield StreamEvent(type=THREAD_EVENT, data=as_json(view), id=str(since))
 
 
-FEED_ROUTES = [follow_threads]
+EVENT_ROUTES = [follow_thread, follow_threads]

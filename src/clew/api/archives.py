@@ -1,0 +1,48 @@
+"""Archives and manifests: sessions that are exported and imported."""
+
+import msgspec
+
+from clew.api.route import JSON_TYPE, LINES_TYPE, Route
+from clew.api.threads import CommitView
+from clew.core.encoding import JSON
+
+
+class ImportView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import took in, and what it passed over.
+
+    A session is passed over if it is there already. So is a record, or one that a user cannot bring.
+    """
+
+    sessions: list[str]
+    skipped: list[str] = []
+    records: int = 0
+    skipped_records: int = 0
+
+
+REPLACE_SESSION = Route(
+    "replace_session",
+    "POST",
+    "/sessions/{id}/import",
+    CommitView,
+    body=dict[str, JSON],
+    takes_files=True,
+    has_etag=True,
+)
+EXPORT_SESSION = Route(
+    "export_session",
+    "POST",
+    "/sessions/{id}/export",
+    bytes,
+    media_type=LINES_TYPE,
+    other_media_types=(JSON_TYPE,),
+)
+EXPORT_PERSON = Route("export_person", "GET", "/person/export", bytes, media_type=LINES_TYPE)
+IMPORT_SESSION = Route(
+    "import_session",
+    "POST",
+    "/sessions/import",
+    ImportView,
+    status=201,
+    body_type=LINES_TYPE,
+    takes_files=True,
+)

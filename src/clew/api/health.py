@@ -1,0 +1,44 @@
+"""The health of a server, and the agent that it serves."""
+
+import msgspec
+
+from clew.api.route import Route
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the process lives and, for readiness, whether its store answers."""
+
+    ok: bool
+    store: str | None = None
+    problems: list[str] = []
+
+
+class StudioExtension(msgspec.Struct, frozen=True, kw_only=True):
+    """Scripts that an installed agent adds to the Studio, and the titles of the pages that they have."""
+
+    agent: str
+    script: str
+    navigation: dict[str, str] = {}
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent that answers here, its model, and what people must know of it.
+
+    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made. ``studio``
+    has what installed agents add to the Studio.
+    """
+
+    name: str
+    model: str | None = None
+    notices: list[str] = []
+    incognito: bool = False
+    voice: bool = False
+    studio: list[StudioExtension] = []
+
+
+HEALTH = Route("health", "GET", "/health", Health, open_to_all=True)
+READY = Route("ready", "GET", "/ready", Health, open_to_all=True)
+GET_AGENT = Route("get_agent", "GET", "/agent", AgentView)
+METRICS = Route("metrics", "GET", "/metrics", bytes, media_type=METRICS_TYPE, scope="operator")

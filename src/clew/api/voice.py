@@ -1,0 +1,122 @@
+"""Calls: their secrets, utterances, tools and spoken turns."""
+
+from typing import Annotated
+
+import msgspec
+
+from clew.api.route import Route
+from clew.api.sessions import EpisodeStatusView
+from clew.api.turns import MemoryModeName, TurnView
+from clew.core.encoding import JSON
+
+
+class RecordedToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that was called while somebody spoke: its output, or the error that it ended with."""
+
+    name: str
+    arguments: JSON = None
+    output: JSON = None
+    error: str | None = None
+    id: str | None = None
+
+
+class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client found in a spoken turn: a level, and how it was found, in names and never in words.
+
+    What it means, and whether it is recorded, is for the agent to say.
+    """
+
+    level: int
+    confidence: float | None = None
+    path: str | None = None
+    override: str | None = None
+    llm_failed: bool = False
+
+
+class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A turn of a call, once it was spoken: what was said, which tools were called, what was replied.
+
+    ``heard`` says that what was said has been judged before.
+    """
+
+    said: str = ""
+    replied: str = ""
+    tool_calls: list[RecordedToolCall] = []
+    assessment: NewAssessment | None = None
+    heard: bool = False
+    user: str | None = None
+    mode: MemoryModeName | None = None
+
+
+class NewVoiceSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call that is to begin. Unless ``gated`` is off, nothing is answered before it was judged."""
+
+    gated: bool = True
+    user: str | None = None
+    mode: MemoryModeName | None = None
+
+
+class NewUtterance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody has just said in a call, under an id; ``late`` if it is being answered already."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    said: str
+    late: bool = False
+    user: str | None = None
+    mode: MemoryModeName | None = None
+
+
+class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that a realtime model calls, under the id that it gave to the call."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    name: str
+    arguments: JSON = None
+    user: str | None = None
+    mode: MemoryModeName | None = None
+
+
+class NewHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sign that a call goes on, and for how long its client may be silent."""
+
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
+
+
+class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser begins a call with: a secret, until when it holds, and where to go with it.
+
+    ``gated`` says that nothing is answered until the client asks for it.
+    """
+
+    secret: str
+    expires_at: int
+    url: str
+    model: str
+    gated: bool
+
+
+class GateVerdictView(msgspec.Struct, frozen=True, kw_only=True):
+    """How serious it was what somebody said: answer it if it may be released, or else say the words."""
+
+    level: int
+    release: bool
+    say: str = ""
+
+
+class ToolOutputView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gave."""
+
+    id: str
+    output: JSON = None
+
+
+BEGIN_CALL = Route(
+    "begin_call", "POST", "/sessions/{id}/voice/session", VoiceSessionView, body=NewVoiceSession
+)
+HEAR = Route("hear", "POST", "/sessions/{id}/voice/heard", GateVerdictView, body=NewUtterance)
+CALL_TOOL = Route("call_tool", "POST", "/sessions/{id}/voice/tools", ToolOutputView, body=NewToolCall)
+RECORD_VOICE_TURN = Route(
+    "record_voice_turn", "POST", "/sessions/{id}/voice", TurnView, body=NewVoiceTurn, commits_key=True
+)
+VOICE_ALIVE = Route("voice_alive", "POST", "/sessions/{id}/voice/alive", EpisodeStatusView, body=NewHeartbeat)
+VOICE_LOST = Route("voice_lost", "POST", "/sessions/{id}/voice/lost", EpisodeStatusView)

@@ -1,0 +1,43 @@
+"""Calls of archives and manifests."""
+
+from clew.api.archives import EXPORT_PERSON, EXPORT_SESSION, IMPORT_SESSION, REPLACE_SESSION, ImportView
+from clew.api.threads import CommitView
+from clew.client.call import ApiCall, CallMethod, api_call
+
+
+class ArchiveMethods:
+    """Calls of archives and manifests."""
+
+    @CallMethod
+    def export_person(self, *, user: str | None = None) -> ApiCall[bytes]:
+        """Everything that a user owns, as one archive."""
+        return api_call(EXPORT_PERSON, user=user)
+
+    @CallMethod
+    def export_session(self, id: str) -> ApiCall[bytes]:
+        """A session as an archive."""
+        return api_call(EXPORT_SESSION, id)
+
+    @CallMethod
+    def export_manifest(self, id: str) -> ApiCall[bytes]:
+        """A session as one JSON document."""
+        return api_call(EXPORT_SESSION, id, format="manifest")
+
+    @CallMethod
+    def import_manifest(
+        self, id: str, manifest: bytes, *, expect: int | None = None, key: str | None = None
+    ) -> ApiCall[CommitView]:
+        """Make a session what a manifest says, and nothing else."""
+        return api_call(REPLACE_SESSION, id, body=manifest, key=key, expect=expect)
+
+    @CallMethod
+    def import_sessions(
+        self, archive: bytes, *, skip_existing: bool = False, key: str | None = None
+    ) -> ApiCall[ImportView]:
+        """Take in the sessions of an archive; those that are there already are refused, or passed over."""
+        return api_call(
+            IMPORT_SESSION,
+            body=archive,
+            key=key,
+            skip_existing=skip_existing or None,
+        )

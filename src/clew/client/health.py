@@ -1,0 +1,28 @@
+"""Calls of the server itself: its health, its agent and its metrics."""
+
+from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health
+from clew.client.call import ApiCall, CallMethod, api_call
+
+
+class HealthMethods:
+    """Calls of the server itself: its health, its agent and its metrics."""
+
+    @CallMethod
+    def health(self) -> ApiCall[Health]:
+        """Whether the server answers."""
+        return api_call(HEALTH)
+
+    @CallMethod
+    def ready(self) -> ApiCall[Health]:
+        """Whether its store answers too."""
+        return api_call(READY)
+
+    @CallMethod
+    def metrics(self) -> ApiCall[bytes]:
+        """The numbers of one process, as Prometheus reads them."""
+        return api_call(METRICS)
+
+    @CallMethod
+    def agent(self) -> ApiCall[AgentView]:
+        """What answers there."""
+        return api_call(GET_AGENT)

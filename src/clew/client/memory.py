@@ -1,0 +1,83 @@
+"""Calls of memory."""
+
+from typing import Literal
+
+from clew.api.memory import (
+    CATCH_UP,
+    CORRECT_MEMORY,
+    EXPORT_MEMORY,
+    FORGET_MEMORY,
+    GET_MEMORY,
+    LIST_MEMORY,
+    SET_RECALL,
+    UNDO_MEMORY,
+    CatchUp,
+    ForgetView,
+    MemoryPage,
+    NewCorrection,
+    NewForgetRequest,
+    NewUndo,
+    RecallSetting,
+    UndoView,
+)
+from clew.client.call import ApiCall, CallMethod, api_call
+from clew.core.encoding import JSON
+
+
+class MemoryMethods:
+    """Calls of memory."""
+
+    @CallMethod
+    def memory(
+        self,
+        *,
+        kind: Literal["facts", "arcs"] = "facts",
+        limit: int = 50,
+        cursor: str | None = None,
+        user: str | None = None,
+    ) -> ApiCall[MemoryPage]:
+        """What is known of a user."""
+        return api_call(LIST_MEMORY, kind=kind, limit=limit, cursor=cursor, user=user)
+
+    @CallMethod
+    def memory_entry(self, id: str, *, user: str | None = None) -> ApiCall[dict[str, JSON]]:
+        """One fact, arc or rule."""
+        return api_call(GET_MEMORY, id, user=user)
+
+    @CallMethod
+    def catch_up(self, *, user: str | None = None) -> ApiCall[CatchUp]:
+        """The last session in a line, for whoever begins another."""
+        return api_call(CATCH_UP, user=user)
+
+    @CallMethod
+    def export_memory(self, *, user: str | None = None) -> ApiCall[dict[str, JSON]]:
+        """Everything that is known, as one document."""
+        return api_call(EXPORT_MEMORY, user=user)
+
+    @CallMethod
+    def correct_memory(
+        self, id: str, object: str, *, negated: bool = False, user: str | None = None, key: str | None = None
+    ) -> ApiCall[dict[str, JSON]]:
+        """Put right what a fact or a rule says."""
+        body = NewCorrection(object=object, negated=negated)
+        return api_call(CORRECT_MEMORY, id, body=body, key=key, user=user)
+
+    @CallMethod
+    def forget_memory(
+        self, ids: list[str], *, confirmed: bool = False, user: str | None = None, key: str | None = None
+    ) -> ApiCall[ForgetView]:
+        """Forget some of it: first shown, then confirmed."""
+        body = NewForgetRequest(ids=ids, confirmed=confirmed)
+        return api_call(FORGET_MEMORY, body=body, key=key, user=user)
+
+    @CallMethod
+    def undo_memory(
+        self, version: int | None = None, *, user: str | None = None, key: str | None = None
+    ) -> ApiCall[UndoView]:
+        """Take back the last change of a memory."""
+        return api_call(UNDO_MEMORY, body=NewUndo(version=version), key=key, user=user)
+
+    @CallMethod
+    def set_recall(self, *, on: bool, user: str | None = None) -> ApiCall[RecallSetting]:
+        """Whether what is recalled may be brought up."""
+        return api_call(SET_RECALL, body=RecallSetting(on=on), user=user)

@@ -1,0 +1,88 @@
+"""Calls of sessions and episodes."""
+
+from clew.api.sessions import (
+    DELETE_SESSION,
+    END_SESSION,
+    GET_EPISODE,
+    GET_SESSION,
+    GIVE_FEEDBACK,
+    LIST_EPISODES,
+    LIST_SESSIONS,
+    LIST_TURNS,
+    SESSION_STATUS,
+    SESSIONS_STATE,
+    ActiveSessions,
+    EpisodeDetail,
+    EpisodePage,
+    EpisodeStatusView,
+    FeedbackLabel,
+    FeedbackView,
+    NewFeedback,
+    NewSessionEnd,
+    SessionPage,
+    SessionStatusView,
+    SessionView,
+    TurnPage,
+)
+from clew.client.call import ApiCall, CallMethod, api_call
+
+
+class SessionMethods:
+    """Calls of sessions and episodes."""
+
+    @CallMethod
+    def feedback(self, thread: str, label: FeedbackLabel, *, key: str | None = None) -> ApiCall[FeedbackView]:
+        """What a user thought of a session so far."""
+        body = NewFeedback(thread=thread, label=label)
+        return api_call(GIVE_FEEDBACK, body=body, key=key)
+
+    @CallMethod
+    def sessions_state(self) -> ApiCall[ActiveSessions]:
+        """The sessions that are active now."""
+        return api_call(SESSIONS_STATE)
+
+    @CallMethod
+    def sessions(
+        self, *, search: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> ApiCall[SessionPage]:
+        """Sessions, the newest first."""
+        return api_call(LIST_SESSIONS, search=search, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def session(self, id: str) -> ApiCall[SessionView]:
+        """A session."""
+        return api_call(GET_SESSION, id)
+
+    @CallMethod
+    def delete_session(self, id: str, *, expect: int | None = None) -> ApiCall[None]:
+        """Delete a session."""
+        return api_call(DELETE_SESSION, id, expect=expect)
+
+    @CallMethod
+    def turns(self, id: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[TurnPage]:
+        """What was said and answered in a session."""
+        return api_call(LIST_TURNS, id, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def end_session(
+        self, id: str, *, feedback: FeedbackLabel | None = None, key: str | None = None
+    ) -> ApiCall[EpisodeStatusView]:
+        """End the episode that a session is in."""
+        return api_call(END_SESSION, id, body=NewSessionEnd(feedback=feedback), key=key)
+
+    @CallMethod
+    def episodes(
+        self, *, over: bool = False, limit: int = 50, cursor: str | None = None
+    ) -> ApiCall[EpisodePage]:
+        """Return episodes that are active or, with ``over``, ending or ended; the last touched first."""
+        return api_call(LIST_EPISODES, over=over, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def episode(self, id: str) -> ApiCall[EpisodeDetail]:
+        """An episode that is over, and what it left behind."""
+        return api_call(GET_EPISODE, id)
+
+    @CallMethod
+    def session_status(self, id: str) -> ApiCall[SessionStatusView]:
+        """Where a session stands, and what can be done next."""
+        return api_call(SESSION_STATUS, id)

@@ -1,0 +1,149 @@
+"""Calls of threads."""
+
+from clew.api.threads import (
+    APPEND,
+    CREATE_THREAD,
+    DELETE_THREAD,
+    DIFF_THREAD,
+    FORK_THREAD,
+    GET_STATE,
+    GET_THREAD,
+    LIST_CHANGESETS,
+    LIST_ITEMS,
+    LIST_MESSAGES,
+    LIST_THREADS,
+    REWIND_THREAD,
+    VERIFY_THREAD,
+    ChangesetPage,
+    CommitView,
+    DiffView,
+    ItemPage,
+    MessagePage,
+    NewChangeset,
+    NewFork,
+    NewItem,
+    NewRewind,
+    NewThread,
+    RewindView,
+    StateView,
+    ThreadDetail,
+    ThreadPage,
+    VerdictView,
+)
+from clew.client.call import ApiCall, CallMethod, api_call
+from clew.core.encoding import JSON
+
+
+class ThreadMethods:
+    """Calls of threads."""
+
+    @CallMethod
+    def create_thread(
+        self, id: str, *, title: str | None = None, labels: list[str] | None = None, key: str | None = None
+    ) -> ApiCall[ThreadDetail]:
+        """A new thread."""
+        body = NewThread(id=id, title=title, labels=labels or [])
+        return api_call(CREATE_THREAD, body=body, key=key)
+
+    @CallMethod
+    def threads(
+        self, *, search: str | None = None, last: bool = False, limit: int = 50, cursor: str | None = None
+    ) -> ApiCall[ThreadPage]:
+        """Return threads that match a search, the newest first; with ``last`` each has its last text."""
+        return api_call(LIST_THREADS, search=search, last=last or None, limit=limit, cursor=cursor)
+
+    @CallMethod
+    def thread(self, id: str, *, at: int | None = None) -> ApiCall[ThreadDetail]:
+        """A thread, now or at a version."""
+        return api_call(GET_THREAD, id, at=at)
+
+    @CallMethod
+    def delete_thread(self, id: str, *, expect: int | None = None) -> ApiCall[None]:
+        """Remove a thread."""
+        return api_call(DELETE_THREAD, id, expect=expect)
+
+    @CallMethod
+    def items(
+        self,
+        id: str,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        at: int | None = None,
+        log: str = "history",
+        whole: bool = False,
+    ) -> ApiCall[ItemPage]:
+        """The newest items of a thread, oldest first."""
+        return api_call(LIST_ITEMS, id, limit=limit, cursor=cursor, at=at, log=log, whole=whole)
+
+    @CallMethod
+    def messages(
+        self,
+        id: str,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        at: int | None = None,
+        log: str = "history",
+    ) -> ApiCall[MessagePage]:
+        """What the newest items of a thread say, whatever framework wrote them, oldest first."""
+        return api_call(LIST_MESSAGES, id, limit=limit, cursor=cursor, at=at, log=log)
+
+    @CallMethod
+    def changesets(
+        self, id: str, *, limit: int = 50, cursor: str | None = None, after: int | None = None
+    ) -> ApiCall[ChangesetPage]:
+        """The changes of a thread."""
+        return api_call(LIST_CHANGESETS, id, limit=limit, cursor=cursor, after=after)
+
+    @CallMethod
+    def append(
+        self,
+        id: str,
+        *,
+        items: list[NewItem] | None = None,
+        patches: list[JSON] | None = None,
+        reason: str = "append",
+        expect: int | None = None,
+        key: str | None = None,
+    ) -> ApiCall[CommitView]:
+        """Append a change."""
+        body = NewChangeset(items=items or [], patches=patches or [], reason=reason)
+        return api_call(APPEND, id, body=body, key=key, expect=expect)
+
+    @CallMethod
+    def state(self, id: str, *, at: int | None = None) -> ApiCall[StateView]:
+        """The state of a thread, now or at a version."""
+        return api_call(GET_STATE, id, at=at)
+
+    @CallMethod
+    def diff(self, id: str, before: int, after: int | None = None) -> ApiCall[DiffView]:
+        """What differs between two versions."""
+        return api_call(DIFF_THREAD, id, before=before, after=after)
+
+    @CallMethod
+    def verify(self, id: str) -> ApiCall[VerdictView]:
+        """Whether the chain of a thread holds."""
+        return api_call(VERIFY_THREAD, id)
+
+    @CallMethod
+    def fork(
+        self, id: str, new: str, *, at: int | None = None, key: str | None = None
+    ) -> ApiCall[ThreadDetail]:
+        """A thread that goes its own way from a version of another."""
+        return api_call(FORK_THREAD, id, body=NewFork(id=new, at=at), key=key)
+
+    @CallMethod
+    def rewind(
+        self,
+        id: str,
+        *,
+        run: str | None = None,
+        to: int | None = None,
+        compaction: int | None = None,
+        expect: int | None = None,
+        key: str | None = None,
+    ) -> ApiCall[RewindView]:
+        """Take back a run, everything after a version, or a compaction."""
+        body = NewRewind(run=run, to=to, compaction=compaction)
+        return api_call(REWIND_THREAD, id, body=body, key=key, expect=expect)
