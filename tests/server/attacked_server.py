@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 import clew
+from clew.api.route import API_PREFIX
 from clew.core.erasure.retention import RetentionRule
 from clew.core.values import Job
 from clew.runtime.memory.learn.finalizer import Finalizer
@@ -25,7 +26,7 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, ToolCall
 from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.runtime import Runtime
 from clew.runtime.tools.tool import tool
-from clew.server.app import API, create_app
+from clew.server.app import create_app
 from clew.server.identity.api_keys import create_key, revoke_key
 from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
@@ -52,7 +53,7 @@ WORK = "of a test"
 DAY = 86_400
 """How long tokens are good for: longer than the slowest run."""
 ACME, GLOBEX = "tid-acme", "tid-globex"
-HERE = f"http://server{API}"
+HERE = f"http://server{API_PREFIX}"
 UNBOUNDED: dict[str, Any] = {
     "secret": "s" * 64,
     "requests": 1_000_000,

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 import clew
+from clew.api.route import API_PREFIX
 from clew.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
-from clew.server.app import API, create_app
+from clew.server.app import create_app
 from clew.server.http.limits import FailureLimit
 from clew.server.identity.api_keys import KeyAuthentication, create_key
 from clew.server.identity.directory import Directory
@@ -52,7 +53,7 @@ async def test_dev_mode_serves_this_machine_alone_whoever_runs_the_application(a
     async with in_memory() as users:
         elsewhere = httpx.ASGITransport(users.app, client=(address, 1234))
         async with httpx.AsyncClient(transport=elsewhere, base_url="http://127.0.0.1") as http:
-            answer = await http.get(f"{API}/threads", headers=users.headers("alice"))
+            answer = await http.get(f"{API_PREFIX}/threads", headers=users.headers("alice"))
 
     assert answer.status_code == 401
 
@@ -62,7 +63,7 @@ async def test_in_dev_mode_pages_of_other_ports_are_served_if_cors_names_them() 
     named, unnamed = "http://localhost:5173", "http://localhost:5174"
     async with in_memory(settings=ServerSettings(cors=(named,))) as users:
         answers = [
-            await users.http.get(f"{API}/threads", headers={**users.headers(), "Origin": origin})
+            await users.http.get(f"{API_PREFIX}/threads", headers={**users.headers(), "Origin": origin})
             for origin in (named, unnamed)
         ]
 
@@ -81,7 +82,7 @@ class Password:
 
 
 async def _asked(http: httpx.AsyncClient, word: str) -> int:
-    answer = await http.get(f"{API}/threads", headers={"Authorization": f"Bearer {word}"})
+    answer = await http.get(f"{API_PREFIX}/threads", headers={"Authorization": f"Bearer {word}"})
     return answer.status_code
 
 
@@ -125,7 +126,7 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: clew.Dat
     }
     async with served(db, authenticate=KeyAuthentication(directory)) as users:
         answers = {
-            name: await users.http.get(f"{API}/metrics", headers={"X-API-Key": text})
+            name: await users.http.get(f"{API_PREFIX}/metrics", headers={"X-API-Key": text})
             for name, text in keys.items()
         }
 
@@ -135,8 +136,8 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: clew.Dat
 
 async def test_whoever_was_refused_is_counted_too() -> None:
     async with in_memory(settings=ServerSettings(requests=3)) as users:
-        await users.http.get(f"{API}/threads", headers={"X-API-Key": "clew_made-up"})
-        await users.http.get(f"{API}/nowhere")
+        await users.http.get(f"{API_PREFIX}/threads", headers={"X-API-Key": "clew_made-up"})
+        await users.http.get(f"{API_PREFIX}/nowhere")
         for _ in range(2):
             await users().create_thread("t", key="k")
         with pytest.raises(KeyReused):
@@ -166,7 +167,7 @@ async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(
         before = await users().ready()
         monkeypatch.setattr(clew.Database, "report", for_ever)
         monkeypatch.setattr(health, "READY_SECONDS", 0.01)
-        answer = await users.http.get(f"{API}/ready")
+        answer = await users.http.get(f"{API_PREFIX}/ready")
         alive = await users().health()
 
     assert (before.ok, before.store, alive.ok) == (True, "memory", True)
@@ -177,7 +178,7 @@ async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(
 @pytest.mark.parametrize("path", ["", "/redoc", "/swagger", "/elements", "/rapidoc", "/nothing"])
 async def test_no_page_that_loads_scripts_of_other_sites_stands_beside_the_studio(path: str) -> None:
     async with in_memory() as users:
-        answer = await users.http.get(f"{API}/openapi{path}")
+        answer = await users.http.get(f"{API_PREFIX}/openapi{path}")
 
     assert answer.headers["content-type"] in ("application/vnd.oai.openapi+json", "application/problem+json")
     assert answer.status_code == (404 if path else 200)
@@ -199,7 +200,7 @@ def test_the_document_says_how_to_ask_and_how_to_ask_again() -> None:
 
     assert [*document["components"]["securitySchemes"]] == ["bearer", "key"]
     assert document["security"] == [{"bearer": []}, {"key": []}]
-    assert open_to_all == {f"{API}/health", f"{API}/ready"}
+    assert open_to_all == {f"{API_PREFIX}/health", f"{API_PREFIX}/ready"}
     assert without_key == []
 
 

@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 
 import clew
-from clew.server.app import API, create_app
+from clew.api.route import API_PREFIX
+from clew.server.app import create_app
 from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.identity import AuthSettings
@@ -35,7 +36,7 @@ async def here() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_whoever_is_here_is_served(here: httpx.AsyncClient) -> None:
-    assert (await here.get(f"{API}/threads")).status_code == 200
+    assert (await here.get(f"{API_PREFIX}/threads")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -55,8 +56,8 @@ async def test_what_may_come_from_elsewhere_is_refused(
 ) -> None:
     content = b'{"id": "planted"}' if method == "POST" else None
     told = {**headers, "content-type": "text/plain"}
-    answer = await here.request(method, f"{API}/threads", content=content, headers=told)
-    listed = (await here.get(f"{API}/threads")).json()
+    answer = await here.request(method, f"{API_PREFIX}/threads", content=content, headers=told)
+    listed = (await here.get(f"{API_PREFIX}/threads")).json()
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert listed["threads"] == []
@@ -64,8 +65,8 @@ async def test_what_may_come_from_elsewhere_is_refused(
 
 async def test_a_form_that_is_json_inside_makes_nothing(here: httpx.AsyncClient) -> None:
     headers = {"content-type": "text/plain"}  # as an old browser sends it, which says no origin
-    answer = await here.post(f"{API}/threads", content=b'{"id": "planted"}', headers=headers)
-    listed = (await here.get(f"{API}/threads")).json()
+    answer = await here.post(f"{API_PREFIX}/threads", content=b'{"id": "planted"}', headers=headers)
+    listed = (await here.get(f"{API_PREFIX}/threads")).json()
 
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
     assert listed["threads"] == []
@@ -73,20 +74,20 @@ async def test_a_form_that_is_json_inside_makes_nothing(here: httpx.AsyncClient)
 
 async def test_no_other_site_may_read_an_answer(here: httpx.AsyncClient) -> None:
     asked = {"origin": SITE, "access-control-request-method": "POST"}
-    answer = await here.options(f"{API}/threads", headers=asked)
+    answer = await here.options(f"{API_PREFIX}/threads", headers=asked)
 
     assert "access-control-allow-origin" not in answer.headers
 
 
 async def test_one_user_here_does_not_see_another_either(here: httpx.AsyncClient) -> None:
-    await here.post(f"{API}/threads", json={"id": "mine"}, headers={"x-clew-user": "alice"})
-    hers = await here.get(f"{API}/threads/mine", headers={"x-clew-user": "alice"})
-    his = await here.get(f"{API}/threads/mine", headers={"x-clew-user": "bob"})
+    await here.post(f"{API_PREFIX}/threads", json={"id": "mine"}, headers={"x-clew-user": "alice"})
+    hers = await here.get(f"{API_PREFIX}/threads/mine", headers={"x-clew-user": "alice"})
+    his = await here.get(f"{API_PREFIX}/threads/mine", headers={"x-clew-user": "bob"})
 
     assert (hers.status_code, his.status_code) == (200, 404)
 
 
 async def test_the_servers_own_tenant_is_not_open_here_either(here: httpx.AsyncClient) -> None:
-    answer = await here.get(f"{API}/threads", headers={"x-clew-tenant": "$server"})
+    answer = await here.get(f"{API_PREFIX}/threads", headers={"x-clew-tenant": "$server"})
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")

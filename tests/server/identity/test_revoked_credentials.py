@@ -13,9 +13,10 @@ import websockets
 import clew
 from clew.api.events import StreamEvent
 from clew.api.problems import PROBLEM_MEDIA_TYPE
+from clew.api.route import API_PREFIX
 from clew.client import AsyncClient
 from clew.core.errors import Forbidden, Unauthenticated
-from clew.server.app import API, create_app
+from clew.server.app import create_app
 from clew.server.http import sse
 from clew.server.identity.api_keys import KeyAuthentication, create_key, revoke_key
 from clew.server.identity.directory import Directory
@@ -45,7 +46,7 @@ class Place:
 
     def line(self, key: str | None = None) -> websockets.connect:
         """A WebSocket with a key."""
-        url = f"{self.address.replace('http', 'ws')}{API}/ws"
+        url = f"{self.address.replace('http', 'ws')}{API_PREFIX}/ws"
         return websockets.connect(url, additional_headers={"X-API-Key": key or self.key})
 
     def client(self) -> AsyncClient:

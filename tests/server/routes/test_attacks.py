@@ -16,7 +16,8 @@ import pytest
 import pytest_asyncio
 from litestar.routes import HTTPRoute, WebSocketRoute
 
-from clew.server.app import API, create_app
+from clew.api.route import API_PREFIX
+from clew.server.app import create_app
 from tests.server.attacked_server import SECRET, Ask, Victim, World, world
 from tests.server.routes.attacks import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
 
@@ -54,7 +55,7 @@ def routes_of(app: Any) -> tuple[set[tuple[str, str]], set[str]]:
     asked: set[tuple[str, str]] = set()
     sockets: set[str] = set()
     for route in app.routes:
-        path = route.path.removeprefix(API)
+        path = route.path.removeprefix(API_PREFIX)
         if isinstance(route, HTTPRoute) and not path.startswith(DESCRIPTIONS):
             asked |= {(str(method), path) for method in route.methods if method != "OPTIONS"}
         elif isinstance(route, WebSocketRoute):
@@ -75,14 +76,14 @@ async def test_every_route_is_in_the_suite() -> None:
 
 
 async def test_everything_beside_the_api_is_the_studio() -> None:
-    beside = {route.path for route in create_app().routes if not route.path.startswith(API)}
+    beside = {route.path for route in create_app().routes if not route.path.startswith(API_PREFIX)}
 
     assert beside == {path for _, path in PAGES}
 
 
 async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
     paged = {
-        (str(method), route.path.removeprefix(API))
+        (str(method), route.path.removeprefix(API_PREFIX))
         for route in create_app().routes
         if isinstance(route, HTTPRoute)
         for method, (handler, _) in route.route_handler_map.items()
@@ -374,7 +375,7 @@ async def test_a_key_that_is_none_is_refused(
 
 
 json_routes = sorted(
-    (str(method), route.path.removeprefix(API))
+    (str(method), route.path.removeprefix(API_PREFIX))
     for route in create_app().routes
     if isinstance(route, HTTPRoute)
     for method, (handler, _) in route.route_handler_map.items()
@@ -420,8 +421,8 @@ async def talk(
     headers = [(b"host", b"server"), *([(b"authorization", f"Bearer {token}".encode())] if token else [])]
     scope = {
         "type": "websocket",
-        "path": f"{API}/ws",
-        "raw_path": f"{API}/ws".encode(),
+        "path": f"{API_PREFIX}/ws",
+        "raw_path": f"{API_PREFIX}/ws".encode(),
         "query_string": b"",
         "headers": headers,
         "subprotocols": [],
