@@ -21,7 +21,7 @@ import clew.api
 from clew.api.route import API_PREFIX, Route
 from clew.server.app import create_app
 from clew.server.http.endpoint import route_of
-from tests.architecture.source import modules
+from tests.architecture.source import ROOT, modules
 
 BESIDE_THE_API = {
     "/": "leads to the Studio",
@@ -179,6 +179,21 @@ def test_no_handler_of_the_api_writes_its_own_path() -> None:
     }
 
     assert paths == set()
+
+
+def test_the_example_for_contributors_is_the_code() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    example = text.partition("## Add a route")[2].partition("```diff\n")[2].partition("```")[0]
+    files = {part.partition("\n")[0]: part.partition("\n")[2] for part in example.split("--- ")[1:]}
+    missing = [
+        line
+        for name, lines in files.items()
+        for line in lines.replace("\n+", "\n").removeprefix("+").splitlines()
+        if line not in (ROOT / name).read_text(encoding="utf-8").splitlines()
+    ]
+
+    assert [PurePath(name).parent.as_posix() for name in files] == list(PLACES)
+    assert missing == []
 
 
 def test_a_path_that_is_written_by_hand_is_found() -> None:

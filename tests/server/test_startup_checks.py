@@ -15,9 +15,9 @@ from clew.core.errors import InvalidArgument, UnsafeSettings
 from clew.server.identity.identity import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
 from clew.server.startup_checks import (
     StartupSettings,
-    all_dangers,
     check_startup,
     dangers_of_settings,
+    startup_dangers,
     startup_settings,
 )
 from tests.support.shared_postgres import PostgresDatabase
@@ -128,7 +128,7 @@ async def test_all_that_is_wrong_is_said_at_once() -> None:
         await check_startup(start)
     said = str(caught.value)
 
-    assert [danger.code for danger in await all_dangers(start)] == [
+    assert [danger.code for danger in await startup_dangers(start)] == [
         "dev_auth_in_production",
         "dev_auth_not_on_loopback",
         "wildcard_cors",
@@ -230,8 +230,8 @@ class TestRoles:
             start = become(postgres_database, role, part)
         assert start is not None
 
-        assert [danger.code for danger in await all_dangers(start)] == [code]
-        assert await all_dangers(replace(start, production=False)) == []
+        assert [danger.code for danger in await startup_dangers(start)] == [code]
+        assert await startup_dangers(replace(start, production=False)) == []
 
     @pytest.mark.promise("F-08")
     async def test_a_database_that_does_not_answer_stops_the_start(self) -> None:

@@ -45,7 +45,7 @@ class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
-    """The last session in a line, for whoever begins another; nothing if it is not to be brought up."""
+    """The last session in a line, for the beginning of another; nothing if recall is off."""
 
     lines: list[str] = []
 

@@ -46,7 +46,7 @@ class MemoryMethods:
 
     @CallMethod
     def catch_up(self, *, user: str | None = None) -> ApiCall[CatchUp]:
-        """The last session in a line, for whoever begins another."""
+        """Return the last session in a line, for the beginning of another."""
         return api_call(CATCH_UP, user=user)
 
     @CallMethod

@@ -934,23 +934,23 @@ class InterpreterGone(RunFailed):
 
 @dataclass(eq=False)
 class AccessRefused(ClewError):
-    """The caller is not let in. Nothing was read or changed."""
+    """Access was refused. Nothing was read or changed."""
 
     code: ClassVar[str] = "access_refused"
 
 
 @dataclass(eq=False)
 class Unauthenticated(AccessRefused):
-    """No credentials came with the request, or none that hold. Sign in again, or send another key."""
+    """The request has no credentials, or none that are valid. Sign in again, or send another key."""
 
     problem: str
     code: ClassVar[str] = "unauthenticated"
-    sentence: ClassVar[str] = "Who is asking? {problem}"
+    sentence: ClassVar[str] = "Authentication failed: {problem}"
 
 
 @dataclass(eq=False)
 class Forbidden(AccessRefused):
-    """The credentials hold, but they do not reach this. Ask for the role or the scope that is named."""
+    """The credentials are valid, but not for this. Ask for the role or the scope that is named."""
 
     problem: str
     code: ClassVar[str] = "forbidden"
@@ -959,12 +959,12 @@ class Forbidden(AccessRefused):
 
 @dataclass(eq=False)
 class IssuerUnavailable(AccessRefused):
-    """The keys of the issuer of tokens could not be had, so no token can be checked. Try again later."""
+    """The keys of the issuer of tokens are not available, so no token can be checked. Try again later."""
 
     issuer: str
     problem: str
     code: ClassVar[str] = "issuer_unavailable"
-    sentence: ClassVar[str] = "The keys of {issuer} could not be had: {problem}. Try again a little later."
+    sentence: ClassVar[str] = "The keys of {issuer} are not available: {problem}. Try again a little later."
 
 
 @dataclass(eq=False)

@@ -63,7 +63,7 @@ from clew.server.routes.voice import VOICE_ROUTES
 from clew.server.routes.websocket import WEBSOCKET_ROUTES
 from clew.server.routes.workbench import WORKBENCH_ROUTES
 from clew.server.settings import ServerSettings
-from clew.server.startup_checks import dangers_of_role, dangers_of_settings, refuse_dangers, startup_settings
+from clew.server.startup_checks import check_startup, startup_settings
 from clew.server.tenants.agent import ServedAgent, open_agent
 from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
 from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
@@ -255,7 +255,7 @@ async def _configure_authentication(
     start = startup_settings(
         os.environ, host=settings.host, url=db.store.name, cors=settings.cors, secret=settings.secret
     )
-    refuse_dangers([*dangers_of_settings(start), *dangers_of_role(start, await db.report())])
+    await check_startup(start, await db.report())
     authenticator.configure(db, start.auth, settings.cors)
     return start.auth
 

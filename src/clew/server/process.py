@@ -32,7 +32,7 @@ from clew.server.app import Application, create_app
 from clew.server.connections import Connection, raise_file_limit
 from clew.server.http.client_address import parse_networks
 from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
-from clew.server.startup_checks import Danger, StartupSettings, all_dangers, startup_settings
+from clew.server.startup_checks import Danger, startup_dangers, startup_settings
 from clew.server.tenants.realtime import realtime_provider
 from clew.urls import open_store
 
@@ -101,7 +101,7 @@ def _is_failure(code: int | None) -> bool:
 
 
 def open_listener(settings: ServerSettings) -> socket.socket:
-    """The address of the settings, taken: who comes before the server is ready waits for it.
+    """Return a socket that listens at the address of the settings; early clients wait until the server is ready.
 
     Raises:
         InvalidArgument: It cannot be had.
@@ -120,7 +120,9 @@ def open_listener(settings: ServerSettings) -> socket.socket:
             advice = "Something else listens there. Stop it, or choose another one with --port."
         else:
             advice = f"{error.strerror}."
-        raise InvalidArgument(problem=f"Port {port} of {host!r} cannot be had. {advice}") from error
+        raise InvalidArgument(
+            problem=f"The server cannot listen on port {port} of {host!r}. {advice}"
+        ) from error
     listener.set_inheritable(True)
     return listener
 
@@ -147,26 +149,19 @@ def _check_volume(settings: ServerSettings) -> None:
         raise InvalidArgument(problem=problem)
 
 
-async def startup_dangers(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
-    """What stands against a start.
+async def dangers_of_start(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
+    """Return the dangers of a start with these settings.
 
     Raises:
         InvalidArgument: Several processes cannot share this store, or a trusted proxy has no address.
     """
     check_workers(settings)
     parse_networks(settings.trusted_proxies)
-    return await all_dangers(startup_settings_from(settings, environment))
-
-
-def startup_settings_from(settings: ServerSettings, environment: Mapping[str, str]) -> StartupSettings:
-    """How the server is about to start, for the guards; a secret made up for this start counts as none."""
-    return startup_settings(
-        environment,
-        host=settings.host,
-        url=settings.url,
-        cors=settings.cors,
-        secret=environment.get(f"{PREFIX}SECRET"),
+    secret = environment.get(f"{PREFIX}SECRET")  # not the settings' own: one made up for this start is none
+    start = startup_settings(
+        environment, host=settings.host, url=settings.url, cors=settings.cors, secret=secret
     )
+    return await startup_dangers(start)
 
 
 def check_workers(settings: ServerSettings) -> None:

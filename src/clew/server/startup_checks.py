@@ -1,6 +1,6 @@
-"""What a server must not start with: each danger by its code, in a sentence that says what to change."""
+"""Checks before a server starts: each danger has a code, and a sentence that says what to change."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,13 +13,13 @@ from clew.urls import open_store
 
 SHORTEST_SECRET = 32
 FEWEST_LETTERS = 10
-"""How many different characters a secret has at least: fewer come from a keyboard, not from chance."""
+"""How many different characters a secret has at least; fewer were typed, and are not random."""
 
 PLACEHOLDERS = ("change", "default", "example", "clew", "password", "placeholder", "secret", "replace")
 
 
 class StartupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is about to start. Without a ``secret`` each start makes one up."""
+    """The settings that decide whether a start is safe. Without a ``secret`` each start makes one up."""
 
     production: bool
     auth: AuthSettings
@@ -32,7 +32,7 @@ class StartupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Danger(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a server must not start like this."""
+    """One reason why a server must not start like this."""
 
     code: str
     sentence: str
@@ -41,10 +41,10 @@ class Danger(msgspec.Struct, frozen=True, kw_only=True):
 def startup_settings(
     environment: Mapping[str, str], *, host: str, url: str, cors: tuple[str, ...], secret: str | None
 ) -> StartupSettings:
-    """How a server is about to start, by its environment and what it was told.
+    """Return the settings of a start, from the environment and the server's own settings.
 
     Raises:
-        InvalidArgument: A variable makes no sense.
+        InvalidArgument: A variable has no valid value.
     """
     stage = environment.get("CLEW_ENV", "development").strip().lower()
     if stage not in ("development", "production"):
@@ -62,28 +62,24 @@ def startup_settings(
     )
 
 
-async def check_startup(start: StartupSettings) -> None:
-    """Let a server start, or say all that stands against it.
+async def check_startup(start: StartupSettings, report: StoreReport | None = None) -> None:
+    """Refuse a start that is not safe, with all its dangers.
 
     Raises:
-        UnsafeSettings: Something stands against it.
+        UnsafeSettings: There are some.
     """
-    refuse_dangers(await all_dangers(start))
-
-
-def refuse_dangers(dangers: Sequence[Danger]) -> None:
-    """Let nothing start against which something stands.
-
-    Raises:
-        UnsafeSettings: Something stands against it.
-    """
-    if dangers:
+    if dangers := await startup_dangers(start, report):
         raise UnsafeSettings(problems=[f"{danger.sentence} ({danger.code})" for danger in dangers])
 
 
-async def all_dangers(start: StartupSettings) -> list[Danger]:
-    """All that stands against a start, also what only the database can tell."""
+async def startup_dangers(start: StartupSettings, report: StoreReport | None = None) -> list[Danger]:
+    """Return the dangers of a start: of its settings, and of the role that it has in the database.
+
+    The report of an open store is used as it is; without one, the store is opened to be asked.
+    """
     dangers = dangers_of_settings(start)
+    if report is not None:
+        return [*dangers, *dangers_of_role(start, report)]
     if not start.url.startswith("postgres"):
         return dangers
     try:
@@ -100,7 +96,7 @@ async def all_dangers(start: StartupSettings) -> list[Danger]:
 
 
 def dangers_of_settings(start: StartupSettings) -> list[Danger]:
-    """All that stands against a start, as far as the settings tell."""
+    """Return the dangers of a start that its settings show."""
     return [
         *_access_dangers(start),
         *_issuer_dangers(start),
@@ -111,7 +107,7 @@ def dangers_of_settings(start: StartupSettings) -> list[Danger]:
 
 
 def dangers_of_role(start: StartupSettings, report: StoreReport) -> list[Danger]:
-    """What the role that the server connects as could do beyond what it needs."""
+    """Return the dangers of the database role: what it could do beyond what the server needs."""
     role = report.facts.get("role")
     advice = "Connect as a member of clew_app and of nothing else."
     if not start.production:

@@ -161,11 +161,7 @@ async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
         ("POST", b'{"id": "t", "colour": "red"}', "body: Object contains unknown field `colour`"),
         ("POST", b"{id", "The request body cannot be read: JSON is malformed"),
         ("POST", b'{"id": "\xff"}', "The request body cannot be read: it is not UTF-8. Send valid JSON."),
-        (
-            "POST",
-            b'{"id": "t"',
-            "The request body cannot be read: Input data was truncated.",
-        ),
+        ("POST", b'{"id": "t"', "The request body cannot be read: Input data was truncated."),
         ("PATCH", None, "Method not allowed. Use one of: GET, OPTIONS, POST."),
     ],
 )

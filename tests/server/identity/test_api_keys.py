@@ -126,7 +126,7 @@ async def test_a_key_with_another_secret_or_public_part_is_not_known(
     ],
 )
 async def test_without_a_key_nobody_is_let_in(enter: KeyAuthentication, headers: dict[str, str]) -> None:
-    with pytest.raises(Unauthenticated, match="Send an API key"):
+    with pytest.raises(Unauthenticated, match="Authentication failed: no API key"):
         await enter(headers)
 
 

@@ -10,7 +10,7 @@ import pytest
 import clew
 from clew.core.errors import Forbidden, InvalidArgument, InvalidId, RecordNotFound, StoreDamaged
 from clew.core.values import RecordQuery
-from clew.server.identity.directory import Directory, find_entry
+from clew.server.identity.directory import Directory, Grant, find_entry
 from clew.server.identity.entries import (
     DEFAULT_WORKSPACE,
     ApiKey,
@@ -152,7 +152,9 @@ async def test_a_user_is_taken_out_with_all_that_goes_with_them(directory: Direc
 
 
 async def test_a_member_is_let_in_with_their_roles(directory: Directory, acme: str) -> None:
-    found = await directory.admit(tenant=acme, user="alice", workspace="default", scopes=frozenset({"read"}))
+    found = await directory.admit(
+        Grant(tenant=acme, user="alice", workspace="default", scopes=frozenset({"read"}))
+    )
 
     assert found == Identity(
         tenant=acme,
@@ -176,7 +178,9 @@ async def test_a_member_is_let_in_with_their_roles(directory: Directory, acme: s
 async def test_an_administrator_has_both_the_scope_and_the_role(
     directory: Directory, acme: str, user: str | None, scope: str, *, is_admin: bool
 ) -> None:
-    found = await directory.admit(tenant=acme, user=user, workspace="default", scopes=frozenset({scope}))
+    found = await directory.admit(
+        Grant(tenant=acme, user=user, workspace="default", scopes=frozenset({scope}))
+    )
 
     assert ("admin" in found.scopes, "admin" in found.roles) == (is_admin, is_admin)
 
@@ -189,7 +193,7 @@ async def test_whoever_is_disabled_is_not_let_in(
     await directory.change(await directory.get(kind, *names), enabled=False)
 
     with pytest.raises(Forbidden, match="disabled"):
-        await directory.admit(tenant=acme, user="alice", workspace="default", scopes=frozenset())
+        await directory.admit(Grant(tenant=acme, user="alice", workspace="default", scopes=frozenset()))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ async def test_whoever_is_no_member_is_not_let_in(
     await directory.add(Workspace(tenant=acme, id="research"))
 
     with pytest.raises(Forbidden):
-        await directory.admit(tenant=acme, user=user, workspace=workspace, scopes=frozenset())
+        await directory.admit(Grant(tenant=acme, user=user, workspace=workspace, scopes=frozenset()))
 
 
 async def test_a_damaged_entry_is_named(directory: Directory, acme: str) -> None:
@@ -211,7 +215,7 @@ async def test_a_damaged_entry_is_named(directory: Directory, acme: str) -> None
     with pytest.raises(StoreDamaged, match="alice"):
         await directory.get(User, acme, "alice")
     with pytest.raises(StoreDamaged, match="alice"):
-        await directory.admit(tenant=acme, user="alice", workspace="default", scopes=frozenset())
+        await directory.admit(Grant(tenant=acme, user="alice", workspace="default", scopes=frozenset()))
 
 
 # The server's own tenant.

@@ -150,7 +150,7 @@ async def test_a_tenant_that_is_there_for_others_is_not_taken_over(
 ) -> None:
     await in_memory.add(Tenant(id=external))
 
-    with pytest.raises(Forbidden, match="cannot be entered"):
+    with pytest.raises(Forbidden, match="cannot be added"):
         await enter(in_memory, issuer, issuer.token(tid=external), tenants=frozenset({external}))
 
 
@@ -204,7 +204,7 @@ async def test_a_token_is_refused_that_is(
 
 @pytest.mark.promise("F-09")
 async def test_a_tenant_that_is_not_on_the_list_is_forbidden(in_memory: Directory, issuer: Issuer) -> None:
-    with pytest.raises(Forbidden, match="not let in"):
+    with pytest.raises(Forbidden, match="no access"):
         await enter(in_memory, issuer, issuer.token(tid="somebody"))
 
 

@@ -80,7 +80,7 @@ async def serve(
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
     settings = server_settings(agent=agent, model=model, cors=cors, trusted_proxies=trusted_proxy, **options)
-    dangers = await process.startup_dangers(settings, os.environ)
+    dangers = await process.dangers_of_start(settings, os.environ)
     if check:
         return check_result(dangers)
     if dangers:

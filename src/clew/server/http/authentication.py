@@ -51,7 +51,7 @@ class AuthenticationMiddleware(ASGIMiddleware):
 
         async def recheck_access() -> None:
             if await self._identify(connection, resources) != identity:
-                raise Forbidden(problem="What these credentials may do has changed. Connect again.")
+                raise Forbidden(problem="The rights of these credentials have changed. Connect again.")
 
         scope["auth"] = recheck_access
         await next_app(scope, receive, send)
@@ -69,7 +69,7 @@ class AuthenticationMiddleware(ASGIMiddleware):
         try:
             # The peer itself must be here, whatever it says of whom it passes on.
             if resources.local_only and not is_loopback(peer):
-                raise Unauthenticated(problem="In dev mode the server serves this machine alone.")
+                raise Unauthenticated(problem="in dev mode the server serves this machine alone.")
             return await self._authenticate(headers)
         except Unauthenticated:
             # Failures are counted after the check, so that nobody can lock out credentials that are valid.

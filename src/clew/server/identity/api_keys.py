@@ -1,4 +1,4 @@
-"""API keys: random, shown once, kept as a hash, found by their public part."""
+"""API keys: random, shown once, stored as a hash, found by their public part."""
 
 import base64
 import hashlib
@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Final
 
 from clew.core.errors import InvalidArgument, RecordNotFound, Unauthenticated
-from clew.server.identity.directory import Directory, EntryKeyCache, identity_from, required_entries
+from clew.server.identity.directory import CredentialCache, Directory, EntrySet, Grant
 from clew.server.identity.entries import DEFAULT_WORKSPACE, ApiKey, check_among
 from clew.server.identity.identity import Identity
 from clew.server.identity.roles import KEY_SCOPES, READ, WRITE
 
 KEY_PREFIX: Final = "clew_"
-"""How every key begins, so that one that leaked is recognised for what it is."""
+"""The prefix of every key, by which scanners recognise one that leaked."""
 
 PUBLIC_BYTES = 8
 SECRET_BYTES = 32
@@ -33,7 +33,7 @@ async def create_key(
     lifetime_ms: int | None = None,
     random: Callable[[int], bytes] = secrets.token_bytes,
 ) -> tuple[ApiKey, str]:
-    """A new key, and the text that its holder sends. The text is kept nowhere and cannot be shown again.
+    """Create a key; return it with the text that its holder sends, which is stored nowhere.
 
     Without a user the key speaks for the tenant as a whole.
 
@@ -59,77 +59,72 @@ async def create_key(
 
 
 async def revoke_key(directory: Directory, public: str) -> ApiKey:
-    """End a key at once. Ending it again changes nothing."""
+    """Revoke a key at once. Revoking it again changes nothing."""
     key = await directory.get(ApiKey, public)
     return key if key.revoked is not None else await directory.change(key, revoked=directory.now())
 
 
 class KeyAuthentication:
-    """Requests that carry an API key, as a bearer token or in ``X-API-Key``."""
+    """Authenticates requests by an API key, as a bearer token or in ``X-API-Key``."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._key_cache = EntryKeyCache()
+        self._cache = CredentialCache(directory)
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
-        """Whose key it is.
+        """Return the identity of a key.
 
         Raises:
-            Unauthenticated: There is no key, or it does not hold.
-            Forbidden: It holds, but its tenant or user is disabled.
+            Unauthenticated: There is no key, or it is not valid.
+            Forbidden: It is valid, but its tenant or user is disabled.
         """
         text = api_key_in(headers)
         if text is None:
-            raise Unauthenticated(problem="Send an API key as a bearer token or in X-API-Key.")
+            raise Unauthenticated(problem="no API key. Send one as a bearer token or in X-API-Key.")
         public, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
         if not _is_public_part(public):
-            raise Unauthenticated(problem="The API key is not known.")
-        entry_keys = self._key_cache.get(public)
-        entries = await self._directory.read_entries((ApiKey.kind, public), *entry_keys)
-        key = self._check_key(entries.get(ApiKey, public), secret)
-        if not entry_keys:
-            entry_keys = required_entries(key.tenant, key.user, key.workspace)
-            entries = await self._directory.read_entries(*entry_keys)
-            self._key_cache.put(public, entry_keys)
-        identity = identity_from(
-            entries,
-            tenant=key.tenant,
-            user=key.user,
-            workspace=key.workspace,
-            scopes=frozenset(key.scopes),
-        )
+            raise Unauthenticated(problem="the API key is not known.")
+
+        async def find_key(entries: EntrySet) -> ApiKey:
+            return self._check_key(entries.get(ApiKey, public), secret)
+
+        key, identity = await self._cache.admit(public, (ApiKey.kind, public), find_key, _grant_of)
         await self._mark_used(key)
         return identity
 
     def _check_key(self, key: ApiKey | None, secret: str) -> ApiKey:
-        # The same work is done for a key that is not there.
+        # The same work is done for a key that is not there, so that its time tells nobody which keys are.
         is_match = hmac.compare_digest(_secret_hash(secret), key.hash if key else _secret_hash(""))
         if key is None or not is_match:
-            raise Unauthenticated(problem="The API key is not known.")
+            raise Unauthenticated(problem="the API key is not known.")
         if key.revoked is not None:
-            raise Unauthenticated(problem="The API key was revoked.")
+            raise Unauthenticated(problem="the API key was revoked.")
         if key.expires is not None and key.expires <= self._directory.now():
-            raise Unauthenticated(problem="The API key has expired.")
+            raise Unauthenticated(problem="the API key has expired.")
         return key
 
     async def _mark_used(self, key: ApiKey) -> None:
-        """Note the hour, once an hour: a write for each request would cost more than the answer."""
+        """Record the hour of use, once an hour: a write for each request would cost more than the request."""
         hour = self._directory.now() // HOUR_MS * HOUR_MS
         if key.used is None or key.used < hour:
-            with suppress(RecordNotFound):  # the key was taken out at this moment
+            with suppress(RecordNotFound):  # the key was removed at this moment
                 await self._directory.change(key, used=hour)
 
 
 def api_key_in(headers: Mapping[str, str]) -> str | None:
-    """The API key that a request carries, if it carries one."""
+    """Return the API key that a request carries; None if it carries none."""
     text = headers.get("x-api-key") or bearer_token(headers)
     return text if text is not None and text.startswith(KEY_PREFIX) else None
 
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
-    """The bearer token that a request carries, if it carries one."""
+    """Return the bearer token that a request carries; None if it carries none."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() or None if kind.lower() == "bearer" else None
+
+
+def _grant_of(key: ApiKey) -> Grant:
+    return Grant(tenant=key.tenant, user=key.user, workspace=key.workspace, scopes=frozenset(key.scopes))
 
 
 def _is_public_part(text: str) -> bool:

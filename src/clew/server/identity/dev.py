@@ -48,17 +48,19 @@ class DevAuthentication:
             Unauthenticated: The request may come from elsewhere, or carries credentials that do not hold.
         """
         if any(name in headers for name in CREDENTIAL_HEADERS):
-            raise Unauthenticated(problem="These credentials do not hold. In dev mode send none.")
+            raise Unauthenticated(problem="these credentials are not valid. In dev mode send none.")
         if any(name in headers for name in PROXY_HEADERS):
             raise Unauthenticated(
-                problem="The request was passed on, and dev mode serves this machine alone."
+                problem="the request came through a proxy, and dev mode serves this machine alone."
             )
         own = parse_origin(f"http://{headers.get('host', '')}")
         if own is None or not is_loopback(own.host):
-            raise Unauthenticated(problem="In dev mode the server is called localhost and nothing else.")
+            raise Unauthenticated(
+                problem="in dev mode the Host header must be localhost or a loopback address."
+            )
         if "origin" in headers and not self._may_ask(headers["origin"], own):
             raise Unauthenticated(
-                problem="In dev mode no page of another site or port may send requests, unless it is of this "
+                problem="in dev mode no page of another site or port may send requests, unless it is of this "
                 "machine and the setting cors names its origin."
             )
         return Identity(

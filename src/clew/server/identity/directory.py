@@ -1,7 +1,7 @@
-"""The server's own records: who there is, kept in a tenant that nobody can name."""
+"""The server's own records of tenants, users and keys, in a tenant that no credentials can name."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -36,40 +36,38 @@ EntryKey: TypeAlias = tuple[str, str]
 
 RECORDS_PER_PAGE = 200
 CACHE_SIZE = 10_000
-"""For how many credentials it is remembered where they lead to."""
+"""For how many credentials their entries are remembered."""
 
 
 class EntrySet:
-    """Entries that one question has found."""
+    """Entries that were read at once."""
 
     def __init__(self, records: Mapping[tuple[str, str], Record]) -> None:
         self._records = records
 
     def get(self, kind: type[E], *names: str) -> E | None:
-        """The entry of a kind and some names, if it was found."""
+        """Return the entry of a kind and some names; None if there is none."""
         record = self._records.get((kind.kind, "/".join(names)))
         return None if record is None else entry_of(kind, record)
 
 
-class EntryKeyCache:
-    """Where credentials lead to, which never changes: so all that is to be looked at is known beforehand.
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenant, user and workspace that valid credentials speak for, and how far they reach."""
 
-    Whether they hold is looked up each time all the same.
-    """
+    tenant: str
+    user: str | None
+    workspace: str
+    scopes: frozenset[str]
 
-    def __init__(self) -> None:
-        self._entry_keys: OrderedDict[str, tuple[EntryKey, ...]] = OrderedDict()
-
-    def get(self, id: str) -> tuple[EntryKey, ...]:
-        """What to look at for some credentials; none if they were not seen yet."""
-        return self._entry_keys.get(id, ())
-
-    def put(self, id: str, entry_keys: tuple[EntryKey, ...]) -> None:
-        """Keep them for the next time."""
-        self._entry_keys[id] = entry_keys
-        self._entry_keys.move_to_end(id)
-        if len(self._entry_keys) > CACHE_SIZE:
-            self._entry_keys.popitem(last=False)
+    @property
+    def required_entries(self) -> tuple[EntryKey, ...]:
+        """The entries that must be there, and enabled, for the grant to hold."""
+        tenant, workspace = self.tenant, self.workspace
+        keys = ((Tenant.kind, tenant), (Workspace.kind, f"{tenant}/{workspace}"))
+        if self.user is None:
+            return keys
+        membership = (Membership.kind, f"{tenant}/{workspace}/{self.user}")
+        return (*keys, (User.kind, f"{tenant}/{self.user}"), membership)
 
 
 class Directory:
@@ -80,11 +78,11 @@ class Directory:
         self.now = now or db.store.now
 
     async def add(self, entry: E) -> E:
-        """Enter somebody; what is there already in the same words stays. A tenant comes with a workspace.
+        """Add an entry; one that is there already and says the same stays. A tenant comes with a workspace.
 
         Raises:
-            InvalidArgument: It is there already in other words.
-            RecordNotFound: Whom it belongs to is not there.
+            InvalidArgument: It is there already and says otherwise.
+            RecordNotFound: The entry that it belongs to is not there.
         """
         await self._check_parents(entry)
         entries: list[DirectoryEntry] = [entry]
@@ -99,7 +97,7 @@ class Directory:
         return entry_of(type(entry), record_of(new_entries[0]))
 
     async def get(self, kind: type[E], *names: str) -> E:
-        """An entry by its names.
+        """Return an entry by its names.
 
         Raises:
             RecordNotFound: There is none.
@@ -107,7 +105,7 @@ class Directory:
         return entry_of(kind, await self.db.records.get(kind.kind, "/".join(names)))
 
     async def entries(self, kind: type[E], **fields: str) -> AsyncIterator[E]:
-        """All entries of a kind, the oldest first."""
+        """Iterate over all entries of a kind, the oldest first."""
         tags = tuple(tag_of(field, value) for field, value in fields.items())
         after: tuple[int, str] | None = None
         while True:
@@ -121,7 +119,7 @@ class Directory:
             after = (page[-1].sort, page[-1].id)
 
     async def change(self, entry: E, **fields: object) -> E:
-        """The entry with some fields changed, whoever else changes it at the same moment."""
+        """Change some fields of an entry, also while others change it; return the entry."""
         id = record_of(entry).id
         attempts = Attempts()
         while True:
@@ -135,10 +133,10 @@ class Directory:
             return new_entry
 
     async def put(self, entry: E) -> E:
-        """Enter somebody in place of what was said before.
+        """Add an entry in place of the one before it.
 
         Raises:
-            RecordNotFound: Whom it belongs to is not there.
+            RecordNotFound: The entry that it belongs to is not there.
         """
         await self._check_parents(entry)
         new_entry = msgspec.structs.replace(entry, created=self.now())
@@ -146,36 +144,33 @@ class Directory:
         return new_entry
 
     async def drop(self, entry: DirectoryEntry) -> None:
-        """Take an entry out. Whatever belongs to the tenant or the user elsewhere stays where it is."""
+        """Remove an entry. What belongs to the tenant or the user elsewhere stays where it is."""
         await self.db.records.drop(entry.kind, record_of(entry).id)
 
-    async def admit(
-        self, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
-    ) -> Identity:
-        """The identity of somebody whose credentials hold; see ``identity_from``."""
-        entries = await self.read_entries(*required_entries(tenant, user, workspace))
-        return identity_from(entries, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
+    async def admit(self, grant: Grant) -> Identity:
+        """Return the identity of a grant; see ``identity_of``."""
+        return identity_of(grant, await self.read_entries(*grant.required_entries))
 
     async def read_entries(self, *entry_keys: EntryKey) -> EntrySet:
-        """Those entries that are there of some kinds and names, in one question."""
+        """Return those entries that are there of some kinds and names, in one read."""
         records = await self.db.store.read(Scope(tenant=SERVER_TENANT), ask(AskRecordsById(entry_keys)))
         return EntrySet({(record.kind, record.id): record for record in records})
 
     async def entries_of_user(self, user: User) -> list[DirectoryEntry]:
-        """A user, with the memberships, logins and keys that go with them."""
+        """Return a user, with the memberships, logins and keys that go with them."""
         entries: list[DirectoryEntry] = [user]
         for kind in (Membership, Login, ApiKey):
             entries += [entry async for entry in self.entries(kind, tenant=user.tenant, user=user.id)]
         return entries
 
     async def remove_user(self, user: User) -> list[DirectoryEntry]:
-        """Take a user out, with all that goes with them; what is gone."""
+        """Remove a user with all that goes with them; return what is gone."""
         entries = await self.entries_of_user(user)
         await self.db.commit([Drop(kind=entry.kind, id=record_of(entry).id) for entry in entries])
         return entries
 
     async def _same_entry(self, entry: E) -> E:
-        """What is there already, if it says the same."""
+        """Return the entry that is there already, if it says the same."""
         current = entry_of(type(entry), await self.db.records.get(entry.kind, record_of(entry).id))
         if msgspec.structs.replace(entry, created=current.created) != current:
             raise InvalidArgument(
@@ -198,7 +193,7 @@ class Directory:
 
 
 def _parent_keys(entry: DirectoryEntry) -> list[tuple[str, str]]:
-    """What must be there before an entry can be."""
+    """Return the keys of the entries that an entry belongs to."""
     match entry:
         case Tenant():
             return []
@@ -217,35 +212,70 @@ def _parent_keys(entry: DirectoryEntry) -> list[tuple[str, str]]:
             return [("membership", f"{entry.tenant}/{entry.workspace}/{entry.user}")]
 
 
-def required_entries(tenant: str, user: str | None, workspace: str) -> tuple[EntryKey, ...]:
-    """What must be there for somebody to be let in."""
-    tenant_keys = ((Tenant.kind, tenant), (Workspace.kind, f"{tenant}/{workspace}"))
-    if user is None:
-        return tenant_keys
-    return (*tenant_keys, (User.kind, f"{tenant}/{user}"), (Membership.kind, f"{tenant}/{workspace}/{user}"))
+class CredentialCache:
+    """Admits credentials with one read: it remembers which entries they needed the last time.
+
+    What credentials lead to hardly ever changes. Whether they hold is read each time all the same.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._required: OrderedDict[str, tuple[EntryKey, ...]] = OrderedDict()
+
+    async def admit(
+        self,
+        name: str,
+        entry_key: EntryKey,
+        check_entry: Callable[[EntrySet], Awaitable[E]],
+        grant_of: Callable[[E], Grant],
+    ) -> tuple[E, Identity]:
+        """Return the entry of some credentials, and the identity that they give.
+
+        ``name`` is what is remembered, ``entry_key`` the key of their own entry, and ``check_entry`` finds
+        that entry among those that were read, and checks it.
+
+        Raises:
+            Forbidden: They hold, but what they lead to is not enabled; see ``identity_of``.
+        """
+        remembered = self._required.get(name, ())
+        entries = await self._directory.read_entries(entry_key, *remembered)
+        entry = await check_entry(entries)
+        grant = grant_of(entry)
+        if remembered != grant.required_entries:
+            entries = await self._directory.read_entries(*grant.required_entries)
+            self._remember(name, grant.required_entries)
+        return entry, identity_of(grant, entries)
+
+    def _remember(self, name: str, required: tuple[EntryKey, ...]) -> None:
+        self._required[name] = required
+        self._required.move_to_end(name)
+        if len(self._required) > CACHE_SIZE:
+            self._required.popitem(last=False)
 
 
-def identity_from(
-    entries: EntrySet, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
-) -> Identity:
-    """The identity of somebody whose credentials hold, if they are still welcome.
+def identity_of(grant: Grant, entries: EntrySet) -> Identity:
+    """Return the identity of a grant whose entries are there and enabled.
 
-    An administrator is who has both the scope and the role. A key of the tenant as a whole needs the
-    scope alone.
+    An administrator has both the scope and the role. A key of the tenant as a whole needs the scope alone.
 
     Raises:
         Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
     """
-    member_roles = _roles(entries, tenant, user, workspace)
-    roles = scopes & {ADMIN} if user is None else member_roles
-    missing = {ADMIN} - (scopes & roles)
+    member_roles = _roles(entries, grant)
+    roles = grant.scopes & {ADMIN} if grant.user is None else member_roles
+    missing = {ADMIN} - (grant.scopes & roles)
     return Identity(
-        tenant=tenant, user=user, workspace=workspace, roles=roles - missing, scopes=scopes - missing
+        tenant=grant.tenant,
+        user=grant.user,
+        workspace=grant.workspace,
+        roles=roles - missing,
+        scopes=grant.scopes - missing,
     )
 
 
-def _roles(entries: EntrySet, tenant: str, user: str | None, workspace: str) -> frozenset[str]:
-    """What somebody is in a workspace, once everything above it is found enabled."""
+def _roles(entries: EntrySet, grant: Grant) -> frozenset[str]:
+    """Return the roles of a user in a workspace, once everything above it is found enabled."""
+    tenant, user, workspace = grant.tenant, grant.user, grant.workspace
     _check_enabled(entries, Tenant, tenant)
     _check_enabled(entries, Workspace, f"{tenant}/{workspace}")
     if user is None:
@@ -266,7 +296,7 @@ def _check_enabled(entries: EntrySet, kind: type[Tenant | Workspace | User], id:
 
 
 async def find_entry(directory: Directory, kind: type[E], *names: str) -> E | None:
-    """An entry by its names, if there is one."""
+    """Return an entry by its names; None if there is none."""
     try:
         return await directory.get(kind, *names)
     except RecordNotFound:

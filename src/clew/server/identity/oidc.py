@@ -19,11 +19,11 @@ from clew.core.errors import Forbidden, InvalidId, InvalidInput, IssuerUnavailab
 from clew.server.identity.api_keys import bearer_token
 from clew.server.identity.dev import is_loopback
 from clew.server.identity.directory import (
+    CredentialCache,
     Directory,
-    EntryKeyCache,
+    EntrySet,
+    Grant,
     find_entry,
-    identity_from,
-    required_entries,
 )
 from clew.server.identity.entries import DEFAULT_WORKSPACE, Login, Membership, Tenant, User
 from clew.server.identity.identity import DISCOVERY, Identity, IssuerSettings
@@ -207,7 +207,7 @@ class TokenAuthentication:
         self._settings = settings
         self._keys = keys or IssuerKeys(settings.keys_url)
         self._clock = clock
-        self._key_cache = EntryKeyCache()
+        self._cache = CredentialCache(directory)
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose token it is, in our own words.
@@ -219,27 +219,26 @@ class TokenAuthentication:
         """
         token = bearer_token(headers)
         if token is None:
-            raise Unauthenticated(problem="Send a token as Authorization: Bearer.")
+            raise Unauthenticated(problem="no token. Send one as Authorization: Bearer.")
         claims = await self._verify_token(token)
         person = person_of(claims, self._settings, self._clock())
         workspace = headers.get(WORKSPACE_HEADER, DEFAULT_WORKSPACE)
-        cache_key = f"{person.login}/{workspace}"
-        entry_keys = self._key_cache.get(cache_key)
-        entries = await self._directory.read_entries((Login.kind, person.login), *entry_keys)
-        login = entries.get(Login, person.login) or await self._register_if_allowed(person)
-        current_keys = required_entries(login.tenant, login.user, workspace)
-        if entry_keys != current_keys:
-            entries = await self._directory.read_entries(*current_keys)
-            self._key_cache.put(cache_key, current_keys)
-        return identity_from(
-            entries, tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES
-        )
+
+        async def find_login(entries: EntrySet) -> Login:
+            return entries.get(Login, person.login) or await self._register_if_allowed(person)
+
+        def grant_of(login: Login) -> Grant:
+            return Grant(tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES)
+
+        name = f"{person.login}/{workspace}"
+        _, identity = await self._cache.admit(name, (Login.kind, person.login), find_login, grant_of)
+        return identity
 
     async def _verify_token(self, token: str) -> dict[str, Any]:
         """The claims of a token that the issuer has signed."""
         key = await self._keys.key(_key_id(token))
         if key is None:
-            raise Unauthenticated(problem="The token is signed with a key that its issuer does not have.")
+            raise Unauthenticated(problem="the token is signed with a key that its issuer does not have.")
         try:
             # Times, issuer and audience are checked with all the other claims, by a clock that is given.
             options: Any = {
@@ -247,13 +246,13 @@ class TokenAuthentication:
             }
             claims: dict[str, Any] = jwt.decode(token, key, algorithms=[ALGORITHM], options=options)
         except (jwt.PyJWTError, ValueError) as error:
-            raise Unauthenticated(problem="The token's signature does not hold.") from error
+            raise Unauthenticated(problem="the signature of the token is not valid.") from error
         return claims
 
     async def _register_if_allowed(self, person: Person) -> Login:
         """Which user of ours a person is who is new here, if that is allowed."""
         if not self._settings.first_sight:
-            raise Forbidden(problem="This account is not known here. Ask an administrator to enter it.")
+            raise Forbidden(problem="This account is not known here. Ask an administrator to add it.")
         return await register_person(self._directory, person)
 
 
@@ -273,7 +272,7 @@ async def register_person(directory: Directory, person: Person) -> Login:
         login = Login(id=person.login, issuer=person.issuer, subject=person.subject, tenant=tenant, user=user)
         return await directory.add(login)
     except InvalidInput as error:
-        raise Forbidden(problem=f"This account cannot be entered here: {error}") from error
+        raise Forbidden(problem=f"This account cannot be added here: {error}") from error
 
 
 async def _tenant_of(directory: Directory, external: str) -> str:
@@ -286,16 +285,16 @@ async def _tenant_of(directory: Directory, external: str) -> str:
 def _key_id(token: str) -> str:
     """The id of the key that a token says it is signed with."""
     if len(token) > LONGEST_TOKEN:
-        raise Unauthenticated(problem="The token is too long.")
+        raise Unauthenticated(problem="the token is too long.")
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
-        raise Unauthenticated(problem="The token cannot be read.") from error
+        raise Unauthenticated(problem="the token cannot be read.") from error
     if header.get("alg") != ALGORITHM:
-        raise Unauthenticated(problem=f"The token is not signed with {ALGORITHM}.")
+        raise Unauthenticated(problem=f"the token is not signed with {ALGORITHM}.")
     id = header.get("kid")
     if not isinstance(id, str) or not id or "crit" in header:
-        raise Unauthenticated(problem="The token does not say with which key it is signed.")
+        raise Unauthenticated(problem="the token does not say with which key it is signed.")
     return id
 
 
@@ -309,27 +308,27 @@ def person_of(claims: Mapping[str, Any], settings: IssuerSettings, now: float) -
     _check_times(claims, now, settings.leeway_s)
     issuer, tenant = _text(claims, "iss"), _text(claims, settings.tenant_claim)
     if issuer != settings.issuer.replace("{tenantid}", tenant):
-        raise Unauthenticated(problem="The token is from another issuer.")
+        raise Unauthenticated(problem="the token is from another issuer.")
     if not _audiences(claims) & set(settings.audience):
-        raise Unauthenticated(problem="The token is meant for somebody else.")
+        raise Unauthenticated(problem="the token is for another audience.")
     if tenant not in settings.tenants:
-        raise Forbidden(problem="The token's tenant is not let in here.")
+        raise Forbidden(problem="The tenant of the token has no access here.")
     return Person(issuer=issuer, subject=_text(claims, settings.user_claim), tenant=tenant)
 
 
 def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
     """Refuse a token of another time. A time that is no number is refused, since it bounds nothing."""
     if not now < _time(claims, "exp") + leeway:
-        raise Unauthenticated(problem="The token has expired.")
+        raise Unauthenticated(problem="the token has expired.")
     for name in ("nbf", "iat"):
         if name in claims and not _time(claims, name) - leeway <= now:
-            raise Unauthenticated(problem="The token does not hold yet.")
+            raise Unauthenticated(problem="the token is not valid yet.")
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unauthenticated(problem=f"The token's {name} is not a time.")
+        raise Unauthenticated(problem=f"the claim {name} of the token is not a time.")
     return value
 
 
@@ -341,7 +340,7 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
     try:
         return check_id(claims.get(name), name)
     except InvalidId as error:
-        raise Unauthenticated(problem=f"The token's {name} cannot be used.") from error
+        raise Unauthenticated(problem=f"the claim {name} of the token is not valid.") from error
 
 
 def _audiences(claims: Mapping[str, Any]) -> set[str]:

@@ -63,7 +63,7 @@ async def export_memory(caller: CurrentCaller, user: UserQuery = None) -> dict[s
 
 @endpoint(CATCH_UP)
 async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
-    """The last session in a line, for whoever begins another thread; nothing if recall is off."""
+    """Return the last session in a line, for the beginning of another thread; nothing if recall is off."""
     memory = _memory_of(caller, user)
     if not (await memory.profile()).recall:
         return CatchUp()
