@@ -1,1 +1,1 @@
-"""What goes over the wire between server and client."""
+"""The HTTP API: its routes, and the types that go over the wire."""

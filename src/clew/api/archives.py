@@ -8,9 +8,9 @@ from clew.core.encoding import JSON
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import took in, and what it passed over.
+    """The sessions and records that an import added, and those that it skipped.
 
-    A session is passed over if it is there already. So is a record, or one that a user cannot bring.
+    A session is skipped if it is there already. So is a record, also one that a user may not bring.
     """
 
     sessions: list[str]

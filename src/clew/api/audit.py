@@ -7,9 +7,9 @@ from clew.core.encoding import JSON
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what for a tenant. Whom it was about is a salted hash, which who knows the name can find.
+    """One action of an operator. Its subject is a salted hash, found again with the name alone.
 
-    Without a ``user`` it was a key of the tenant as a whole.
+    Without a ``user`` it was done with a key of the tenant as a whole.
     """
 
     number: int

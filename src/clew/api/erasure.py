@@ -12,7 +12,7 @@ from clew.core.log.holds import Hold
 
 
 class NewErasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose traces go: all of an owner, or a thread and its forks. A dry run only counts.
+    """The subject of an erasure: all of an owner, or a thread and its forks. A dry run only counts.
 
     With ``with_retained`` the records go too that have a date and would stay until then. With ``identities``
     the owner's user, memberships, logins and keys go too, so that nobody comes back as them.
@@ -26,7 +26,7 @@ class NewErasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class NewHold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An owner or a thread that must stay, and why."""
+    """An owner or a thread that must not be erased, and the reason."""
 
     reason: str
     owner: str | None = None
@@ -34,14 +34,14 @@ class NewHold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class NewRetentionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Threads that nobody has written to for so many days may go: all, or those with a label."""
+    """A rule that erases threads without a change for so many days: all, or those with a label."""
 
     days: Annotated[float, msgspec.Meta(gt=0, le=36_500)]
     label: str | None = None
 
 
 class NewRuleApplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Asks to let go of what the rules in force let go. A dry run only says which threads that is."""
+    """Asks to apply the rules in force. A dry run only names the threads."""
 
     dry_run: bool = False
 
@@ -75,7 +75,7 @@ class RetentionRulePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleResultView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule let go; ``held`` threads stayed. Without a receipt nothing was erased."""
+    """The threads that a rule erased; ``held`` ones stayed. Without a receipt nothing was erased."""
 
     rule: str
     threads: list[str] = []
@@ -84,7 +84,7 @@ class RuleResultView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleResults(msgspec.Struct, frozen=True, kw_only=True):
-    """What each rule let go."""
+    """The results of all rules."""
 
     rules: list[RuleResultView]
 

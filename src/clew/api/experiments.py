@@ -29,7 +29,7 @@ class ExampleMessageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExampleSourceView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an example comes from: a thread, and the version and place of the answer in it."""
+    """The source of an example: a thread, and the version and place of the answer in it."""
 
     thread: str
     version: int = 0
@@ -55,7 +55,7 @@ class ExamplePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentPlanView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment does: whom it asks, about what, by which rule."""
+    """The plan of an experiment: its data set, its subject and its scorer."""
 
     dataset: str
     subject: str
@@ -95,7 +95,7 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResultView(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out for one example: an output and its score, or an error."""
+    """The result for one example: an output and its score, or an error."""
 
     example: str
     question: str = ""

@@ -8,7 +8,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the process lives and, for readiness, whether its store answers."""
+    """The health of a process and, for readiness, of its store."""
 
     ok: bool
     store: str | None = None

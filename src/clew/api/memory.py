@@ -14,7 +14,7 @@ class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NewForgetRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be forgotten. Without ``confirmed`` it is only shown, and waits."""
+    """The entries to forget. Without ``confirmed`` they are only shown, and wait."""
 
     ids: list[str]
     confirmed: bool = False
@@ -27,13 +27,13 @@ class NewUndo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RecallSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether what is recalled may be brought up."""
+    """The setting that lets memory be recalled in turns."""
 
     on: bool
 
 
 class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a user: facts or arcs, newest first, with their sources."""
+    """The memory of a user: facts or arcs, newest first, with their sources."""
 
     version: int
     recall: bool
@@ -51,7 +51,7 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForgetView(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten, what had changed meanwhile, and what waits for a word."""
+    """The entries that were forgotten, those that had changed meanwhile, and those that wait."""
 
     forgotten: list[str] = []
     changed: list[str] = []

@@ -22,7 +22,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def error_from_response(status: int, body: bytes) -> ClewError:
-    """The error that an answer means; one that is no problem of ours is told as it is."""
+    """Return the error that a response means; one that holds no problem of ours is quoted."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -32,7 +32,7 @@ def error_from_response(status: int, body: bytes) -> ClewError:
 
 
 def error_from_problem(problem: Problem) -> ClewError:
-    """The error that a problem means, with its facts."""
+    """Return the error that a problem means, with its facts."""
     kind = next((kind for kind in _error_classes(ClewError) if kind.code == problem.code), None)
     if kind is not None:
         try:

@@ -10,7 +10,7 @@ from clew.core.encoding import JSON
 
 
 class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person decides about a call: replay it, use a result instead, or pass a value on to the tool."""
+    """A decision about a call: replay it, use a result instead, or pass a value on to the tool."""
 
     decision: Literal["replay", "result", "pass"]
     value: JSON = None
@@ -53,7 +53,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancellationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether there was anything to cancel."""
+    """The result of a cancellation: false if there was nothing to cancel."""
 
     cancelled: bool
 

@@ -6,7 +6,7 @@ from clew.api.route import Route
 
 
 class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was found, and the part of it that bears on the query.
+    """A hit: where it is, and the part of its text that matches the query.
 
     ``marks`` are where the searched words begin in the text, and where they end. What was found by meaning
     alone has none.
@@ -26,7 +26,7 @@ class SearchHitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchHitPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, the best first; ``path`` says how, and ``problem`` why not by meaning."""
+    """Hits of a search, the best first; ``path`` says how they were found, ``problem`` why not by meaning."""
 
     found: list[SearchHitView]
     next: str | None = None

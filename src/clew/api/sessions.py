@@ -19,7 +19,7 @@ class NewSessionEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NewFeedback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a user thought: a label, never text."""
+    """Feedback of a user: a label, never text."""
 
     thread: str
     label: FeedbackLabel
@@ -57,7 +57,7 @@ class ActiveSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said and answered in one turn."""
+    """The messages of one turn."""
 
     run: str | None
     time: int
@@ -74,7 +74,7 @@ class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeStatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """How the end of an episode stands; no episode if there was none to end."""
+    """The status of an episode; no episode if there was none to end."""
 
     session: str
     episode: str | None = None
@@ -82,7 +82,7 @@ class EpisodeStatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnfinishedEpisodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """An ended episode that is not finished, and how its job stands."""
+    """An ended episode that is not finished, and the state of its job."""
 
     episode: str
     job: str | None = None
@@ -92,7 +92,7 @@ class UnfinishedEpisodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands: one word, the facts behind it, and what to do next in a sentence."""
+    """The status of a session: one word, the facts behind it, and advice in a sentence."""
 
     session: str
     status: str
@@ -123,7 +123,7 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeDetail(EpisodeView, frozen=True, kw_only=True):
-    """An episode and what it left behind: how it is told in short, and what was learned and is known.
+    """An episode and what it left behind: its summary, and what was learned in it and is still known.
 
     Each fact ``says`` in words what it is, to the person that it is about.
     """

@@ -63,7 +63,7 @@ class NewRewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ParentView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a fork comes from."""
+    """The thread and version that a fork comes from."""
 
     thread: str
     version: int
@@ -155,7 +155,7 @@ class ToolCallView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResultView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     id: str
     name: str = ""
@@ -163,9 +163,9 @@ class ToolResultView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry says, whatever framework wrote it: text, tool calls and results.
+    """A message in a common form, whatever framework wrote it: text, tool calls and results.
 
-    ``meta`` is what an application stamped on it, like the style of a reply.
+    ``meta`` is added by an application, like the style of a reply.
     """
 
     role: str
@@ -227,7 +227,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiffView(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between two versions: ops on the state, and the items that came and went."""
+    """The difference between two versions: ops on the state, and items that were added and removed."""
 
     thread: str
     before: int
@@ -238,7 +238,7 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the chain of a thread holds."""
+    """The result of verifying the hash chain of a thread."""
 
     thread: str
     version: int
@@ -249,7 +249,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a thread stands after a change."""
+    """The version of a thread after a change."""
 
     thread: str
     version: int
@@ -259,7 +259,7 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RewindView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rewind did, and which effects on the world it cannot take back."""
+    """The result of a rewind, and the effects on the world that it cannot take back."""
 
     thread: str
     version: int

@@ -16,7 +16,7 @@ WhenBusy: TypeAlias = Literal["wait", "refuse", "queue"]
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message to a thread. ``user`` is needed where the credentials name none.
 
-    With the mode ``incognito`` nobody is needed and no trace is left: the thread lives in one process until
+    With the mode ``incognito`` no user is needed and no trace is left: the thread lives in one process until
     it is ended, and without a mode it stays as it began.
     """
 
@@ -48,7 +48,7 @@ class SocketRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls cost; ``cost`` in millionths of a dollar."""
+    """The usage of models; ``cost`` is in millionths of a dollar."""
 
     calls: int = 0
     input_tokens: int = 0

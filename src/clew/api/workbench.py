@@ -10,7 +10,7 @@ from clew.api.threads import CommitView
 
 
 class NewBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a block of core memory is to say."""
+    """The new text of a block of core memory."""
 
     text: str
 
@@ -62,7 +62,7 @@ class DocumentList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SectionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A page, or what stands below a heading; ``start`` counts the characters before it."""
+    """A page, or the text below a heading; ``start`` counts the characters before it."""
 
     name: str
     start: int
@@ -87,7 +87,7 @@ class PassageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentMatchView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where searched words stand; ``marks`` are where they begin and end in the excerpt."""
+    """A place of searched words; ``marks`` are where they begin and end in the excerpt."""
 
     start: int
     excerpt: str
@@ -96,7 +96,7 @@ class DocumentMatchView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentMatchList(msgspec.Struct, frozen=True, kw_only=True):
-    """Where words stand in a document."""
+    """The places of words in a document."""
 
     path: str
     places: list[DocumentMatchView]
@@ -133,7 +133,7 @@ class VolumeFileView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeFilePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in order of their paths; ``refused`` names what stands among them and cannot be used."""
+    """Files in order of their paths; ``refused`` names those that cannot be used, with the reason."""
 
     files: list[VolumeFileView]
     next: str | None = None

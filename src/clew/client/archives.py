@@ -10,31 +10,31 @@ class ArchiveMethods:
 
     @CallMethod
     def export_person(self, *, user: str | None = None) -> ApiCall[bytes]:
-        """Everything that a user owns, as one archive."""
+        """Export everything that a user owns, as one archive."""
         return api_call(EXPORT_PERSON, user=user)
 
     @CallMethod
     def export_session(self, id: str) -> ApiCall[bytes]:
-        """A session as an archive."""
+        """Export a session as an archive."""
         return api_call(EXPORT_SESSION, id)
 
     @CallMethod
     def export_manifest(self, id: str) -> ApiCall[bytes]:
-        """A session as one JSON document."""
+        """Export a session as one JSON document."""
         return api_call(EXPORT_SESSION, id, format="manifest")
 
     @CallMethod
     def import_manifest(
         self, id: str, manifest: bytes, *, expect: int | None = None, key: str | None = None
     ) -> ApiCall[CommitView]:
-        """Make a session what a manifest says, and nothing else."""
+        """Replace a session by what a manifest says."""
         return api_call(REPLACE_SESSION, id, body=manifest, key=key, expect=expect)
 
     @CallMethod
     def import_sessions(
         self, archive: bytes, *, skip_existing: bool = False, key: str | None = None
     ) -> ApiCall[ImportView]:
-        """Take in the sessions of an archive; those that are there already are refused, or passed over."""
+        """Import the sessions of an archive; those that are there already are refused, or skipped."""
         return api_call(
             IMPORT_SESSION,
             body=archive,

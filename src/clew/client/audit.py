@@ -18,7 +18,7 @@ class AuditMethods:
         limit: int = 50,
         cursor: str | None = None,
     ) -> ApiCall[AuditPage]:
-        """What operators did, the newest first."""
+        """Return what operators did, the newest first."""
         return api_call(
             LIST_AUDIT, action=action, user=user, owner=owner, thread=thread, limit=limit, cursor=cursor
         )

@@ -52,35 +52,35 @@ class ErasureMethods:
 
     @CallMethod
     def receipts(self, *, limit: int = 50, cursor: str | None = None) -> ApiCall[ReceiptPage]:
-        """The receipts of what was erased, the newest first."""
+        """Return receipts of erasures, the newest first."""
         return api_call(LIST_RECEIPTS, limit=limit, cursor=cursor)
 
     @CallMethod
     def settle_receipts(self, *, key: str | None = None) -> ApiCall[ReceiptPage]:
-        """Try again what made receipts wait; those that are complete now."""
+        """Try again what made receipts wait; return those that are complete now."""
         return api_call(SETTLE_RECEIPTS, key=key)
 
     @CallMethod
     def holds(self, *, limit: int = 50, cursor: str | None = None) -> ApiCall[HoldPage]:
-        """What is held, the oldest hold first."""
+        """Return holds, the oldest first."""
         return api_call(LIST_HOLDS, limit=limit, cursor=cursor)
 
     @CallMethod
     def hold(
         self, *, reason: str, owner: str | None = None, thread: str | None = None, key: str | None = None
     ) -> ApiCall[Hold]:
-        """Keep an owner or a thread from being erased, deleted or let go."""
+        """Hold an owner or a thread, which then cannot be erased or deleted."""
         body = NewHold(reason=reason, owner=owner, thread=thread)
         return api_call(HOLD, body=body, key=key)
 
     @CallMethod
     def release(self, *, owner: str | None = None, thread: str | None = None) -> ApiCall[None]:
-        """Let go of a hold."""
+        """Release a hold."""
         return api_call(RELEASE, owner=owner, thread=thread)
 
     @CallMethod
     def rules(self, *, limit: int = 50, cursor: str | None = None) -> ApiCall[RetentionRulePage]:
-        """The rules of retention that are in force, by name."""
+        """Return the rules of retention in force, by name."""
         return api_call(LIST_RULES, limit=limit, cursor=cursor)
 
     @CallMethod
@@ -91,11 +91,11 @@ class ErasureMethods:
 
     @CallMethod
     def drop_rule(self, name: str) -> ApiCall[None]:
-        """Take a rule back."""
+        """Remove a rule."""
         return api_call(DROP_RULE, name)
 
     @CallMethod
     def apply_rules(self, *, dry_run: bool = False, key: str | None = None) -> ApiCall[RuleResults]:
-        """Erase what the rules in force let go."""
+        """Apply the rules in force."""
         body = NewRuleApplication(dry_run=dry_run)
         return api_call(APPLY_RULES, body=body, key=key)

@@ -22,36 +22,36 @@ class ExperimentMethods:
 
     @CallMethod
     def datasets(self, *, limit: int = 50, cursor: str | None = None) -> ApiCall[DatasetPage]:
-        """Data sets, the newest first."""
+        """Return data sets, the newest first."""
         return api_call(LIST_DATASETS, limit=limit, cursor=cursor)
 
     @CallMethod
     def examples(self, dataset: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[ExamplePage]:
-        """The examples of a data set."""
+        """Return the examples of a data set."""
         return api_call(LIST_EXAMPLES, dataset, limit=limit, cursor=cursor)
 
     @CallMethod
     def experiments(self, *, limit: int = 50, cursor: str | None = None) -> ApiCall[ExperimentPage]:
-        """Experiments, the newest first."""
+        """Return experiments, the newest first."""
         return api_call(LIST_EXPERIMENTS, limit=limit, cursor=cursor)
 
     @CallMethod
     def experiment(self, name: str) -> ApiCall[ExperimentView]:
-        """An experiment, summed up from the results that are there now."""
+        """Return an experiment, summed up from the results that are there now."""
         return api_call(GET_EXPERIMENT, name)
 
     @CallMethod
     def results(
         self, experiment: str, *, limit: int = 50, cursor: str | None = None
     ) -> ApiCall[ExperimentResultPage]:
-        """The results of an experiment."""
+        """Return the results of an experiment."""
         return api_call(LIST_RESULTS, experiment, limit=limit, cursor=cursor)
 
     @CallMethod
     def compare(
         self, first: str, second: str, *, everything: bool = False, limit: int = 50, cursor: str | None = None
     ) -> ApiCall[ComparisonView]:
-        """Two experiments side by side: the examples whose scores differ, or all of them."""
+        """Return two experiments side by side: the examples whose scores differ, or all of them."""
         return api_call(
             COMPARE_EXPERIMENTS, first=first, second=second, everything=everything, limit=limit, cursor=cursor
         )

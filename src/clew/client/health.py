@@ -9,20 +9,20 @@ class HealthMethods:
 
     @CallMethod
     def health(self) -> ApiCall[Health]:
-        """Whether the server answers."""
+        """Return the health of the process."""
         return api_call(HEALTH)
 
     @CallMethod
     def ready(self) -> ApiCall[Health]:
-        """Whether its store answers too."""
+        """Return the health of the process and its store."""
         return api_call(READY)
 
     @CallMethod
     def metrics(self) -> ApiCall[bytes]:
-        """The numbers of one process, as Prometheus reads them."""
+        """Return the metrics of one process, as Prometheus reads them."""
         return api_call(METRICS)
 
     @CallMethod
     def agent(self) -> ApiCall[AgentView]:
-        """What answers there."""
+        """Return the agent of the server."""
         return api_call(GET_AGENT)

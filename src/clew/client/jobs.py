@@ -11,7 +11,7 @@ class JobMethods:
     def jobs(
         self, *, status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> ApiCall[JobPage]:
-        """Work that is to be done, and work that was given up."""
+        """Return jobs that are to be done, and jobs that were given up."""
         return api_call(LIST_JOBS, status=status, limit=limit, cursor=cursor)
 
     @CallMethod

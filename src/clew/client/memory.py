@@ -36,12 +36,12 @@ class MemoryMethods:
         cursor: str | None = None,
         user: str | None = None,
     ) -> ApiCall[MemoryPage]:
-        """What is known of a user."""
+        """Return the memory of a user."""
         return api_call(LIST_MEMORY, kind=kind, limit=limit, cursor=cursor, user=user)
 
     @CallMethod
     def memory_entry(self, id: str, *, user: str | None = None) -> ApiCall[dict[str, JSON]]:
-        """One fact, arc or rule."""
+        """Return one fact, arc or rule."""
         return api_call(GET_MEMORY, id, user=user)
 
     @CallMethod
@@ -51,14 +51,14 @@ class MemoryMethods:
 
     @CallMethod
     def export_memory(self, *, user: str | None = None) -> ApiCall[dict[str, JSON]]:
-        """Everything that is known, as one document."""
+        """Return the whole memory of a user, as one document."""
         return api_call(EXPORT_MEMORY, user=user)
 
     @CallMethod
     def correct_memory(
         self, id: str, object: str, *, negated: bool = False, user: str | None = None, key: str | None = None
     ) -> ApiCall[dict[str, JSON]]:
-        """Put right what a fact or a rule says."""
+        """Correct a fact or a rule."""
         body = NewCorrection(object=object, negated=negated)
         return api_call(CORRECT_MEMORY, id, body=body, key=key, user=user)
 
@@ -66,7 +66,7 @@ class MemoryMethods:
     def forget_memory(
         self, ids: list[str], *, confirmed: bool = False, user: str | None = None, key: str | None = None
     ) -> ApiCall[ForgetView]:
-        """Forget some of it: first shown, then confirmed."""
+        """Forget some entries: they are first shown, then confirmed."""
         body = NewForgetRequest(ids=ids, confirmed=confirmed)
         return api_call(FORGET_MEMORY, body=body, key=key, user=user)
 
@@ -74,10 +74,10 @@ class MemoryMethods:
     def undo_memory(
         self, version: int | None = None, *, user: str | None = None, key: str | None = None
     ) -> ApiCall[UndoView]:
-        """Take back the last change of a memory."""
+        """Undo the last change of a memory."""
         return api_call(UNDO_MEMORY, body=NewUndo(version=version), key=key, user=user)
 
     @CallMethod
     def set_recall(self, *, on: bool, user: str | None = None) -> ApiCall[RecallSetting]:
-        """Whether what is recalled may be brought up."""
+        """Let memory be recalled in turns, or not."""
         return api_call(SET_RECALL, body=RecallSetting(on=on), user=user)

@@ -29,12 +29,12 @@ class RunMethods:
         limit: int = 50,
         cursor: str | None = None,
     ) -> ApiCall[RunPage]:
-        """Runs, the newest first."""
+        """Return runs, the newest first."""
         return api_call(LIST_RUNS, thread=thread, status=status, limit=limit, cursor=cursor)
 
     @CallMethod
     def run(self, id: str) -> ApiCall[RunView]:
-        """A run."""
+        """Return a run."""
         return api_call(GET_RUN, id)
 
     @CallMethod
@@ -57,5 +57,5 @@ class RunMethods:
 
     @CallMethod
     def steps(self, run: str) -> ApiCall[StepList]:
-        """The steps of a run: what took how long, and what it cost."""
+        """Return the steps of a run, with their times and costs."""
         return api_call(LIST_STEPS, run)

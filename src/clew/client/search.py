@@ -21,7 +21,7 @@ class SearchMethods:
         limit: int = 20,
         cursor: str | None = None,
     ) -> ApiCall[SearchHitPage]:
-        """What was said and what is known that bears on the words."""
+        """Search what was said and what is known."""
         return api_call(
             SEARCH,
             q=words,

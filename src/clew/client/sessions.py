@@ -32,25 +32,25 @@ class SessionMethods:
 
     @CallMethod
     def feedback(self, thread: str, label: FeedbackLabel, *, key: str | None = None) -> ApiCall[FeedbackView]:
-        """What a user thought of a session so far."""
+        """Record what a user thought of a session so far."""
         body = NewFeedback(thread=thread, label=label)
         return api_call(GIVE_FEEDBACK, body=body, key=key)
 
     @CallMethod
     def sessions_state(self) -> ApiCall[ActiveSessions]:
-        """The sessions that are active now."""
+        """Return the sessions that are active now."""
         return api_call(SESSIONS_STATE)
 
     @CallMethod
     def sessions(
         self, *, search: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> ApiCall[SessionPage]:
-        """Sessions, the newest first."""
+        """Return sessions, the newest first."""
         return api_call(LIST_SESSIONS, search=search, limit=limit, cursor=cursor)
 
     @CallMethod
     def session(self, id: str) -> ApiCall[SessionView]:
-        """A session."""
+        """Return a session."""
         return api_call(GET_SESSION, id)
 
     @CallMethod
@@ -60,7 +60,7 @@ class SessionMethods:
 
     @CallMethod
     def turns(self, id: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[TurnPage]:
-        """What was said and answered in a session."""
+        """Return the messages of a session, turn by turn."""
         return api_call(LIST_TURNS, id, limit=limit, cursor=cursor)
 
     @CallMethod
@@ -79,10 +79,10 @@ class SessionMethods:
 
     @CallMethod
     def episode(self, id: str) -> ApiCall[EpisodeDetail]:
-        """An episode that is over, and what it left behind."""
+        """Return an episode that is over, and what it left behind."""
         return api_call(GET_EPISODE, id)
 
     @CallMethod
     def session_status(self, id: str) -> ApiCall[SessionStatusView]:
-        """Where a session stands, and what can be done next."""
+        """Return the status of a session, and what can be done next."""
         return api_call(SESSION_STATUS, id)

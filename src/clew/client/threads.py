@@ -41,7 +41,7 @@ class ThreadMethods:
     def create_thread(
         self, id: str, *, title: str | None = None, labels: list[str] | None = None, key: str | None = None
     ) -> ApiCall[ThreadDetail]:
-        """A new thread."""
+        """Create a thread."""
         body = NewThread(id=id, title=title, labels=labels or [])
         return api_call(CREATE_THREAD, body=body, key=key)
 
@@ -54,7 +54,7 @@ class ThreadMethods:
 
     @CallMethod
     def thread(self, id: str, *, at: int | None = None) -> ApiCall[ThreadDetail]:
-        """A thread, now or at a version."""
+        """Return a thread, now or at a version."""
         return api_call(GET_THREAD, id, at=at)
 
     @CallMethod
@@ -73,7 +73,7 @@ class ThreadMethods:
         log: str = "history",
         whole: bool = False,
     ) -> ApiCall[ItemPage]:
-        """The newest items of a thread, oldest first."""
+        """Return the newest items of a thread, oldest first."""
         return api_call(LIST_ITEMS, id, limit=limit, cursor=cursor, at=at, log=log, whole=whole)
 
     @CallMethod
@@ -86,14 +86,14 @@ class ThreadMethods:
         at: int | None = None,
         log: str = "history",
     ) -> ApiCall[MessagePage]:
-        """What the newest items of a thread say, whatever framework wrote them, oldest first."""
+        """Return the newest messages of a thread, whatever framework wrote them, oldest first."""
         return api_call(LIST_MESSAGES, id, limit=limit, cursor=cursor, at=at, log=log)
 
     @CallMethod
     def changesets(
         self, id: str, *, limit: int = 50, cursor: str | None = None, after: int | None = None
     ) -> ApiCall[ChangesetPage]:
-        """The changes of a thread."""
+        """Return the changes of a thread."""
         return api_call(LIST_CHANGESETS, id, limit=limit, cursor=cursor, after=after)
 
     @CallMethod
@@ -113,24 +113,24 @@ class ThreadMethods:
 
     @CallMethod
     def state(self, id: str, *, at: int | None = None) -> ApiCall[StateView]:
-        """The state of a thread, now or at a version."""
+        """Return the state of a thread, now or at a version."""
         return api_call(GET_STATE, id, at=at)
 
     @CallMethod
     def diff(self, id: str, before: int, after: int | None = None) -> ApiCall[DiffView]:
-        """What differs between two versions."""
+        """Return the difference between two versions."""
         return api_call(DIFF_THREAD, id, before=before, after=after)
 
     @CallMethod
     def verify(self, id: str) -> ApiCall[VerdictView]:
-        """Whether the chain of a thread holds."""
+        """Verify the hash chain of a thread."""
         return api_call(VERIFY_THREAD, id)
 
     @CallMethod
     def fork(
         self, id: str, new: str, *, at: int | None = None, key: str | None = None
     ) -> ApiCall[ThreadDetail]:
-        """A thread that goes its own way from a version of another."""
+        """Fork a thread from a version of another."""
         return api_call(FORK_THREAD, id, body=NewFork(id=new, at=at), key=key)
 
     @CallMethod

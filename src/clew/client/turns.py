@@ -27,7 +27,7 @@ class TurnMethods:
         busy: WhenBusy = "wait",
         key: str | None = None,
     ) -> ApiCall[TurnView]:
-        """Run one turn, and have it whole."""
+        """Run one turn, and return its result."""
         body = NewTurn(message=message, user=user, mode=mode, message_id=message_id, busy=busy)
         return api_call(POST_TURN, thread, body=body, key=key)
 

@@ -35,7 +35,7 @@ class WorkbenchMethods:
 
     @CallMethod
     def core_memory(self, thread: str) -> ApiCall[CoreMemoryView]:
-        """The blocks of core memory."""
+        """Return the blocks of core memory."""
         return api_call(GET_CORE_MEMORY, thread)
 
     @CallMethod
@@ -47,7 +47,7 @@ class WorkbenchMethods:
 
     @CallMethod
     def documents(self, thread: str) -> ApiCall[DocumentList]:
-        """The loaded documents."""
+        """Return the loaded documents."""
         return api_call(LIST_DOCUMENTS, thread)
 
     @CallMethod
@@ -80,41 +80,41 @@ class WorkbenchMethods:
 
     @CallMethod
     def document_sections(self, thread: str, path: str | None = None) -> ApiCall[SectionList]:
-        """The pages or headings of a document, or of the active one."""
+        """Return the pages or headings of a document, or of the active one."""
         return api_call(DOCUMENT_SECTIONS, thread, path=path)
 
     @CallMethod
     def peek_document(
         self, thread: str, path: str | None = None, *, start: int = 0, length: int = 4000
     ) -> ApiCall[PassageView]:
-        """A part of a document, or of the active one."""
+        """Return a part of a document, or of the active one."""
         return api_call(PEEK_DOCUMENT, thread, path=path, start=start, length=length)
 
     @CallMethod
     def find_in_document(
         self, thread: str, words: str, path: str | None = None, *, limit: int = 10
     ) -> ApiCall[DocumentMatchList]:
-        """Where words stand in a document, or in the active one."""
+        """Find words in a document, or in the active one."""
         return api_call(FIND_IN_DOCUMENT, thread, words=words, path=path, limit=limit)
 
     @CallMethod
     def artifacts(self, thread: str, *, limit: int = 50, cursor: str | None = None) -> ApiCall[ArtifactPage]:
-        """The artifacts of a thread, the newest first."""
+        """Return the artifacts of a thread, the newest first."""
         return api_call(LIST_ARTIFACTS, thread, limit=limit, cursor=cursor)
 
     @CallMethod
     def artifact(self, thread: str, id: str) -> ApiCall[bytes]:
-        """The content of an artifact, as it was saved."""
+        """Return the content of an artifact, as it was saved."""
         return api_call(GET_ARTIFACT, thread, id)
 
     @CallMethod
     def delete_artifact(self, thread: str, id: str) -> ApiCall[None]:
-        """Let go of an artifact."""
+        """Delete an artifact."""
         return api_call(DELETE_ARTIFACT, thread, id)
 
     @CallMethod
     def volume(
         self, thread: str, *, folder: str = "", limit: int = 50, cursor: str | None = None
     ) -> ApiCall[VolumeFilePage]:
-        """The files on the volume of a thread's owner."""
+        """Return the files on the volume of a thread's owner."""
         return api_call(LIST_VOLUME, thread, folder=folder, limit=limit, cursor=cursor)

@@ -90,16 +90,16 @@ ROUTES: list[HTTPRouteHandler] = [
     *ARCHIVE_ROUTES,
 ]
 DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""What goes with every answer that says nothing else: what people said is kept in no cache of a browser."""
+"""Headers of every response that has not its own: no browser caches what people said."""
 EXPOSED_HEADERS = ["ETag", "Retry-After", "Idempotent-Replayed", "WWW-Authenticate", "Content-Disposition"]
-"""What the pages of other sites that may ask can read of an answer, besides its body."""
+"""Headers that pages of allowed origins may read, besides the body."""
 HOUR_MS = 60 * 60 * 1000
 STREAM_RETRY_MS = 5_000
-"""How long one is told to wait who found no room for a stream."""
+"""How long a client is asked to wait when there is no room for a stream."""
 
 
 class Application(Litestar):
-    """The server. An id may hold a slash: ``%2F`` in a path is part of a name, not a part of the way."""
+    """The server as an application of the framework, with counted responses and ids that hold slashes."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
@@ -110,7 +110,7 @@ class Application(Litestar):
 
 
 def _wrap_send(metrics: Metrics, method: str, send: Send) -> Send:
-    """Count every answer, also of those who were not let in, and say what no browser may do with it."""
+    """Wrap ``send`` so that every response is counted, also a refusal, and has the default headers."""
     start = time.perf_counter()
 
     async def send_and_count(message: Any) -> None:
@@ -135,7 +135,7 @@ def create_app(
     realtime: RealtimeProvider | None = None,
     lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
 ) -> "Application":
-    """The server as an ASGI application, to be run or mounted.
+    """Return the server as an ASGI application, to be run or mounted.
 
     A database that is given stays open; otherwise the one of the settings is opened and closed with the
     application. ``agent`` answers, with the model: an ``Agent``, or a function that makes a runtime; without
@@ -194,7 +194,7 @@ def _cors(origins: Sequence[str]) -> CORSConfig | None:
 
 
 class _AppParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application is made of."""
+    """The arguments of an application that its lifespan needs."""
 
     settings: ServerSettings
     db: Database | None
@@ -204,17 +204,17 @@ class _AppParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _LateAuthentication:
-    """The way in that the environment asks for; it is known once the database is open."""
+    """The authentication that the environment names; it is known once the database is open."""
 
     def __init__(self) -> None:
         self._authenticate: Authenticate | None = None
 
     def configure(self, db: Database, settings: AuthSettings, origins: Sequence[str]) -> None:
-        """Take the way that the settings ask for."""
+        """Use the authentication that the settings name."""
         self._authenticate = authentication_for(settings, Directory(db), origins)
 
     async def __call__(self, headers: Any) -> Any:
-        """Whose request it is."""
+        """Return the identity of a request; see `Authenticate`."""
         assert self._authenticate is not None
         return await self._authenticate(headers)
 
@@ -245,10 +245,10 @@ def _lifespan(
 async def _configure_authentication(
     settings: ServerSettings, db: Database, authenticator: Authenticate
 ) -> AuthSettings | None:
-    """Open the door that the environment asks for, if that is safe; None if another was given.
+    """Set up the authentication that the environment names, if that is safe; None if another was given.
 
     Raises:
-        UnsafeSettings: The server must not start like this, whoever runs it.
+        UnsafeSettings: The server must not start like this.
     """
     if not isinstance(authenticator, _LateAuthentication):
         return None
@@ -305,7 +305,7 @@ async def _run_in_background(work: Callable[[], Any]) -> AsyncIterator[None]:
 
 
 async def _tend_tenants(resources: ServerResources) -> None:
-    """Look after every known tenant, and forget old keys of requests."""
+    """Keep every known tenant swept, and drop old idempotency keys."""
     directory = Directory(resources.db)
 
     async def list_tenants() -> list[str]:

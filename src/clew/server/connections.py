@@ -1,4 +1,4 @@
-"""Connections that flood or stall are cut, so that a few bad clients cannot use up a process.
+"""Connections: those that flood or stall are cut, so that a few bad clients cannot use up a process.
 
 The program that serves bounds none of this by itself: it reads headers without end, waits for a request for
 ever, and keeps what a reader does not take.
@@ -28,7 +28,7 @@ FEWEST_CONNECTIONS = 64
 
 
 def connection_limit() -> int:
-    """How many connections this process has files for."""
+    """Return how many connections this process has files for."""
     if sys.platform == "win32":
         return sys.maxsize
     soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -73,13 +73,13 @@ class Connection(HttpToolsProtocol):
         self._write_alarm = _Alarm(self._abort_slow_reader)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
-        """Wait for a request, but not for ever."""
+        """Start to wait for a request, within its time."""
         super().connection_made(transport)
         self._read_alarm.set(self.head_seconds)
         excess = len(self.connections) - self._connection_limit()
         self._is_over_limit = excess > 0
         if excess > REFUSAL_FILES:
-            transport.abort()  # not even to be told so
+            transport.abort()  # there is no file left even for a refusal
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take some of a request; too much of a head is refused."""
+        """Take some bytes of a request; a head that is too large is refused."""
         if self._head_size is None:
             self._read_alarm.restart(self.body_seconds)
         else:
@@ -123,7 +123,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        """From now on it is another protocol's."""
+        """Hand the connection over to the WebSocket protocol."""
         self._read_alarm.unset()
         super().handle_websocket_upgrade()
 
@@ -138,7 +138,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request."""
+        """Refuse a request that the parser has given up."""
         if self._is_head_too_large:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEADERS_TOO_LARGE)
         elif self._is_over_limit:
@@ -147,7 +147,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, "The request is not valid HTTP.")
 
     def _end_slow_request(self) -> None:
-        if self.flow.read_paused:  # it is we who do not read
+        if self.flow.read_paused:  # the server itself does not read, so the client is not slow
             self._read_alarm.set(self.body_seconds)
         elif self._head_size is None:
             self.transport.abort()
@@ -169,11 +169,11 @@ class Connection(HttpToolsProtocol):
         self._send_problem(problem_with_status(status, detail), {})
 
     def _send_problem(self, problem: Problem, headers: Mapping[str, str]) -> None:
-        """Answer with a problem, and hang up."""
+        """Send a problem, and close the connection."""
         self._read_alarm.unset()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
-            self.transport.abort()  # it would stand in the middle of another answer
+            self.transport.abort()  # it would be sent in the middle of another response
             return
         problem_headers, body = encode_problem(problem, {"connection": "close", **headers})
         lines = [f"{name}: {value}" for name, value in problem_headers.items()]
@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Alarm:
-    """Does something unless it is unset in time."""
+    """Calls a function unless it is unset in time."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring

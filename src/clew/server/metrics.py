@@ -1,4 +1,4 @@
-"""What a process counts, as Prometheus reads it."""
+"""The metrics of a process, as Prometheus reads them."""
 
 import logging
 
@@ -13,7 +13,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """The numbers of one process, in a registry of their own."""
+    """The metrics of one process, in a registry of their own."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -30,7 +30,7 @@ class Metrics:
             "clew_turn_seconds", "How long turns took.", buckets=SECONDS, registry=self._registry
         )
         self.conflicts = Counter(
-            "clew_conflicts", "Requests that somebody else was first for.", registry=self._registry
+            "clew_conflicts", "Requests that ended with a conflict.", registry=self._registry
         )
         self.streams = Gauge("clew_streams_open", "Streams that are open.", registry=self._registry)
         self.tenants = Gauge("clew_tenants_open", "Tenants with a runtime.", registry=self._registry)
@@ -40,22 +40,22 @@ class Metrics:
         about.labels(clew.__version__).set(1)
 
     def count_request(self, method: str, status: int, seconds: float) -> None:
-        """Count a request by what became of it. Clients may write any method; only known ones are named."""
+        """Count a request by its status. Clients may send any method; unknown ones count as ``other``."""
         self.requests.labels(method if method in METHODS else "other", str(status)).inc()
         self.request_seconds.observe(seconds)
         if status == CONFLICT:
             self.conflicts.inc()
 
     def text(self) -> bytes:
-        """Everything, in the text format."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class JsonLogFormatter(logging.Formatter):
-    """Makes a line of a record."""
+    """Formats log records as lines of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One object: when, how grave, who says it, what, and the traceback if there is one."""
+        """Return a record as one JSON object, with the traceback if there is one."""
         fields: dict[str, object] = {
             "time": int(record.created * 1000),
             "level": record.levelname.lower(),

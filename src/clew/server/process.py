@@ -1,4 +1,4 @@
-"""Running the server: one process or several on one address, until it is told to stop.
+"""The process of a server, or several on one address, from start to stop.
 
 Settings travel to the workers as variables of the environment. When the process is told to stop, streams that
 only follow a thread end at once and are taken up elsewhere; turns have a while to come to their end.
@@ -62,7 +62,7 @@ async def serve(settings: ServerSettings, listener: socket.socket) -> None:
 
 
 class Workers(Multiprocess):
-    """Several processes that serve. One that is gone is replaced, and if all of them failed, that is the end.
+    """Several processes that serve. One that is gone is replaced; if all of them failed, the server stops.
 
     Uvicorn asks each whether it is well and waits for its word for as long as one may take to start. Whoever
     was killed just then was missed after a minute, and no signal was heard before. Here it is enough that a
@@ -96,15 +96,15 @@ class Workers(Multiprocess):
 
 
 def _is_failure(code: int | None) -> bool:
-    """Whether a process ended by itself, and not well; one that was killed has a number below zero."""
+    """Return whether a process ended with an error; one that was killed has a code below zero."""
     return code is not None and code > 0
 
 
 def open_listener(settings: ServerSettings) -> socket.socket:
-    """Return a socket that listens at the address of the settings; early clients wait until the server is ready.
+    """Return a socket that listens at the address of the settings; early clients wait there.
 
     Raises:
-        InvalidArgument: It cannot be had.
+        InvalidArgument: The address is in use, or not of this machine.
     """
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -143,7 +143,7 @@ async def check_prerequisites(settings: ServerSettings) -> None:
 
 
 def _check_volume(settings: ServerSettings) -> None:
-    """Nobody wants files in a folder that was mistyped."""
+    """Refuse a volume that is not there: its path may be mistyped, and files would be lost in it."""
     if settings.volume is not None and not Path(settings.volume).is_dir():
         problem = f"There is no volume at {settings.volume!r}; {PREFIX}VOLUME names a folder that is there."
         raise InvalidArgument(problem=problem)
@@ -177,7 +177,7 @@ def check_workers(settings: ServerSettings) -> None:
 
 
 def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
-    """How uvicorn is to run it."""
+    """Return the configuration of uvicorn."""
     return uvicorn.Config(
         f"{__name__}:worker",
         factory=True,
@@ -198,7 +198,7 @@ def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
 
 
 def worker() -> Application:
-    """The application of one process, as the environment says."""
+    """Return the application of one process, with the settings of the environment."""
     return create_app(from_variables(os.environ), lifespan=[_stop_on_signal])
 
 
@@ -234,7 +234,7 @@ async def _stop_on_signal(app: Litestar) -> AsyncIterator[None]:
 
 
 def _json_logs() -> dict[str, Any]:
-    """One JSON object for each line of the log."""
+    """Return a logging configuration with one JSON object per line."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""The settings of a server."""
 
 import re
 import secrets
@@ -21,7 +21,7 @@ Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is set up. Sizes are bytes, times are seconds.
+    """The settings of a server. Sizes are bytes, times are seconds.
 
     ``secret`` signs cursors, so all processes of one server share it. ``streams`` bounds what is open at once
     in a process, ``user_streams``, ``turns`` and ``requests`` what one user has open, what one user runs at
@@ -65,10 +65,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_variables(variables: Mapping[str, str]) -> ServerSettings:
-    """The settings that variables of the environment say.
+    """Return the settings of the environment.
 
     Raises:
-        InvalidArgument: One of them is no such value.
+        InvalidArgument: One of them is not valid.
     """
     texts = {
         name: variables[PREFIX + name.upper()]
@@ -83,12 +83,12 @@ def from_variables(variables: Mapping[str, str]) -> ServerSettings:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a list that are divided by commas."""
+    """Return the parts of a list that are divided by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _problem_sentence(error: str, texts: Mapping[str, str]) -> str:
-    """What is wrong with the settings, by the variable that says it."""
+    """Return what is wrong with the settings, with the name of the variable."""
     match = re.fullmatch(r"(.*) - at `\$\.(\w+)`", error)
     if match is None or match[2] not in texts:
         return f"The server's settings cannot be read: {error}."
@@ -96,7 +96,7 @@ def _problem_sentence(error: str, texts: Mapping[str, str]) -> str:
 
 
 def as_variables(settings: ServerSettings) -> dict[str, str]:
-    """Variables that say these settings, for another process."""
+    """Return settings as variables of the environment, for another process."""
     variables: dict[str, str] = {}
     for name in ServerSettings.__struct_fields__:
         value = getattr(settings, name)

@@ -1,4 +1,4 @@
-"""The audit over HTTP: what is noted of whoever asks, and how it is looked through."""
+"""The audit over HTTP: actions of callers are recorded, and entries are searched."""
 
 from collections.abc import Mapping
 
@@ -15,11 +15,11 @@ from clew.database.database import Database
 from clew.server.identity.identity import Identity
 
 BATCH_SIZE, MOST_ENTRIES = 200, 5_000
-"""How many entries are read at a time, and for one page, while something is looked for."""
+"""How many entries a search reads at a time, and at most for one page."""
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which entries are looked for; ``about`` is ``owner`` or ``thread``, and a name."""
+    """A filter of entries; ``about`` is ``owner`` or ``thread``, and a name."""
 
     action: str | None = None
     user: str | None = None
@@ -35,7 +35,7 @@ async def record_action(
     thread: str | None = None,
     facts: Mapping[str, JSON] | None = None,
 ) -> None:
-    """Write down that somebody is about to do something."""
+    """Record that a caller is about to do something."""
     await audit.add_audit_entry(
         db, action, user=identity.user, workspace=identity.workspace, owner=owner, thread=thread, facts=facts
     )
@@ -44,7 +44,7 @@ async def record_action(
 async def entries(
     db: Database, query: AuditQuery, *, limit: int, before: int | None
 ) -> tuple[list[AuditView], int | None]:
-    """Some entries, the newest first, and where the next page begins; None if there is none."""
+    """Return entries, the newest first, and the position of the next page; None at the end."""
     views: list[AuditView] = []
     entry_count = 0
     while len(views) < limit and entry_count < MOST_ENTRIES:

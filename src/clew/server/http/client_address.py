@@ -1,4 +1,4 @@
-"""The address of a client, also where trusted proxies stand between it and the server."""
+"""The address of a client, also behind trusted proxies."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from clew.core.errors import InvalidArgument
 
 FORWARDED_FOR = "x-forwarded-for"
 MOST_HOPS = 32
-"""How many proxies a request may have passed; what stands before them in the header is not read."""
+"""How many proxies a request may have passed; earlier entries of the header are not read."""
 IPV6_SITE = 64
 """How many bits of an IPv6 address name a site; its clients choose the others as they like."""
 
@@ -39,7 +39,7 @@ def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def client_address(peer: str, forwarded_for: Sequence[str], trusted: Networks) -> str:
-    """The address of the client: the last one that is no trusted proxy.
+    """Return the address of the client: the last one that is no trusted proxy.
 
     ``forwarded_for`` has the lines of ``X-Forwarded-For``. Each proxy adds at the right whom it was asked by,
     so it is read from there, and only as far as the hops are trusted: anybody may have written the rest.
@@ -57,7 +57,7 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Networks) -
 
 
 def site_of(address: str) -> str:
-    """The address that a client is counted by: of IPv6 the network of its site, which one client may fill."""
+    """Return the address that a client is counted by; of IPv6 the network, which one client may fill."""
     ip_address = _parse_address(address)
     if not isinstance(ip_address, ipaddress.IPv6Address):
         return address if ip_address is None else str(ip_address)

@@ -1,4 +1,4 @@
-"""How much is allowed at once: streams, turns and requests of a user and of a process, failed credentials."""
+"""Limits: streams, turns and requests of a user and of a process, and failed authentications."""
 
 import time
 from collections import Counter, OrderedDict
@@ -14,7 +14,7 @@ FAILURES = "failed authentications in a minute"
 
 
 class ConcurrencyLimit:
-    """Lets so many in at once, for each name by itself."""
+    """A limit on how many are inside at once, for each name by itself."""
 
     def __init__(
         self,
@@ -32,11 +32,11 @@ class ConcurrencyLimit:
 
     @property
     def in_use(self) -> int:
-        """How many are in, of all names together."""
+        """The number of those inside, of all names together."""
         return self._counts.total()
 
     def check(self, name: str = "") -> None:
-        """See whether there is room.
+        """Check that there is room.
 
         Raises:
             RateLimited: There is none.
@@ -46,7 +46,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def enter(self, name: str = "") -> Iterator[None]:
-        """Be one of them.
+        """Hold one of the places.
 
         Raises:
             RateLimited: There is no room.
@@ -62,7 +62,7 @@ class ConcurrencyLimit:
 
 
 class RateLimit:
-    """Lets each name have so many requests in a minute, evenly refilled."""
+    """A limit on requests in a minute for each name, refilled evenly."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class RateLimit:
         self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> None:
-        """Have one request.
+        """Take one request.
 
         Raises:
             RateLimited: There were too many of late.
@@ -90,7 +90,7 @@ class RateLimit:
         self._check_tokens(tokens)
 
     def check(self, name: str) -> None:
-        """See whether there is a request to be had, and take none.
+        """Check that there is a request left, and take none.
 
         Raises:
             RateLimited: There were too many of late.
@@ -111,8 +111,8 @@ class RateLimit:
 class FailureLimit:
     """Counts failed authentications, by the address of the client and by the credentials that it showed.
 
-    It is asked once credentials were looked at and did not hold, so whatever others send, it never stands in
-    the way of those that do.
+    It counts after credentials were checked and found invalid. So whatever others send, it never stands in
+    the way of valid ones.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:

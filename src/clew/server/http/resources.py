@@ -17,7 +17,7 @@ from clew.server.tenants.thread_feed import ThreadFeeds
 
 
 class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
-    """What all requests of a process share. ``closing`` is set once the process is told to stop."""
+    """The parts that all requests of a process share. ``closing`` is set when the process is to stop."""
 
     settings: ServerSettings
     db: Database

@@ -42,12 +42,12 @@ from clew.runtime.turn.result import TurnResult
 
 
 def parent_view(parent: Parent | None) -> ParentView | None:
-    """Where a fork comes from."""
+    """Return the thread and version that a fork comes from."""
     return ParentView(thread=parent.thread, version=parent.version) if parent is not None else None
 
 
 def thread_view(summary: ThreadSummary, last: str | None = None) -> ThreadView:
-    """A thread in a list, with what was said last if that was asked for."""
+    """Return a thread as lists show it, with its last text if that is given."""
     return ThreadView(
         id=summary.id,
         owner=summary.owner,
@@ -63,7 +63,7 @@ def thread_view(summary: ThreadSummary, last: str | None = None) -> ThreadView:
 
 
 def thread_detail(head: Head) -> ThreadDetail:
-    """A thread at one version."""
+    """Return a thread at one version."""
     about = head.state.get("$thread")
     labels = about.get("labels", []) if isinstance(about, dict) else []
     return ThreadDetail(
@@ -82,19 +82,19 @@ def thread_detail(head: Head) -> ThreadDetail:
 
 
 def item_view(item: Item) -> ItemView:
-    """An item; bytes are told as base64."""
+    """Return an item; bytes become base64."""
     body = base64.b64encode(item.body).decode() if isinstance(item.body, bytes) else item.body
     fields = {name: getattr(item, name) for name in ItemView.__struct_fields__}
     return ItemView(**{**fields, "body": body})
 
 
 def unreadable_item_view(item: UnreadableItem) -> UnreadableItemView:
-    """An entry that cannot be read."""
+    """Return an entry that cannot be read."""
     return UnreadableItemView(log=item.log, place=item.place, version=item.version, problem=item.problem)
 
 
 def item_page(thread: str, window: Window, next: str | None) -> ItemPage:
-    """Some items."""
+    """Return a page of items."""
     return ItemPage(
         thread=thread,
         version=window.version,
@@ -105,7 +105,7 @@ def item_page(thread: str, window: Window, next: str | None) -> ItemPage:
 
 
 def message_views(items: Sequence[Item]) -> list[MessageView]:
-    """What items say, whatever their formats."""
+    """Return items as messages, whatever their formats."""
     pairs = [(item, message) for item in items for message in project_item(item)]
     messages = with_tool_names(message for _, message in pairs)
     return [
@@ -123,13 +123,13 @@ def message_views(items: Sequence[Item]) -> list[MessageView]:
 
 
 def _application_meta(item: Item) -> JSON:
-    """What an application stamped on an item of our own format."""
+    """Return what an application added to an item of our own format."""
     meta = item.body.get("meta") if item.format == "clew" and isinstance(item.body, dict) else None
     return meta if isinstance(meta, dict) else {}
 
 
 def changeset_view(change: Changeset) -> ChangesetView:
-    """One change."""
+    """Return one change."""
     return ChangesetView(
         version=change.version,
         time=change.time,
@@ -149,7 +149,7 @@ def changeset_view(change: Changeset) -> ChangesetView:
 
 
 def commit_view(commit: Committed) -> CommitView:
-    """Where a thread stands."""
+    """Return the version of a thread after a change."""
     return CommitView(
         thread=commit.thread,
         version=commit.version,
@@ -160,12 +160,12 @@ def commit_view(commit: Committed) -> CommitView:
 
 
 def approval_view(approval: Approval) -> ApprovalView:
-    """A call that waits."""
+    """Return a call that waits."""
     return msgspec.convert(as_json(approval), ApprovalView)
 
 
 def turn_view(result: TurnResult[Any]) -> TurnView:
-    """A turn that is over."""
+    """Return a turn that is over."""
     return TurnView(
         thread=result.thread,
         run=result.run,
@@ -179,7 +179,7 @@ def turn_view(result: TurnResult[Any]) -> TurnView:
 
 
 def run_view(run: Run, approvals: Iterable[Approval] = ()) -> RunView:
-    """A run; what its state waits for is known to its thread."""
+    """Return a run, with the calls that it waits for, which its thread knows."""
     return RunView(
         id=run.id,
         thread=run.thread,
@@ -198,7 +198,7 @@ def run_view(run: Run, approvals: Iterable[Approval] = ()) -> RunView:
 
 
 def episode_view(episode: Episode) -> EpisodeView:
-    """An episode without what was noticed in it."""
+    """Return an episode without what was noticed in it."""
     fields = {name: getattr(episode, name) for name in EpisodeView.__struct_fields__ if name != "session"}
     return EpisodeView(session=episode.thread, **fields)
 
@@ -211,6 +211,6 @@ def episode_status_view(thread: str, episode: Episode | None) -> EpisodeStatusVi
 
 
 def job_view(job: Job, problem: str | None) -> JobView:
-    """A job without its body, which may be anybody's, and with what may be told of its problem."""
+    """Return a job without its body, which may hold private data, and with its visible problem."""
     fields = {name: getattr(job, name) for name in JobView.__struct_fields__}
     return JobView(**{**fields, "problem": problem})

@@ -1,1 +1,1 @@
-"""Who is asking: tenants, users and keys, and how a request proves whose it is."""
+"""Identities: tenants, users and keys, and the authentication of requests."""

@@ -1,4 +1,4 @@
-"""Which way in a request takes: an API key always, and beside it what the settings say."""
+"""The authentication that the settings name, beside API keys, which are always valid."""
 
 from collections.abc import Collection, Mapping
 
@@ -10,14 +10,14 @@ from clew.server.identity.identity import Authenticate, AuthSettings, Identity
 
 
 class CombinedAuthentication:
-    """Requests with an API key, and requests that another way in lets through."""
+    """Authenticates requests with an API key by it, and others in another way."""
 
     def __init__(self, keys: Authenticate, other: Authenticate) -> None:
         self._keys = keys
         self._other = other
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
-        """Whose request it is; see `Authenticate`."""
+        """Return the identity of a request; see `Authenticate`."""
         authenticate = self._keys if api_key_in(headers) is not None else self._other
         return await authenticate(headers)
 
@@ -25,7 +25,7 @@ class CombinedAuthentication:
 def authentication_for(
     settings: AuthSettings, directory: Directory, origins: Collection[str] = ()
 ) -> Authenticate:
-    """The way in that the settings ask for; ``origins`` are those whose pages may send requests."""
+    """Return the authentication that the settings name; pages of ``origins`` may send requests."""
     keys = KeyAuthentication(directory)
     if settings.mode == "dev":
         return CombinedAuthentication(keys, DevAuthentication(origins))

@@ -1,4 +1,4 @@
-"""Development: whoever is on this machine is let in, and nobody else."""
+"""Authentication for development: every request from this machine is valid, and no other."""
 
 import ipaddress
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a page comes from: pages of one origin trust each other, and no others."""
+    """The origin of a page: pages of one origin trust each other, and no others."""
 
     scheme: str
     host: str
@@ -30,7 +30,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DevAuthentication:
-    """Anybody on this machine, as the user that ``X-Clew-User`` names.
+    """Authenticates every request from this machine as the user that ``X-Clew-User`` names.
 
     The server listens on loopback, but a page in the browser can send requests there too, under a name that
     leads to loopback. So the host of a request must be a loopback address, and its origin, if any, that host
@@ -42,10 +42,10 @@ class DevAuthentication:
         self._origins = frozenset(origins)
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
-        """The user that the request names.
+        """Return the identity of the user that the request names.
 
         Raises:
-            Unauthenticated: The request may come from elsewhere, or carries credentials that do not hold.
+            Unauthenticated: The request may come from elsewhere, or carries credentials that are not valid.
         """
         if any(name in headers for name in CREDENTIAL_HEADERS):
             raise Unauthenticated(problem="these credentials are not valid. In dev mode send none.")
@@ -72,7 +72,7 @@ class DevAuthentication:
         )
 
     def _may_ask(self, text: str, own: Origin) -> bool:
-        """Whether pages of an origin may send requests: the server's own, or a named one of this machine."""
+        """Return whether pages of an origin may send requests: our own, or a named one of this machine."""
         origin = parse_origin(text)
         if origin is None:
             return False
@@ -84,7 +84,7 @@ def _user_or_none(name: str) -> str | None:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a host is this machine itself, by its address or as ``localhost``."""
+    """Return whether a host is this machine itself, by its address or as ``localhost``."""
     if host is None:
         return False
     if host in ("127.0.0.1", "localhost") or host.endswith(".localhost"):

@@ -1,4 +1,4 @@
-"""What the server keeps about identities: tenants, workspaces, users, memberships, logins and keys."""
+"""The entries of the directory: tenants, workspaces, users, memberships, logins and keys."""
 
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -53,7 +53,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user is in a workspace."""
+    """The roles of a user in a workspace."""
 
     kind: ClassVar[str] = "membership"
     id_fields: ClassVar[tuple[str, ...]] = ("tenant", "workspace", "user")
@@ -66,7 +66,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """Which user of ours a subject of an issuer is. ``id`` is made of both."""
+    """The user that a subject of an issuer is. ``id`` is made of both."""
 
     kind: ClassVar[str] = "login"
     id_fields: ClassVar[tuple[str, ...]] = ("id",)
@@ -106,7 +106,7 @@ E = TypeVar("E", bound=DirectoryEntry)
 
 
 def record_of(entry: DirectoryEntry) -> Record:
-    """An entry as it is kept, with its names checked."""
+    """Return an entry as a record, with its names checked."""
     names = [check_name(getattr(entry, field), entry.kind) for field in entry.id_fields]
     tags = (
         tag_of(field, value) for field in entry.tag_fields if (value := getattr(entry, field)) is not None
@@ -116,7 +116,7 @@ def record_of(entry: DirectoryEntry) -> Record:
 
 
 def entry_of(kind: type[E], record: Record) -> E:
-    """The entry that a record keeps."""
+    """Return the entry of a record."""
     try:
         return msgspec.convert(record.body, kind)
     except msgspec.ValidationError as error:
@@ -124,12 +124,12 @@ def entry_of(kind: type[E], record: Record) -> E:
 
 
 def tag_of(field: str, value: str) -> str:
-    """What an entry is found by."""
+    """Return the tag by which an entry is found."""
     return f"{field} {value}"
 
 
 def check_name(name: str, what: str) -> str:
-    """A name that can stand in the record of an entry, beside others.
+    """Return a name that can be part of the id of an entry.
 
     Raises:
         InvalidId: It is too long, holds a slash, or is the server's own.
@@ -145,7 +145,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_among(words: tuple[str, ...], vocabulary: frozenset[str], what: str) -> tuple[str, ...]:
-    """Some of the known words, each once and in order.
+    """Return some of the known words, each once and in order.
 
     Raises:
         InvalidArgument: One is not known, or there is none.

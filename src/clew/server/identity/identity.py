@@ -1,4 +1,4 @@
-"""How requests are authenticated: read from the environment, once."""
+"""Identities of requests, and the settings of authentication from the environment."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, Protocol, get_args
@@ -11,7 +11,7 @@ from clew.server.identity.entries import DEFAULT_WORKSPACE
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a request is made, and how far it reaches.
+    """The identity of a request: a tenant, a user, and how far it reaches.
 
     Without a ``user`` it speaks for the tenant as a whole. A server's own tenant cannot be named.
     """
@@ -33,20 +33,20 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     def decides_for_tenant(self, *roles: str) -> bool:
         """Return whether it has one of some roles in the first workspace.
 
-        Threads belong to no workspace, so a role in any other workspace decides for nobody beyond that one.
+        Threads belong to no workspace, so a role in any other workspace reaches no thread.
         """
         return self.workspace == DEFAULT_WORKSPACE and not self.roles.isdisjoint(roles)
 
 
 class Authenticate(Protocol):
-    """How a request proves whose it is."""
+    """Authenticates a request by its headers."""
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
-        """Whose request this is, by its headers; their names are in lower case.
+        """Return the identity of a request; the names of the headers are in lower case.
 
         Raises:
-            Unauthenticated: There are no credentials, or none that hold.
-            Forbidden: They hold, but not here.
+            Unauthenticated: There are no credentials, or none that are valid.
+            Forbidden: They are valid, but have no access here.
             IssuerUnavailable: They cannot be checked now.
         """
         ...
@@ -61,7 +61,7 @@ ENTRA_KEYS: Final = "https://login.microsoftonline.com/common/discovery/v2.0/key
 
 
 class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose tokens are taken, and what must stand in them.
+    """The issuer whose tokens are accepted, and the claims that they must have.
 
     ``issuer`` may hold ``{tenantid}``, which stands for the token's tenant. ``tenants`` are the tenants that
     are let in, by their names at the issuer. ``first_sight`` lets in users of theirs who are not known yet.
@@ -78,17 +78,17 @@ class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The way in. API keys hold in every mode."""
+    """The settings of authentication. API keys are valid in every mode."""
 
     mode: AuthMode = "dev"
     issuer: IssuerSettings | None = None
 
 
 def auth_settings(environment: Mapping[str, str]) -> AuthSettings:
-    """The settings that the environment gives.
+    """Return the settings of the environment.
 
     Raises:
-        InvalidArgument: One is missing, or makes no sense.
+        InvalidArgument: One is missing, or not valid.
     """
     mode = environment.get("AUTH_MODE", "dev").strip().lower()
     for choice in get_args(AuthMode):
@@ -116,12 +116,12 @@ def _issuer_settings(environment: Mapping[str, str], mode: str) -> IssuerSetting
 
 
 def _discovery_url(issuer: str) -> str | None:
-    """Where an issuer says where its keys are; nowhere for a template, which stands for many issuers."""
+    """Return the URL of an issuer's description; None for a template, which stands for many issuers."""
     return None if "{" in issuer else f"{issuer.rstrip('/')}{DISCOVERY}"
 
 
 def is_setting_on(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """A setting that is on or off.
+    """Return whether a setting is on.
 
     Raises:
         InvalidArgument: It is neither.

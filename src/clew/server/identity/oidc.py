@@ -1,4 +1,4 @@
-"""Tokens of an issuer: checked to the last claim, and exchanged for a tenant and a user of ours."""
+"""Authentication by tokens of an issuer: every claim is checked, and mapped to a tenant and a user."""
 
 import asyncio
 import hashlib
@@ -33,7 +33,7 @@ FRESH_S = 3600.0
 """How long keys are taken to be all that the issuer has."""
 
 USABLE_S = 24 * 3600.0
-"""How long keys are used when no newer ones can be had."""
+"""How long keys are used when no newer ones can be fetched."""
 
 PAUSE_S = 60.0
 """How long to wait before asking again, whatever strangers put into their tokens."""
@@ -49,7 +49,7 @@ FEWEST_BITS = 2048
 class IssuerKeys:
     """The public keys of one issuer, by their ids.
 
-    One request fetches them; others whose key is known go on with what is there. Nobody can make the server
+    One request fetches them; others whose key is known go on with what is there. No client makes the server
     ask more often than once a minute, or every ten seconds while it has no keys at all.
     """
 
@@ -63,10 +63,10 @@ class IssuerKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, id: str) -> RSAPublicKey | None:
-        """The key of that id, if the issuer has one.
+        """Return the key of an id; None if the issuer has none.
 
         Raises:
-            IssuerUnavailable: The issuer's keys are not known and cannot be had.
+            IssuerUnavailable: The issuer's keys are not known and cannot be fetched.
         """
         is_usable = id in self._keys and self._age() <= USABLE_S
         if self._should_fetch(id) and not (is_usable and self._lock.locked()):
@@ -78,7 +78,7 @@ class IssuerKeys:
         return self._keys.get(id)
 
     def _should_fetch(self, id: str) -> bool:
-        """Whether to ask the issuer: its keys are old, or one is not known; but not again and again."""
+        """Return whether to fetch: the keys are old, or one is not known; but not again and again."""
         pause = RETRY_S if self._age() > USABLE_S else PAUSE_S
         if self._attempt_time is not None and self._clock() - self._attempt_time < pause:
             return False
@@ -88,7 +88,7 @@ class IssuerKeys:
         return float("inf") if self._fetch_time is None else self._clock() - self._fetch_time
 
     async def _fetch(self) -> None:
-        """Ask the issuer. Others wait meanwhile, so the time of asking is noted at the end."""
+        """Fetch the keys. Others wait meanwhile, so the time of the attempt is noted at the end."""
         try:
             self._keys = keys_of(await _download(await self._keys_url()))
             self._fetch_time = self._clock()
@@ -99,14 +99,14 @@ class IssuerKeys:
         self._attempt_time = self._clock()
 
     async def _keys_url(self) -> str:
-        """Where the keys are: at the URL, or where the issuer's description at the URL says."""
+        """Return the URL of the keys, also where the URL is that of the issuer's description."""
         if not self._url.endswith(DISCOVERY):
             return self._url
         return keys_url_of(await _download(self._url), self._url.removesuffix(DISCOVERY))
 
 
 def keys_url_of(data: bytes, issuer: str) -> str:
-    """Where an issuer publishes its keys, as its description says.
+    """Return the URL of the keys that the description of an issuer names.
 
     Raises:
         ValueError: It is another issuer's, or the keys would come over a connection that others can change.
@@ -124,14 +124,14 @@ def keys_url_of(data: bytes, issuer: str) -> str:
 
 
 class _IssuerDescription(msgspec.Struct):
-    """What an issuer says about itself; much more than this."""
+    """The description of an issuer, as far as it is used."""
 
     issuer: str
     jwks_uri: str
 
 
 async def _download(url: str) -> bytes:
-    """What is at a URL, if it comes soon and is not too much."""
+    """Return the content of a URL, if it comes soon and is not too long."""
     async with (
         asyncio.timeout(TIMEOUT_S),
         httpx.AsyncClient(timeout=TIMEOUT_S) as client,
@@ -147,7 +147,7 @@ async def _download(url: str) -> bytes:
 
 
 def keys_of(data: bytes) -> dict[str, RSAPublicKey]:
-    """The keys in a JSON Web Key Set with which RS256 tokens can be checked. Others are passed over.
+    """Return the keys of a JSON Web Key Set that check RS256 tokens; others are skipped.
 
     Raises:
         ValueError: It is not such a set, or holds no such key.
@@ -181,7 +181,7 @@ WORKSPACE_HEADER = "x-clew-workspace"
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a token that holds speaks of, in the issuer's words."""
+    """The subject of a valid token, as the issuer names it."""
 
     issuer: str
     subject: str
@@ -189,12 +189,12 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def login(self) -> str:
-        """What stands for this person at this issuer, and for nobody else."""
+        """The id of the login of this person: a hash of the issuer, its tenant and its subject."""
         return hashlib.sha256(encode([self.issuer, self.tenant, self.subject])).hexdigest()
 
 
 class TokenAuthentication:
-    """Requests that carry a bearer token of the issuer."""
+    """Authenticates requests by a bearer token of the issuer."""
 
     def __init__(
         self,
@@ -210,11 +210,11 @@ class TokenAuthentication:
         self._cache = CredentialCache(directory)
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
-        """Whose token it is, in our own words.
+        """Return the identity of a token.
 
         Raises:
-            Unauthenticated: There is no token, or it does not hold.
-            Forbidden: It holds, but its tenant or user is not let in.
+            Unauthenticated: There is no token, or it is not valid.
+            Forbidden: It is valid, but its tenant or user has no access.
             IssuerUnavailable: It cannot be checked now.
         """
         token = bearer_token(headers)
@@ -235,12 +235,12 @@ class TokenAuthentication:
         return identity
 
     async def _verify_token(self, token: str) -> dict[str, Any]:
-        """The claims of a token that the issuer has signed."""
+        """Return the claims of a token that the issuer has signed."""
         key = await self._keys.key(_key_id(token))
         if key is None:
             raise Unauthenticated(problem="the token is signed with a key that its issuer does not have.")
         try:
-            # Times, issuer and audience are checked with all the other claims, by a clock that is given.
+            # Times, issuer and audience are checked in ``person_of``, by our own clock and rules.
             options: Any = {
                 f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")
             }
@@ -250,17 +250,17 @@ class TokenAuthentication:
         return claims
 
     async def _register_if_allowed(self, person: Person) -> Login:
-        """Which user of ours a person is who is new here, if that is allowed."""
+        """Register a person who is new here, if that is allowed."""
         if not self._settings.first_sight:
             raise Forbidden(problem="This account is not known here. Ask an administrator to add it.")
         return await register_person(self._directory, person)
 
 
 async def register_person(directory: Directory, person: Person) -> Login:
-    """A new login, with its user and, if need be, its tenant. Whoever comes second finds it made.
+    """Add a login, with its user and, if need be, its tenant; return the one that is there if there is one.
 
     Raises:
-        Forbidden: What is entered already stands in the way.
+        Forbidden: It conflicts with an entry that is there already.
     """
     try:
         tenant = await _tenant_of(directory, person.tenant)
@@ -276,14 +276,14 @@ async def register_person(directory: Directory, person: Person) -> Login:
 
 
 async def _tenant_of(directory: Directory, external: str) -> str:
-    """Our tenant for one of the issuer's."""
+    """Return our tenant for one of the issuer's; it is added if there is none."""
     async for tenant in directory.entries(Tenant, external=external):
         return tenant.id
     return (await directory.add(Tenant(id=external, external=external))).id
 
 
 def _key_id(token: str) -> str:
-    """The id of the key that a token says it is signed with."""
+    """Return the id of the key that a token says it is signed with."""
     if len(token) > LONGEST_TOKEN:
         raise Unauthenticated(problem="the token is too long.")
     try:
@@ -299,11 +299,11 @@ def _key_id(token: str) -> str:
 
 
 def person_of(claims: Mapping[str, Any], settings: IssuerSettings, now: float) -> Person:
-    """Whom the claims of a token speak of, once each of them is found right.
+    """Return the person of a token, once each of its claims is checked.
 
     Raises:
         Unauthenticated: The token is not for us, not from our issuer, or not for this moment.
-        Forbidden: Its tenant is not let in.
+        Forbidden: Its tenant has no access.
     """
     _check_times(claims, now, settings.leeway_s)
     issuer, tenant = _text(claims, "iss"), _text(claims, settings.tenant_claim)
@@ -333,7 +333,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float:
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:
-    """A claim that names something.
+    """Return a claim that is a name.
 
     A subject may be anything printable; what it becomes here is made of its hash.
     """

@@ -1,1 +1,1 @@
-"""What the API answers, one module for each kind of thing."""
+"""The endpoints of the API, one module for each resource; those of ``clew.api`` have the same names."""

@@ -22,7 +22,7 @@ async def list_audit(
     owner: FromQuery[str | None] = None,
     thread: FromQuery[str | None] = None,
 ) -> AuditPage:
-    """What operators did, the newest first; by whom, about an owner or a thread. Role auditor or admin."""
+    """List what operators did, the newest first; by user, owner or thread. Role auditor or admin."""
     db = caller.tenant_database(AUDITOR, ADMIN)
     query = audit.AuditQuery(action=action, user=user, about=audit_subject(owner, thread))
     pages = caller.pages(cursor, int, "audit", as_json(query))

@@ -1,4 +1,4 @@
-"""Letting go, and keeping from it, over HTTP: erasures with receipts, legal holds, rules of retention."""
+"""Erasures with receipts, legal holds, and rules of retention over HTTP."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ from clew.server.identity.entries import User
 async def erase(data: JSONBody[NewErasure], caller: CurrentCaller) -> ErasureView:
     """Erase a person or a thread everywhere, with a receipt. Role admin.
 
-    Asked again for the same subject, it goes on where it was. What is held is refused, and nothing is gone.
+    Sent again for the same subject, it goes on where it was. A subject that is held is refused whole.
     """
     db = caller.tenant_database()
     _check_erasure(data)
@@ -80,7 +80,7 @@ async def _erase_subject(db: Database, data: NewErasure, *, dry_run: bool) -> Re
 
 
 async def _count_identities(caller: Caller, data: NewErasure, *, remove: bool) -> dict[str, int]:
-    """How many entries of each kind go with a person, or would."""
+    """Return how many entries of each kind go with a person, or would."""
     if not data.identities or data.owner is None:
         return {}
     directory = Directory(caller.resources.db)
@@ -93,7 +93,7 @@ async def _count_identities(caller: Caller, data: NewErasure, *, remove: bool) -
 
 @endpoint(LIST_RECEIPTS)
 async def list_receipts(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> ReceiptPage:
-    """The receipts of what was erased, the newest first. Role admin."""
+    """List the receipts of erasures, the newest first. Role admin."""
     db = caller.tenant_database()
     receipts = await db.retention.receipts()
     pages = caller.pages(cursor, int, "receipts")
@@ -104,7 +104,7 @@ async def list_receipts(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor
 
 @endpoint(SETTLE_RECEIPTS)
 async def settle_receipts(caller: CurrentCaller) -> ReceiptPage:
-    """Try again what made receipts wait; those that are complete now. Role admin."""
+    """Try again what made receipts wait; return those that are complete now. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(db, caller.identity, SETTLE_RECEIPTS.audit)
     return ReceiptPage(receipts=await db.retention.settle())
@@ -112,7 +112,7 @@ async def settle_receipts(caller: CurrentCaller) -> ReceiptPage:
 
 @endpoint(LIST_HOLDS)
 async def list_holds(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> HoldPage:
-    """What is held, the oldest hold first. Role admin."""
+    """List holds, the oldest first. Role admin."""
     records, next = await _operator_page(caller, HOLD_KIND, limit, cursor)
     return HoldPage(holds=[hold_of(record) for record in records], next=next)
 
@@ -128,7 +128,7 @@ async def _operator_page(
 
 @endpoint(HOLD)
 async def hold(data: JSONBody[NewHold], caller: CurrentCaller) -> Hold:
-    """Keep an owner or a thread from being erased, deleted or let go. Role admin."""
+    """Hold an owner or a thread, which then cannot be erased or deleted. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(db, caller.identity, HOLD.audit, owner=data.owner, thread=data.thread)
     return await db.retention.hold(owner=data.owner, thread=data.thread, reason=data.reason)
@@ -138,7 +138,7 @@ async def hold(data: JSONBody[NewHold], caller: CurrentCaller) -> Hold:
 async def release(
     caller: CurrentCaller, owner: FromQuery[str | None] = None, thread: FromQuery[str | None] = None
 ) -> None:
-    """Let go of a hold. Role admin."""
+    """Release a hold. Role admin."""
     db = caller.tenant_database()
     await audit.record_action(db, caller.identity, RELEASE.audit, owner=owner, thread=thread)
     await db.retention.release(owner=owner, thread=thread)
@@ -146,7 +146,7 @@ async def release(
 
 @endpoint(LIST_RULES)
 async def list_rules(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> RetentionRulePage:
-    """The rules of retention that are in force, by name. Role admin."""
+    """List the rules of retention in force, by name. Role admin."""
     records, next = await _operator_page(caller, RULE_KIND, limit, cursor)
     return RetentionRulePage(rules=[rule_of(record) for record in records], next=next)
 
@@ -167,7 +167,7 @@ async def set_rule(
 
 @endpoint(DROP_RULE)
 async def drop_rule(rule: FromPath[str], caller: CurrentCaller) -> None:
-    """Take a rule back. Role admin."""
+    """Remove a rule. Role admin."""
     db = caller.tenant_database()
     if decode_path_part(rule) not in {each.name for each in await db.retention.rules()}:
         raise RecordNotFound(kind="retention rule", id=decode_path_part(rule))
@@ -177,7 +177,7 @@ async def drop_rule(rule: FromPath[str], caller: CurrentCaller) -> None:
 
 @endpoint(APPLY_RULES)
 async def apply_rules(data: JSONBody[NewRuleApplication], caller: CurrentCaller) -> RuleResults:
-    """Erase what the rules in force let go, with a receipt for each. What is held stays. Role admin."""
+    """Apply the rules in force, with a receipt for each. Threads that are held stay. Role admin."""
     db = caller.tenant_database()
     if not data.dry_run:
         await audit.record_action(db, caller.identity, APPLY_RULES.audit)

@@ -43,7 +43,7 @@ ExperimentName = Annotated[str, QueryParameter(min_length=1, max_length=128, des
 
 @endpoint(LIST_DATASETS)
 async def list_datasets(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> DatasetPage:
-    """Data sets, the newest first."""
+    """List data sets, the newest first."""
     db, _ = _visible_database(caller)
     pages = caller.pages(cursor, tuple[int, str], "datasets")
     rows = await datasets.read_datasets(db, limit=limit + 1, after=pages.start)
@@ -58,7 +58,7 @@ async def list_datasets(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor
 async def list_examples(
     name: FromPath[str], caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ExamplePage:
-    """The examples of a data set, in order. For operators, a look at them is in the audit."""
+    """List the examples of a data set, in order. For operators, a look at them is in the audit."""
     db = await _database_to_read(caller, LIST_EXAMPLES)
     name = decode_path_part(name)
     await datasets.read_dataset(db, name)
@@ -74,7 +74,7 @@ async def list_examples(
 
 @endpoint(LIST_EXPERIMENTS)
 async def list_experiments(caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None) -> ExperimentPage:
-    """Experiments, the newest first, as they stood when they were last run."""
+    """List experiments, the newest first, as they stood when they were last run."""
     db, _ = _visible_database(caller)
     pages = caller.pages(cursor, tuple[int, str], "experiments")
     rows = await experiments.read_experiments(db, limit=limit + 1, after=pages.start)
@@ -87,7 +87,7 @@ async def list_experiments(caller: CurrentCaller, limit: Limit = 50, cursor: Cur
 
 @endpoint(GET_EXPERIMENT)
 async def get_experiment(name: FromPath[str], caller: CurrentCaller) -> ExperimentView:
-    """An experiment, summed up from the results that are there now."""
+    """Return an experiment, summed up from the results that are there now."""
     db, _ = _visible_database(caller)
     return msgspec.convert(
         as_json(await experiments.read_experiment(db, decode_path_part(name))), ExperimentView
@@ -98,7 +98,7 @@ async def get_experiment(name: FromPath[str], caller: CurrentCaller) -> Experime
 async def list_results(
     name: FromPath[str], caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ExperimentResultPage:
-    """The results of an experiment, in order. For operators, a look at them is in the audit."""
+    """List the results of an experiment, in order. For operators, a look at them is in the audit."""
     db = await _database_to_read(caller, LIST_RESULTS)
     name = decode_path_part(name)
     await experiments.read_last_summary(db, name)
@@ -121,7 +121,7 @@ async def compare_experiments(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ComparisonView:
-    """Two experiments side by side: their numbers, and the examples whose scores differ."""
+    """Compare two experiments: their numbers, and the examples whose scores differ."""
     db = await _database_to_read(caller, COMPARE_EXPERIMENTS)
     pages = caller.pages(cursor, int, "comparison", first, second, everything)
     start = pages.start or 0
@@ -141,7 +141,7 @@ async def compare_experiments(
 
 
 def _visible_database(caller: Caller) -> tuple[Database, bool]:
-    """What a caller sees, and whether that is the whole tenant's: the role admin sees it all."""
+    """Return the database as a caller sees it, and whether that is the whole tenant's, as for an admin."""
     try:
         return caller.tenant_database(), True
     except Forbidden:
@@ -149,7 +149,7 @@ def _visible_database(caller: Caller) -> tuple[Database, bool]:
 
 
 async def _database_to_read(caller: Caller, route: Route[Any]) -> Database:
-    """What a caller sees, to look at what people said."""
+    """Return the database as a caller sees it, to read what people said; an admin's look is audited."""
     db, is_tenant = _visible_database(caller)
     if is_tenant:
         await audit.record_action(db, caller.identity, route.audit)

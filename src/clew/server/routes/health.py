@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can serve, what answers, and its numbers."""
+"""Health and readiness over HTTP, the agent, and the metrics."""
 
 import asyncio
 
@@ -21,13 +21,13 @@ MOST_JOBS = 1_000
 
 @endpoint(HEALTH)
 async def health() -> Health:
-    """Whether the process answers."""
+    """Report that the process answers."""
     return Health(ok=True)
 
 
 @endpoint(READY)
 async def ready(state: State) -> Health:
-    """Whether the store answers too, and soon, so that requests may be sent here."""
+    """Report that the store answers too, and soon, so that requests may be sent here."""
     resources: ServerResources = state.resources
     try:
         async with asyncio.timeout(READY_SECONDS):
@@ -41,7 +41,7 @@ async def ready(state: State) -> Health:
 
 @endpoint(GET_AGENT)
 async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
-    """What answers here, and what people must know of it before they begin."""
+    """Return the agent of this server, and what people must know of it before they begin."""
     agent = caller.resources.agent
     async with caller.resources.runtimes.runtime_for(caller.identity.tenant) as runtime:
         name = name_of(agent.agent, runtime)
@@ -63,7 +63,7 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
 
 @endpoint(METRICS)
 async def metrics(caller: CurrentCaller) -> Response[bytes]:
-    """The numbers of this process, of all its tenants together, as Prometheus reads them. Scope operator."""
+    """Return the metrics of this process, of all tenants together, for Prometheus. Scope operator."""
     resources = caller.resources
     resources.metrics.streams.set(resources.streams.in_use)
     resources.metrics.tenants.set(len(resources.runtimes.tenants))

@@ -21,7 +21,7 @@ async def list_jobs(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> JobPage:
-    """Jobs by the time they are due: what is yet to be done, and what was given up."""
+    """List jobs by the time they are due: those yet to be done, and those that were given up."""
     pages = caller.pages(cursor, tuple[tuple[int, str], int], "jobs", status)
     end, offset = pages.start or ((-1, ""), 0)
     jobs = await caller.db.jobs.list(status=status, limit=offset + limit + 1)

@@ -1,4 +1,4 @@
-"""Memory over HTTP: what is known of a user, with its sources; correct it, forget it, undo, carry it away."""
+"""Memory over HTTP: entries with their sources, corrections, forgetting, undo, and export."""
 
 from typing import Literal
 
@@ -39,7 +39,7 @@ async def list_memory(
     cursor: Cursor = None,
     user: UserQuery = None,
 ) -> MemoryPage:
-    """Facts or arcs, the newest first, with the rules and what waits to be confirmed."""
+    """List facts or arcs, the newest first, with the rules and what waits to be confirmed."""
     memory = _memory_of(caller, user)
     pages = caller.pages(cursor, int, "memory", kind, memory.owner)
     page = await memory.page(kind, limit=limit, before=pages.start)
@@ -57,7 +57,7 @@ async def list_memory(
 
 @endpoint(EXPORT_MEMORY)
 async def export_memory(caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
-    """Everything that is known, with the source of each, as one document."""
+    """Export the whole memory, with the source of each entry, as one document."""
     return await _memory_of(caller, user).export()
 
 
@@ -72,7 +72,7 @@ async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
 
 @endpoint(GET_MEMORY)
 async def get_memory(entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
-    """One fact, arc or rule."""
+    """Return one fact, arc or rule."""
     fields: dict[str, JSON] = as_json(await _memory_of(caller, user).get(entry))
     return fields
 
@@ -81,7 +81,7 @@ async def get_memory(entry: FromPath[str], caller: CurrentCaller, user: UserQuer
 async def correct_memory(
     entry: FromPath[str], data: JSONBody[NewCorrection], caller: CurrentCaller, user: UserQuery = None
 ) -> dict[str, JSON]:
-    """Put right what a fact or a rule says; what it said before can be brought back by an undo."""
+    """Correct a fact or a rule; an undo brings back what it said before."""
     memory = _memory_of(caller, user)
     fields: dict[str, JSON] = as_json(await memory.correct(entry, object=data.object, negated=data.negated))
     return fields
@@ -91,7 +91,7 @@ async def correct_memory(
 async def forget_memory(
     data: JSONBody[NewForgetRequest], caller: CurrentCaller, user: UserQuery = None
 ) -> ForgetView:
-    """Forget some of it, in two steps: first it is shown and waits, then it is confirmed."""
+    """Forget some entries, in two steps: first they are shown and wait, then they are confirmed."""
     memory = _memory_of(caller, user)
     if not data.confirmed:
         pending = await memory.propose_forgetting(data.ids)
@@ -102,7 +102,7 @@ async def forget_memory(
 
 @endpoint(UNDO_MEMORY)
 async def undo_memory(data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None) -> UndoView:
-    """Take back the last change, or the one that made a version."""
+    """Undo the last change, or the one that made a version."""
     return UndoView(undone=await _memory_of(caller, user).undo(data.version))
 
 
@@ -110,7 +110,7 @@ async def undo_memory(data: JSONBody[NewUndo], caller: CurrentCaller, user: User
 async def set_recall(
     data: JSONBody[RecallSetting], caller: CurrentCaller, user: UserQuery = None
 ) -> RecallSetting:
-    """Whether what is recalled may be brought up. Rules apply either way."""
+    """Let memory be recalled in turns, or not. Rules apply either way."""
     await _memory_of(caller, user).set_recall(on=data.on)
     return data
 

@@ -42,7 +42,7 @@ async def list_runs(
     thread: Annotated[str | None, QueryParameter(description="Only runs of this thread.")] = None,
     status: Annotated[str | None, QueryParameter(description="running, waiting or done.")] = None,
 ) -> RunPage:
-    """Runs, the newest first."""
+    """List runs, the newest first."""
     filters = (("thread", thread), ("status", status))
     tags = tuple(f"{name}:{value}" for name, value in filters if value is not None)
     pages = caller.pages(cursor, tuple[int, str], "runs", thread, status)
@@ -53,14 +53,14 @@ async def list_runs(
 
 @endpoint(GET_RUN)
 async def get_run(run: FromPath[str], caller: CurrentCaller) -> RunView:
-    """A run, with the calls that it waits for."""
+    """Return a run, with the calls that it waits for."""
     record = run_of(await caller.db.records.get(KIND, run))
     return run_view(record, await _approvals_of_run(caller, record))
 
 
 @endpoint(LIST_STEPS)
 async def list_steps(run: FromPath[str], caller: CurrentCaller) -> StepList:
-    """The steps of a run: what took how long, its tokens, and its cost where a price is known."""
+    """List the steps of a run, with their times, tokens, and costs where a price is known."""
     record = run_of(await caller.db.records.get(KIND, run))
     steps = await run_steps(caller.db, record.thread, run)
     return StepList(run=run, thread=record.thread, steps=[_step_view(step) for step in steps])

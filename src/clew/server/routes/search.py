@@ -27,7 +27,7 @@ async def search(
     until: TimeQuery = None,
     user: Annotated[str | None, QueryParameter(description="Only what belongs to this user.")] = None,
 ) -> SearchHitPage:
-    """What was said and what is known that bears on the words, the best first; by meaning too, if it can."""
+    """Search what was said and what is known, the best first; by meaning too, if the server can."""
     owner = caller.effective_user(user)
     query = Search(
         query=q,

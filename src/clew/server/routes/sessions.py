@@ -68,7 +68,7 @@ ITEMS_PER_TURN = 20
 
 @endpoint(SESSIONS_STATE)
 async def sessions_state(caller: CurrentCaller) -> ActiveSessions:
-    """The sessions that are active now, whichever process serves them."""
+    """List the sessions that are active now, whichever process serves them."""
     query = RecordQuery(kind=ACTIVE_EPISODE, newest=True, limit=MOST_ACTIVE)
     episodes = [episode_of(record) for record in await caller.db.records.find(query)]
     sessions = [await _active_session(caller, episode) for episode in episodes]
@@ -87,7 +87,7 @@ async def list_sessions(
     cursor: Cursor = None,
     search: SearchQuery = None,
 ) -> SessionPage:
-    """Sessions, the newest first; with words to search for, those that bear them."""
+    """List sessions, the newest first; with a search, those that match it."""
     pages = caller.pages(cursor, str, "sessions", search)
     page = await find_threads(caller.db, pages.start, limit, search)
     sessions = [_session_view_of(each, await active_episode(caller.db, each.id)) for each in page.threads]
@@ -101,7 +101,7 @@ async def list_episodes(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> EpisodePage:
-    """Episodes that are active or, with ``over``, those that are ending or ended; the last touched first."""
+    """List episodes that are active or, with ``over``, ending or ended; the last touched first."""
     kind = EPISODE if over else ACTIVE_EPISODE
     pages = caller.pages(cursor, tuple[int, str], kind)
     query = RecordQuery(kind=kind, newest=True, limit=limit + 1, after=pages.start)
@@ -111,7 +111,7 @@ async def list_episodes(
 
 @endpoint(GET_EPISODE)
 async def get_episode(episode_id: FromPath[str], caller: CurrentCaller) -> EpisodeDetail:
-    """An episode that is ending or ended, and what it left behind that is still known."""
+    """Return an episode that is ending or ended, and what it left behind that is still known."""
     record = await read_episode(caller.db, decode_path_part(episode_id))
     memory = memory_of(caller.database_for(record.user), record.thread, record.user)
     memories = await read_episode_memory(memory, record)
@@ -124,7 +124,7 @@ async def get_episode(episode_id: FromPath[str], caller: CurrentCaller) -> Episo
 
 @endpoint(GET_SESSION)
 async def get_session(thread_id: ThreadId, caller: CurrentCaller) -> Response[SessionView]:
-    """A session."""
+    """Return a session."""
     view = await _session_view(caller, thread_id, await active_episode(caller.db, thread_id))
     return Response(view, headers=etag(view.version))
 
@@ -140,7 +140,7 @@ async def delete_session(thread_id: ThreadId, caller: CurrentCaller, if_match: I
 async def list_turns(
     thread_id: ThreadId, caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> TurnPage:
-    """What was said and answered, turn by turn, oldest first; the cursor leads to older ones."""
+    """List the messages of a session turn by turn, oldest first; the cursor leads to older ones."""
     pages = caller.pages(cursor, int, "turns", thread_id)
     item_limit = limit * ITEMS_PER_TURN
     window = await (await caller.readable_thread(thread_id)).items(last=item_limit + 1, before=pages.start)
@@ -185,7 +185,7 @@ async def end_session(
 
 @endpoint(SESSION_STATUS)
 async def session_status(thread_id: ThreadId, caller: CurrentCaller) -> SessionStatusView:
-    """Where a session stands, and what can be done next; an incognito one has a status too."""
+    """Return the status of a session, and what can be done next; an incognito one has a status too."""
     async with caller.thread_access(thread_id) as access:
         await access.check_exists(thread_id)
         status = await access.runtime.session_status(thread_id, user=access.user)

@@ -1,4 +1,4 @@
-"""Threads over HTTP: make, list, read at any version, compare, fork, rewind, delete."""
+"""Threads over HTTP: created, listed, read at any version, compared, forked, rewound, deleted."""
 
 from typing import Annotated, Any
 
@@ -98,7 +98,7 @@ async def list_threads(
     search: SearchQuery = None,
     last: Annotated[bool, QueryParameter(description="Also what was said last in each.")] = False,  # noqa: FBT002 - a query parameter
 ) -> ThreadPage:
-    """Threads, the newest first; with words to search for, those that bear them."""
+    """List threads, the newest first; with a search, those that match it."""
     pages = caller.pages(cursor, str, "threads", search)
     listing = await find_threads(caller.db, pages.start, limit, search)
     return ThreadPage(
@@ -121,7 +121,7 @@ async def list_threads(
 async def get_thread(
     thread_id: ThreadId, caller: CurrentCaller, at: Version = None, if_none_match: IfNoneMatch = None
 ) -> Response[Any]:
-    """A thread at its newest version, or an earlier one. Its ETag is the version."""
+    """Return a thread at its newest version, or an earlier one. Its ETag is the version."""
     head = await (await caller.readable_thread(thread_id)).head(at=at)
     if has_etag(if_none_match, head.version):
         return Response(None, status_code=304, headers=etag(head.version))
@@ -144,7 +144,7 @@ async def list_items(
     log: FromQuery[str] = HISTORY,
     whole: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
 ) -> ItemPage:
-    """The newest items, oldest first; the cursor leads to older ones, at the version of the first page."""
+    """List the newest items, oldest first; the cursor leads to older ones at the same version."""
     pages = caller.pages(cursor, tuple[int, int], "items", thread_id, log, whole)
     before, version = pages.start or (None, at)
     thread = await caller.readable_thread(thread_id)
@@ -168,7 +168,7 @@ async def list_messages(
     at: Version = None,
     log: FromQuery[str] = HISTORY,
 ) -> MessagePage:
-    """What the newest items say, whatever framework wrote them; the cursor leads to older ones."""
+    """List the newest messages, whatever framework wrote them; the cursor leads to older ones."""
     pages = caller.pages(cursor, tuple[int, int], "messages", thread_id, log)
     before, version = pages.start or (None, at)
     thread = await caller.readable_thread(thread_id)
@@ -186,7 +186,7 @@ async def list_changesets(
     cursor: Cursor = None,
     after: Version = None,
 ) -> ChangesetPage:
-    """The changes of a thread in order of version, from the one after a version on."""
+    """List the changes of a thread in order of version, from the one after a version on."""
     pages = caller.pages(cursor, int, "changesets", thread_id)
     thread = await caller.readable_thread(thread_id)
     changes = await thread.changesets(after=pages.start or after or 0, limit=limit)
@@ -205,7 +205,7 @@ async def append_changeset(
     request: Request[Any, Any, Any],
     if_match: IfMatch = None,
 ) -> Response[CommitView]:
-    """Append a change. A key makes it safe to repeat; If-Match makes it stand on a version."""
+    """Append a change. A key makes it safe to repeat; with If-Match it is made at that version only."""
     items = [Item(**{name: getattr(item, name) for name in item.__struct_fields__}) for item in data.items]
     commit = await caller.db.thread(check_thread_id(thread_id)).append(
         items=items,
@@ -230,7 +230,7 @@ def _parse_ops(patches: list[Any]) -> list[Op]:
 
 @endpoint(GET_STATE)
 async def get_state(thread_id: ThreadId, caller: CurrentCaller, at: Version = None) -> Response[StateView]:
-    """The state of a thread at its newest version, or an earlier one."""
+    """Return the state of a thread at its newest version, or an earlier one."""
     head = await (await caller.readable_thread(thread_id)).head(at=at)
     view = StateView(thread=thread_id, version=head.version, state=head.state)
     return Response(view, headers=etag(head.version))
@@ -244,10 +244,10 @@ async def diff_thread(
     after: Version = None,
     log: FromQuery[str] = HISTORY,
 ) -> DiffView:
-    """What differs between two versions; without a second, up to the newest.
+    """Compare two versions; without a second, the newest.
 
-    Of each, the newest thousand items are looked at: what is older than all that was seen of the other
-    version is told neither as added nor as removed.
+    Of each, the newest thousand items are compared: items that are older than all of these of the other
+    version are reported neither as added nor as removed.
     """
     thread = await caller.readable_thread(thread_id)
     end = (await thread.head()).version if after is None else after
@@ -272,7 +272,7 @@ def _items_missing_from(other: Window, items: Window) -> list[Item]:
 
 @endpoint(VERIFY_THREAD)
 async def verify_thread(thread_id: ThreadId, caller: CurrentCaller) -> VerdictView:
-    """Whether the hash chain of a thread holds, and its log folds to what is stored."""
+    """Verify the hash chain of a thread, and that its log folds to the stored state."""
     thread = await caller.readable_thread(thread_id)
     await thread.head()
     verdict = await thread.verify()
@@ -290,7 +290,7 @@ async def verify_thread(thread_id: ThreadId, caller: CurrentCaller) -> VerdictVi
 async def fork_thread(
     thread_id: ThreadId, data: JSONBody[NewFork], caller: CurrentCaller, request: Request[Any, Any, Any]
 ) -> Response[ThreadDetail]:
-    """A new thread that goes its own way from a version of this one."""
+    """Fork a thread: create another one from a version of it."""
     return await commit_new_thread(
         request, caller, fork_planner(thread_id, check_thread_id(data.id), data.at)
     )
@@ -302,7 +302,7 @@ async def rewind_thread(
 ) -> Response[RewindView]:
     """Take back a run, everything after a version, or a compaction, by a new change.
 
-    With If-Match it stands on the version that the caller has seen.
+    With If-Match it is made at the version that the caller has seen, or refused.
     """
     await caller.db.thread(check_thread_id(thread_id)).head()
     async with caller.runtime() as runtime:

@@ -64,7 +64,7 @@ FILE_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "private, no-store",
 }
-"""What goes with every file: no browser takes it for a page of ours, or for more than it is sent as."""
+"""Headers of every file: no browser takes it for a page of ours, or for another type than it is sent as."""
 
 
 # Core memory.
@@ -72,7 +72,7 @@ FILE_HEADERS = {
 
 @endpoint(GET_CORE_MEMORY)
 async def get_core_memory(thread_id: ThreadId, caller: CurrentCaller) -> Response[CoreMemoryView]:
-    """The blocks of core memory. The ETag is the version of the thread."""
+    """Return the blocks of core memory. The ETag is the version of the thread."""
     memory = await _core_memory(caller, thread_id)
     snapshot = await memory.blocks()
     blocks = [
@@ -108,7 +108,7 @@ async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
 
 @endpoint(LIST_DOCUMENTS)
 async def list_documents(thread_id: ThreadId, caller: CurrentCaller) -> Response[DocumentList]:
-    """The loaded documents, which one is active, and whether each file is still what it was."""
+    """List the loaded documents, the active one, and whether each file is unchanged."""
     listing = await (await _documents(caller, thread_id)).list()
     view = DocumentList(
         thread=thread_id,
@@ -167,7 +167,7 @@ async def unload_document(
 async def document_sections(
     thread_id: ThreadId, caller: CurrentCaller, path: DocumentPathQuery = None
 ) -> SectionList:
-    """The pages or headings of a document, and where each begins."""
+    """List the pages or headings of a document, and where each begins."""
     document, text = await (await _documents(caller, thread_id)).text(path)
     return SectionList(path=document.path, characters=len(text.text), sections=as_json(text.sections))
 
@@ -180,7 +180,7 @@ async def peek_document(
     start: Offset = 0,
     length: Length = 4000,
 ) -> PassageView:
-    """A part of a document, and where the next part begins."""
+    """Return a part of a document, and where the next part begins."""
     passage = await (await _documents(caller, thread_id)).peek(path, start, length)
     return msgspec.convert(as_json(passage), PassageView)
 
@@ -193,7 +193,7 @@ async def find_in_document(
     path: DocumentPathQuery = None,
     limit: Limit = 10,
 ) -> DocumentMatchList:
-    """Where words stand in a document, in whatever form: first where most of them stand together."""
+    """Find words in a document, in whatever form: first where most of them are together."""
     matches = await (await _documents(caller, thread_id)).find(words, path, limit)
     return DocumentMatchList(path=matches.path, places=as_json(matches.places))
 
@@ -214,7 +214,7 @@ def _document_view(document: Document, condition: FileCondition) -> DocumentView
 async def list_artifacts(
     thread_id: ThreadId, caller: CurrentCaller, limit: Limit = 50, cursor: Cursor = None
 ) -> ArtifactPage:
-    """What the thread made, the newest first."""
+    """List the artifacts of a thread, the newest first."""
     pages = caller.pages(cursor, tuple[int, str], "artifacts", thread_id)
     page = await (await _artifacts(caller, thread_id)).list(limit=limit, after=pages.start)
     return ArtifactPage(
@@ -227,7 +227,7 @@ async def list_artifacts(
 async def get_artifact(
     thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller
 ) -> Response[bytes]:
-    """The content of an artifact, to be saved. What a browser would run is sent as mere bytes."""
+    """Return the content of an artifact, to be saved. What a browser would run is sent as mere bytes."""
     record, content = await (await _artifacts(caller, thread_id)).read(decode_path_part(artifact))
     headers = {
         **FILE_HEADERS,
@@ -239,7 +239,7 @@ async def get_artifact(
 
 @endpoint(DELETE_ARTIFACT)
 async def delete_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller) -> None:
-    """Let go of an artifact and its file."""
+    """Delete an artifact and its file."""
     await (await _artifacts(caller, check_thread_id(thread_id))).delete(decode_path_part(artifact))
 
 
@@ -248,7 +248,7 @@ async def _artifacts(caller: Caller, thread: str) -> Artifacts:
 
 
 def content_disposition(name: str) -> str:
-    """The header that lets a file be saved under its name, whatever characters that has."""
+    """Return the header that lets a file be saved under its name, whatever characters that has."""
     plain_name = "".join(
         character if character.isascii() and (character.isalnum() or character in "._- ") else "_"
         for character in name
@@ -267,7 +267,7 @@ async def list_volume(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> VolumeFilePage:
-    """The files in memory/, artifacts/ and buffers/ of the thread's owner, by path."""
+    """List the files in memory/, artifacts/ and buffers/ of the thread's owner, by path."""
     volume = await _volume(caller, thread_id)
     pages = caller.pages(cursor, str, "volume", thread_id, folder)
     page = await asyncio.to_thread(volume.list, folder, after=pages.start, limit=limit)
@@ -279,7 +279,7 @@ async def list_volume(
 
 
 async def _volume(caller: Caller, thread: str) -> Volume:
-    """The volume of the owner of a thread that the caller can see.
+    """Return the volume of the owner of a thread that the caller can see.
 
     Raises:
         ThreadNotFound: There is no such thread, or it is another's.

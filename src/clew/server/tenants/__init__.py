@@ -1,1 +1,1 @@
-"""What a server keeps for each tenant: runtimes, incognito threads, agents, feeds."""
+"""The runtimes, incognito threads and feeds of each tenant, and the agent that serves them."""

@@ -1,4 +1,4 @@
-"""One runtime for each tenant that is served here, opened when it is first asked for."""
+"""One runtime for each tenant that is served here, opened with its first request."""
 
 import asyncio
 import logging
@@ -51,12 +51,12 @@ class TenantRuntimes:
 
     @property
     def tenants(self) -> list[str]:
-        """Those that have a runtime here now."""
+        """The tenants that have a runtime here now."""
         return list(self._runtimes)
 
     @asynccontextmanager
     async def runtime_for(self, tenant: str) -> AsyncIterator[Runtime[Any, Any]]:
-        """The runtime of a tenant, kept open for as long as this is.
+        """Hold the runtime of a tenant open.
 
         Raises:
             StoreClosed: The server is closing.
@@ -78,7 +78,7 @@ class TenantRuntimes:
             await self._close_idle()
 
     async def _close_idle(self) -> None:
-        # Who is idle is looked at anew each time: while one closes, others are asked for, or close it too.
+        # The idle one is looked up anew each time: while one closes, others are opened, or closed elsewhere.
         while len(self._runtimes) > self._limit:
             idle_tenant = next((tenant for tenant, each in self._runtimes.items() if each.is_idle), None)
             if idle_tenant is None:
@@ -86,7 +86,7 @@ class TenantRuntimes:
             await self._runtimes.pop(idle_tenant).runtime.close()
 
     async def tend_tenants(self, list_tenants: ListTenants, *, seconds: float) -> None:
-        """See to it, again and again, that every known tenant is swept here now and then.
+        """Keep every known tenant swept, until the server closes.
 
         A runtime sweeps when it is opened, and then by itself for as long as it stays open.
         """
@@ -96,7 +96,7 @@ class TenantRuntimes:
                 await self.incognito.drop_idle()
                 tenants = await list_tenants()
             for tenant in tenants:
-                with self._log_errors(seconds):  # what one of them meets keeps no other waiting
+                with self._log_errors(seconds):  # an error of one tenant must not keep the others waiting
                     is_new = tenant not in self._runtimes
                     async with self.runtime_for(tenant):
                         await asyncio.sleep(SWEEP_SECONDS if is_new else 0)
@@ -104,19 +104,19 @@ class TenantRuntimes:
 
     @contextmanager
     def _log_errors(self, seconds: float) -> Iterator[None]:
-        """Go on after an error, which is told: the next look around comes."""
+        """Log an error and go on; the next round tries again."""
         try:
             yield
         except ClewError as error:
             log.warning("The tenants are looked after again in %s s: %s", seconds, error)
 
     async def close(self, *, drain_seconds: float) -> None:
-        """Let the turns at work end, for so long; then close every runtime."""
+        """Wait for the turns at work, for so long; then close every runtime."""
         self._is_closed = True
         try:
             async with asyncio.timeout(drain_seconds):
                 while not all(each.runtime.is_idle for each in self._runtimes.values()):  # noqa: ASYNC110
-                    await asyncio.sleep(POLL_SECONDS)  # turns tell nobody of their end
+                    await asyncio.sleep(POLL_SECONDS)  # there is no event for the end of all turns
         except TimeoutError:
             log.warning("Turns were still at work after %s s; they are cut off.", drain_seconds)
         await self.incognito.close()

@@ -1,7 +1,7 @@
-"""Lists that tell of themselves: the newest threads of those who listen, looked at once for all of them.
+"""Feeds of the newest threads: each list is read once for all its listeners.
 
-A process looks only once somebody has committed, at one list after another, and then rests for longer than
-it has looked. So a crowd of listeners makes news late, and never the server slow.
+A process reads only after a commit, one list after another, and then rests for longer than it has read.
+So a crowd of listeners makes news late, and never the server slow.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ ReadLastText: TypeAlias = Callable[[Database, str], Awaitable[str | None]]
 
 
 def page_difference(before: SummaryPage, now: SummaryPage) -> tuple[list[ThreadSummary], list[str]]:
-    """Which threads are new or have changed, the longest ago first, and which are gone.
+    """Return the threads that are new or have changed, the longest ago first, and those that are gone.
 
     What only came into view or went out of it, because others came or went, is neither.
     """
@@ -58,7 +58,7 @@ def _oldest_key(page: SummaryPage) -> tuple[int, str]:
 
 
 class NewestThreads:
-    """The newest threads as one tenant or user sees them, for all who listen to that."""
+    """The newest threads as one tenant or user sees them, for all listeners of that list."""
 
     def __init__(self, db: Database, page: SummaryPage, read_last_text: ReadLastText) -> None:
         self.page = page
@@ -71,19 +71,19 @@ class NewestThreads:
         self._change_event = asyncio.Event()
 
     async def refresh(self) -> None:
-        """See what has changed, and wake those who listen if anything has."""
+        """Read the list, and wake the listeners if it has changed."""
         page = await self._db.threads(limit=FEED_SIZE)
         if page != self.page:
             self.page = page
             self._wake()
 
     def fail(self, problem: Exception) -> None:
-        """Let all who listen raise a problem."""
+        """Let all listeners raise a problem."""
         self._problem = problem
         self._wake()
 
     async def next_page(self, page: SummaryPage) -> SummaryPage:
-        """The page, once it is another one.
+        """Wait until the page is another one, and return it.
 
         Raises:
             ClewError: It cannot be looked at any more.
@@ -95,7 +95,7 @@ class NewestThreads:
         return self.page
 
     async def last_text(self, thread: ThreadSummary) -> str | None:
-        """What was said last in a thread; however many ask, it is read once."""
+        """Return the last text of a thread; it is read once for all listeners."""
         async with self._read_lock:
             stamp, text = self._last_texts.get(thread.id, (None, None))
             if stamp != _stamp(thread):
@@ -117,7 +117,7 @@ class NewestThreads:
 
 
 class ThreadFeeds:
-    """Every list that somebody listens to in this process."""
+    """Every list that has listeners in this process."""
 
     def __init__(self, db: Database, read_last_text: ReadLastText) -> None:
         self._db = db
@@ -127,7 +127,7 @@ class ThreadFeeds:
 
     @asynccontextmanager
     async def subscription(self, scope: Scope) -> AsyncIterator[NewestThreads]:
-        """A list that is looked at from now on, and as it is now."""
+        """Listen to a list, as it is now and from now on."""
         feed = await self._join_feed(scope)
         feed.listeners += 1
         if self._refresh_task is None or self._refresh_task.done():
