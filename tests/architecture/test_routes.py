@@ -150,7 +150,9 @@ def test_a_route_has_modules_of_one_name_in_the_api_the_server_and_the_client() 
 
 
 @pytest.mark.parametrize(
-    "handler", [handler for _, handler in SERVED if handler], ids=lambda each: each.handler_name
+    "handler",
+    sorted((handler for _, handler in SERVED if handler), key=lambda each: each.handler_name),
+    ids=lambda each: each.handler_name,
 )
 def test_a_route_takes_the_body_that_its_description_names(handler: HTTPRouteHandler) -> None:
     route = route_of(handler)

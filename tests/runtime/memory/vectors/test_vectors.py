@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.runtime.memory.vectors.vectors import (
@@ -24,6 +24,7 @@ def drawn(chance: random.Random, around: list[float], spread: float) -> list[flo
 
 
 @given(NUMBERS)
+@example([2e-162])
 def test_a_vector_is_most_like_itself(vector: list[float]) -> None:
     found = likeness(vector, quantize_vector(vector))
 

@@ -35,8 +35,8 @@ def quantize_vector(vector: Sequence[float]) -> StoredVector:
 
 
 def vector_length(vector: Sequence[float]) -> float:
-    """How long a vector is."""
-    return math.sqrt(sum(map(operator.mul, vector, vector)))
+    """The length of a vector, also of one whose squares would underflow."""
+    return math.hypot(*vector)
 
 
 def likeness(left: Sequence[float], right: StoredVector) -> float:
