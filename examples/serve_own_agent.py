@@ -14,7 +14,11 @@ from clew.testing import ScriptedModel
 def make_runtime(db: clew.Database, settings: AgentSettings) -> clew.Runtime:
     """A runtime that plans trips with whatever model the server was started with."""
     return clew.Runtime(
-        db, model=settings.model, instructions="You plan trips by train.", config=settings.config
+        db,
+        agent="travel",
+        model=settings.model,
+        instructions="You plan trips by train.",
+        config=settings.config,
     )
 
 

@@ -185,10 +185,17 @@ def test_a_name_that_no_address_can_hold_is_refused(name: str) -> None:
         Agent(name=name, make_runtime=lambda db, settings: clew.Runtime(db))
 
 
-async def test_a_function_has_the_name_of_its_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = agent_from(clew.Runtime, "clew:Runtime")
+async def test_a_function_has_the_name_of_its_runtime() -> None:
+    agent = agent_from(lambda db: clew.Runtime(db, agent="travel"), "travel:make_runtime")
     async with clew.open("memory://") as db:
         runtime = agent.make_runtime(db, AgentSettings())
-        monkeypatch.setattr(clew.Runtime, "agent", "travel", raising=False)
 
-        assert name_of(agent, runtime) == "travel"
+    assert name_of(agent, runtime) == "travel"
+
+
+@pytest.mark.parametrize("name", ["companion", "plain"])
+async def test_a_runtime_of_an_agent_has_its_name(name: str) -> None:
+    async with clew.open("memory://") as db:
+        runtime = find_agent(name).make_runtime(db, AgentSettings())
+
+    assert runtime.agent == name

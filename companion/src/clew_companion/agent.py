@@ -29,6 +29,8 @@ from clew_companion.pipeline import make_stages
 from clew_companion.state import CompanionState
 from clew_companion.values import AgentInput, AgentOutput
 
+NAME = "companion"
+
 
 def companion(
     db: Database,
@@ -59,6 +61,7 @@ def companion(
     )
     return Runtime(
         db,
+        agent=NAME,
         schema=CompanionState,
         stages=make_stages(
             make_crisis_gate(keep_days=crisis_days), crisis_response, search=search, skills=skills

@@ -12,7 +12,7 @@ from clew.database.database import Database
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.inputs import TurnInput
 from clew_companion import voice
-from clew_companion.agent import companion, inputs_of
+from clew_companion.agent import NAME, companion, inputs_of
 from clew_companion.state import CompanionState
 from clew_companion.values import LIMITS_NOTICE, OFFLINE_NOTICE, STAGE_LABELS, AgentInput, Channel
 
@@ -74,7 +74,7 @@ def commands() -> "typer.Typer":
 
 
 agent = Agent(
-    name="companion",
+    name=NAME,
     description="A careful, supportive conversation partner, with memory.",
     make_runtime=make_runtime,
     make_input=make_input,

@@ -180,4 +180,4 @@ def agent_from(value: object, reference: str) -> Agent:
 
 def name_of(agent: Agent, runtime: Runtime[Any, Any]) -> str:
     """The name of an agent; that of its runtime, if it is nothing but a function."""
-    return agent.name if agent.name != UNNAMED else getattr(runtime, "agent", UNNAMED)
+    return runtime.agent if agent.name == UNNAMED else agent.name

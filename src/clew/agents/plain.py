@@ -10,6 +10,7 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChun
 from clew.runtime.runtime import Runtime
 
 T = TypeVar("T")
+PLAIN = "plain"
 INSTRUCTIONS = "You are a helpful assistant. Be brief, and say so where you do not know."
 NO_MODEL = (
     "No language model is connected, so nothing can answer you yet. Start again with --model PROVIDER:NAME, "
@@ -37,6 +38,7 @@ def make_plain_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, An
     """A runtime that answers with the model of the settings, and learns nothing."""
     return Runtime(
         db,
+        agent=PLAIN,
         model=settings.model or UnconfiguredModel(),
         instructions=INSTRUCTIONS,
         config=settings.config,
@@ -44,7 +46,7 @@ def make_plain_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, An
 
 
 plain_agent = Agent(
-    name="plain",
+    name=PLAIN,
     description="A model with short instructions, and no memory.",
     make_runtime=make_plain_runtime,
     offline_notices=(NO_MODEL,),
