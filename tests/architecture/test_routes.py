@@ -73,6 +73,7 @@ def served_handlers() -> Iterator[tuple[BaseRoute, HTTPRouteHandler | None]]:
 
 
 SERVED = [(route, handler) for route, handler in served_handlers() if route.path not in BESIDE_THE_API]
+HANDLERS = dict(sorted((handler.handler_name, handler) for _, handler in SERVED if handler is not None))
 
 
 def names_in(folder: str) -> Counter[str]:
@@ -149,11 +150,7 @@ def test_a_route_has_modules_of_one_name_in_the_api_the_server_and_the_client() 
     assert {name: home for name, home in homes.items() if not set.intersection(*home)} == {}
 
 
-@pytest.mark.parametrize(
-    "handler",
-    sorted((handler for _, handler in SERVED if handler), key=lambda each: each.handler_name),
-    ids=lambda each: each.handler_name,
-)
+@pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS.keys())
 def test_a_route_takes_the_body_that_its_description_names(handler: HTTPRouteHandler) -> None:
     route = route_of(handler)
     data = handler.parsed_fn_signature.parameters.get("data")
