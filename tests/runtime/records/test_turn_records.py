@@ -89,7 +89,7 @@ async def test_nothing_that_was_said_is_in_a_record(db: Database) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"kind": ""}, {"kind": "retained"}, {"level": -1}, {"keep_days": 0}, {"body": {"at": object()}}],
-    ids=str,
+    ids=["no kind", "the kind of the library", "a negative level", "no days", "no JSON"],
 )
 async def test_a_record_that_cannot_be_is_refused(db: Database, wrong: dict[str, Any]) -> None:
     async def talk_too_much(state: Companion, ctx: clew.Context) -> None:
