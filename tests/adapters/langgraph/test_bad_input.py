@@ -264,7 +264,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "clew.adapters.langgraph")
     monkeypatch.setattr(builtins, "__import__", without)
 
-    with pytest.raises(MissingExtra, match=r"clew\[langgraph\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[langgraph\]"):
         importlib.import_module("clew.adapters.langgraph")
 
 

@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path, workers: str
         code, error = refused("--db", f"{tmp_path}/a.db", "--port", port, "--workers", workers)
 
     assert (code, error["code"]) == (1, "invalid_argument")
-    assert f"Port {port} " in error["message"]
+    assert f"port {port} " in error["message"]
     assert "--port" in error["message"]
 
 
