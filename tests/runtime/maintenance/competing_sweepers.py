@@ -42,7 +42,10 @@ LATER_MS = 30 * 60_000
 IDLE_MS = 20 * 60_000
 ARCS = "arcs"
 AT_A_TIME = 50
-LEASE_SECONDS = 1.0
+LONG_LEASE_SECONDS = 120.0
+"""Longer than a test: ``finalize`` is called once only as long as no lease runs out, however slow the machine."""
+SHORT_LEASE_SECONDS = 1.0
+"""The lease of a process that is killed: the others wait for its end."""
 
 
 def later() -> int:
@@ -56,6 +59,11 @@ class Fate:
 
     fails_one_in: int = 0
     killed_at: int = 0
+
+    @property
+    def lease_seconds(self) -> float:
+        """Return for how long the process holds the job of an end."""
+        return SHORT_LEASE_SECONDS if self.killed_at else LONG_LEASE_SECONDS
 
 
 async def begin(url: str, count: int, user: str | None = None) -> list[str]:
@@ -81,13 +89,13 @@ def sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
 
 async def _sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
     finalize = _Finalize(notes, fate)
-    await _sweep_with(url, finalize, start)
+    await _sweep_with(url, finalize, start, fate.lease_seconds)
     return finalize.made
 
 
 def sum_up(url: str, notes: Path, start: Connection) -> None:
     """Sweep like any runtime that sums episodes up with a model, until nothing is left."""
-    asyncio.run(_sweep_with(url, Finalizer(_Summarizer(notes)), start))
+    asyncio.run(_sweep_with(url, Finalizer(_Summarizer(notes)), start, LONG_LEASE_SECONDS))
 
 
 class _Summarizer:
@@ -108,7 +116,7 @@ class _Summarizer:
         raise AssertionError("It is asked for typed answers alone.")
 
 
-async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
+async def _sweep_with(url: str, finalize: Finalize, start: Connection, lease_seconds: float) -> None:
     async with clew.open(url) as db:
         start.send("ready")
         start.recv()
@@ -116,7 +124,7 @@ async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
             db,
             finalize=finalize,
             config=RuntimeConfig(
-                leases=LeaseConfig(sweep_seconds=0.2, seconds=LEASE_SECONDS),
+                leases=LeaseConfig(sweep_seconds=0.2, seconds=lease_seconds),
                 sessions=SessionConfig(finalize_active_sessions_on_close=False),
                 clock=later,
             ),
