@@ -99,6 +99,32 @@ async def test_what_was_said_before_is_judged_with_it(db: Database) -> None:
     assert (found.level, found.say) == (2, "Please call somebody.")
 
 
+class Journaling(State):
+    """A state with a second log."""
+
+    message: Annotated[str, input]
+    history: Annotated[clew.StateLog[clew.Message], clew.append]
+    notes: Annotated[clew.StateLog[str], clew.append]
+
+
+async def test_a_gate_reads_other_logs_than_the_history_whole(db: Database) -> None:
+    notes_seen: list[tuple[int, list[str]]] = []
+
+    async def note(state: Journaling, ctx: Context) -> Delta:
+        return {"notes": ["one", "two", "three"]}
+
+    async def read_notes(state: Journaling, ctx: Context) -> Delta:
+        notes_seen.append((len(state.notes), [*await state.notes.tail(2)]))
+        return {}
+
+    runtime: Runtime[Journaling, None] = Runtime(db, schema=Journaling, stages=[note])
+    await runtime.run_turn("t", "Hi", user="ada")
+    utterance = Utterance(thread="t", id="u1", text="Hello", user="ada")
+    await runtime.judge_utterance(utterance, gates=GateSettings(stages=(read_notes,)))
+
+    assert notes_seen == [(3, ["two", "three"])]
+
+
 async def test_what_a_gate_remembers_is_kept_if_it_is_asked_for_and_only_if_it_changed(db: Database) -> None:
     await begun(db)
     heard = hearing(db, keeps=("seen",))

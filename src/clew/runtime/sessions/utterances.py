@@ -22,6 +22,7 @@ from clew.database.database import Database
 from clew.runtime.execution.pipeline import context_of, run_stages
 from clew.runtime.execution.safe_reply import GATE, log_text_of
 from clew.runtime.execution.scheduler import ignore_event
+from clew.runtime.execution.start import log_reader
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import Episode, active_episode
 from clew.runtime.records.runs import Run, run_id_for_key
@@ -29,6 +30,7 @@ from clew.runtime.records.turn_records import TurnRecord, level_of, retained_tur
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
 from clew.runtime.state.inputs import check_thread_id, validate_inputs
+from clew.runtime.state.upgrades import application_state
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import TransientJournal
 from clew.runtime.turn.result import REPLY_FIELDS
@@ -190,16 +192,17 @@ def _transient_turn(
     journal = TransientJournal(run, {}, clock=settings.clock)
     journal.episode = episode
     item = item_of(Message(role="user", content=utterance.text, run=run.id))
-    before = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
-    state = {name: value for name, value in (head.state if head else {}).items() if not name.startswith("$")}
+    state, logs = (application_state(head.state), head.counters.logs) if head is not None else ({}, {})
+    history = logs.get(HISTORY, LogSize())
+    read_stored = log_reader(db.thread(utterance.thread))
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        last = None if count is None else max(count - 1, 1)
-        thread = db.thread(utterance.thread)
-        items = [] if head is None else (await thread.items(last=last, log=log, whole=whole)).items
-        return [*items, item] if log == HISTORY else items
+        if log != HISTORY:
+            return () if head is None else await read_stored(log, count, whole=whole)
+        last = None if count is None else max(count - 1, 0)  # the utterance itself is the newest item
+        return [*(() if head is None else await read_stored(log, last, whole=whole)), item]
 
-    sizes = {HISTORY: LogSize(end=before.end + 1, length=before.length + 1)}
+    sizes = {**logs, HISTORY: LogSize(end=history.end + 1, length=history.length + 1)}
     inputs = validate_inputs(settings.schema, utterance.text)
     return Turn(
         Draft(settings.schema, state, sizes, inputs, read),
