@@ -10,8 +10,8 @@ import msgspec
 
 from clew.core.arguments import check_fields
 from clew.core.encoding import JSON, encode
-from clew.core.errors import InvalidArgument, InvalidId, RevisionConflict
-from clew.core.values import HISTORY, RecordQuery
+from clew.core.errors import InvalidArgument, RevisionConflict
+from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import Attempts
 from clew.runtime.execution.start import TurnRequest, VoiceReply
@@ -30,7 +30,7 @@ from clew.runtime.records.refusals import REFUSED, Refusals
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.view import free_call_id
 from clew.runtime.state.inputs import MESSAGE, check_thread_id
-from clew.runtime.state.schema import Fold, Schema
+from clew.runtime.state.schema import Schema
 
 ORIGIN, CLIENT_LOST = "voice", "lost"
 EPISODES_PER_PAGE = 100
@@ -65,19 +65,17 @@ def voice_request(
     """A turn of a call, as it is to be recorded.
 
     Raises:
-        InvalidId: There is no thread id.
+        InvalidId: There is no thread id, or no conversation can have it.
         InvalidArgument: Nothing was said, or the schema has no history to keep it in.
     """
-    if not thread:
-        raise InvalidId(what="thread id", problem="it is missing, and the runtime never makes one up")
-    history = schema.fields.get(HISTORY)
-    if history is None or history.fold is not Fold.APPEND:
+    check_thread_id(thread)
+    if not schema.has_history:
         raise InvalidArgument(problem=f"{schema.cls.__name__} has no history to keep what was said in.")
     messages = voice_messages(text, reply, tool_calls)
     if not messages:
         raise InvalidArgument(problem="Nothing was said and nothing was called; there is no turn to record.")
     return TurnRequest(
-        thread=check_thread_id(thread),
+        thread=thread,
         inputs={MESSAGE: text} if text else {},
         items=tuple(map(item_of, messages)),
         user=user,

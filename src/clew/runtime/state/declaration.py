@@ -126,8 +126,10 @@ def _fields(state: type[State], outer: OuterField) -> dict[str, Field]:
 
 
 def _is_log_of(entry: Any, field: Field | None) -> bool:
-    is_log = field is not None and field.fold is Fold.APPEND and field.whole_of is None
-    return is_log and field is not None and field.entry == entry
+    """Return whether a field is a log of such entries, and not itself another name of a log."""
+    if field is None or field.fold is not Fold.APPEND:
+        return False
+    return field.whole_of is None and field.entry == entry
 
 
 def _declaration(state: type[State], info: Any, hint: Any, outer: OuterField) -> FieldDeclaration:
@@ -135,34 +137,32 @@ def _declaration(state: type[State], info: Any, hint: Any, outer: OuterField) ->
     lifecycles = [mark for mark in marks if isinstance(mark, Lifecycle)]
     lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
     wholes = [mark.log for mark in marks if isinstance(mark, WholeOf)]
-    folds = [entry for mark in marks if (entry := _fold(mark)) is not None]
+    folds = [fold for mark in marks if (fold := _fold_marks(mark)) is not None]
     if len(lifecycles) > 1 or len(lifetimes) > 1 or len(folds) > 1:
         problem = "it has two lifecycles, two scopes or two reducers"
         raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
     if any(mark in _NO_REDUCERS for mark in marks if callable(mark)):
-        problem = "this op is no reducer; mark it kept, or give a function of (old, new)"
+        problem = "this op is no reducer; mark it persistent, or give a function of (old, new)"
         raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
-    fold, op, reducer = folds[0] if folds else (Fold.REPLACE, None, None)
-    field_marks = FieldMarks(
+    field_marks = msgspec.structs.replace(
+        folds[0] if folds else FieldMarks(),
         lifecycle=lifecycles[0] if lifecycles else None,
         lifetime=lifetimes[0] if lifetimes else None,
-        fold=fold,
-        op=op,
-        reducer=reducer,
         whole_of=wholes[0] if wholes else None,
     )
     return FieldDeclaration(state=state, info=info, kind=kind, marks=field_marks, outer=outer)
 
 
-def _fold(mark: Any) -> tuple[Fold, MakeOp | None, Reducer | None] | None:
+def _fold_marks(mark: Any) -> FieldMarks | None:
+    """Return the way in which a mark has changes folded; None if the mark is about something else."""
     if mark is patch.append or isinstance(mark, WholeOf):
-        return Fold.APPEND, None, None
+        return FieldMarks(fold=Fold.APPEND)
     if mark is patch.merge:
-        return Fold.MERGE, None, None
+        return FieldMarks(fold=Fold.MERGE)
     if mark in _OPS:
-        return Fold.OP, mark, None
+        return FieldMarks(fold=Fold.OP, op=mark)
     if callable(mark) and not isinstance(mark, enum.Enum | type):
-        return Fold.CUSTOM, None, mark
+        return FieldMarks(fold=Fold.CUSTOM, reducer=mark)
     return None
 
 
@@ -194,11 +194,11 @@ def _check_marks(declaration: FieldDeclaration) -> None:
     if marks.lifetime and lifecycle is not Lifecycle.REDUCER:
         raise declaration.error("what is fresh in each turn has no scope")
     if marks.fold is Fold.APPEND and declaration.plain_type is not StateLog:
-        raise declaration.error("append needs a Log, whose entries are read when they are asked for")
+        raise declaration.error("append needs a StateLog, whose entries are read when they are asked for")
     if marks.fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or marks.lifetime):
         raise declaration.error("a log belongs to the thread")
     if declaration.plain_type is StateLog and marks.fold is not Fold.APPEND:
-        raise declaration.error("a Log needs append")
+        raise declaration.error("a StateLog needs append")
     if marks.fold is Fold.MERGE and declaration.nested_state is None and declaration.plain_type is not dict:
         raise declaration.error("merge needs a dict or a nested State")
 
@@ -209,7 +209,7 @@ def _check_nested(declaration: FieldDeclaration) -> None:
     if not outer.path:
         return
     if marks.fold is Fold.APPEND or marks.lifecycle is Lifecycle.INPUT:
-        raise declaration.error("logs and inputs stand at the top of a state, not within a field")
+        raise declaration.error("logs and inputs belong at the top of a state, not within a field")
     if not outer.is_merged and (marks.lifecycle or marks.lifetime or marks.fold is not Fold.REPLACE):
         raise declaration.error(f"{'.'.join(outer.path)!r} is written as a whole, so its parts say nothing")
     if outer.lifecycle is not Lifecycle.REDUCER and marks.lifecycle not in (None, outer.lifecycle):

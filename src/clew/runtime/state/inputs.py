@@ -10,8 +10,8 @@ from clew.core import items
 from clew.core.encoding import JSON, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StateInvalid
 from clew.core.log.owners import ADK
-from clew.core.values import HISTORY, RESERVED_PREFIXES, Item
-from clew.runtime.state.schema import Fold, Lifecycle, Schema
+from clew.core.values import RESERVED_PREFIXES, Item
+from clew.runtime.state.schema import Lifecycle, Schema
 
 MESSAGE = "message"
 CALLER = "the caller"
@@ -38,21 +38,21 @@ FreeId: TypeAlias = Annotated[str, check_thread_id]
 """The id of a thread that a conversation may have."""
 
 
-def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
+def inputs_of(turn_input: Any, what: str = "message") -> Mapping[str, Any]:
     """Return the inputs of a turn by name; text alone is the message.
 
     Raises:
         InvalidArgument: It is neither text, nor a dict, nor a struct.
     """
-    if isinstance(given, str):
-        return {MESSAGE: given}
-    if isinstance(given, msgspec.Struct):
-        return msgspec.structs.asdict(given)
-    if dataclasses.is_dataclass(given) and not isinstance(given, type):
-        return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
-    if isinstance(given, Mapping):
-        return given
-    problem = f"{what} must be text, a dict of inputs or a struct of them, not {type(given).__name__}."
+    if isinstance(turn_input, str):
+        return {MESSAGE: turn_input}
+    if isinstance(turn_input, msgspec.Struct):
+        return msgspec.structs.asdict(turn_input)
+    if dataclasses.is_dataclass(turn_input) and not isinstance(turn_input, type):
+        return {field.name: getattr(turn_input, field.name) for field in dataclasses.fields(turn_input)}
+    if isinstance(turn_input, Mapping):
+        return turn_input
+    problem = f"{what} must be text, a dict of inputs or a struct of them, not {type(turn_input).__name__}."
     raise InvalidArgument(problem=problem)
 
 
@@ -80,7 +80,6 @@ def validate_inputs(schema: Schema, turn_input: TurnInput) -> dict[str, JSON]:
 
 def user_items(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:
     """Return the user's message as an item of the history, if the schema has one."""
-    history = schema.fields.get(HISTORY)
-    if MESSAGE not in inputs or history is None or history.fold is not Fold.APPEND:
+    if MESSAGE not in inputs or not schema.has_history:
         return ()
     return [items.user(inputs[MESSAGE], id=id)]

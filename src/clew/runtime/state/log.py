@@ -24,7 +24,7 @@ class StateLog(Generic[T]):
         return self._length
 
     def __repr__(self) -> str:
-        return f"Log({self._length} entries)"
+        return f"StateLog({self._length} entries)"
 
     async def tail(self, count: int) -> Sequence[T]:
         """The newest entries, oldest first."""

@@ -20,7 +20,7 @@ from clew.runtime.state.call_state import DECIDED, INTENDED, SUSPENDED, Approval
 
 _RUN: Final = "$run"
 _CALLS: Final = "$calls"
-_HANDLED: Final = "$heard"
+_HANDLED: Final = "$handled"
 """Beside the fields of a turn: how many messages of the run the stages have answered."""
 
 RUN_FIELDS: Final = (_RUN, "fields")

@@ -2,20 +2,20 @@
 
 A schema is a class with annotated fields. The marks beside a type say how the field behaves:
 
-==================================== ================================================================
-``Annotated[T, input]``              given by the caller at the start of a turn; no stage may write it
-``Annotated[Log[T], append]``        a log: entries are added and never rewritten
-``Annotated[Log[T], whole_of(log)]`` all that was ever added to another log, also what compaction hid
-``Annotated[dict, merge]``           kept from turn to turn; a change is merged by key
-``Annotated[SomeState, merge]``      the same, and each part may say for itself how long it lives
-``Annotated[int, increment]``        kept; a change is added (also ``max``, ``min``, ``union``)
-``Annotated[T, kept]``               kept from turn to turn; the last write wins
-``Annotated[T, reducer]``            kept; any function of (old, new) gives the value after a change
-``Annotated[T, loaded]``             loaded anew in each turn, and gone with it
-``T``, ``Annotated[T, per_turn]``    fresh in each turn: the last turn's value never shows
-``Annotated[T, …, per_run]``         stored with the run, and deleted before the next one begins
-``Annotated[T, …, per_call]``        stored with one tool call, and deleted when it is resolved
-==================================== ================================================================
+========================================= ================================================================
+``Annotated[T, input]``                   given by the caller at the start of a turn; no stage may write it
+``Annotated[StateLog[T], append]``        a log: entries are added and never rewritten
+``Annotated[StateLog[T], whole_of(log)]`` all that was ever added to another log, also what compaction hid
+``Annotated[dict, merge]``                kept from turn to turn; a change is merged by key
+``Annotated[SomeState, merge]``           the same, and each part may say for itself how long it lives
+``Annotated[int, increment]``             kept; a change is added (also ``max``, ``min``, ``union``)
+``Annotated[T, persistent]``              kept from turn to turn; the last write wins
+``Annotated[T, reducer]``                 kept; any function of (old, new) gives the value after a change
+``Annotated[T, loaded]``                  loaded anew in each turn, and gone with it
+``T``, ``Annotated[T, per_turn]``         fresh in each turn: the last turn's value never shows
+``Annotated[T, …, per_run]``              stored with the run, and deleted before the next one begins
+``Annotated[T, …, per_call]``             stored with one tool call, and deleted when it is resolved
+========================================= ================================================================
 """
 
 import dataclasses
@@ -29,6 +29,7 @@ from clew.core.encoding import JSON, as_json, check_finite, encode_checked
 from clew.core.errors import InvalidValue, StateInvalid
 from clew.core.ops import Op
 from clew.core.patch import append
+from clew.core.values import HISTORY
 from clew.runtime.model.messages import Message
 from clew.runtime.state.log import StateLog
 
@@ -210,8 +211,14 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
         return self.fields[name]
 
     def names(self, lifecycle: Lifecycle) -> list[str]:
-        """The fields that live so long."""
+        """The names of the fields with a lifecycle."""
         return [name for name, field in self.fields.items() if field.lifecycle is lifecycle]
+
+    @property
+    def has_history(self) -> bool:
+        """True if it declares the history, so that messages can be stored."""
+        history = self.fields.get(HISTORY)
+        return history is not None and history.fold is Fold.APPEND
 
     def build_state(self, values: Mapping[str, Any]) -> State:
         """Return the state as the class declares it, from plain values; what is missing takes its default."""
