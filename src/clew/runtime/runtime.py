@@ -43,6 +43,11 @@ from clew.runtime.turn.approvals import Decisions
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.result import Output, TurnResult
 
+CLOSE_SECONDS = 10.0
+"""The time that a close tries to write pending records for, unless sessions have a deadline of their own."""
+AFTER_LAST_EVENT = 1 << 31
+"""An index after every event of a version."""
+
 
 @check_methods
 class Runtime(Generic[Shape, Output]):
@@ -72,15 +77,15 @@ class Runtime(Generic[Shape, Output]):
         config: RuntimeConfig = RuntimeConfig(),
     ) -> None:
         self._db = db
-        self._opened = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
         self._scheduler = Scheduler()
         responder = respond(instructions=instructions, tools=tools, compaction=config.compaction)
         self._settings = Settings(
             agent=agent,
             schema=schema_of(schema, config.state.version),
             stages=list(stages) if stages is not None else [responder],
-            model=model_of(model, self._opened),
-            response_model=model_of(response_model, self._opened),
+            model=model_of(model, self._exit_stack),
+            response_model=model_of(response_model, self._exit_stack),
             output=output,
             finalize=finalize,
             memory_mode=memory_mode,
@@ -134,7 +139,7 @@ class Runtime(Generic[Shape, Output]):
             await self._sweeper.close()
         await self._placements.close()
         await self._settings.pending_records.close(sessions.close_seconds or CLOSE_SECONDS)
-        await self._opened.aclose()
+        await self._exit_stack.aclose()
 
     async def sweep(self) -> None:
         """Sweep once, now: close runs that died, start queued turns, end idle episodes, apply retention.
@@ -272,7 +277,7 @@ class Runtime(Generic[Shape, Output]):
     async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
         """End the run that is at work or waits on a thread, in any process. Return whether there was one.
 
-        A run elsewhere is told, and ends when its lease is next renewed.
+        A run of another process is marked, and ends when its lease is next renewed.
         """
         placement = self._placements.of(thread, user)
         if await is_visible(placement.db, thread) and await self._scheduler.cancel(thread):
@@ -284,7 +289,7 @@ class Runtime(Generic[Shape, Output]):
     ) -> AsyncIterator[Event]:
         """The durable events of a thread as they commit, from the one after a mark on, or from now.
 
-        They are read from the log, so any process tells the same, each once.
+        They are read from the log: every process gives the same events, each once.
         """
         db_thread = self.thread(thread, user=user)
         mark = ((await db_thread.head()).version, AFTER_LAST_EVENT) if after is None else after
@@ -307,9 +312,8 @@ class Runtime(Generic[Shape, Output]):
             await self._scheduler.stop([thread])
         activity = self._scheduler.recent_threads.get(thread)
         episode = await end_episode(placement.db, thread, placement.settings, by=by, feedback=feedback)
-        if (
-            episode is not None and self._scheduler.recent_threads.get(thread) is activity
-        ):  # else a turn has begun another
+        # Unless a turn has begun another episode meanwhile, there is none left to end with the runtime.
+        if episode is not None and self._scheduler.recent_threads.get(thread) is activity:
             self._scheduler.recent_threads.pop(thread, None)
         await self._placements.drop(thread)
         return episode
@@ -461,9 +465,3 @@ class Runtime(Generic[Shape, Output]):
         )
         placement = self._placements.of(thread, user)
         return await compact_idle_thread(placement.db, thread, compaction, placement.settings)
-
-
-CLOSE_SECONDS = 10.0
-"""How long a close tries to write the records that are held, unless it has another deadline."""
-AFTER_LAST_EVENT = 1 << 31
-"""An index after every event of a version."""

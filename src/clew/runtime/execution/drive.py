@@ -7,8 +7,8 @@ import msgspec
 
 from clew.core.encoding import as_json
 from clew.core.errors import ClewError, Conflict, LeaseLost
-from clew.runtime.execution.pipeline import PipelineResult, ending_of, run_pipeline
-from clew.runtime.execution.safe_reply import add_safe_reply, safe_result
+from clew.runtime.execution.pipeline import PipelineResult, ending_of, result_of_pipeline, run_pipeline
+from clew.runtime.execution.safe_reply import add_safe_reply, own_messages, safe_result
 from clew.runtime.execution.start import StartedTurn
 from clew.runtime.records.events import Event, error_event, events_of
 from clew.runtime.records.runs import CANCELLED, ERROR, Ending
@@ -16,7 +16,7 @@ from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
-from clew.runtime.turn.result import TurnResult, result_of_turn
+from clew.runtime.turn.result import TurnResult
 from clew.runtime.turn.turn import Turn
 
 
@@ -71,17 +71,7 @@ async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Leas
     await _finish_turn(turn, start.journal, settings, result)
     if result.error is not None and not isinstance(result.error, asyncio.CancelledError):
         raise result.error
-    return _turn_result(turn, settings, result, version=start.journal.version)
-
-
-def _turn_result(turn: Turn, settings: Settings, result: PipelineResult, *, version: int) -> TurnResult:
-    return result_of_turn(
-        turn,
-        version=version,
-        kind=settings.output,
-        termination=result.ending.termination,
-        approvals=result.approvals,
-    )
+    return result_of_pipeline(turn, settings, result, version=start.journal.version)
 
 
 async def _finish_turn(
@@ -96,7 +86,7 @@ async def _finish_turn(
         await add_safe_reply(turn)
     if journal.run.key is not None:
         # The version is that of the commit which stores this, so the journal fills it in.
-        journal.output = as_json(_turn_result(turn, settings, result, version=0))
+        journal.output = as_json(result_of_pipeline(turn, settings, result, version=0))
     try:
         await _commit_ending(turn, result.ending)
     except (ClewError, asyncio.CancelledError) as failure:
@@ -118,12 +108,10 @@ async def _commit_ending(turn: Turn, ending: Ending) -> None:
 
 async def _close_calls(turn: Turn, journal: ThreadJournal) -> None:
     """Close the calls that will never be answered, so that the next turn finds the history whole."""
-    history = turn.draft.schema.fields.get("history")
-    if history is None:
+    if not turn.draft.schema.has_history:
         return
-    messages = [entry for entry in await turn.draft.log("history").tail(64) if entry.run == turn.id]
     run_state = turn.run_state
-    runs_by_call = {call.id: turn.id for call in open_calls(messages)}
+    runs_by_call = {call.id: turn.id for call in open_calls(await own_messages(turn))}
     items = run_state.closing_items(runs_by_call, "The run ended before the tool answered.")
     if items:
         turn.add(items)

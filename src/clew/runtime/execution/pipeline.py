@@ -21,7 +21,7 @@ from clew.runtime.stages import remaining_stages, stage_label, stage_name
 from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Field, Fold
 from clew.runtime.turn.approvals import Suspension
-from clew.runtime.turn.result import output_of_turn
+from clew.runtime.turn.result import TurnResult, output_of_turn, result_of_turn
 from clew.runtime.turn.turn import Turn
 
 DIAGNOSTICS = "diagnostics"
@@ -65,6 +65,23 @@ class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending
     approvals: tuple[Approval, ...] = ()
     error: BaseException | None = None
+
+
+def result_of_pipeline(
+    turn: Turn, settings: Settings, result: PipelineResult, *, version: int
+) -> TurnResult[Any]:
+    """Return the result of a turn whose stages have ended.
+
+    Raises:
+        StateInvalid: A value does not fit the output type.
+    """
+    return result_of_turn(
+        turn,
+        version=version,
+        kind=settings.output,
+        termination=result.ending.termination,
+        approvals=result.approvals,
+    )
 
 
 async def run_pipeline(turn: Turn, settings: Settings) -> PipelineResult:

@@ -7,17 +7,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from clew.core.arguments import check_arguments
-from clew.core.errors import ClewError, StateInvalid, StoreFailed
+from clew.core.errors import StateInvalid, StoreFailed
 from clew.core.values import HISTORY, LogSize
 from clew.database.database import Database
 from clew.runtime.execution.pipeline import add_diagnostics, context_of, run_stages
 from clew.runtime.execution.start import TurnRequest
 from clew.runtime.model.messages import Message
+from clew.runtime.model.redaction import error_name
 from clew.runtime.records.events import Event, TextDelta
 from clew.runtime.records.runs import ERROR, Run
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
-from clew.runtime.state.schema import Fold, Lifecycle
+from clew.runtime.state.schema import Lifecycle
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import TransientJournal
 from clew.runtime.turn.result import REPLY_FIELDS, TurnResult, result_of_turn
@@ -79,14 +80,18 @@ def _transient_draft(request: TurnRequest, settings: Settings) -> tuple[Draft, T
 async def add_safe_reply(turn: Turn) -> None:
     """Add the safe reply to the draft, unless a stage has done so."""
     _set_reply_fields(turn)
-    history = turn.draft.schema.fields.get(HISTORY)
-    if history is None or history.fold is not Fold.APPEND:
+    if not turn.draft.schema.has_history:
         return
-    messages = [
-        entry for entry in await turn.draft.log(HISTORY).tail(RECENT_MESSAGES) if entry.run == turn.id
-    ]
+    messages = await own_messages(turn)
     if not any(entry.role == "assistant" and entry.content == turn.safe_reply_text for entry in messages):
         turn.add([Message(role="assistant", content=turn.safe_reply_text)])
+
+
+async def own_messages(turn: Turn) -> list[Message]:
+    """Return the messages of a turn among the newest of the history."""
+    return [
+        message for message in await turn.draft.log(HISTORY).tail(RECENT_MESSAGES) if message.run == turn.id
+    ]
 
 
 def _set_reply_fields(turn: Turn) -> None:
@@ -106,7 +111,7 @@ def safe_result(
     """
     _set_reply_fields(turn)
     pending = {PENDING: pending_count} if pending_count else {}
-    add_diagnostics(turn, {PROBLEM: _error_name(failure), **pending})
+    add_diagnostics(turn, {PROBLEM: error_name(failure), **pending})
     log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, log_text_of(failure))
     turn.notify(TextDelta(text=turn.safe_reply_text or "", step=0))
     kind = settings.output
@@ -121,8 +126,4 @@ def safe_result(
 
 def log_text_of(failure: Exception) -> str:
     """Return the text of a failure for the program's log. Words of a model or a stage may be the person's."""
-    return str(failure) if isinstance(failure, StoreFailed) else _error_name(failure)
-
-
-def _error_name(failure: Exception) -> str:
-    return failure.code if isinstance(failure, ClewError) else type(failure).__name__
+    return str(failure) if isinstance(failure, StoreFailed) else error_name(failure)

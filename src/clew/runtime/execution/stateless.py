@@ -11,7 +11,7 @@ from clew.core.encoding import JSON
 from clew.core.values import HISTORY, LogSize
 from clew.database.database import Database
 from clew.runtime.context import MakeContext, MemoryBackend, MemoryMode, RecordBackend, plain_context
-from clew.runtime.execution.pipeline import run_pipeline
+from clew.runtime.execution.pipeline import result_of_pipeline, run_pipeline
 from clew.runtime.execution.safe_reply import log_text_of, safe_result
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
@@ -28,9 +28,9 @@ from clew.runtime.state.upgrades import replacement_state
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import TransientJournal
-from clew.runtime.turn.result import Output, TurnResult, result_of_turn
+from clew.runtime.turn.result import Output, TurnResult
 from clew.runtime.turn.turn import Turn
-from clew.stores import memory
+from clew.stores.memory import MemoryStore
 
 log = logging.getLogger("clew")
 
@@ -65,15 +65,14 @@ async def run_agent(
         StateInvalid: An input, or the state, does not fit the schema.
         RunFailed: The turn could not be finished.
     """
-    transient_records = Database(
-        memory.MemoryStore()
-    ).records  # they last as long as the turn that writes them
-    opened = AsyncExitStack()
+    # These records last as long as the turn that writes them.
+    transient_records = Database(MemoryStore()).records
+    exit_stack = AsyncExitStack()
     settings = Settings(
         schema=schema_of(schema),
         stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
-        model=model_of(model, opened),
-        response_model=model_of(response_model, opened),
+        model=model_of(model, exit_stack),
+        response_model=model_of(response_model, exit_stack),
         output=output,
         config=RuntimeConfig(retry_policy=retry_policy, deadlines=deadlines, prices=prices or {}),
         memory_mode=MemoryMode.INCOGNITO,
@@ -81,7 +80,7 @@ async def run_agent(
         record_backend=record_backend or transient_records,
         make_context=make_context,
     )
-    async with opened:
+    async with exit_stack:
         return await _run(settings, *_transient_turn(settings, message, history, state or {}, notify))
 
 
@@ -93,13 +92,7 @@ async def _run(settings: Settings, turn: Turn, journal: TransientJournal) -> Tur
         return safe_result(turn, settings, problem)
     if result.error is not None:
         raise result.error
-    return result_of_turn(
-        turn,
-        version=0,
-        kind=settings.output,
-        termination=result.ending.termination,
-        approvals=result.approvals,
-    )
+    return result_of_pipeline(turn, settings, result, version=0)
 
 
 async def _write_records(settings: Settings, journal: TransientJournal) -> Exception | None:

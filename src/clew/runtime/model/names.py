@@ -9,8 +9,8 @@ ModelOrName: TypeAlias = Model | str
 """A model, or the name of one that a provider has."""
 
 
-def model_of(model: ModelOrName | None, opened: AsyncExitStack) -> Model | None:
-    """The model that is meant. One that is made here is closed with ``opened``.
+def model_of(model: ModelOrName | None, exit_stack: AsyncExitStack) -> Model | None:
+    """The model itself, or the one of a name, which ``exit_stack`` closes.
 
     Raises:
         InvalidArgument: No provider has a model of that name, or its key is missing.
@@ -20,6 +20,6 @@ def model_of(model: ModelOrName | None, opened: AsyncExitStack) -> Model | None:
         return model
     from clew.runtime.model.provider import ProviderModel  # it takes a second to load, and may be missing
 
-    made = ProviderModel(model)
-    opened.push_async_callback(made.close)
-    return made
+    provider_model = ProviderModel(model)
+    exit_stack.push_async_callback(provider_model.close)
+    return provider_model

@@ -10,6 +10,7 @@ import msgspec
 
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
+from clew.runtime.model.boundary import CUT_OFF
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 
 try:
@@ -171,7 +172,7 @@ class ProviderModel:
         except FAILURES as error:
             raise self._provider_failure(error) from None
         if self._needs_finish_reason and not _has_finish_reason(stream, response):
-            raise self._model_failure("the stream ended before the reply did", retry=True)
+            raise self._model_failure(CUT_OFF, retry=True)
         yield self._reply(request, response)
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
@@ -219,7 +220,7 @@ class ProviderModel:
 
     def _check_complete(self, response: ModelResponse) -> None:
         if response.state != "complete":
-            raise self._model_failure("the stream ended before the reply did", retry=True)
+            raise self._model_failure(CUT_OFF, retry=True)
         if response.finish_reason == "content_filter":
             raise self._model_failure("its provider's content filter stopped it", usage=usage_of(response))
 

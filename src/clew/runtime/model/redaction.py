@@ -33,6 +33,11 @@ def public_error(error: ClewError) -> ClewError:
     )
 
 
+def error_name(error: BaseException) -> str:
+    """The code of an error of ours, or the name of another's type: nothing of its words."""
+    return error.code if isinstance(error, ClewError) else type(error).__name__
+
+
 def _is_internal(name: str, fact: object) -> bool:
     return isinstance(fact, str) and name != "thread"
 

@@ -18,13 +18,13 @@ from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.database.thread import changesets_after
 from clew.runtime.model.protocol import Usage
-from clew.runtime.model.redaction import public_error
+from clew.runtime.model.redaction import error_name, public_error
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
 
 StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
 STEPS: Final = "steps"
 """The key of a changeset's ``run_meta`` for the steps that ended since the changeset before."""
-LONGEST = 500
+LONGEST_TEXT = 500
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,24 +161,20 @@ class OpenStep:
 
 def problem_of(error: BaseException) -> str:
     """Return an error as a line that can be stored."""
-    name = _error_name(error)
+    name = error_name(error)
     return _shorten(f"{name}: {error}" if str(error) else name)
 
 
 def _public_problem(error: BaseException) -> str:
     """Return an error for the readers of the thread: the words of one that is not ours may hold anything."""
-    return problem_of(public_error(error)) if isinstance(error, ClewError) else _error_name(error)
-
-
-def _error_name(error: BaseException) -> str:
-    return error.code if isinstance(error, ClewError) else type(error).__name__
+    return problem_of(public_error(error)) if isinstance(error, ClewError) else error_name(error)
 
 
 def _shorten(text: str) -> str:
     """Return a text that fits into a changeset, whatever the error or name of another program says."""
-    if text.isascii() and len(text) <= LONGEST:
+    if text.isascii() and len(text) <= LONGEST_TEXT:
         return text
-    return text[:LONGEST].encode(errors="replace").decode()
+    return text[:LONGEST_TEXT].encode(errors="replace").decode()
 
 
 def meta_with_steps(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
