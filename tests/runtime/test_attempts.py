@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from clew.core.errors import RevisionConflict, TurnBusy
 from clew.core.values import Drop, Record, Write, WriteResult
 from clew.database.database import Database
 from clew.database.records import Records
-from clew.runtime.attempts import ATTEMPTS
+from clew.runtime.attempts import ATTEMPTS, cancel_tasks
 from clew.runtime.execution import queue
 from clew.runtime.execution.resume import resume_run
 from clew.runtime.execution.start import TurnRequest, turn_request
@@ -137,3 +138,20 @@ async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error
 
     assert len(tries) == 1
     assert await queue.is_queued(db, "q")
+
+
+async def test_a_task_that_loses_a_cancel_is_cancelled_again() -> None:
+    cancels: list[int] = []
+
+    async def lose_first_cancel() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancels.append(1)
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(lose_first_cancel())
+    await asyncio.sleep(0)
+    await cancel_tasks([task])
+
+    assert (len(cancels), task.cancelled()) == (1, True)

@@ -2,10 +2,13 @@
 
 import asyncio
 import math
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 ATTEMPTS: Final = 64
 """More conflicts in a row than a merely slow writer meets: by then something is wrong."""
+
+CANCEL_INTERVAL: Final = 0.1
 
 
 class Attempts:
@@ -25,3 +28,16 @@ class Attempts:
         """Raise an error if the time is over."""
         if asyncio.get_running_loop().time() >= self._until:
             raise error
+
+
+async def cancel_tasks(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Cancel tasks until each has ended; their results and errors are left in them.
+
+    One attempt may not do: a cancel that comes just as the call of a driver, or what ``asyncio.wait_for``
+    waits for, is done may be lost.
+    """
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=CANCEL_INTERVAL)

@@ -27,13 +27,13 @@ RECORDS_PER_PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A database, and how turns are run on it."""
+    """A database, and the settings of the turns that run on it."""
 
     db: Database
     settings: Settings
 
     def for_user(self, user: str | None) -> "Placement":
-        """The same for one user."""
+        """The same placement, with the database as one user sees it."""
         if user is None:
             return self
         return dataclasses.replace(self, db=self.db.scope(tenant=self.db.tenant, user=user))
@@ -86,15 +86,12 @@ class Placements:
 
     def listing_database(self, user: str | None) -> Database:
         """The database whose threads are listed: incognito threads are in no list."""
-        placement = (
-            self._durable
-            if self.default_mode is not MemoryMode.INCOGNITO
-            else self._new_incognito_placement()
-        )
+        is_incognito = self.default_mode is MemoryMode.INCOGNITO
+        placement = self._new_incognito_placement() if is_incognito else self._durable  # a new one is empty
         return placement.for_user(user).db
 
     def begin_turn(self, thread: str, user: str | None, mode: MemoryMode | None) -> Placement:
-        """The placement of a turn; an incognito session begins with its first, and is touched by each.
+        """Return the placement of a turn. The first turn begins an incognito session, and each touches it.
 
         Raises:
             ModeRefused: The mode cannot be had, or the thread is another user's incognito thread.
@@ -136,9 +133,9 @@ class Placements:
     async def drop_idle(self, is_busy: Callable[[str], bool]) -> None:
         """Forget the incognito threads that were idle for too long."""
         now = self._durable.settings.clock()
-        idle = now - self._durable.settings.config.sessions.idle_ms
+        idle_before = now - self._durable.settings.config.sessions.idle_ms
         for thread, session in list(self._sessions.items()):
-            if await _is_expired(thread, session, idle, now) and not is_busy(thread):
+            if await _is_expired(thread, session, idle_before, now) and not is_busy(thread):
                 await self.drop(thread)
 
     async def close(self) -> None:
@@ -191,12 +188,12 @@ def user_for_mode(mode: MemoryMode | None, user: str | None) -> str | None:
     return None if mode is MemoryMode.INCOGNITO else user
 
 
-async def _is_expired(thread: str, session: IncognitoSession, idle: int, now: int) -> bool:
+async def _is_expired(thread: str, session: IncognitoSession, idle_before: int, now: int) -> bool:
     """Return whether a session is over: left idle, or, for a call, without a sign of life from its client."""
     episode = await active_episode(session.placement.db, thread)
     if episode is not None and episode.modality == VOICE:
         return episode.until is not None and episode.until <= now
-    return session.last_used <= idle
+    return session.last_used <= idle_before
 
 
 async def _copy_records(source: Database, target: Database, kind: str) -> None:

@@ -43,7 +43,7 @@ IDLE_MS = 20 * 60_000
 ARCS = "arcs"
 AT_A_TIME = 50
 LONG_LEASE_SECONDS = 120.0
-"""Longer than a test: ``finalize`` is called once only as long as no lease runs out, however slow the machine."""
+"""Longer than a test: without an expired lease ``finalize`` is called once, however slow the machine is."""
 SHORT_LEASE_SECONDS = 1.0
 """The lease of a process that is killed: the others wait for its end."""
 

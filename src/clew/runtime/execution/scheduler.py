@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -31,14 +32,22 @@ from clew.runtime.state.call_state import Decision
 from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
-Emit = Callable[[Event], None]
+Emit: TypeAlias = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentThread:
+    """A thread that had a turn here lately: its database, and when the turn was asked for."""
+
+    db: Database
+    touched: int
 
 
 class Scheduler:
     """The turns of one runtime."""
 
     def __init__(self) -> None:
-        self.recent_threads: dict[str, tuple[Database, int]] = {}
+        self.recent_threads: dict[str, RecentThread] = {}
         self._positions = PositionCache()
         self._lines = TurnLines()
         self._tasks: dict[str, set[asyncio.Task[TurnResult[Any]]]] = {}
@@ -116,15 +125,12 @@ class Scheduler:
 
         A turn sent again waits for its first sending alone, not for what came in between.
         """
-        if request.key is not None and await queue.is_queued(
-            placement.db, run_id_for_key(request.thread, request.key)
-        ):
+        run = None if request.key is None else run_id_for_key(request.thread, request.key)
+        if run is not None and await queue.is_queued(placement.db, run):
             place.leave()  # the queued turn takes a place in the line itself
             self.drain_queue(placement, request.thread)
             seconds = placement.settings.config.deadlines.turn_seconds
-            await queue.wait_until_dequeued(
-                placement.db, request.thread, run_id_for_key(request.thread, request.key), seconds=seconds
-            )
+            await queue.wait_until_dequeued(placement.db, request.thread, run, seconds=seconds)
         if request.busy != "wait" and not place.is_reached:
             place.leave()  # the store then says that the thread is busy, and the turn is refused or queued
         if not place.is_reached and await earlier_run(placement.db, request) is not None:
@@ -147,14 +153,11 @@ class Scheduler:
                 pass
         # The key fixes the id of the run now, for the caller, and no two processes can run the turn twice.
         key = request.key or placement.settings.new_id()
+        run = run_id_for_key(request.thread, key)
         queued_request = msgspec.structs.replace(request, key=key, busy="wait")
-        await queue.enqueue_turn(
-            db, run_id_for_key(request.thread, key), queued_request, placement.settings.clock()
-        )
+        await queue.enqueue_turn(db, run, queued_request, placement.settings.clock())
         self.drain_queue(placement, request.thread)
-        return TurnResult(
-            thread=request.thread, run=run_id_for_key(request.thread, key), version=0, termination=QUEUED
-        )
+        return TurnResult(thread=request.thread, run=run, version=0, termination=QUEUED)
 
     async def _run_to_end(
         self,
@@ -184,11 +187,11 @@ class Scheduler:
         if placement.settings.memory_mode is MemoryMode.INCOGNITO:
             return  # an incognito thread is forgotten at the close, and has no episode to end
         now = placement.settings.clock()
-        self.recent_threads.pop(thread, None)
-        self.recent_threads[thread] = (placement.db, now)
-        idle = now - placement.settings.config.sessions.idle_ms
-        while (oldest := next(iter(self.recent_threads.items())))[1][1] < idle:
-            del self.recent_threads[oldest[0]]
+        self.recent_threads.pop(thread, None)  # it goes to the end: they are in the order of their last turns
+        self.recent_threads[thread] = RecentThread(db=placement.db, touched=now)
+        idle_before = now - placement.settings.config.sessions.idle_ms
+        while self.recent_threads[oldest := next(iter(self.recent_threads))].touched < idle_before:
+            del self.recent_threads[oldest]
 
     async def _resume_interrupted(
         self,
@@ -203,7 +206,7 @@ class Scheduler:
         If the thread has gone on without it, the turn stays interrupted.
         """
         try:
-            return await self.resume(placement, request.thread, {}, emit, run=run.id)
+            return await self._resume(placement, request.thread, {}, emit, run=run.id)
         except TurnBusy:
             if request.busy != "wait":
                 raise
@@ -222,7 +225,7 @@ class Scheduler:
         with self._lines.join(placement.db, thread) as place:
             if not place.is_reached:
                 place.leave()  # the run has the thread already, and goes before turns that want it
-            return await self.resume(placement, thread, decisions, emit)
+            return await self._resume(placement, thread, decisions, emit)
 
     async def record_voice(self, placement: Placement, request: TurnRequest) -> TurnResult[Any]:
         """Commit a turn that was spoken in a call, whole, behind the turns that came before it.
@@ -242,7 +245,7 @@ class Scheduler:
         run, reply = started.journal.run, request.spoken.reply if request.spoken is not None else ""
         return TurnResult(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
-    async def resume(
+    async def _resume(
         self,
         placement: Placement,
         thread: str,

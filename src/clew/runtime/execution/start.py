@@ -73,10 +73,11 @@ from clew.runtime.records.turn_records import RunRecords, TurnRecord
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs
+from clew.runtime.state.log_entries import ReadLog
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
 from clew.runtime.turn.closure import PROCESS_LOST, close_run
-from clew.runtime.turn.draft import Draft, ReadLog, sizes_after
+from clew.runtime.turn.draft import Draft, sizes_after
 from clew.runtime.turn.inbound import build_inbound
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult, stored_result

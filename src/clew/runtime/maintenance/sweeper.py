@@ -9,7 +9,9 @@ import msgspec
 from clew.core.errors import ClewError, StoreDamaged
 from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
+from clew.runtime.attempts import cancel_tasks
 from clew.runtime.execution import queue
+from clew.runtime.execution.scheduler import RecentThread
 from clew.runtime.maintenance.recovery import recover_runs
 from clew.runtime.memory.vectors.jobs import EmbeddingWorker
 from clew.runtime.records.episodes import end_expired_episodes
@@ -18,7 +20,6 @@ from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
 TURNS_PER_PAGE = 100
-CANCEL_INTERVAL = 0.1
 
 
 class Sweeper:
@@ -53,10 +54,8 @@ class Sweeper:
         """Stop sweeping, and start no more ends. Those at work go on."""
         self._is_stopped = True
         self._finisher.stop()
-        while self._task is not None and not self._task.done():
-            self._task.cancel()
-            # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
-            await asyncio.wait([self._task], timeout=CANCEL_INTERVAL)
+        if self._task is not None:
+            await cancel_tasks([self._task])
 
     async def finish_ends(self) -> None:
         """Wait for the ends that are at work."""
@@ -128,7 +127,7 @@ class Sweeper:
 
 
 async def end_episodes(
-    threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float, sweeper: Sweeper
+    threads: Mapping[str, RecentThread], settings: Settings, seconds: float, sweeper: Sweeper
 ) -> None:
     """End the episodes of some threads, and wait for the ends of the sweeper, as far as the time allows.
 
@@ -146,8 +145,8 @@ async def end_episodes(
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             group.create_task(sweeper.finish_ends())
-            for thread, (db, _) in threads.items():
-                group.create_task(end(thread, db))
+            for thread, recent_thread in threads.items():
+                group.create_task(end(thread, recent_thread.db))
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
 

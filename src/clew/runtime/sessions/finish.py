@@ -21,6 +21,7 @@ from clew.core.errors import (
 )
 from clew.core.values import Finish, Job, Put
 from clew.database.database import Database, owner_database
+from clew.runtime.attempts import cancel_tasks
 from clew.runtime.records.episodes import (
     ENDED,
     JOB,
@@ -35,7 +36,6 @@ from clew.runtime.records.episodes import (
 from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
-CANCEL_INTERVAL = 0.1
 
 
 class EpisodeFinisher:
@@ -68,11 +68,7 @@ class EpisodeFinisher:
     async def close(self) -> None:
         """Stop where it is; what is not done is given back, for somebody else to do."""
         self.stop()
-        while self._workers:
-            for worker in self._workers:
-                worker.cancel()
-            # A cancel that comes just as a driver's call is done may be lost, so one may not do.
-            await asyncio.wait(set(self._workers), timeout=CANCEL_INTERVAL)
+        await cancel_tasks(self._workers)
 
     async def _finish_due_jobs(self) -> None:
         try:
@@ -199,9 +195,7 @@ async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asynci
     try:
         yield holding
     finally:
-        while not holding.done():
-            holding.cancel()
-            await asyncio.wait([holding], timeout=CANCEL_INTERVAL)
+        await cancel_tasks([holding])
         if not holding.cancelled():
             holding.exception()  # it may have lost the job to our own commit; if not, that was refused
 

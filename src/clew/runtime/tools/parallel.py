@@ -9,9 +9,10 @@ from clew.core import patch
 from clew.core.encoding import as_json
 from clew.core.errors import ToolConflict
 from clew.core.ops import MISSING, Merge, Op
+from clew.core.values import HISTORY
 from clew.runtime.state.reducers import value_at
 from clew.runtime.state.schema import Fold
-from clew.runtime.turn.draft import HISTORY, Delta, Draft, RunDelta, state_path
+from clew.runtime.turn.draft import Delta, Draft, RunDelta, state_path
 from clew.runtime.turn.rebase import first_conflict
 
 

@@ -9,7 +9,8 @@ from clew.core import ops
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import StateInvalid
 from clew.core.ops import MISSING, Document, Op
-from clew.core.values import HISTORY, Changeset, Item, LogSize
+from clew.core.values import Changeset, Item, LogSize
+from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import Step
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
@@ -54,6 +55,14 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a run that becomes one changeset; the last one has the ending of the run."""
+
+    reason: str
+    delta: RunDelta
+    ending: Ending | None = None
+
+
 class Draft:
     """The state of a schema in the middle of a turn.
 
@@ -70,7 +79,7 @@ class Draft:
     ) -> None:
         self.schema = schema
         self.state = state
-        self.deferred_checkpoint: tuple[str, RunDelta] | None = None
+        self.deferred_checkpoint: Checkpoint | None = None
         self._pending = RunDelta()
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
@@ -92,7 +101,11 @@ class Draft:
 
     def view(self, call: str | None = None) -> State:
         """Return a copy of the state as the schema declares it; for a tool call with the fields of that."""
-        logs = {n: self._log_of(f) for n, f in self.schema.fields.items() if f.fold is Fold.APPEND}
+        logs = {
+            name: self._log_of(field)
+            for name, field in self.schema.fields.items()
+            if field.fold is Fold.APPEND
+        }
         return self.schema.build_state({**self.values(call), **logs})
 
     def values(self, call: str | None = None) -> dict[str, Any]:
@@ -247,7 +260,7 @@ class Draft:
 
     def defer_checkpoint(self, reason: str) -> None:
         """Make what changed so far a checkpoint of its own, which is committed together with the end."""
-        self.deferred_checkpoint = (reason, self.take_delta(final=True))
+        self.deferred_checkpoint = Checkpoint(reason=reason, delta=self.take_delta(final=True))
 
     def drop_deferred_checkpoint(self) -> None:
         """Let what was deferred be committed as part of the next checkpoint instead."""
@@ -323,6 +336,3 @@ def _put(values: Document, path: tuple[str, ...], value: JSON) -> None:
 def _action(by: str, field: Field, value: JSON) -> JSON:
     action = {"by": by, "field": field.name, "action": field.fold.value}
     return {**action, "with": value} if field.fold is Fold.CUSTOM else action
-
-
-__all__ = ["HISTORY", "Delta", "Draft", "ReadLog", "RunDelta", "sizes_after", "state_path"]

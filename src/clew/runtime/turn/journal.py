@@ -40,7 +40,7 @@ from clew.runtime.records.steps import meta_with_steps
 from clew.runtime.records.turn_records import PendingRecords, RunRecords, TurnRecord
 from clew.runtime.state.run_state import ending_ops, usage_op
 from clew.runtime.turn import rebase
-from clew.runtime.turn.draft import Draft, RunDelta
+from clew.runtime.turn.draft import Checkpoint, Draft
 
 
 class Journal(Protocol):
@@ -108,20 +108,20 @@ class TransientJournal:
         delta = draft.take_delta(final=ending is not None)
         if not delta and ending is None:
             return ()
-        deferred = draft.deferred_checkpoint
+        checkpoint = Checkpoint(reason=reason, delta=delta, ending=ending)
+        checkpoints = _checkpoints(draft.deferred_checkpoint, checkpoint)  # before it is forgotten here
         draft.confirm_delta(delta)
         for item in delta.items:
             self._logs.setdefault(item.log, []).append(item)
         changes = []
-        for why, part, end in _checkpoints(deferred, delta, reason, ending):
+        for part in checkpoints:
             self._version += 1
-            change = _changeset(self.run, part, why, end, ())
-            changes.append(msgspec.structs.replace(change, version=self._version))
+            changes.append(msgspec.structs.replace(_changeset(self.run, part, ()), version=self._version))
         return changes
 
     async def append(self, change: Changeset) -> Changeset:
         """Refuse: without a thread there is nothing to change."""
-        raise InvalidArgument(problem="This turn keeps nothing; there is no thread to change.")
+        raise InvalidArgument(problem="This turn stores nothing, so there is no thread to change.")
 
     async def read(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         """Return the newest items of a log; nothing of it is ever hidden."""
@@ -175,9 +175,10 @@ class ThreadJournal:
             delta = draft.take_delta(final=ending is not None)
             if not delta and ending is None:
                 return ()
+            checkpoint = Checkpoint(reason=reason, delta=delta, ending=ending)
             changes = [
-                _changeset(self.run, part, why, end, self._run_patches(end, draft))
-                for why, part, end in _checkpoints(draft.deferred_checkpoint, delta, reason, ending)
+                _changeset(self.run, part, self._run_patches(part.ending, draft))
+                for part in _checkpoints(draft.deferred_checkpoint, checkpoint)
             ]
             try:
                 result = await self._commit_changes(changes, ending, self._episode_write)
@@ -248,7 +249,8 @@ class ThreadJournal:
         self.head = result.heads.get(self.run.thread)
         self.version += len(changes)
         del self._records.records[: len(record_writes)]
-        return [_with_version(*one) for one in zip(changes, result.results, strict=False)]
+        # The results of the changesets come first, and those of the other writes after them.
+        return [_with_version(*pair) for pair in zip(changes, result.results, strict=False)]
 
     @property
     def has_pending_episode(self) -> bool:
@@ -330,22 +332,19 @@ def _with_version(change: Changeset, commit: WriteResult) -> Changeset:
     return msgspec.structs.replace(change, version=commit.version, time=commit.time, hash=commit.hash)
 
 
-def _checkpoints(
-    deferred: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
-) -> list[tuple[str, RunDelta, Ending | None]]:
-    """Split a delta into the checkpoint that was deferred, if one was, and the one that it waited for.
+def _checkpoints(deferred: Checkpoint | None, last: Checkpoint) -> list[Checkpoint]:
+    """Split a checkpoint into the one that was deferred, if one was, and the one that it waited for.
 
     They stay two changesets, so that the log and its events are the same as without the deferral.
     """
     if deferred is None:
-        return [(reason, delta, ending)]
-    why, before = deferred
-    return [(why, before, None), (reason, delta.after(before), ending)]
+        return [last]
+    return [deferred, msgspec.structs.replace(last, delta=last.delta.after(deferred.delta))]
 
 
-def _changeset(
-    run: Run, delta: RunDelta, reason: str, ending: Ending | None, run_patches: Sequence[Op]
-) -> Changeset:
+def _changeset(run: Run, checkpoint: Checkpoint, run_patches: Sequence[Op]) -> Changeset:
+    delta, reason = checkpoint.delta, checkpoint.reason
+    run_meta = meta_of(run, checkpoint.ending) if reason == RUN_FINISHED else None
     return Changeset(
         items=delta.items,
         patches=(*delta.all_patches, *run_patches),
@@ -353,5 +352,5 @@ def _changeset(
         reason=reason,
         run_id=run.id,
         parent_run_id=run.parent,
-        run_meta=meta_with_steps(meta_of(run, ending) if reason == RUN_FINISHED else None, delta.steps),
+        run_meta=meta_with_steps(run_meta, delta.steps),
     )

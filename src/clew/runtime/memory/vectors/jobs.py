@@ -19,6 +19,7 @@ from clew.core.errors import (
 )
 from clew.core.values import HISTORY, MEMORY_PREFIX, Enqueue, Job, Put, Record, RecordQuery, ThreadSummary
 from clew.database.database import Database, owner_database
+from clew.runtime.attempts import cancel_tasks
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.values import ARCS, FACTS
 from clew.runtime.memory.vectors.embedding import VECTOR_KIND, current_space, embed_batch
@@ -31,7 +32,6 @@ LEASE_MS = 240_000
 """For one batch, with all the patience that an embedder may have."""
 
 THREADS_PER_PAGE = 100
-CANCEL_INTERVAL = 0.1
 MEMORY_LOGS = (FACTS, ARCS)
 
 
@@ -82,10 +82,8 @@ class EmbeddingWorker:
 
     async def close(self) -> None:
         """Stop where it is; what is not done is given back, for somebody else to do."""
-        while self._task is not None and not self._task.done():
-            self._task.cancel()
-            # A cancel that comes just as a driver's call is done may be lost, so one may not do.
-            await asyncio.wait([self._task], timeout=CANCEL_INTERVAL)
+        if self._task is not None:
+            await cancel_tasks([self._task])
 
     async def _run_due_jobs(self, embedder: EmbeddingProvider) -> None:
         try:
