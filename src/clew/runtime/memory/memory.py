@@ -22,10 +22,21 @@ from clew.core.text.words import words
 from clew.core.values import Committed, Drop, Item, Write
 from clew.database.database import Database
 from clew.runtime.memory import merge
-from clew.runtime.memory import thread as shelves
 from clew.runtime.memory import undo as memory_undo
 from clew.runtime.memory.merge import LearnResult, MergeResult, StoredFact, merge_candidates
-from clew.runtime.memory.thread import PENDING, RECALL, RULES, MemoryChange, MemoryThread
+from clew.runtime.memory.thread import (
+    PENDING,
+    RECALL,
+    RULES,
+    MemoryChange,
+    MemoryThread,
+    PlanMemoryChange,
+    change_memory,
+    log_page,
+    read_memory_thread,
+    visible_items,
+    writes_of_change,
+)
 from clew.runtime.memory.values import (
     ARCHIVED,
     ARCS,
@@ -141,7 +152,7 @@ class Memory:
         """What is known, newest first; ``before`` is where the page before ended."""
         if kind not in (FACTS, ARCS) or limit < 1:
             raise InvalidArgument(problem="List facts or arcs, at least one at a time.")
-        items, more = await shelves.log_page(self.db, self.thread, kind, limit=limit, before=before)
+        items, more = await log_page(self.db, self.thread, kind, limit=limit, before=before)
         if kind == FACTS:
             return MemoryListing(facts=tuple(map(fact_of, items)), next=more)
         return MemoryListing(arcs=tuple(map(arc_of, items)), next=more)
@@ -196,13 +207,13 @@ class Memory:
         """
         new_arc = msgspec.structs.replace(arc, id=f"arc-{arc.episode}", themes=arc.themes[:MOST_THEMES])
         snapshot = await self._read_snapshot()
-        if await shelves.visible_items(self.db, self.thread, snapshot, [new_arc.id], ARCS):
+        if await visible_items(self.db, self.thread, snapshot, [new_arc.id], ARCS):
             return []
         change, _ = await self._plan_learning(snapshot, list(candidates), None, None)
         change = msgspec.structs.replace(
             change, reason="CloseEpisode", items=[*change.items, item_of(new_arc)]
         )
-        return shelves.writes_of_change(self.thread, self.owner, snapshot, change)
+        return writes_of_change(self.thread, self.owner, snapshot, change)
 
     # Correcting.
 
@@ -231,7 +242,7 @@ class Memory:
                 result[:] = [after]
                 return MemoryChange(reason="Correct", patches=[patch.set([RULES, id], as_json(after))])
             after = msgspec.structs.replace(after, id=merge.fact_id(after, snapshot.salt))
-            namesakes = await shelves.visible_items(self.db, self.thread, snapshot, {after.id} - {id}, FACTS)
+            namesakes = await visible_items(self.db, self.thread, snapshot, {after.id} - {id}, FACTS)
             result[:] = [after]
             ends = [entry for entry in (item, *namesakes.values()) if entry is not None]
             return MemoryChange(
@@ -357,18 +368,16 @@ class Memory:
     # What they have in common.
 
     async def _read_snapshot(self) -> MemoryThread:
-        return await shelves.read_memory_thread(self.db, self.thread)
+        return await read_memory_thread(self.db, self.thread)
 
-    async def _change(self, plan: shelves.PlanMemoryChange) -> Committed | None:
-        return await shelves.change_memory(self.db, self.thread, self.owner, plan)
+    async def _change(self, plan: PlanMemoryChange) -> Committed | None:
+        return await change_memory(self.db, self.thread, self.owner, plan)
 
     async def _all_items(self, log: str) -> list[Item]:
         all_items: list[Item] = []
         before: int | None = None
         while True:
-            items, before = await shelves.log_page(
-                self.db, self.thread, log, limit=ITEMS_PER_PAGE, before=before
-            )
+            items, before = await log_page(self.db, self.thread, log, limit=ITEMS_PER_PAGE, before=before)
             all_items += items
             if before is None:
                 return all_items[::-1]
@@ -386,13 +395,13 @@ class Memory:
         self, snapshot: MemoryThread, candidates: Sequence[Candidate]
     ) -> dict[str, StoredFact]:
         ids = [merge.fact_id(entry, snapshot.salt) for entry in candidates if entry.kind == "fact"]
-        items = await shelves.visible_items(self.db, self.thread, snapshot, ids, FACTS)
+        items = await visible_items(self.db, self.thread, snapshot, ids, FACTS)
         return {id: StoredFact(fact=fact_of(item), item=item) for id, item in items.items()}
 
     async def _entries(self, snapshot: MemoryThread, ids: Sequence[str]) -> EntriesById:
         """What ids stand for, and the items that hold it; rules stand in the state."""
-        facts = await shelves.visible_items(self.db, self.thread, snapshot, ids, FACTS)
-        arcs = await shelves.visible_items(self.db, self.thread, snapshot, ids, ARCS)
+        facts = await visible_items(self.db, self.thread, snapshot, ids, FACTS)
+        arcs = await visible_items(self.db, self.thread, snapshot, ids, ARCS)
         entries: EntriesById = {
             **{id: (fact_of(item), item) for id, item in facts.items()},
             **{id: (arc_of(item), item) for id, item in arcs.items()},
@@ -411,7 +420,7 @@ class Memory:
         stale_ids: list[str] = []
         for target in targets:
             log = ARCS if target.kind == "arc" else FACTS
-            items = await shelves.visible_items(self.db, self.thread, snapshot, [target.id], log)
+            items = await visible_items(self.db, self.thread, snapshot, [target.id], log)
             rule = snapshot.rules.get(target.id)
             if rule is not None and rule_fingerprint(rule) == target.seen:
                 patches.append(patch.delete([RULES, target.id]))

@@ -8,7 +8,7 @@ from clew.core.errors import ModelFailed
 from clew.core.items import assistant, user
 from clew.core.values import Item
 from clew.runtime.memory.learn.extraction import (
-    MOST,
+    MOST_FINDINGS,
     Extraction,
     ModelFindings,
     UserTurn,
@@ -100,7 +100,7 @@ async def test_a_rule_of_a_model_is_a_candidate_too() -> None:
 async def test_of_a_model_that_goes_on_and_on_no_more_is_taken_than_can_be_weighed() -> None:
     found = await by_model(lambda _: {"facts": [{**HELPS, "object": f"walk {n}"} for n in range(5000)]})
 
-    assert objects(found) == ["Ann", *(f"walk {n}" for n in range(MOST))]
+    assert objects(found) == ["Ann", *(f"walk {n}" for n in range(MOST_FINDINGS))]
 
 
 async def test_when_the_model_fails_plain_statements_are_what_is_left() -> None:

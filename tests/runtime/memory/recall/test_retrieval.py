@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from clew.core.erasure.retention import DAY_MS
 from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.render import render_entry
-from clew.runtime.memory.recall.retrieval import DAY_MS, RecallLimits, RecallResult, Retriever
+from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever
 from clew.runtime.memory.values import Arc, Candidate
 from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
 from clew.testing.clock import Clock

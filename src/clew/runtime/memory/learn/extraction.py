@@ -34,8 +34,8 @@ asked not to remember. A fact has a category, a subject ("User" for the person),
 such as IS_CALLED, LIVES_IN, LIKES, WORRIES_ABOUT, WANTS, USES, EXPERIENCED, and an object. A rule is
 one short sentence that tells how to answer, and what it is about."""
 
-MOST = 200
-"""So many facts, and so many rules, are taken from a model. Each is compared with every other."""
+MOST_FINDINGS = 200
+"""The facts, and the rules, that are taken from a model at most: each is compared with every other."""
 
 
 class NoticedFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +122,8 @@ async def extract_candidates(turns: Sequence[UserTurn], fill: FillFindings | Non
     except (ModelFailed, DeadlineExceeded) as failure:
         return Extraction(candidates=tuple(statements), by="statements", problem=str(failure))
     candidates = [
-        *map(_candidate_of_fact, findings.facts[:MOST]),
-        *map(_candidate_of_rule, findings.rules[:MOST]),
+        *map(_candidate_of_fact, findings.facts[:MOST_FINDINGS]),
+        *map(_candidate_of_rule, findings.rules[:MOST_FINDINGS]),
     ]
     verbatim = [
         msgspec.structs.replace(

@@ -87,7 +87,9 @@ class Finalizer:
         if not any(texts):
             return EpisodeResult(episode=msgspec.structs.replace(episode, candidates=()))
         extraction = await extract_candidates(turns, self._fill if self._model is not None else None)
-        command_texts = {said.text for said, reply in pairwise(transcript) if self._is_command(said, reply)}
+        command_texts = {
+            message.text for message, reply in pairwise(transcript) if self._is_command(message, reply)
+        }
         fresh = [
             candidate
             for candidate in extraction.candidates
@@ -98,8 +100,8 @@ class Finalizer:
         ) or _summarize_plainly(texts)
 
         async def plan(episode: Episode) -> EpisodeResult:
-            planned = await self._plan_result(db, episode, turns, fresh, summary)
-            return msgspec.structs.replace(planned, replan=plan)
+            result = await self._plan_result(db, episode, turns, fresh, summary)
+            return msgspec.structs.replace(result, replan=plan)
 
         return await plan(episode)
 
@@ -109,16 +111,18 @@ class Finalizer:
         episode: Episode,
         turns: Sequence[UserTurn],
         fresh: Sequence[Candidate],
-        told: ConversationSummary,
+        summary: ConversationSummary,
     ) -> EpisodeResult:
         """The arc and what is promoted, merged into the memory as it is now. No model is asked."""
         memory = memory_of(db, episode.thread, episode.user)
         candidates = [*_candidates_of_episode(episode, turns), *fresh]
         decisions = await decide_promotions(memory, turns, candidates, self._rules)
-        arc = _arc_of(episode, told)
+        arc = _arc_of(episode, summary)
         writes = await memory.episode_writes(arc, candidates_to_keep(decisions))
-        ended = msgspec.structs.replace(episode, arc=as_json(arc), candidates=())
-        return EpisodeResult(episode=ended, writes=[*writes, *self._embedding_jobs(episode, memory)])
+        episode_with_arc = msgspec.structs.replace(episode, arc=as_json(arc), candidates=())
+        return EpisodeResult(
+            episode=episode_with_arc, writes=[*writes, *self._embedding_jobs(episode, memory)]
+        )
 
     async def _fill(self, request: ModelRequest, kind: type[T]) -> T:
         assert self._model is not None
@@ -132,12 +136,12 @@ class Finalizer:
             message for message in transcript if message.role in ("user", "assistant") and message.text
         ]
         try:
-            told = await self._fill(
+            summary = await self._fill(
                 ModelRequest(messages=messages, instructions=INSTRUCTIONS), ConversationSummary
             )
         except (ModelFailed, DeadlineExceeded):
             return None
-        return told if told.summary.strip() else None
+        return summary if summary.summary.strip() else None
 
     def _embedding_jobs(self, episode: Episode, memory: Memory) -> list[Write]:
         """Jobs for the vectors of what is new."""

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.core.arguments import check_methods
 from clew.core.clock import now_ms
+from clew.core.erasure.retention import DAY_MS
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
@@ -33,7 +34,6 @@ from clew.runtime.model.boundary import reason_of
 
 log = logging.getLogger("clew")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
-DAY_MS = 24 * 60 * 60 * 1000
 MOST_HITS = 20
 QUERY_SECONDS = 2.0
 """So many seconds are waited for the vector of a message."""

@@ -41,7 +41,7 @@ class RemoteEmbedder:
     """A model behind ``POST {base_url}/embeddings``, as OpenAI and many others offer it.
 
     Use it as an async context manager, so that its connections are closed in the end. What may pass is tried
-    again, with growing pauses, as ``patience`` says; a server that asks for a longer pause gets it.
+    again, with growing pauses, as ``retry_policy`` says; a server that asks for a longer pause gets it.
     """
 
     def __init__(

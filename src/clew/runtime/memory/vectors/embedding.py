@@ -72,18 +72,19 @@ async def current_space(embedder: EmbeddingProvider) -> str:
     return vector_space(embedder.name, vector)
 
 
-async def embed_texts(by: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
+async def embed_texts(embedder: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
     """A vector for each text, of numbers alone. Whatever else an embedder does is its failure.
 
     Raises:
         ModelFailed: It raised something, or gave anything else.
     """
-    with model_boundary(by.name):
-        rows = list(await by.embed(texts))
-    with answer_check(by.name):
+    with model_boundary(embedder.name):
+        rows = list(await embedder.embed(texts))
+    with answer_check(embedder.name):
         vectors = [_checked_vector(row) for row in rows]
     if len(vectors) != len(texts):
-        raise ModelFailed(model=by.name, problem=f"it gave {len(vectors)} vectors for {len(texts)} texts")
+        problem = f"it gave {len(vectors)} vectors for {len(texts)} texts"
+        raise ModelFailed(model=embedder.name, problem=problem)
     return vectors
 
 
@@ -114,7 +115,7 @@ async def embed_batch(
     )
     if not items:
         return 0
-    vectors = await _embed_texts(embedder, [text_of(item) for item in items])
+    vectors = await _embed_or_skip(embedder, [text_of(item) for item in items])
     foreign = [vector for vector in vectors if vector and vector_space(embedder.name, vector) != space]
     if foreign:
         problem = f"its vectors have {len(foreign[0])} numbers and not those of {space}"
@@ -139,7 +140,7 @@ async def birth_tag(db: Database, thread: str) -> str:
     return f"born {(await db.thread(thread).head()).created}"
 
 
-async def _embed_texts(embedder: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+async def _embed_or_skip(embedder: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
     """A vector for each text; an empty one for what says nothing, or will never be taken."""
     nonblank = [text for text in texts if text.strip()]
     vectors = iter(await _embed_each(embedder, nonblank) if nonblank else ())

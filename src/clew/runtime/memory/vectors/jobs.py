@@ -29,7 +29,7 @@ EMBED_JOB = "embed"
 RENEW_JOB = "embed everything"
 SPACE_KIND = "embedder"
 LEASE_MS = 240_000
-"""For one batch, with all the patience that an embedder may have."""
+"""Long enough for one batch, with all the attempts of an embedder's retry policy."""
 
 THREADS_PER_PAGE = 100
 MEMORY_LOGS = (FACTS, ARCS)
