@@ -60,7 +60,7 @@ class StudioPages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def no_instructions(memory: Memory | None) -> str:
-    """No instructions."""
+    """Give no instructions."""
     return ""
 
 
@@ -70,14 +70,14 @@ def ignore_assessment(assessment: NewAssessment) -> TurnRecord | None:
 
 
 async def ignore_level(db: Database, thread: str, level: int) -> None:
-    """Keep nothing of a level."""
+    """Do nothing about a level."""
 
 
 class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent in a call: the instructions of a realtime model, its tools, and how speech is judged.
 
-    ``assessed_record`` makes a record of a client's assessment of a turn. ``keep_level`` tells the turns
-    after a call how serious it was.
+    ``assessed_record`` makes a record of a client's assessment of a turn. ``keep_level`` stores for later
+    turns on the thread how serious a call was.
     """
 
     instructions: Callable[[Memory | None], Awaitable[str]] = no_instructions
@@ -88,12 +88,12 @@ class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plain_input(message: UserMessage) -> TurnInput:
-    """The text of a message and nothing else."""
+    """Return the text of a message, as the whole input of a turn."""
     return message.text
 
 
 def always(state: Any) -> bool:
-    """True of every state."""
+    """Return True for every state."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Finding agents: those that are installed, by their entry points, and those of a module, by reference."""
+"""Discovery of agents: installed ones by their entry points, those of a module by reference."""
 
 import inspect
 import sys
@@ -42,7 +42,7 @@ class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def installed_agents() -> list[InstalledAgent]:
-    """The installed agents by name, with the plain one last.
+    """Return the installed agents by name, with the plain one last.
 
     One that cannot be loaded is listed with its problem: it must not take the others down with it.
     """
@@ -73,12 +73,12 @@ def _installed_agent(point: EntryPoint) -> InstalledAgent:
 
 
 def usable_agents() -> list[Agent]:
-    """The installed agents that could be loaded."""
+    """Return the installed agents that could be loaded."""
     return [each.agent for each in installed_agents() if each.agent is not None]
 
 
 def find_agent(reference: str | None = None) -> Agent:
-    """The agent that a name or ``module:attribute`` refers to; without either, the preferred one.
+    """Return the agent of a name or of ``module:attribute``; without either, the preferred one.
 
     Raises:
         InvalidArgument: There is none of that name, or it cannot be loaded; the error says why.
@@ -103,7 +103,7 @@ def find_agent(reference: str | None = None) -> Agent:
 
 
 def load_agent(reference: str) -> Agent:
-    """The agent at ``module:attribute``. The current directory is on the import path.
+    """Load the agent at ``module:attribute``. The current directory is put on the import path.
 
     Raises:
         InvalidArgument: The module cannot be imported, has no such attribute, or that is no agent.
@@ -143,7 +143,7 @@ def _missing_attribute(module: str, attribute: str, names: dict[str, Any]) -> st
 
 
 def _reason(error: Exception) -> str:
-    """An error in a sentence, with the line of code that it comes from."""
+    """Return an error in a sentence, with the line of code that it comes from."""
     if isinstance(error, ClewError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -152,7 +152,7 @@ def _reason(error: Exception) -> str:
 
 
 def agent_from(value: object, reference: str) -> Agent:
-    """The agent that a value is, or that is made of a function from a database to a runtime.
+    """Return an agent as it is, or make one of a function from a database to a runtime.
 
     Raises:
         InvalidArgument: It is neither.
@@ -179,5 +179,5 @@ def agent_from(value: object, reference: str) -> Agent:
 
 
 def name_of(agent: Agent, runtime: Runtime[Any, Any]) -> str:
-    """The name of an agent; that of its runtime, if it is nothing but a function."""
+    """Return the name of an agent; that of its runtime, if it was made of a function."""
     return runtime.agent if agent.name == UNNAMED else agent.name

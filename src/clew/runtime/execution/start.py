@@ -128,7 +128,7 @@ def turn_request(
     origin: str = "user",
     parent: str | None = None,
 ) -> TurnRequest:
-    """The request for a turn, its inputs checked against the schema; the options are those of ``run_turn``.
+    """Return the request for a turn, its inputs checked by the schema; options are those of ``run_turn``.
 
     Raises:
         StateInvalid: An input is missing, unknown, or of another type.
@@ -299,7 +299,7 @@ def _turn_episode(
 def _record_writes(
     request: TurnRequest, run: Run, episode: Episode, owner: str | None, settings: Settings
 ) -> list[Write]:
-    """The records that a spoken turn brings with it."""
+    """Return the writes of the records that a spoken turn brings with it."""
     records = RunRecords()
     for record in request.spoken.records if request.spoken is not None else ():
         records.add(record, run, episode=episode.id, owner=owner, now=settings.clock())

@@ -56,7 +56,7 @@ async def run_agent(
     prices: Prices | None = None,
     notify: Callable[[Event], None] = lambda event: None,
 ) -> TurnResult[Output]:
-    """Run one turn and store nothing. What came before comes in as ``history`` and ``state``.
+    """Run one turn and store nothing. ``history`` and ``state`` are what the turn starts from.
 
     A model may be given by its name, and a tool as the function that it is made of. What the turn records
     goes to ``record_backend``, such as ``db.records``; without one it is gone with the turn.

@@ -56,7 +56,7 @@ def _is_cancelled() -> bool:
 
 
 def log_failure(model: str, failure: ClewError) -> None:
-    """Log that a model failed, without any words that may be a person's; those are for who looks for them."""
+    """Log that a model failed by the name of its error; its words, which may be a person's, only at debug."""
     log.warning("Model %r failed: %s", model, reason_of(failure))
     log.debug("Why, in words that may be a person's:", exc_info=failure)
 
@@ -72,7 +72,7 @@ def is_unforeseen(failure: BaseException) -> bool:
 
 
 class ModelWrapper(ABC):
-    """A model of ours around another. Only what the inner one does wrong is a failure of the model."""
+    """A model of ours around another, which does its own calls through the boundary."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.name

@@ -65,9 +65,9 @@ async def ask(
     on_text: Callable[[str, int], None] = lambda text, attempt: None,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> Reply:
-    """A model's whole reply; ``on_text`` hears its text as it comes, and which attempt it is.
+    """Return a model's whole reply; ``on_text`` gets its text as it comes, with the number of the attempt.
 
-    ``on_wasted_usage`` hears what an attempt has cost whose reply could not be used.
+    ``on_wasted_usage`` gets the usage of an attempt whose reply could not be used.
 
     Raises:
         ModelFailed: It gave no usable reply, however often it was asked.
@@ -88,7 +88,7 @@ async def fill(
     retry_policy: RetryPolicy,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> tuple[T, Usage]:
-    """A model's answer of a given type, and its cost; ``on_wasted_usage`` hears what unusable ones have cost.
+    """Return a model's answer of a type, and its usage; ``on_wasted_usage`` gets that of unusable answers.
 
     A model whose answer could not be used is told why when it is asked again.
 
@@ -103,9 +103,9 @@ async def fill(
         try:
             return await fill_answer(model, current_request, kind)
         except ModelFailed as failure:
-            current_request = (
-                _correction_request(request, failure.problem) if failure.spent else current_request
-            )
+            # Only an answer that was paid for was read; other failures are about no answer.
+            if failure.spent:
+                current_request = _correction_request(request, failure.problem)
             raise
 
     with _log_failure(model):
@@ -137,7 +137,7 @@ async def call_with_retries(
     retry_policy: RetryPolicy,
     on_wasted_usage: Callable[[Usage], None] = lambda usage: None,
 ) -> T:
-    """The result of the first attempt that succeeds; each gets its number, and pauses between them grow.
+    """Return the result of the first attempt that succeeds, each called with its number, counted from 1.
 
     Raises:
         ModelFailed: None gave anything, or another would not help.
@@ -166,7 +166,7 @@ async def call_with_retries(
 
 
 async def _with_deadline(model: NamedService, answer: Awaitable[T], retry_policy: RetryPolicy) -> T:
-    """An answer before its deadline. A timeout of an outer deadline passes through."""
+    """Return an answer before its deadline. An outer deadline cancels it, and counts as no timeout of it."""
     deadline = asyncio.timeout(retry_policy.call_seconds)
     try:
         async with deadline:

@@ -29,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a model wants called, and what it thought before."""
+    """A call of a tool that a model asks for, with the thoughts that go with it."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as a model is told of it."""
+    """The description of a tool for a model."""
 
     name: str
     description: str
@@ -54,7 +54,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextChunk(msgspec.Struct, frozen=True):
-    """Some more of a reply's text, as it comes."""
+    """A piece of the text of a reply that is still being made."""
 
     text: str
 

@@ -54,7 +54,7 @@ def failure_of(model: str, error: BaseException, secrets: Sequence[str] = ()) ->
 
 
 def _failure_of_all(model: str, failures: Sequence[ModelFailed]) -> ModelFailed:
-    """Several models were asked in turn, and each failed."""
+    """The failure of several models that were asked in turn."""
     waits = [failure.retry_after_ms or 0 for failure in failures if failure.retry]
     return ModelFailed(
         model=model,
@@ -252,13 +252,13 @@ def _infer_model(model: str | Provided[Any]) -> Provided[Any]:
 
 
 def _inference_problem(name: str, problem: str) -> str:
-    """Why there is no model of a name. What a library advises about a missing key is about its own code."""
+    """The reason why there is no model of a name; a library's advice about keys is about its own code."""
     key = re.search(r"`([A-Z][A-Z0-9_]*_KEY)`", problem)
     return problem if key is None else f"{name} needs a key. Set {key[1]}."
 
 
 def _keys(model: Provided[Any]) -> Iterator[str]:
-    """The keys that a model shows its provider, and those of the models that it wraps."""
+    """Yield the keys that a model, and those that it wraps, authenticate with."""
     for each in _models(model):
         key = getattr(getattr(each, "client", None), "api_key", None)
         if isinstance(key, str) and key:
@@ -266,7 +266,7 @@ def _keys(model: Provided[Any]) -> Iterator[str]:
 
 
 def _models(model: Provided[Any]) -> Iterator[Provided[Any]]:
-    """A model, and those that it wraps."""
+    """Yield a model, and those that it wraps."""
     yield model
     for inner in (*getattr(model, "models", ()), getattr(model, "wrapped", None)):
         if isinstance(inner, Provided):

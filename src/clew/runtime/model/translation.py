@@ -1,4 +1,4 @@
-"""Our messages as a provider hears them, and its answers as ours."""
+"""Translation between our messages and those of a provider."""
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ def _fields_of(kind: str, thoughts: Sequence[JSON], names: Iterable[str]) -> dic
 
 
 def own_thoughts(response: ModelResponse, models: Sequence[Provided[Any]]) -> ModelResponse:
-    """An answer without what another provider's model has thought."""
+    """An answer without the thoughts of another provider's model, which none of these models would take."""
     parts = [
         part
         for part in response.parts
@@ -138,7 +138,7 @@ NO_ANSWER = "The call was not answered."
 
 @dataclass(kw_only=True)
 class _Exchange:
-    """The provider's form of a message: of the model with the results of its calls, or to the model."""
+    """An answer of the model with the results of its calls, or a request to it, in a provider's parts."""
 
     response_parts: list[ModelResponsePart] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class _Exchange:
     origin: dict[str, Any] = field(default_factory=dict)
 
     def add_response(self, part: TextPart | ToolCallPart, thoughts: Sequence[JSON]) -> None:
-        """Say something, after what was thought before it."""
+        """Add a part to the answer of the model, after the thoughts that go with it."""
         self.response_parts += [*as_thinking(thoughts), replace(part, **stamp_of(thoughts))]
         self.origin = self.origin or origin_of(thoughts)
 
@@ -155,8 +155,8 @@ class _Exchange:
 def provider_messages(messages: Sequence[Message]) -> list[ModelMessage]:
     """Messages for a provider: each call followed by its one result, no result without its call.
 
-    Calls that were closed without an answer get a result that says so. What stands side by side from the
-    same side is one message, since not every provider takes two in a row. The last one is a request.
+    Calls that were closed without an answer get a result that says so. Neighbouring requests become one,
+    since not every provider takes two in a row. The last message is a request.
     """
     result: list[ModelMessage] = []
     for part in _model_messages(_exchanges(messages)):
@@ -196,10 +196,15 @@ def _exchanges(messages: Sequence[Message]) -> list[_Exchange]:
 def _current_response(exchanges: list[_Exchange], *, call: str | None = None) -> _Exchange:
     """The answer that a message is part of: text comes before calls, calls before results."""
     last = exchanges[-1] if exchanges else None
-    goes_on = last is not None and not last.request_parts and not last.results
-    if last is None or not goes_on or (last.calls and (call is None or call in last.calls)):
-        exchanges.append(_Exchange())
-    return exchanges[-1]
+    if (
+        last is None
+        or last.request_parts
+        or last.results
+        or (last.calls and (call is None or call in last.calls))
+    ):
+        last = _Exchange()
+        exchanges.append(last)
+    return last
 
 
 def _add_result(

@@ -28,6 +28,7 @@ COMPACT = "Compact"
 SUMMARIZE = "summarize"
 """The name of a function that makes summaries, in the error of its failure."""
 CHUNK = 24_000
+"""The estimated tokens of a part of a history that a model summarizes at once."""
 INSTRUCTIONS = (
     "Summarise this conversation so that it can go on without its beginning. Keep names, facts, numbers, "
     "decisions, what was promised, what the tools found, and what is still open. Leave out small talk. "
@@ -116,7 +117,7 @@ def _removal_count(items: Window, keep: int) -> int:
 
 
 class _ThreadSnapshot:
-    """A thread as it stood when its summary was made; what is appended to it must find it there."""
+    """A thread at the version that its summary was made of; the compaction is committed only there."""
 
     def __init__(self, id: str, head: Head, items: Window, commit: CommitChange) -> None:
         self.id = id
@@ -125,11 +126,11 @@ class _ThreadSnapshot:
         self._commit = commit
 
     async def head(self) -> Head:
-        """The thread as it stood."""
+        """Return the head at that version."""
         return self._head
 
     async def items(self, *, last: int | None = None, at: int | None = None, log: str = HISTORY) -> Window:
-        """Its history as it stood."""
+        """Return the history at that version."""
         return self._items
 
     async def append(self, change: Changeset, *, expect: Expectation) -> Committed:
@@ -146,7 +147,7 @@ class _ThreadSnapshot:
 
 
 class TokenGauge:
-    """About how many tokens messages are: by their size, set right by what the provider last counted."""
+    """Estimates the tokens of messages by their size, corrected by the provider's last count."""
 
     def __init__(self) -> None:
         self._ratio = 1.0
@@ -154,18 +155,18 @@ class TokenGauge:
         """True if a compaction was tried in this turn and did not come about."""
 
     def tokens(self, messages: Sequence[Message], instructions: str = "") -> int:
-        """About how many tokens these are."""
+        """Return an estimate of the tokens of messages and instructions."""
         return round(estimate_tokens(messages, instructions) * self._ratio)
 
     def calibrate(self, request: ModelRequest, reply: Reply) -> None:
-        """Learn from what the provider counted, if it did."""
+        """Correct the estimates by the provider's count of a request, if it gave one."""
         estimate = estimate_tokens(request.messages, request.instructions)
         if reply.usage.input_tokens and estimate:
             self._ratio = reply.usage.input_tokens / estimate
 
 
 def estimate_tokens(messages: Sequence[Message], instructions: str = "") -> int:
-    """A guess: a token for every four bytes, and four for each message around them."""
+    """Estimate tokens by size: one for every four bytes, and four for each message around them."""
     size = sum(len(encode([message.content, message.name, message.arguments])) for message in messages)
     return (size + len(instructions.encode())) // 4 + 4 * len(messages)
 
@@ -173,13 +174,13 @@ def estimate_tokens(messages: Sequence[Message], instructions: str = "") -> int:
 async def compact_in_turn(
     context: Context, tail: HistoryTail, compaction: Compaction, gauge: TokenGauge
 ) -> bool:
-    """Compact the history of a running turn, whose own messages all stay; whether it was done.
+    """Compact the history of a running turn, whose own messages all stay; return whether it was done.
 
     It is put off while tool calls are open, and left for later without a summary or after a conflict.
     """
     turn, thread = context.turn, context.turn.store_thread
     if thread is None or any(item.format != CLEW_FORMAT for item in await thread.items(first=1)):
-        return False  # a guest's history is not ours to compact, and not read in vain
+        return False  # a guest's history is not ours to compact, so it is not read as a whole
     head = await thread.head()
     items = await thread.items(at=head.version)
     keep = max(_keep_count(tail.messages, compaction, gauge), tail.handled_count + len(tail.own))
@@ -208,7 +209,7 @@ async def compact_in_turn(
 
 
 def _guard_summarize(summarize: Summarize) -> Summarize:
-    """Return the summary of a function that is not ours: if it fails there is none, and the turn goes on."""
+    """Wrap a function that is not ours: whatever it raises or returns instead of text is ``ModelFailed``."""
 
     async def summarize_or_fail(messages: Sequence[Message]) -> str:
         with model_boundary(SUMMARIZE):
@@ -246,7 +247,7 @@ def _keep_count(messages: Sequence[Message], compaction: Compaction, gauge: Toke
 
 
 def model_summarizer(ask: AskModel, instructions: str, chunk: int = CHUNK) -> Summarize:
-    """Let a model write the summary; a long history goes to it in parts, each with the summary so far."""
+    """Return a function that has a model summarize: in parts if it is long, each with the summary so far."""
 
     async def summarize(messages: Sequence[Message]) -> str:
         text = ""

@@ -1,4 +1,4 @@
-"""Guardrails: what must hold of an input before anything comes of it, and of an answer before it is kept."""
+"""Guardrails: checks on an input before it is answered, and on an answer before it is stored."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -12,7 +12,7 @@ from clew.runtime.context import Context
 
 T = TypeVar("T")
 GuardrailCheck: TypeAlias = Callable[[str, Context], Awaitable[str | None]]
-"""Looks at a text. None lets it pass; anything else says what is wrong with it."""
+"""Checks a text. None lets it pass; a text says what is wrong with it."""
 
 
 class _CheckFunction(Protocol):
@@ -37,7 +37,7 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     async def enforce(self, text: str, context: Context) -> None:
-        """Let a text pass, or not. A check that fails or takes too long lets nothing pass.
+        """Refuse a text that the check finds something wrong with. A check that fails lets nothing pass.
 
         Raises:
             GuardrailTripped: Something is wrong with it.
@@ -70,15 +70,15 @@ def guardrail(
 ) -> Guardrail | Callable[[_CheckFunction], Guardrail]:
     """Make a guardrail of an async function: ``@guardrail`` or ``@guardrail(parallel=True)``."""
 
-    def made(check: _CheckFunction) -> Guardrail:
+    def decorate(check: _CheckFunction) -> Guardrail:
         check_async(check, f"Guardrail {check.__name__!r}")
         return Guardrail(name=name or check.__name__, check=check, parallel=parallel)
 
-    return made if check is None else made(check)
+    return decorate if check is None else decorate(check)
 
 
 async def check_answer(guardrails: Sequence[Guardrail], text: str, context: Context) -> None:
-    """Let an answer pass: all sequential guardrails, then the parallel ones.
+    """Check an answer with the sequential guardrails, one after another, then with the parallel ones.
 
     Raises:
         GuardrailTripped: One of them refuses it.
@@ -90,7 +90,7 @@ async def check_answer(guardrails: Sequence[Guardrail], text: str, context: Cont
 
 
 async def check_sequentially(guardrails: Sequence[Guardrail], text: str, context: Context) -> None:
-    """Let a text pass the sequential guardrails, one after another.
+    """Check a text with the sequential guardrails, one after another.
 
     Raises:
         GuardrailTripped: One of them refuses it.
@@ -112,7 +112,7 @@ async def run_with_guardrails(
 
 
 async def run_with_checks(work: Coroutine[Any, Any, T], checks: Sequence[Coroutine[Any, Any, None]]) -> T:
-    """The result of some work if all checks pass; the first that fails ends the rest."""
+    """Return the result of some work if all checks pass; the first that fails ends the rest."""
     if not checks:
         return await work
     work_task = asyncio.ensure_future(work)
@@ -129,7 +129,7 @@ async def run_with_checks(work: Coroutine[Any, Any, T], checks: Sequence[Corouti
 
 
 async def _cancel_tasks(tasks: Sequence["asyncio.Task[Any]"]) -> None:
-    """End what still runs, and take note of what went wrong in it."""
+    """Cancel what still runs, and retrieve its errors, so that asyncio does not report them as lost."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

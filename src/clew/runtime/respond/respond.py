@@ -126,11 +126,8 @@ class _Responder:
         self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
     ) -> list[Message]:
         """Return the messages for the model, after a compaction if it is time for one."""
-        messages, compaction, window = (
-            await messages_for_model(context, tail, self.view),
-            self.compaction,
-            self.view.window,
-        )
+        compaction, window = self.compaction, self.view.window
+        messages = await messages_for_model(context, tail, self.view)
         if compaction is None or not is_outgrown(
             tail, messages, instructions, window=window, compaction=compaction, gauge=gauge
         ):

@@ -178,13 +178,13 @@ def _call_in_thread(function: Callable[..., Any], values: Mapping[str, Any], fir
         raise RuntimeError("the function raised StopIteration") from error
 
 
-def tool_of(given: Tool | ToolFunction) -> Tool:
-    """Return a tool as it is, or make one of a function, of which nothing else is known.
+def tool_of(function: Tool | ToolFunction) -> Tool:
+    """Return a tool as it is, or make one of a function, of whose effects nothing is known.
 
     Raises:
         SchemaInvalid: Nothing can be made of the function's arguments.
     """
-    return given if isinstance(given, Tool) else tool(given)
+    return function if isinstance(function, Tool) else tool(function)
 
 
 @overload
@@ -214,14 +214,14 @@ def tool(
     """Make a tool of a function: ``@tool`` or ``@tool(effect=Effect.NONE)``.
 
     Its arguments are what its signature says; one annotated with ``ToolContext`` is filled in. Its
-    docstring is what the model reads. Unless told otherwise its effects are unknown, so after a crash in
-    the middle of a call a person is asked. ``kind`` says what it is among the steps of a run.
+    docstring is what the model reads. Unless ``effect`` says otherwise its effects are unknown, so after
+    a crash in the middle of a call a person is asked. ``kind`` says what it is among the steps of a run.
     """
 
-    def made(function: ToolFunction) -> Tool:
-        return msgspec.structs.replace(_make_tool(function, name, effect, check, approval), kind=kind)
+    def decorate(function: ToolFunction) -> Tool:
+        return _make_tool(function, name, effect, check, approval, kind)
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
 
 
 def _make_tool(
@@ -230,6 +230,7 @@ def _make_tool(
     effect: Effect,
     check: EffectCheck | None,
     approval: ApprovalRule,
+    kind: ToolKind,
 ) -> Tool:
     if name is None and function.__name__ == "<lambda>":
         problem = "a lambda has no name for the model to call it by; write a function, or give a name"
@@ -247,10 +248,13 @@ def _make_tool(
         effect=effect,
         check=check,
         approval=approval,
+        kind=kind,
     )
 
 
 def _read_signature(function: ToolFunction) -> tuple[str | None, type[msgspec.Struct]]:
+    """Return the name of the argument that takes the context, if one does, and the type of the others."""
+
     def invalid(field: str, problem: str) -> SchemaInvalid:
         return SchemaInvalid(schema=function.__name__, field=field, problem=problem)
 
@@ -275,7 +279,7 @@ def _read_signature(function: ToolFunction) -> tuple[str | None, type[msgspec.St
     try:
         _schema(arguments)
     except TypeError as error:
-        raise invalid("", f"a model cannot be told its arguments: {error}") from error
+        raise invalid("", f"its arguments cannot be described to a model: {error}") from error
     return context, arguments
 
 
@@ -293,17 +297,3 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     schema = parts.pop(arguments.__name__)
     schema.pop("title", None)
     return {**schema, "$defs": parts} if parts else schema
-
-
-__all__ = [
-    "NOT_HAPPENED",
-    "Delta",
-    "Effect",
-    "NotHappened",
-    "Suspend",
-    "Tool",
-    "ToolContext",
-    "ToolOutcome",
-    "tool",
-    "tool_of",
-]

@@ -252,10 +252,10 @@ class Turn:
         Raises:
             VersionConflict: Another writer was faster; nothing was changed.
         """
-        new_change = await self._journal.append(change)
-        for event in events_of(new_change):
+        committed_change = await self._journal.append(change)
+        for event in events_of(committed_change):
             self._emit(event)
-        return new_change
+        return committed_change
 
     def __repr__(self) -> str:
         return f"Turn({self.id!r} of {self.thread!r})"
