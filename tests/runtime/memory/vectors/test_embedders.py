@@ -213,7 +213,7 @@ def test_without_the_package_a_local_model_says_what_to_install(monkeypatch: pyt
     monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-    with pytest.raises(MissingExtra, match=r"clew\[embeddings\]"):
+    with pytest.raises(MissingExtra, match=r"\[embeddings\]"):
         LocalEmbedder("small")
 
 
