@@ -10,6 +10,7 @@ import msgspec
 
 from clew.core.arguments import check_arguments
 from clew.core.encoding import encode
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.log.checks import check_limit
 from clew.core.log.owners import memory_thread_id
@@ -30,7 +31,7 @@ from clew.runtime.memory.recall.retrieval import (
 )
 from clew.runtime.memory.thread import read_memory_thread
 from clew.runtime.memory.values import ARCHIVED, ARCS, FACTS, Rule
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, birth_tag, vector_space
+from clew.runtime.memory.vectors.embedding import birth_tag, vector_space
 from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 
 SearchKind: TypeAlias = Literal["items", "facts", "arcs", "rules"]

@@ -9,6 +9,7 @@ import pytest
 
 import clew
 from clew.core.encoding import JSON
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
@@ -16,7 +17,7 @@ from clew.runtime.execution import queue
 from clew.runtime.execution.start import turn_request
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import embedding_job, run_embedding_jobs
 from clew.runtime.records.episodes import (
     ACTIVE_EPISODE,

@@ -15,6 +15,7 @@ from clew.core import patch
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.clock import now_ms
 from clew.core.encoding import JSON, as_json, encode
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from clew.core.log.owners import memory_thread_id
 from clew.core.ops import Op
@@ -58,7 +59,7 @@ from clew.runtime.memory.values import (
     item_of,
     rule_of,
 )
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, vector_id
+from clew.runtime.memory.vectors.embedding import vector_id
 
 
 def change_for_learning(

@@ -115,6 +115,7 @@ class Toolbox:
             return None
         if isinstance(call_state.decision, UseResult):
             return ToolAnswer(call=call, output=call_state.decision.output)
+        # Its intent was recorded by another process, which may have called the tool before it ended.
         is_doubtful = call_state.key is not None and call.id not in turn.own_calls
         tool = self._tools.get(call.name)
         if tool is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
 from clew.database.database import Database
@@ -11,7 +12,7 @@ from clew.runtime.context import Context
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.values import Candidate, MemorySource
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest

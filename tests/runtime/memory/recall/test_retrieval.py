@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from clew.core.erasure.retention import DAY_MS
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
 from clew.database.database import Database
@@ -17,7 +18,7 @@ from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever
 from clew.runtime.memory.values import Arc, Candidate
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, HashingEmbedder
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.testing.clock import Clock
 from tests.runtime.memory.candidates import allergic, rule, sister
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 import clew
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
 from clew.core.values import HISTORY, Item, Job, RecordQuery
 from clew.database.database import Database
@@ -15,7 +16,7 @@ from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate
-from clew.runtime.memory.vectors.embedding import ITEMS_PER_BATCH, VECTOR_KIND
+from clew.runtime.memory.vectors.embedding import ITEMS_PER_BATCH
 from clew.runtime.memory.vectors.jobs import EMBED_JOB, embedding_job, run_embedding_jobs
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig

@@ -10,6 +10,7 @@ import msgspec
 from clew.core.arguments import check_methods
 from clew.core.clock import now_ms
 from clew.core.erasure.retention import DAY_MS
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
@@ -21,7 +22,6 @@ from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.recall.render import WorkingEntry, working_entry
 from clew.runtime.memory.values import ARCS, FACTS, MemoryProfile, arc_of, fact_of
 from clew.runtime.memory.vectors.embedding import (
-    VECTOR_KIND,
     birth_tag,
     current_space,
     embed_batch,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from clew.core.arguments import check_arguments
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import (
     ClaimLost,
     ClewError,
@@ -22,7 +23,7 @@ from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.values import ARCS, FACTS
-from clew.runtime.memory.vectors.embedding import VECTOR_KIND, current_space, embed_batch
+from clew.runtime.memory.vectors.embedding import current_space, embed_batch
 
 log = logging.getLogger("clew")
 EMBED_JOB = "embed"
