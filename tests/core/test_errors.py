@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import re
 from typing import Any
 
 import pytest
@@ -56,6 +57,20 @@ def test_an_error_survives_a_trip_to_another_process(kind: type[ClewError]) -> N
 def test_every_error_says_what_to_do(kind: type[ClewError]) -> None:
     assert kind.__doc__
     assert kind.__name__ in (errors.__doc__ or "")
+
+
+def test_the_tree_at_the_top_is_that_of_the_classes() -> None:
+    drawn: list[tuple[int, str]] = [
+        (match.start(1), match[1])
+        for line in (errors.__doc__ or "").splitlines()[1:]
+        if (match := re.match(r"[│├└─ ]*([A-Z]\w+)(?:\s|$)", line))
+    ]
+    parents = {
+        name: next((other for at, other in reversed(drawn[:index]) if at < indent), "Exception")
+        for index, (indent, name) in enumerate(drawn)
+    }
+
+    assert parents == {kind.__name__: kind.__mro__[1].__name__ for kind in KINDS}
 
 
 def test_facts_are_attributes() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.erasure.receipts import COMPLETE, PENDING
-from clew.core.values import Scope
+from clew.core.archive.format import encode_line, file_line
+from clew.core.erasure.receipts import ARTIFACT_KIND, COMPLETE, DOCUMENT_KIND, PENDING
+from clew.core.values import Record, Scope
 from clew.database.archive import export_threads, import_threads
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.records.episodes import FEEDBACK
@@ -159,6 +160,41 @@ async def test_a_part_waits_until_an_archive_of_its_thread_is_gone(
 
     assert (waiting.status, still) == (PENDING, [])
     assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
+
+
+@pytest.mark.promise("B-07")
+async def test_a_part_waits_for_a_damaged_archive_too(
+    db: clew.Database, tmp_path: Path, store_name: str
+) -> None:
+    archive = tmp_path / "threads.jsonl"
+    await export(db, archive, ["bob-1"])
+    archive.write_bytes(archive.read_bytes()[:-40])
+    waiting = await db.thread("bob-1").erase(["bob-item-1"])
+    archive.unlink()
+    settled = await db.retention.settle()
+
+    assert waiting.status == PENDING
+    assert "threads.jsonl could not be read" in waiting.waiting[0]
+    assert [receipt.status for receipt in settled] == [COMPLETE]
+
+
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("kind", [ARTIFACT_KIND, DOCUMENT_KIND])
+async def test_a_file_of_a_thread_goes_with_the_record_that_names_it(
+    db: clew.Database, tmp_path: Path, store_name: str, kind: str
+) -> None:
+    archive = tmp_path / "threads.jsonl"
+    record = Record(kind=kind, id="r", owner="bob", tags=("bob-1",), body={"path": "copies/plan.txt"})
+    await db.records.put(record)
+    await export(db, archive, kinds=[kind])
+    total = archive.read_bytes().splitlines(keepends=True)
+    files = [file_line("bob", path, path.encode()) for path in ("copies/plan.txt", "copies/other.txt")]
+    archive.write_bytes(b"".join([*total[:-1], *map(encode_line, files), total[-1]]))
+    await db.erase(thread="bob-1")
+    left = archive.read_bytes()
+
+    assert b"copies/other.txt" in left
+    assert b"copies/plan.txt" not in left
 
 
 @pytest.mark.promise("T-13", "B-06")

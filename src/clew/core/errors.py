@@ -25,7 +25,7 @@ ClewError
 │       ├── DocumentWithoutText   pages that are only pictures
 │       ├── DocumentTooLarge      more bytes, pages or text than is read
 │       └── DocumentTooSlow       a file that takes too long to read
-├── NotThere
+├── NotFound
 │   ├── ThreadNotFound
 │   ├── VersionNotFound
 │   ├── VolumeFileNotFound

@@ -14,12 +14,12 @@ from clew.core.archive.format import (
     FileLine,
     HeaderLine,
     RecordLine,
-    ThreadEndLine,
     ThreadLine,
     TotalLine,
+    decode_line,
     encode_line,
 )
-from clew.core.erasure.receipts import ARTIFACT_KIND, ErasureSubject
+from clew.core.erasure.receipts import ErasureSubject, file_path
 from clew.core.log.owners import memory_thread_id
 from clew.core.manifest.files import manifest_name
 
@@ -29,13 +29,8 @@ LONGEST_HEADER = 64 * 1024
 BLOCK = 1 << 20
 
 _header = msgspec.json.Decoder(HeaderLine)
-_line = msgspec.json.Decoder(
-    HeaderLine | ThreadLine | ChangesetLine | ThreadEndLine | RecordLine | FileLine | TotalLine
-)
-
-
-class _Artifact(msgspec.Struct, frozen=True):
-    path: str = ""
+DAMAGE = (OSError, msgspec.MsgspecError, UnicodeDecodeError)
+"""Errors of an archive that cannot be read or written."""
 
 
 class _LineFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +88,14 @@ def _archives(directory: Path) -> list[Path]:
 
 def _archives_with_thread(directory: Path, thread: str) -> list[str]:
     subject = ErasureSubject(what="thread", name=thread, threads=(thread,))
-    return [
-        f"{REASON_PREFIX}{path.name} holds the thread as it was; export it anew"
-        for path in _archives(directory)
-        if _find_subject(path, subject) is not None
-    ]
+    reasons: list[str] = []
+    for path in _archives(directory):
+        try:
+            if _find_subject(path, subject) is not None:
+                reasons.append(f"{REASON_PREFIX}{path.name} holds the thread as it was; export it anew")
+        except DAMAGE as error:
+            reasons.append(f"{REASON_PREFIX}{path.name} could not be read: {error}")
+    return reasons
 
 
 def _sweep_archives(directory: Path, subject: ErasureSubject) -> SweepResult:
@@ -106,7 +104,7 @@ def _sweep_archives(directory: Path, subject: ErasureSubject) -> SweepResult:
     for path in _archives(directory):
         try:
             count += _remove_subject(path, subject)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except DAMAGE as error:
             reasons.append(f"{REASON_PREFIX}{path.name} could not be rewritten: {error}")
     return SweepResult(count=count, reasons=tuple(reasons))
 
@@ -115,7 +113,7 @@ def _is_archive(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return _header.decode(file.readline(LONGEST_HEADER)).format == FORMAT
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except DAMAGE:
         return False
 
 
@@ -143,7 +141,7 @@ def _remove_subject(path: Path, subject: ErasureSubject) -> bool:
 
 def _subject_lines(lines: Iterable[bytes]) -> Iterator[ThreadLine | RecordLine | FileLine]:
     for data in lines:
-        line = _line.decode(data)
+        line = decode_line(data)
         if isinstance(line, ThreadLine | RecordLine | FileLine):
             yield line
 
@@ -164,10 +162,12 @@ def _find_subject(path: Path, subject: ErasureSubject) -> _LineFilter | None:
 
 
 def _files_named_in(lines: Iterable[ThreadLine | RecordLine | FileLine]) -> Iterator[tuple[str | None, str]]:
-    """The files that records name which are about one."""
+    """The files that records among some lines are about, each by its owner and its path."""
     for line in lines:
-        if isinstance(line, RecordLine) and line.kind == ARTIFACT_KIND:
-            yield line.owner, msgspec.json.decode(line.body, type=_Artifact).path
+        if isinstance(line, RecordLine):
+            path = file_path(line.kind, msgspec.json.decode(line.body))
+            if path is not None:
+                yield line.owner, path
 
 
 def _line_filter(subject: ErasureSubject, ids: Iterable[str]) -> _LineFilter:
@@ -183,7 +183,7 @@ def _copy_rest(lines: Iterable[bytes], output: BinaryIO, line_filter: _LineFilte
     threads = changesets = items = records = files = 0
     is_dropping = False
     for data in lines:
-        line = _line.decode(data)
+        line = decode_line(data)
         match line:
             case ThreadLine():
                 is_dropping = line_filter.matches(line)

@@ -39,7 +39,7 @@ NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 """A number that every store can keep."""
 
 
-class _ArchiveLine(
+class _TaggedLine(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -50,7 +50,7 @@ class _ArchiveLine(
     """One line; its key ``clew`` says which."""
 
 
-class HeaderLine(_ArchiveLine, frozen=True, kw_only=True, tag="archive"):
+class HeaderLine(_TaggedLine, frozen=True, kw_only=True, tag="archive"):
     """The first line."""
 
     format: int
@@ -65,7 +65,7 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     upto: NonNegative
 
 
-class ThreadLine(_ArchiveLine, frozen=True, kw_only=True, tag="thread"):
+class ThreadLine(_TaggedLine, frozen=True, kw_only=True, tag="thread"):
     """The first line of a thread: all of it but its changesets."""
 
     id: str
@@ -88,7 +88,7 @@ class ArchiveItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     erased: bytes | None = None
 
 
-class ChangesetLine(_ArchiveLine, frozen=True, kw_only=True, tag="changeset"):
+class ChangesetLine(_TaggedLine, frozen=True, kw_only=True, tag="changeset"):
     """A changeset with its items. Where its content was erased, the state after it is given instead."""
 
     version: NonNegative
@@ -102,7 +102,7 @@ class ChangesetLine(_ArchiveLine, frozen=True, kw_only=True, tag="changeset"):
     hash: str
 
 
-class ThreadEndLine(_ArchiveLine, frozen=True, kw_only=True, tag="end"):
+class ThreadEndLine(_TaggedLine, frozen=True, kw_only=True, tag="end"):
     """The end of a thread: its head, and the checksum of its lines before this one."""
 
     id: str
@@ -111,7 +111,7 @@ class ThreadEndLine(_ArchiveLine, frozen=True, kw_only=True, tag="end"):
     sha256: str
 
 
-class RecordLine(_ArchiveLine, frozen=True, kw_only=True, tag="record"):
+class RecordLine(_TaggedLine, frozen=True, kw_only=True, tag="record"):
     """A record beside the threads, and the checksum of it; its revision is its store's own."""
 
     kind: str
@@ -123,7 +123,7 @@ class RecordLine(_ArchiveLine, frozen=True, kw_only=True, tag="record"):
     sha256: str
 
 
-class FileLine(_ArchiveLine, frozen=True, kw_only=True, tag="file"):
+class FileLine(_TaggedLine, frozen=True, kw_only=True, tag="file"):
     """A file of an owner's part of a volume, and the checksum of what it holds."""
 
     owner: str
@@ -132,7 +132,7 @@ class FileLine(_ArchiveLine, frozen=True, kw_only=True, tag="file"):
     sha256: str
 
 
-class TotalLine(_ArchiveLine, frozen=True, kw_only=True, tag="total"):
+class TotalLine(_TaggedLine, frozen=True, kw_only=True, tag="total"):
     """The last line: how much the archive holds."""
 
     threads: NonNegative = 0
@@ -151,18 +151,29 @@ class ArchivedThread(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-_encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(
+ArchiveLine: TypeAlias = (
     HeaderLine | ThreadLine | ChangesetLine | ThreadEndLine | RecordLine | FileLine | TotalLine
 )
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(ArchiveLine)
 
 
 # Writing.
 
 
-def encode_line(line: _ArchiveLine) -> bytes:
+def encode_line(line: ArchiveLine) -> bytes:
     """Encode a line as an archive holds it."""
     return _encoder.encode(line) + b"\n"
+
+
+def decode_line(data: bytes) -> ArchiveLine:
+    """Decode a line of an archive.
+
+    Raises:
+        msgspec.MsgspecError: It is none.
+    """
+    return _decoder.decode(data)
 
 
 def thread_line(row: ThreadRow) -> ThreadLine:
@@ -292,7 +303,7 @@ class ArchiveReader:
         if not self._has_header:
             self._read_header(data)
             return None
-        match _decoder.decode(data):
+        match decode_line(data):
             case ThreadLine() as line if self._thread is None and not self._has_total:
                 self._thread = _PartialThread(line, self._number)
             case ChangesetLine() as line if self._thread is not None:

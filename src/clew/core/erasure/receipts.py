@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import as_json, encode
+from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import InvalidArgument
 from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD
 from clew.core.values import Item, Record
@@ -24,7 +24,7 @@ is told to take it. The first tag says which kind of document it is to the appli
 DOCUMENT_TAG: Final = "kind:"
 RULE_KIND: Final = "retention rule"
 ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"
-"""The kinds of records that are about a file; ``path`` in their body says which."""
+"""The kinds of records that are about a file: see ``file_path``."""
 
 
 SubjectKind: TypeAlias = Literal["owner", "thread", "rule"]
@@ -65,6 +65,12 @@ def document_kind(record: Record) -> str:
     """The kind of a record, as its application calls it: that of a retained one is in its tags."""
     kinds = [tag.removeprefix(DOCUMENT_TAG) for tag in record.tags if tag.startswith(DOCUMENT_TAG)]
     return kinds[0] if kinds and record.kind == RETAINED_KIND else record.kind
+
+
+def file_path(kind: str, body: JSON) -> str | None:
+    """The path of the file that a record is about, in its owner's part of a volume; None if there is none."""
+    path = body.get("path") if kind in (ARTIFACT_KIND, DOCUMENT_KIND) and isinstance(body, dict) else None
+    return path if isinstance(path, str) else None
 
 
 class RetainedRecords(msgspec.Struct, frozen=True, kw_only=True):

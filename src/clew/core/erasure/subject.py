@@ -11,8 +11,6 @@ import msgspec
 
 from clew.core.encoding import JSON, as_json
 from clew.core.erasure.receipts import (
-    ARTIFACT_KIND,
-    DOCUMENT_KIND,
     FIRST_LINE,
     LAST_LINE,
     RECEIPT_LOG,
@@ -27,6 +25,7 @@ from clew.core.erasure.receipts import (
     Tombstone,
     add_counts,
     document_kind,
+    file_path,
     salted_hash,
     seal_receipt,
 )
@@ -212,14 +211,11 @@ def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRea
     threads = tuple(dict.fromkeys((*subject.threads, *ids)))
     names = [name for id in threads for name in (id, f"thread:{id}")]
     candidates = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
-    file_records = [
-        r for r in candidates if r.kind in (ARTIFACT_KIND, DOCUMENT_KIND) and isinstance(r.body, dict)
-    ]
-    files = [(record.owner, record.body.get("path")) for record in file_records]
+    files = [(record.owner, file_path(record.kind, record.body)) for record in candidates]
     return FileSelection(
         owner=subject.owner if subject.is_owner else None,
         threads=threads,
-        files=tuple((owner, path) for owner, path in files if isinstance(path, str)),
+        files=tuple((owner, path) for owner, path in files if path is not None),
     )
 
 
