@@ -1,6 +1,6 @@
 """The ops: how a state document changes, which changes commute, and what differs between two."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -277,11 +277,6 @@ _changes: Final[dict[type, Callable[[Any], Callable[[Any], Any]]]] = {
 def commute(left: Op, right: Op) -> bool:
     """Return whether two ops give the same state in either order, wherever both apply."""
     return all(_commute(a, b) for a in _parts(left) for b in _parts(right))
-
-
-def all_commute(left: Sequence[Op], right: Sequence[Op]) -> bool:
-    """Return whether two lists of ops give the same state in either order."""
-    return all(commute(a, b) for a in left for b in right)
 
 
 def _parts(op: Op) -> list[Op]:

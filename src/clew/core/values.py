@@ -373,14 +373,6 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[int, str] | None = None
 
 
-class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query for threads, newest first."""
-
-    owner: str | None = None
-    limit: int = 50
-    after: str | None = None
-
-
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest sizes allowed, in bytes."""
 
