@@ -182,7 +182,7 @@ def _held(gate: threading.Event) -> StoreRead[Plan]:
     if not gate.wait(HOLD_SECONDS):
         raise StoreBusy(store="The workload")
     yield from ()
-    return Plan(writes=[], results=[], heads={})
+    return Plan()
 
 
 class Workday:

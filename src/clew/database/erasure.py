@@ -32,6 +32,7 @@ from clew.core.erasure.receipts import (
 from clew.core.erasure.subject import ErasureBatch
 from clew.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.log import lineage
+from clew.core.log.checks import NO_LIMIT
 from clew.core.log.commit import Plan, Planner
 from clew.core.log.holds import RECEIPTS_THREAD
 from clew.core.log.reader import read_thread, read_window
@@ -49,7 +50,6 @@ def check_operator(scope: Scope) -> None:
         Forbidden: It is. A receipt belongs to no user, so erasing is for operators.
     """
     if scope.user is not None:
-        what = "Erasing, holds, receipts and retained records"
         what = "Erasing, holds, receipts and retained records"
         raise Forbidden(problem=f"{what} are for operators. Use the tenant's database.")
 
@@ -290,7 +290,7 @@ async def read_receipts(store: Store, scope: Scope) -> list[Receipt]:
 async def _preview(store: Store, scope: Scope, subject: ErasureSubject, files: Files | None) -> Receipt:
     """A receipt of what erasing would remove now."""
     ids = await store.read(scope, erasure_subject.read_subject_threads(subject))
-    rest = await store.read(scope, erasure_subject.read_rest_batch(subject, erasure_subject.NO_LIMIT))
+    rest = await store.read(scope, erasure_subject.read_rest_batch(subject, NO_LIMIT))
     file_counts = await ErasureFiles(store, scope, files).count(subject)
     _check_exists(subject, ids, rest, file_counts)
     await store.read(scope, erasure_subject.check_not_held(subject, ids))

@@ -116,7 +116,7 @@ def _plan_change(job: Job, change: JobChange, context: PlanContext) -> StoreRead
     if current is None or current.token is None or current.token != job.token:
         raise ClaimLost(job=job.id)
     new_job = change(current, context.now)
-    return Plan(writes=[MoveJob(job=new_job, token=job.token)], results=[new_job], heads={})
+    return Plan(writes=[MoveJob(job=new_job, token=job.token)], results=[new_job])
 
 
 def _plan_retry(id: str, context: PlanContext) -> StoreRead[Plan]:
@@ -131,4 +131,4 @@ def _plan_retry(id: str, context: PlanContext) -> StoreRead[Plan]:
         if any(other.key == job.key for other in (*waiting, *running)):
             raise InvalidArgument(problem=f"Another job with the key of {id!r} waits or is being done.")
     new_job = rules.retry_job(job, context.now)
-    return Plan(writes=[MoveJob(job=new_job, token=None)], results=[new_job], heads={})
+    return Plan(writes=[MoveJob(job=new_job, token=None)], results=[new_job])

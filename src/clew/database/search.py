@@ -140,7 +140,7 @@ def _plan_index(row: ThreadRow, after: int) -> StoreRead[Plan]:
     log = yield from reader.read_changeset_rows(row, max(after, _own_start(row)), None, CHANGESETS_PER_BATCH)
     texts = tuple(text for _, items in log for text in _texts(items))
     upto = log[-1][0].version if log else row.version
-    return Plan(writes=[IndexTexts(row=row, texts=texts, upto=upto)], results=[], heads={})
+    return Plan(writes=[IndexTexts(row=row, texts=texts, upto=upto)])
 
 
 def _own_start(row: ThreadRow) -> int:

@@ -1,6 +1,7 @@
 """A thread: append to it, read any of its versions, fork it, watch it, check it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
 
 from clew.core.arguments import Count, check_methods
 from clew.core.encoding import JSON, Id
@@ -11,7 +12,7 @@ from clew.core.items import repair
 from clew.core.log import commit, lineage, reader
 from clew.core.log.checks import Expected, check_limit, expectation
 from clew.core.log.codec import Items, Patches, prepare_append
-from clew.core.log.rows import StoreRead
+from clew.core.log.rows import StoreRead, ThreadRow
 from clew.core.ops import Document, Op, diff
 from clew.core.ports import Files, Store
 from clew.core.values import (
@@ -29,6 +30,8 @@ from clew.core.values import (
 from clew.database.erasure import erase_parts
 from clew.database.log import Log
 from clew.database.verify import Verdict, verify_thread
+
+T = TypeVar("T")
 
 ANY_VERSION = AnyVersion()
 WATCH_SECONDS = 60.0
@@ -94,7 +97,7 @@ class Thread:
 
     async def head(self, *, at: int | None = None) -> Head:
         """The thread at its newest version, or at an earlier one."""
-        return await self._store.read(self._scope, _read_head(self.id, at))
+        return await self._read(lambda row: reader.read_head(row, at))
 
     async def state(self, *, at: int | None = None) -> Document:
         """The state at the newest version, or at an earlier one."""
@@ -116,17 +119,19 @@ class Thread:
         ``whole`` gives all that was ever appended, also what was popped, cleared or compacted since.
         """
         query = ItemQuery(log=log, at=at, last=last, first=first, after=after, before=before, whole=whole)
-        return await self._store.read(self._scope, _read_window(self.id, query))
+        return await self._read(lambda row: reader.read_window(row, query))
 
     async def items_by_id(self, ids: Sequence[str]) -> list[Item]:
         """Every item that ever had one of these ids, visible or not."""
-        return await self._store.read(self._scope, _read_items_by_id(self.id, tuple(ids)))
+        item_ids = tuple(ids)
+        return await self._read(lambda row: reader.read_items_by_id(row, item_ids))
 
     async def changesets(
         self, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> list[Changeset]:
         """Changesets with their items, in order of version."""
-        return await self._store.read(self._scope, _read_changesets(self.id, after, upto, check_limit(limit)))
+        most = check_limit(limit)
+        return await self._read(lambda row: reader.read_changesets(row, after, upto, most))
 
     async def diff(self, before: int, after: int) -> list[Op]:
         """The ops that lead from the state at one version to the state at another."""
@@ -207,6 +212,9 @@ class Thread:
         """Check that the log is whole, unaltered, and folds to what is stored."""
         return await verify_thread(self._store, self._scope, self.id)
 
+    async def _read(self, read: Callable[[ThreadRow], StoreRead[T]]) -> T:
+        return await self._store.read(self._scope, _read_thread(self.id, read))
+
 
 async def changesets_after(
     thread: Thread, version: int, *, upto: int | None = None
@@ -218,21 +226,7 @@ async def changesets_after(
         version = changes[-1].version
 
 
-def _read_head(id: str, at: int | None) -> StoreRead[Head]:
+def _read_thread(id: str, read: Callable[[ThreadRow], StoreRead[T]]) -> StoreRead[T]:
+    """Read something of a thread that must be there."""
     row = yield from reader.read_thread(id)
-    return (yield from reader.read_head(row, at))
-
-
-def _read_window(id: str, query: ItemQuery) -> StoreRead[Window]:
-    row = yield from reader.read_thread(id)
-    return (yield from reader.read_window(row, query))
-
-
-def _read_items_by_id(id: str, ids: tuple[str, ...]) -> StoreRead[list[Item]]:
-    row = yield from reader.read_thread(id)
-    return (yield from reader.read_items_by_id(row, ids))
-
-
-def _read_changesets(id: str, after: int, upto: int | None, limit: int) -> StoreRead[list[Changeset]]:
-    row = yield from reader.read_thread(id)
-    return (yield from reader.read_changesets(row, after, upto, limit))
+    return (yield from read(row))

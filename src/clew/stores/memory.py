@@ -3,7 +3,7 @@
 import asyncio
 import os
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -12,11 +12,12 @@ import msgspec
 from clew.core.clock import now_ms
 from clew.core.encoding import decoder
 from clew.core.errors import StoreClosed, StoreDamaged
-from clew.core.log.commit import Plan, PlanContext, Planner, plan_claim
+from clew.core.log.commit import Plan, PlanContext, Planner, claimed_jobs, plan_claim
 from clew.core.log.heads import HeadCache
 from clew.core.log.jobs import is_due
 from clew.core.log.owners import hidden_conflict
 from clew.core.log.rows import (
+    ROW_COUNT_NAMES,
     AddJob,
     AddThread,
     Advance,
@@ -255,13 +256,8 @@ def _records_about(tenant: TenantRows, scope: Scope, question: AskRecordsAbout) 
 
 def _row_counts(tenant: TenantRows, scope: Scope, question: AskRowCounts) -> dict[str, int]:
     rows = tenant.rows[question.key]
-    return {
-        "changesets": len(rows.changesets),
-        "items": len(rows.items),
-        "states": len(rows.anchors),
-        "keys": len(rows.keys),
-        "index entries": len(rows.texts),
-    }
+    collections: tuple[Sized, ...] = (rows.changesets, rows.items, rows.anchors, rows.keys, rows.texts)
+    return dict(zip(ROW_COUNT_NAMES, map(len, collections), strict=True))
 
 
 def _job(tenant: TenantRows, scope: Scope, question: AskJob) -> Job | None:
@@ -601,8 +597,7 @@ class MemoryStore:
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
         plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
-        jobs = [write.job for write in plan.writes if isinstance(write, MoveJob)]
-        return [job for job in jobs if job.status == "running"]
+        return claimed_jobs(plan)
 
     async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""

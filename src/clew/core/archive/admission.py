@@ -76,7 +76,7 @@ def plan_record(write: Put, context: PlanContext) -> StoreRead[Plan]:
     """
     if (yield from _is_admitted(write.record, context.scope)):
         return (yield from plan_commit([write], context))
-    return Plan(writes=[], results=[], heads={})
+    return Plan()
 
 
 def _is_admitted(record: Record, scope: Scope) -> StoreRead[bool]:

@@ -173,7 +173,8 @@ def decode_line(data: bytes) -> ArchiveLine:
     Raises:
         msgspec.MsgspecError: It is none.
     """
-    return _decoder.decode(data)
+    line: ArchiveLine = _decoder.decode(data)
+    return line
 
 
 def thread_line(row: ThreadRow) -> ThreadLine:
@@ -405,12 +406,12 @@ class _PartialThread:
 
 def _thread_row(line: ThreadLine) -> ThreadRow:
     """A thread's row before its first changeset."""
-    for what, name in [("thread id", line.id), *(("thread id", ancestor.id) for ancestor in line.ancestors)]:
-        check_id(name, what)
+    for id in (line.id, *(ancestor.id for ancestor in line.ancestors)):
+        check_id(id, "thread id")
     if line.owner is not None:
         check_id(line.owner, "owner")
     uptos = [ancestor.upto for ancestor in line.ancestors]
-    if any(upto < 0 for upto in uptos) or any(before >= after for before, after in pairwise(uptos)):
+    if any(before >= after for before, after in pairwise(uptos)):
         raise InvalidId(what="lineage", problem="its versions do not grow")
     return ThreadRow(
         key=None,

@@ -33,10 +33,10 @@ def plan_restore(thread: ArchivedThread, context: PlanContext) -> StoreRead[Plan
     if existing is not None:
         raise ThreadExists(thread=row.id)
     key = context.new_key()
-    segments = tuple(Segment(key, s.upto, s.id, s.owner, s.created) for s in row.segments)
+    segments = tuple(msgspec.structs.replace(segment, key=key) for segment in row.segments)
     start = msgspec.structs.replace(row, key=key, segments=segments)
     head, advances = replay_log(start, thread.log, thread.states)
-    return Plan(writes=[RestoreThread(row=head.row, advances=advances)], results=[], heads={row.id: head})
+    return Plan(writes=[RestoreThread(row=head.row, advances=advances)], heads={row.id: head})
 
 
 def replay_log(

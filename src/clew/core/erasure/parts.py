@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from clew.core.encoding import as_json
-from clew.core.erasure.receipts import FIRST_LINE, RECEIPT_LOG, STEP_LINE, ErasureStep, Receipt, salted_hash
-from clew.core.erasure.subject import ROWS_PER_PAGE
+from clew.core.erasure.receipts import FIRST_LINE, STEP_LINE, ErasureStep, Receipt, salted_hash
+from clew.core.erasure.subject import ROWS_PER_PAGE, receipt_append
 from clew.core.errors import InvalidArgument, RecordNotFound
 from clew.core.log import chain
 from clew.core.log.codec import PreparedAppend, prepare_append
 from clew.core.log.commit import Plan, PlanContext, plan_commit
-from clew.core.log.holds import RECEIPTS_THREAD, read_hold_guards
+from clew.core.log.holds import read_hold_guards
 from clew.core.log.reader import END_OF_LOG, read_state, read_thread, upto_by_key
 from clew.core.log.rows import (
     AskChangesets,
@@ -33,7 +33,7 @@ from clew.core.log.rows import (
     ThreadRow,
     ask,
 )
-from clew.core.values import HISTORY, AnyVersion, Changeset, Exact, Item, Limits
+from clew.core.values import HISTORY, Changeset, Exact, Item, Limits
 
 ERASURE_LOG: Final = "$erasures"
 """The log in which a thread keeps what of it was erased."""
@@ -88,7 +88,7 @@ def plan_erase_parts(
         id, receipt, salt, {name: n for name, n in counts.items() if n}, context.now, limits
     )
     plan = yield from plan_commit([*appends, receipt_append], context)
-    return Plan(writes=[*guards, *blanks, *plan.writes], results=plan.results, heads=plan.heads)
+    return msgspec.structs.replace(plan, writes=[*guards, *blanks, *plan.writes])
 
 
 def read_family(id: str) -> StoreRead[list[str]]:
@@ -243,12 +243,7 @@ def _receipt_append(
     opening = Receipt(
         id=receipt, time=now, what=PARTS_SUBJECT, subject=salted_hash(salt, PARTS_SUBJECT, id), salt=salt
     )
-    lines = (
-        Item(id=receipt, kind=FIRST_LINE, log=RECEIPT_LOG, body=as_json(opening)),
-        Item(id=receipt, kind=STEP_LINE, log=RECEIPT_LOG, body=as_json(ErasureStep(counts=counts))),
-    )
-    change = Changeset(items=lines, reason="Erase")
-    return prepare_append(RECEIPTS_THREAD, change, AnyVersion(), limits)
+    return receipt_append(receipt, limits, (FIRST_LINE, opening), (STEP_LINE, ErasureStep(counts=counts)))
 
 
 def check_parts(parts: Parts) -> Parts:

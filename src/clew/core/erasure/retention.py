@@ -91,7 +91,7 @@ def plan_extension(id: str, until: int, now: int, context: PlanContext) -> Store
     """
     record = yield from ask(AskRecord(RETAINED_KIND, id))
     if record is None or record.sort >= until:
-        return Plan(writes=[], results=[], heads={})
+        return Plan()
     tags = [tag for tag in record.tags if not tag.startswith(EXTENDED_TAG)]
     extended = msgspec.structs.replace(record, sort=until, tags=(*tags, f"{EXTENDED_TAG}{now}"))
     return (yield from plan_commit([Put(record=extended, expect=record.revision)], context))

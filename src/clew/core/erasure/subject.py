@@ -5,11 +5,11 @@ in the commit that removes it: a hash that only the thread's id leads to, and it
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from clew.core.encoding import JSON, as_json
+from clew.core.encoding import as_json
 from clew.core.erasure.receipts import (
     FIRST_LINE,
     LAST_LINE,
@@ -30,6 +30,7 @@ from clew.core.erasure.receipts import (
     seal_receipt,
 )
 from clew.core.log.chain import commitment
+from clew.core.log.checks import NO_LIMIT
 from clew.core.log.codec import PreparedAppend, prepare_append
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD, hold_error, read_hold_guards, read_holds
@@ -56,7 +57,7 @@ from clew.core.log.rows import (
 from clew.core.values import AnyVersion, Changeset, Item, Job, Limits, Record
 
 VECTOR_KIND: Final = "memory.vector"
-THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE, NO_LIMIT = 16, 500, 256, 1 << 40
+THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE = 16, 500, 256
 LARGE_THREAD_ITEMS, ITEMS_PER_COMMIT = 5000, 1000
 """A thread of so many items is emptied first, so many at a time: nobody has to wait for one long commit."""
 
@@ -243,10 +244,12 @@ def read_retained_records(
 # Commits of an erasure.
 
 
-def receipt_line(receipt: str, kind: str, body: JSON, limits: Limits) -> PreparedAppend:
-    """A line in the thread of receipts."""
-    item = Item(id=receipt, kind=kind, log=RECEIPT_LOG, body=body)
-    change = Changeset(items=(item,), reason="Erase")
+def receipt_append(receipt: str, limits: Limits, *lines: tuple[str, Receipt | ErasureStep]) -> PreparedAppend:
+    """The append of lines, each by its kind, to the thread of receipts."""
+    items = tuple(
+        Item(id=receipt, kind=kind, log=RECEIPT_LOG, body=as_json(content)) for kind, content in lines
+    )
+    change = Changeset(items=items, reason="Erase")
     return prepare_append(RECEIPTS_THREAD, change, AnyVersion(), limits)
 
 
@@ -268,7 +271,7 @@ def plan_begin_receipt(
         salt=salt,
         kept=(yield from read_retained_records(subject, ids)),
     )
-    return (yield from plan_commit([receipt_line(id, FIRST_LINE, as_json(receipt), limits)], context))
+    return (yield from plan_commit([receipt_append(id, limits, (FIRST_LINE, receipt))], context))
 
 
 def plan_erase_threads(
@@ -288,13 +291,13 @@ def plan_erase_items(
     """
     row = yield from ask(AskThread(id))
     if row is None:
-        return Plan(writes=[], results=[], heads={})
+        return Plan()
     question = AskItems(
         row.key, log, above, END_OF_LOG, END_OF_LOG, ITEMS_PER_COMMIT, backwards=False, with_salts=True
     )
     rows = yield from ask(question)
     if not rows:
-        return Plan(writes=[], results=[], heads={})
+        return Plan()
     items = tuple(
         (item.log, item.place, item.erased or commitment(item.salt or b"", item.body or b"")) for item in rows
     )
@@ -302,11 +305,10 @@ def plan_erase_items(
     guards = yield from read_hold_guards(row)
     sizes = yield from ask(AskRowCounts(row.key))
     counts = {"index entries": sizes["index entries"]} if above < 0 and sizes["index entries"] else {}
-    receipt_plan = yield from plan_commit(
-        [receipt_line(receipt.id, STEP_LINE, as_json(ErasureStep(counts=counts)), limits)], context
-    )
+    step = ErasureStep(counts=counts)
+    receipt_plan = yield from plan_commit([receipt_append(receipt.id, limits, (STEP_LINE, step))], context)
     writes: list[StoreWrite] = [*guards, EraseParts(key=row.key, items=items), *receipt_plan.writes]
-    return Plan(writes=writes, results=receipt_plan.results, heads=receipt_plan.heads)
+    return msgspec.structs.replace(receipt_plan, writes=writes)
 
 
 def read_large_logs(id: str) -> StoreRead[tuple[str, ...]]:
@@ -320,8 +322,8 @@ def plan_count_files(
     receipt: str, number: int, counts: dict[str, int], limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
     """The line that counts files which were put aside under a number, before they are removed."""
-    step = as_json(ErasureStep(counts=counts, files=number))
-    return (yield from plan_commit([receipt_line(receipt, STEP_LINE, step, limits)], context))
+    step = ErasureStep(counts=counts, files=number)
+    return (yield from plan_commit([receipt_append(receipt, limits, (STEP_LINE, step))], context))
 
 
 def plan_erase_rest(
@@ -337,19 +339,19 @@ def _plan_batch(
 ) -> StoreRead[Plan]:
     # No empty line in the receipts: a pass that removes nothing is how an erasure ends.
     if not batch.counts:
-        return Plan(writes=[], results=[], heads={})
+        return Plan()
     # Threads of one owner share the guard on that owner; it is checked once.
-    guards: dict[Any, StoreWrite] = {}
+    guards: dict[StoreWrite, None] = {}
     for row in batch.threads:
-        guards |= {guard: guard for guard in (yield from read_hold_guards(row))}
+        guards |= dict.fromkeys((yield from read_hold_guards(row)))
     tombstones = tuple(
         Tombstone(mark=salted_hash(receipt.salt, "thread", row.id), version=row.version, hash=row.hash.hex())
         for row in batch.threads
     )
-    step = as_json(ErasureStep(counts=batch.counts, threads=tombstones))
-    receipt_plan = yield from plan_commit([receipt_line(receipt.id, STEP_LINE, step, limits)], context)
+    step = ErasureStep(counts=batch.counts, threads=tombstones)
+    receipt_plan = yield from plan_commit([receipt_append(receipt.id, limits, (STEP_LINE, step))], context)
     writes: list[StoreWrite] = [
-        *guards.values(),
+        *guards,
         # After a stale plan it goes at any version: a writer at work must not save it from erasure.
         *(DropThread(row=row, unconditional=context.fresh) for row in batch.threads),
         *(DropRecord(kind=r.kind, id=r.id, before=r.revision) for r in batch.records),
@@ -357,10 +359,11 @@ def _plan_batch(
         *receipt_plan.writes,
     ]
     old_heads = dict.fromkeys(row.id for row in batch.threads)
-    return Plan(writes=writes, results=receipt_plan.results, heads={**old_heads, **receipt_plan.heads})
+    return msgspec.structs.replace(receipt_plan, writes=writes, heads={**old_heads, **receipt_plan.heads})
 
 
 def plan_finish_receipt(receipt: Receipt, limits: Limits, context: PlanContext) -> StoreRead[Plan]:
     """The last line of a receipt, or another last line once more is done."""
-    body = as_json(seal_receipt(msgspec.structs.replace(receipt, ended=context.now)))
-    return (yield from plan_commit([receipt_line(receipt.id, LAST_LINE, body, limits)], context))
+    sealed_receipt = seal_receipt(msgspec.structs.replace(receipt, ended=context.now))
+    append = receipt_append(receipt.id, limits, (LAST_LINE, sealed_receipt))
+    return (yield from plan_commit([append], context))

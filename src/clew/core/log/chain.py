@@ -50,7 +50,7 @@ def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRo
 def _commitment_of(commitment_of_erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
     if commitment_of_erased is not None:
         return commitment_of_erased
-    return NO_COMMITMENT if body is None else sha256((salt or b"") + body).digest()
+    return NO_COMMITMENT if body is None else commitment(salt or b"", body)
 
 
 def segments_of(thread: ThreadRow) -> list[Segment]:

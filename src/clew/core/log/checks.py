@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias, get_args
 
 import msgspec
 
-from clew.core.arguments import check_fields
+from clew.core.arguments import LARGEST, check_fields
 from clew.core.encoding import TAG_BYTES, check_id, encode_checked
 from clew.core.errors import InvalidArgument, TooLarge
 from clew.core.log.codec import PreparedWrite, prepare_append
@@ -29,7 +29,7 @@ from clew.core.values import (
     Write,
 )
 
-INTEGERS = range(-(1 << 63), 1 << 63)
+INTEGERS = range(-LARGEST - 1, LARGEST + 1)
 """The integers that every store can keep."""
 
 
@@ -94,7 +94,7 @@ def expectation(expect: object, what: str = "expect") -> Expectation:
     """
     if isinstance(expect, Exact | AnyVersion | Absent):
         return expect
-    if type(expect) is int and expect in INTEGERS and expect >= 0:
+    if type(expect) is int and 0 <= expect <= LARGEST:
         return Exact(expect)
     problem = (
         f"{what} must be a version (a number from 0 on), Exact(version), AnyVersion() or Absent(), "

@@ -168,9 +168,9 @@ class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to apply together, the results to give then, and the heads known then (None: forget it)."""
 
-    writes: list[StoreWrite]
-    results: list[WriteResult]
-    heads: dict[str, ThreadHead | None]
+    writes: list[StoreWrite] = []
+    results: list[WriteResult] = []
+    heads: dict[str, ThreadHead | None] = {}
 
 
 Planner: TypeAlias = Callable[[PlanContext], StoreRead[Plan]]
@@ -204,7 +204,7 @@ def plan_commit(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreR
 
 
 def _plan_writes(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreRead[Plan]:
-    plan = Plan(writes=[], results=[], heads={})
+    plan = Plan()
     for write in writes:
         match write:
             case PreparedAppend():
@@ -242,7 +242,7 @@ def _plan_repeat(writes: Sequence[PreparedWrite]) -> StoreRead[Plan | None]:
         if result is None:
             return None
         results.append(result)
-    return Plan(writes=[], results=results, heads={})
+    return Plan(results=results)
 
 
 # Appends.
@@ -582,4 +582,10 @@ def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, context: PlanCon
         MoveJob(job=claim_or_give_up(job, context.random(16).hex(), until, context.now), token=job.token)
         for job in due
     ]
-    return Plan(writes=writes, results=[], heads={})
+    return Plan(writes=writes)
+
+
+def claimed_jobs(plan: Plan) -> list[Job]:
+    """The jobs that a plan of ``plan_claim`` gives to their workers, without those that it gives up."""
+    jobs = [write.job for write in plan.writes if isinstance(write, MoveJob)]
+    return [job for job in jobs if job.status == "running"]

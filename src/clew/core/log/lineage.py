@@ -1,5 +1,7 @@
 """The beginning, the forks and the end of threads: planned here, applied by each store."""
 
+import msgspec
+
 from clew.core.errors import ThreadExists
 from clew.core.log import chain
 from clew.core.log.commit import Plan, PlanContext, ThreadHead, new_thread_row, version_conflict, with_title
@@ -21,7 +23,6 @@ from clew.core.log.rows import (
     Segment,
     StoreRead,
     StoreWrite,
-    ThreadKey,
     ThreadRow,
     ask,
 )
@@ -36,7 +37,7 @@ def plan_create(id: str, owner: str | None, context: PlanContext) -> StoreRead[P
     if existing is not None:
         raise ThreadExists(thread=id)
     row = new_thread_row(id, owner, context)
-    return Plan(writes=[AddThread(row)], results=[], heads={id: ThreadHead(row, {})})
+    return Plan(writes=[AddThread(row)], heads={id: ThreadHead(row, {})})
 
 
 def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> StoreRead[Plan]:
@@ -48,7 +49,7 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
         raise ThreadExists(thread=new_id)
     version = check_version(source, at)
     segments = tuple(
-        Segment(segment.key, upto, segment.id, segment.owner, segment.created)
+        msgspec.structs.replace(segment, upto=upto)
         for segment, after, upto in version_spans(source, version)
         # A fork at an inherited version belongs to the ancestor that holds it, so forks that never
         # wrote anything make no lineage deeper.
@@ -68,7 +69,9 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
         version=version,
         hash=chain.start_hash(own_segment, segments[-1], hash),
         counters=counters,
-        segments=tuple(_segment_under(segment, key) for segment in segments) if is_deep else segments,
+        segments=tuple(msgspec.structs.replace(segment, key=key) for segment in segments)
+        if is_deep
+        else segments,
         parent_key=None if is_deep else segments[-1].key,
         title=source.title,
         labels=source.labels,
@@ -79,11 +82,7 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
     sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
     # Copied once under the new key, a deep lineage is shallow again: a window asks few keys for rows.
     copies: list[StoreWrite] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if is_deep else []
-    return Plan(writes=[AddThread(row), *copies], results=[], heads={new_id: ThreadHead(row)})
-
-
-def _segment_under(segment: Segment, key: ThreadKey) -> Segment:
-    return Segment(key, segment.upto, segment.id, segment.owner, segment.created)
+    return Plan(writes=[AddThread(row), *copies], heads={new_id: ThreadHead(row)})
 
 
 def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
@@ -93,4 +92,4 @@ def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
     if conflict is not None:
         raise conflict
     guards = yield from read_hold_guards(row)
-    return Plan(writes=[*guards, DropThread(row=row)], results=[], heads={id: None})
+    return Plan(writes=[*guards, DropThread(row=row)], heads={id: None})

@@ -5,7 +5,7 @@ generators that yield questions and end with an answer or a plan of writes.
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -274,8 +274,11 @@ class AskRecordsAbout(Ask[list[Record]], frozen=True):
     names: tuple[str, ...]
 
 
+ROW_COUNT_NAMES: Final = ("changesets", "items", "states", "keys", "index entries")
+
+
 class AskRowCounts(Ask[dict[str, int]], frozen=True):
-    """The number of rows under a key: changesets, items, states, keys, index entries."""
+    """The number of rows under a key, by ``ROW_COUNT_NAMES``."""
 
     key: ThreadKey
 
@@ -308,7 +311,7 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 def run_read_while(
     read: StoreRead[T], answer: Callable[[Ask[Any]], Any], may_answer: Callable[[Ask[Any]], bool]
 ) -> T | OpenQuestion:
-    """The same, up to the first question that is not to be answered here; see :func:`rest_of`."""
+    """The same, up to the first question that is not to be answered here; see :func:`resume_read`."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:

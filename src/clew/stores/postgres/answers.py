@@ -11,6 +11,7 @@ from psycopg.types.numeric import Int8
 from clew.core.encoding import decode, decoder
 from clew.core.errors import Forbidden, StoreDamaged
 from clew.core.log.rows import (
+    ROW_COUNT_NAMES,
     Ask,
     AskAnchor,
     AskChangesets,
@@ -46,7 +47,6 @@ from clew.stores.postgres.arrays import TextArray
 Row: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = tuple[Any, ...]
 
-ROW_COUNT_NAMES = ("changesets", "items", "states", "keys", "index entries")
 LONGEST_WORD = 1024
 """A longer one is known by its hash: PostgreSQL takes no word beyond 2 kB."""
 
@@ -252,55 +252,63 @@ def _int8(value: int | None) -> Int8 | None:
     return None if value is None else Int8(value)
 
 
-class _QuestionQuery(NamedTuple):
-    """A query by name: its values for a question, after the scope, and the answer in its rows."""
+class QuestionQuery(NamedTuple):
+    """The query that answers a question: its name, its values after the scope, and the answer in its rows."""
+
+    name: str
+    values: Values
+    answer: Callable[[Sequence[Row]], Any]
+
+
+class _QueryKind(NamedTuple):
+    """The query for a kind of question: its name, its values for one, and the answer in its rows."""
 
     name: str
     values: Callable[[Any], Values]
     answer: Callable[[Sequence[Row]], Any]
 
 
-_queries: dict[type, _QuestionQuery] = {
-    AskThread: _QuestionQuery("thread", _thread, _one(thread_row)),
-    AskAnchor: _QuestionQuery("anchor", _anchor, _one(lambda row: row)),
-    AskChangesets: _QuestionQuery("changesets", _changesets, _many(_changeset_row)),
-    AskItems: _QuestionQuery("items", _items, _many(_item_row)),
-    AskCuts: _QuestionQuery("cuts", _cuts, _many(_cut_row)),
-    AskItemsById: _QuestionQuery("named", _items_by_id, _many(_item_row)),
-    AskIdempotencyKey: _QuestionQuery(
+_queries: dict[type, _QueryKind] = {
+    AskThread: _QueryKind("thread", _thread, _one(thread_row)),
+    AskAnchor: _QueryKind("anchor", _anchor, _one(lambda row: row)),
+    AskChangesets: _QueryKind("changesets", _changesets, _many(_changeset_row)),
+    AskItems: _QueryKind("items", _items, _many(_item_row)),
+    AskCuts: _QueryKind("cuts", _cuts, _many(_cut_row)),
+    AskItemsById: _QueryKind("named", _items_by_id, _many(_item_row)),
+    AskIdempotencyKey: _QueryKind(
         "key",
         lambda question: (question.key, question.idempotency_key),
         _one(lambda row: KeyRow(*row)),
     ),
-    AskRecord: _QuestionQuery("record", lambda question: (question.kind, question.id), _one(_record)),
-    AskRecordsById: _QuestionQuery("records_named", _records_by_id, _many(_record)),
-    AskJob: _QuestionQuery("job", lambda question: (question.id,), _one(job_of)),
-    AskRecords: _QuestionQuery("records", _records, _many(_record)),
-    AskRecordsOfOwner: _QuestionQuery("records_of", _records_of_owner, _many(_record)),
-    AskRecordsAbout: _QuestionQuery(
+    AskRecord: _QueryKind("record", lambda question: (question.kind, question.id), _one(_record)),
+    AskRecordsById: _QueryKind("records_named", _records_by_id, _many(_record)),
+    AskJob: _QueryKind("job", lambda question: (question.id,), _one(job_of)),
+    AskRecords: _QueryKind("records", _records, _many(_record)),
+    AskRecordsOfOwner: _QueryKind("records_of", _records_of_owner, _many(_record)),
+    AskRecordsAbout: _QueryKind(
         "records_about", lambda question: (TextArray(question.names),), _many(_record)
     ),
-    AskRowCounts: _QuestionQuery(
+    AskRowCounts: _QueryKind(
         "sizes",
         lambda question: (question.key,),
         _one(lambda row: dict(zip(ROW_COUNT_NAMES, row, strict=True))),
     ),
-    AskTenants: _QuestionQuery("tenants", lambda question: (), _tenants),
-    AskJobs: _QuestionQuery("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
-    AskThreads: _QuestionQuery("threads", _threads, _many(_row_or_unreadable)),
-    AskUnindexedThreads: _QuestionQuery(
+    AskTenants: _QueryKind("tenants", lambda question: (), _tenants),
+    AskJobs: _QueryKind("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
+    AskThreads: _QueryKind("threads", _threads, _many(_row_or_unreadable)),
+    AskUnindexedThreads: _QueryKind(
         "unindexed", lambda question: (Int8(question.limit),), _unindexed_threads
     ),
-    AskHits: _QuestionQuery("words", _hits, _many(_hit)),
-    AskWordCounts: _QuestionQuery("word_count", _word_counts, _many(lambda row: row[0])),
+    AskHits: _QueryKind("words", _hits, _many(_hit)),
+    AskWordCounts: _QueryKind("word_count", _word_counts, _many(lambda row: row[0])),
 }
 
 
-def query_of(question: Ask[Any]) -> tuple[str, Values, Callable[[Sequence[Row]], Any]]:
-    """The name of the query that answers a question, its values after the scope, and what reads its rows."""
+def query_of(question: Ask[Any]) -> QuestionQuery:
+    """The query that answers a question."""
     name, values, answer = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
     if isinstance(question, AskHits) and question.newest:
         name = "words_newest"
-    return name, values(question), answer
+    return QuestionQuery(name, values(question), answer)

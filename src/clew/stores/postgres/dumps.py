@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection, IsolationLevel
 
-from clew.core.errors import ClewError, InvalidArgument, StoreDamaged, StoreUnavailable
+from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.log.rows import Ask, AskTenants, StoreRead, ask, run_read_async
 from clew.core.values import Scope
 from clew.stores.postgres.answers import query_of
 from clew.stores.postgres.arrays import register_dumpers
-from clew.stores.postgres.errors import first_line, translation
+from clew.stores.postgres.errors import setup_error
 from clew.stores.postgres.pool import Address
 from clew.stores.postgres.schema import QUERIES, migrate_over, schema_of
 
@@ -31,17 +31,17 @@ class ConnectionReader:
         register_dumpers(connection)
         self._connection = connection
 
-    async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
+    async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
 
         async def answer(question: Ask[Any]) -> Any:
-            name, values, read = query_of(question)
+            query = query_of(question)
             cursor = await self._connection.execute(
-                QUERIES[name], (scope.tenant, scope.user, *values), binary=True
+                QUERIES[query.name], (scope.tenant, scope.user, *query.values), binary=True
             )
-            return read(await cursor.fetchall())
+            return query.answer(await cursor.fetchall())
 
-        return await run_read_async(asking, answer)
+        return await run_read_async(read, answer)
 
 
 class Snapshot(ConnectionReader):
@@ -166,7 +166,4 @@ async def _connect(address: Address) -> AsyncIterator[AsyncConnection[Any]]:
         finally:
             await connection.close()
     except psycopg.Error as error:
-        known = translation(error)
-        raise (
-            known if isinstance(known, ClewError) else StoreUnavailable(problem=first_line(error))
-        ) from error
+        raise setup_error(error) from error

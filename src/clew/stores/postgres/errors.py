@@ -55,6 +55,12 @@ def translation(error: Exception) -> Exception:
     return StorageError(store=STORE, problem=first_line(error))
 
 
+def setup_error(error: psycopg.Error) -> ClewError:
+    """The error that Clew raises for one of the driver where there is no store yet to answer it."""
+    known = translation(error)
+    return known if isinstance(known, ClewError) else StoreUnavailable(problem=first_line(error))
+
+
 def _error_by_state(error: psycopg.Error, state: str) -> Exception:
     """The error for a state that the server reported."""
     if state == STALE:

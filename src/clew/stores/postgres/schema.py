@@ -6,9 +6,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from clew.core.errors import ClewError, NotMigrated, StoreUnavailable
+from clew.core.errors import NotMigrated
 from clew.stores.migrations import migrations_in, pending_migrations
-from clew.stores.postgres.errors import STORE, first_line, translation
+from clew.stores.postgres.errors import STORE, setup_error
 from clew.stores.postgres.pool import parse_url
 from clew.stores.queries import parse_queries
 
@@ -38,7 +38,7 @@ async def migrate(url: str) -> list[int]:
         async with connection:
             return await migrate_over(connection)
     except psycopg.Error as error:
-        raise _clew_error_for(error) from error
+        raise setup_error(error) from error
 
 
 async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
@@ -77,9 +77,4 @@ async def ensure_schema(conninfo: str) -> None:
             if pending_migrations(await schema_of(connection), MIGRATIONS, STORE):
                 await migrate_over(connection)
     except psycopg.Error as error:
-        raise _clew_error_for(error) from error
-
-
-def _clew_error_for(error: psycopg.Error) -> ClewError:
-    result = translation(error)
-    return result if isinstance(result, ClewError) else StoreUnavailable(problem=first_line(error))
+        raise setup_error(error) from error

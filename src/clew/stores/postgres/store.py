@@ -37,8 +37,8 @@ from clew.stores.postgres.connections import (
 from clew.stores.postgres.errors import STORE, ConnectionLost, StaleWrite, ThreadGone, TryAgain
 from clew.stores.postgres.pool import Pool, parse_url
 from clew.stores.postgres.row_writes import append_values, batch_append_values, calls_of
-from clew.stores.postgres.schema import ensure_schema
-from clew.stores.postgres.vacuum import report_of, scrub_tables
+from clew.stores.postgres.schema import NEWEST, ensure_schema
+from clew.stores.postgres.vacuum import scrub_tables
 from clew.stores.process import OwningProcess
 from clew.stores.watch import ChangeWaiters, ScopedThread
 
@@ -92,7 +92,7 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, url: str, *, limits: Limits | None = None) -> Self:
-        """The store at a URL (see ``address``), its schema brought up to date if the role may do that.
+        """The store at a URL (see ``pool.parse_url``), its schema brought up to date if the role may do that.
 
         Raises:
             StoreUnavailable: There is no such server, or it lets us not in.
@@ -210,7 +210,7 @@ class PostgresStore:
     async def report(self) -> StoreReport:
         """Report the store's health."""
         rows = await self._fetch_if_open(lambda: self._connections.fetch("about_server"))
-        return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
+        return _report_of(rows[0], self._connections.pool.get_stats().get("pool_size", 0))
 
     async def scrub(self) -> ScrubResult:
         """Leave no trace of rows that were removed in any table: vacuum is asked for."""
@@ -257,11 +257,11 @@ class PostgresStore:
     # Questions.
 
     async def _ask(self, scope: Scope, question: Ask[Any]) -> Any:
-        name, values, read = query_of(question)
+        name, values, answer = query_of(question)
         rows = await self._fetch_with_retry(
             lambda: self._connections.fetch(name, (scope.tenant, scope.user, *values))
         )
-        return read(rows)
+        return answer(rows)
 
     async def _fetch_if_open(self, fetch: "Callable[[], Any]") -> list[Row]:
         """The rows, unless the store is closed."""
@@ -388,3 +388,28 @@ class PostgresStore:
                 await self._connections.replace_broken()
                 # Sent again, what was committed after all would be committed twice.
                 raise OutcomeUnknown(problem=str(error)) from error
+
+
+def _report_of(row: Row, connections: int) -> StoreReport:
+    """The report behind the answer of the query ``about_server``."""
+    server, schema, role, bypasses, sees_all, threads, size = row
+    warning = (
+        f"Role {role!r} can bypass row-level security. Clew's own calls are held to it all the same; "
+        "connect as a member of clew_app, so that nothing else reads across tenants either."
+    )
+    return StoreReport(
+        store=PostgresStore.name,
+        format=schema,
+        healthy=schema == NEWEST,
+        facts={
+            "server": server,
+            "schema": schema,
+            "role": role,
+            "bypasses_row_security": bypasses,
+            "sees_every_tenant": sees_all,
+            "threads_estimated": threads,
+            "bytes": size,
+            "connections": connections,
+        },
+        problems=(warning,) if bypasses else (),
+    )

@@ -4,10 +4,8 @@ import asyncio
 
 from psycopg.types.numeric import Int8
 
-from clew.core.ports import ScrubResult, StoreReport
-from clew.stores.postgres.answers import Row
+from clew.core.ports import ScrubResult
 from clew.stores.postgres.connections import Connections
-from clew.stores.postgres.schema import NEWEST
 
 BEYOND = (
     "the server's write-ahead log, until it is recycled, and wherever it is archived",
@@ -33,28 +31,3 @@ async def scrub_tables(connections: Connections) -> ScrubResult:
             break
     await connections.run_command("vacuum")
     return ScrubResult(waiting=(TRANSACTION_OPEN,) if holding else (), beyond=BEYOND)
-
-
-def report_of(store: str, row: Row, connections: int) -> StoreReport:
-    """The report behind the answer of the query ``about_server``."""
-    server, schema, role, bypasses, sees_all, threads, size = row
-    warning = (
-        f"Role {role!r} can bypass row-level security. Clew's own calls are held to it all the same; "
-        "connect as a member of clew_app, so that nothing else reads across tenants either."
-    )
-    return StoreReport(
-        store=store,
-        format=schema,
-        healthy=schema == NEWEST,
-        facts={
-            "server": server,
-            "schema": schema,
-            "role": role,
-            "bypasses_row_security": bypasses,
-            "sees_every_tenant": sees_all,
-            "threads_estimated": threads,
-            "bytes": size,
-            "connections": connections,
-        },
-        problems=(warning,) if bypasses else (),
-    )

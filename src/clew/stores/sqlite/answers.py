@@ -9,6 +9,7 @@ import apsw
 from clew.core.encoding import decode, decoder, encode
 from clew.core.errors import StoreDamaged
 from clew.core.log.rows import (
+    ROW_COUNT_NAMES,
     Ask,
     AskAnchor,
     AskChangesets,
@@ -46,7 +47,6 @@ _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
 _labels = decoder(tuple[str, ...])
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
-ROW_COUNT_NAMES = ("changesets", "items", "states", "keys", "index entries")
 
 
 class SqlAnswers:

@@ -106,19 +106,17 @@ def wait_a_little(times: int) -> bool:
     return times * 0.01 < BUSY_SECONDS
 
 
-def prepare_file(connection: apsw.Connection, path: str) -> int:
-    """Create or upgrade the schema; the number it had before.
+def prepare_file(connection: apsw.Connection, path: str) -> None:
+    """Create or upgrade the schema.
 
     Raises:
         StoreDamaged: The file is something else.
         NewerFormat: A newer release wrote it; it is left as it is.
     """
-    schema = check_file(connection, path)
-    if not pending_migrations(schema, MIGRATIONS, path):
-        _use_wal(connection, path)
-        return schema
-    _use_wal(connection, path)
-    # The journal mode cannot be changed inside a transaction, so that came first.
+    is_current = not pending_migrations(check_file(connection, path), MIGRATIONS, path)
+    _use_wal(connection, path)  # before the transaction, in which the journal mode cannot be changed
+    if is_current:
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Looked at again under the lock: another process may have migrated the file meanwhile.
@@ -131,7 +129,6 @@ def prepare_file(connection: apsw.Connection, path: str) -> int:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return schema
 
 
 def schema_of_file(path: str) -> int:

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from pathlib import Path
 
 import apsw
@@ -107,7 +108,7 @@ class OpenFile:
             StoreFileLost: It does not, or did not at an earlier look.
         """
         if self._lost is not None:
-            raise _again(self._lost)
+            raise copy(self._lost)  # raised twice, one error would collect the tracebacks of both
         if problem := self._main.problem() or self._wal.problem():
             raise self._lose(problem)
         if connection is not None and self._main.size != self._size:
@@ -246,11 +247,12 @@ class OpenFile:
         """The error for files that are lost, after a copy of the write-ahead log was made."""
         with self._losing:
             if self._lost is None:
-                copy, words = self._save_wal()
-                self._lost = StoreFileLost(store=self._path, problem=f"{problem}; {words}", saved=copy)
-            return _again(self._lost)
+                saved, outcome = self._save_wal()
+                self._lost = StoreFileLost(store=self._path, problem=f"{problem}; {outcome}", saved=saved)
+            return copy(self._lost)
 
     def _save_wal(self) -> tuple[str, str]:
+        """Copy the write-ahead log; the path of the copy, or empty, and the outcome in words."""
         if self._wal_descriptor is None:
             return "", "its write-ahead log could not be saved"
         try:
@@ -272,11 +274,6 @@ def _masks(connection: apsw.Connection) -> dict[str, int]:
         f"{file}-shm": name | ATTRIBUTES,
         str(Path(file).parent): name,
     }
-
-
-def _again(error: StoreFileLost) -> StoreFileLost:
-    """The same error for another caller; one that is raised twice would collect both tracebacks."""
-    return StoreFileLost(store=error.store, problem=error.problem, saved=error.saved)
 
 
 def _has_moved(connection: apsw.Connection) -> bool:

@@ -237,7 +237,7 @@ class SqlWrites:
     def _save_record(self, write: SaveRecord) -> None:
         record = write.record
         if write.before:
-            self._check_revision(record.kind, record.id, write.before)
+            self._drop_tags(self._record_at(record.kind, record.id, write.before))
         tags = _encode(record.tags)
         count = self._run(
             "save_record",
@@ -255,23 +255,25 @@ class SqlWrites:
         if record.tags:
             self._run("add_tags", kind=record.kind, tags=tags.decode(), sort=record.sort, id=record.id)
 
-    def _check_revision(self, kind: str, id: str, before: int) -> None:
-        """Hold a record to a revision, and take its tags away."""
+    def _record_at(self, kind: str, id: str, before: int) -> tuple[Any, ...] | None:
+        """The row of a record, which must be at a revision; None if it must be, and is, absent."""
         rows = self._rows("record", {"kind": kind, "id": id, **self._scope})
-        if (rows[0][4] if rows else 0) != before:
+        row = rows[0] if rows else None
+        if (row[4] if row else 0) != before:
             raise StalePlan
-        if rows:
-            self._run("drop_tags", kind=kind, id=id, sort=rows[0][3], tags=rows[0][5].decode())
+        return row
+
+    def _drop_tags(self, row: tuple[Any, ...] | None) -> None:
+        if row is not None:
+            kind, id, _, sort, _, tags, _ = row
+            self._run("drop_tags", kind=kind, id=id, sort=sort, tags=tags.decode())
 
     def _drop_record(self, write: DropRecord) -> None:
-        self._check_revision(write.kind, write.id, write.before)
+        self._drop_tags(self._record_at(write.kind, write.id, write.before))
         self._run("drop_record", kind=write.kind, id=write.id)
 
     def _check_record(self, write: CheckRecord) -> None:
-        values = {"kind": write.kind, "id": write.id, **self._scope}
-        rows = self._rows("record", values)
-        if (rows[0][4] if rows else 0) != write.before:
-            raise StalePlan
+        self._record_at(write.kind, write.id, write.before)
 
     def _add_job(self, write: AddJob) -> None:
         self._run("add_job", **_job_values(write.job))

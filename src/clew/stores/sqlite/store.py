@@ -10,8 +10,8 @@ import apsw
 
 from clew.core.clock import RandomBytes, now_ms
 from clew.core.errors import InvalidArgument, StorageError
-from clew.core.log.commit import Plan, Planner, plan_claim
-from clew.core.log.rows import AskThread, MoveJob, StoreRead, ask
+from clew.core.log.commit import Plan, Planner, claimed_jobs, plan_claim
+from clew.core.log.rows import AskThread, StoreRead, ask
 from clew.core.ports import ScrubResult, StoreReport
 from clew.core.values import Job, Limits, Scope
 from clew.stores.interruption import run_in_thread
@@ -112,8 +112,7 @@ class SqliteStore:
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
         plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
-        jobs = [write.job for write in plan.writes if isinstance(write, MoveJob)]
-        return [job for job in jobs if job.status == "running"]
+        return claimed_jobs(plan)
 
     async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""

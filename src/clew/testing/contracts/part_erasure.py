@@ -177,4 +177,4 @@ class PartErasingContract(StoreFixtures):
 def plan_of(writes: list[StoreWrite]) -> StoreRead[Plan]:
     """A plan of these effects, without a question."""
     yield from ()
-    return Plan(writes=writes, results=[], heads={})
+    return Plan(writes=writes)
