@@ -57,7 +57,7 @@ ONLY_SQLITE = {
         "erase_content_key",
         "erase_states",
     ],
-    "the index of a file is merged by hand": ["stir_index", "merge_index", "settle_index"],
+    "the index of a file is merged by hand": ["add_placeholder_text", "merge_index", "drop_placeholder_text"],
     "a function tags what it saves": ["add_tags", "drop_tags"],
     "a function claims jobs, since others claim at the same moment": ["due_jobs"],
     "a function indexes many texts at once": [

@@ -60,8 +60,8 @@ UNBOUND = {
     "it reads no row of anybody": ["last_thread_key"],
     "it tidies the index of words as a whole, and touches one row that is nobody's": [
         "merge_index",
-        "settle_index",
-        "stir_index",
+        "drop_placeholder_text",
+        "add_placeholder_text",
     ],
 }
 

@@ -15,7 +15,7 @@ JSON: TypeAlias = Any
 ID_BYTES = 512
 TAG_BYTES = ID_BYTES + 32
 """A tag says of what kind the id in it is, like ``thread:t``, and any id must fit."""
-RESERVED_PREFIX = "$"
+RESERVED_TENANT_PREFIX = "$"
 """Tenants whose names begin like this are the server's own."""
 
 MOST_DEPTH = 200
@@ -149,9 +149,9 @@ def check_tenant(tenant: object) -> str:
         InvalidId: It cannot name anything, or is reserved.
     """
     name = check_id(tenant, "tenant")
-    if name.startswith(RESERVED_PREFIX):
+    if name.startswith(RESERVED_TENANT_PREFIX):
         raise InvalidId(
-            what="tenant", problem=f"names that begin with {RESERVED_PREFIX} are the server's own"
+            what="tenant", problem=f"names that begin with {RESERVED_TENANT_PREFIX} are the server's own"
         )
     return name
 

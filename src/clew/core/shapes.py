@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, ge
 
 from clew.core.errors import InvalidArgument
 
-CloserLook: TypeAlias = Callable[[object, str], object]
-"""Looks at a value and at the name of what it was given for; raises if the value cannot be used."""
+ValueCheck: TypeAlias = Callable[[object, str], object]
+"""A function of a value and of the name of what it was given for; it raises if the value cannot be used."""
 
 _LISTS: Final = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 _MAPPINGS: Final = (Mapping, dict)
@@ -29,22 +29,22 @@ _WORDS: Final[dict[Any, str]] = {
 class ValueShape:
     """The values that an annotation allows: any, unless a subclass says otherwise.
 
-    Whatever is exactly of one of the types ``certain`` is allowed: one look spares most calls a closer one.
+    A value of exactly one of the types ``certain`` is allowed, which spares most calls the slower ``fits``.
     """
 
     text = "anything"
     certain: frozenset[type] = frozenset()
 
     def allows(self, value: object) -> bool:
-        """Tell whether a value is certainly allowed, the quick way first."""
+        """Return whether a value is certainly allowed, the quick way first."""
         return type(value) in self.certain or self.fits(value)
 
     def fits(self, value: object) -> bool:
-        """Tell whether a value is certainly allowed."""
+        """Return whether a value is certainly allowed."""
         return True
 
     def refuse(self, name: str, value: object) -> None:
-        """Refuse a value that did not fit; a closer look may still find it to be allowed.
+        """Refuse a value that did not fit; a shape with a check of its own may still allow it here.
 
         Raises:
             InvalidArgument: The value is not allowed.
@@ -204,39 +204,39 @@ class AnyOf(ValueShape):
     def __init__(self, choices: Sequence[ValueShape]) -> None:
         self._choices = choices
         self.certain = frozenset().union(*(choice.certain for choice in choices))
-        # None is known by its type, and what is looked at never fits at once: neither is asked in vain.
-        self._asked = [
+        # None is known by its type, and a value that a function checks never fits before: neither is tried.
+        self._fits = [
             choice.fits
             for choice in choices
-            if not isinstance(choice, _LookedAt) and choice.certain != {type(None)}
+            if not isinstance(choice, _CheckedValue) and choice.certain != {type(None)}
         ]
         self.text = " or ".join(dict.fromkeys(choice.text for choice in choices))
 
     def fits(self, value: object) -> bool:
-        """Tell whether one of them certainly allows a value."""
-        return type(value) in self.certain or any(fits(value) for fits in self._asked)
+        """Return whether one of them certainly allows a value."""
+        return type(value) in self.certain or any(fits(value) for fits in self._fits)
 
     def refuse(self, name: str, value: object) -> None:
         """Refuse a value that none of them allows."""
         # The choice that comes nearest says more than all of them: which part of a list is wrong, and why.
         for choice in self._choices:
-            if isinstance(choice, _LookedAt) or (isinstance(choice, _ListOf) and _is_list(value)):
+            if isinstance(choice, _CheckedValue) or (isinstance(choice, _ListOf) and _is_list(value)):
                 return choice.refuse(name, value)
         return super().refuse(name, value)
 
 
-class _LookedAt(ValueShape):
-    """Values that a function checks."""
+class _CheckedValue(ValueShape):
+    """Values that a function checks: none fits before it was called, which ``refuse`` does."""
 
-    def __init__(self, look: CloserLook, plain: ValueShape) -> None:
-        self._look = look
+    def __init__(self, check: ValueCheck, plain: ValueShape) -> None:
+        self._check = check
         self.text = plain.text
 
     def fits(self, value: object) -> bool:
         return False
 
     def refuse(self, name: str, value: object) -> None:
-        self._look(value, name)
+        self._check(value, name)
 
 
 ANYTHING: Final = ValueShape()
@@ -248,9 +248,9 @@ def shape_of(hint: Any) -> ValueShape:
         hint = hint.__bound__
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        look = next((mark for mark in args[1:] if callable(mark)), None)
+        check = next((mark for mark in args[1:] if callable(mark)), None)
         plain = shape_of(args[0])
-        return plain if look is None else _LookedAt(look, plain)
+        return plain if check is None else _CheckedValue(check, plain)
     if origin in (Union, types.UnionType):
         choices = [shape_of(choice) for choice in args]
         return ANYTHING if ANYTHING in choices else AnyOf(choices)

@@ -15,9 +15,11 @@ ABOUT_KEY: Final = "$thread"
 """The key of the state under which a thread keeps its title, labels and schema version."""
 ERASED_KEY: Final = "$erased"
 """The only key of a state that is not known any more, since a part of what led to it was erased."""
+THREAD_TAG: Final = "thread:"
+"""The prefix of the tag by which a record names its thread."""
 MEMORY_PREFIX: Final = "memory/"
 """The prefix of the ids of memory threads."""
-RESERVED_PREFIXES: Final = (MEMORY_PREFIX, "clew/")
+RESERVED_THREAD_PREFIXES: Final = (MEMORY_PREFIX, "clew/")
 """The prefixes of the ids of Clew's own threads. They are listed only on request."""
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from clew.core.archive import format as archive_format
-from clew.core.archive.admission import plan_record
+from clew.core.archive.admission import plan_record_import
 from clew.core.archive.format import (
     ArchivedThread,
     FileLine,
@@ -254,7 +254,7 @@ async def import_threads(
     total = reader.finish()
     return ImportResult(
         threads=tuple(entry for entry in progress if not entry.skipped),
-        skipped=tuple(passed.thread for passed in progress if passed.skipped),
+        skipped=tuple(entry.thread for entry in progress if entry.skipped),
         total=total,
         records=records,
         files=file_count,
@@ -285,7 +285,7 @@ async def _import_record(
     write = Put(record=record, expect=0)
     try:
         prepare_write(write, store.limits)
-        plan = await store.change(scope, lambda context: plan_record(write, context))
+        plan = await store.change(scope, lambda context: plan_record_import(write, context))
     except RevisionConflict:
         if not skip_existing:
             raise

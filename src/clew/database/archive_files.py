@@ -22,6 +22,7 @@ from clew.core.archive.format import (
 from clew.core.erasure.receipts import ErasureSubject, file_path
 from clew.core.log.owners import memory_thread_id
 from clew.core.manifest.files import manifest_name
+from clew.core.values import THREAD_TAG
 
 REASON_PREFIX = "the archive "
 """The prefix of the reason that an archive still holds the subject."""
@@ -172,7 +173,7 @@ def _files_named_in(lines: Iterable[ThreadLine | RecordLine | FileLine]) -> Iter
 
 def _line_filter(subject: ErasureSubject, ids: Iterable[str]) -> _LineFilter:
     threads = frozenset(name for id in ids for name in (id, memory_thread_id(id, of_thread=True)))
-    names = threads | {f"thread:{id}" for id in threads}
+    names = threads | {f"{THREAD_TAG}{id}" for id in threads}
     return _LineFilter(
         owner=subject.owner, is_owner=subject.is_owner, threads=threads, names=frozenset(names)
     )

@@ -15,7 +15,7 @@ from clew.core.log.reader import head_of, parent_of
 from clew.core.log.rows import AskThreads, StoreRead, ThreadRow, UnreadableThread, ask
 from clew.core.ports import Files, Store, StoreReport
 from clew.core.values import (
-    RESERVED_PREFIXES,
+    RESERVED_THREAD_PREFIXES,
     CommitResult,
     Scope,
     SearchHit,
@@ -221,7 +221,7 @@ def _read_thread_rows(
     matches: list[ThreadRow | UnreadableThread] = []
     while True:
         rows = yield from ask(AskThreads(owner, before, count))
-        matches += [row for row in rows if system or not row.id.startswith(RESERVED_PREFIXES)]
+        matches += [row for row in rows if system or not row.id.startswith(RESERVED_THREAD_PREFIXES)]
         if len(matches) >= count or len(rows) < count:
             return matches
         before = (rows[-1].created, rows[-1].id)

@@ -22,7 +22,7 @@ from clew.core.log import holds as log_holds
 from clew.core.log.holds import HOLD_KIND, Hold, hold_id
 from clew.core.log.rows import AskRecord, AskThread, ThreadRow, ask
 from clew.core.ports import Files, Store
-from clew.core.values import Drop, Put, Record, RecordQuery, Scope
+from clew.core.values import THREAD_TAG, Drop, Put, Record, RecordQuery, Scope
 from clew.database.erasure import (
     CountsListener,
     check_operator,
@@ -158,7 +158,7 @@ class Retention:
             Forbidden: This database is used for one user.
         """
         check_operator(self._scope)
-        names = {DOCUMENT_TAG: kind, "thread:": thread}
+        names = {DOCUMENT_TAG: kind, THREAD_TAG: thread}
         tags = tuple(f"{tag}{name}" for tag, name in names.items() if name is not None)
         query = RecordQuery(kind=RETAINED_KIND, tags=tags, owner=owner, until=until, limit=RECORDS_PER_PAGE)
         while page := await self._records.find(query):
@@ -203,13 +203,13 @@ class Retention:
         check_operator(self._scope)
         if not ids and thread is None and owner is None:
             raise InvalidArgument(problem="Name the records to keep longer: by ids, a thread or an owner.")
-        records = {id: await self._retained(id, kind) for id in ids}
+        records = {id: await self._retained_record(id, kind) for id in ids}
         if thread is not None or owner is not None:
             records |= {each.id: each async for each in self.records(kind=kind, thread=thread, owner=owner)}
         at = self._store.now() if now is None else now
         return sum([await self._extend_record(id, until, at) for id in records])
 
-    async def _retained(self, id: str, kind: str | None) -> Record:
+    async def _retained_record(self, id: str, kind: str | None) -> Record:
         record = await self._records.get(RETAINED_KIND, id)
         if kind not in (None, document_kind(record)):
             raise RecordNotFound(kind=RETAINED_KIND, id=id)

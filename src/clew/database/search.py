@@ -108,7 +108,7 @@ def _item_count(query: WordQuery) -> StoreRead[int | None]:
     """Count the items of the thread and log asked for; None if it may be any thread."""
     if query.thread is None:
         return None
-    row = yield from _readable(query.thread)
+    row = yield from _read_undamaged(query.thread)
     logs = row.counters.logs if row is not None else {}
     return sum(size.length for log, size in logs.items() if query.log in (None, log))
 
@@ -262,14 +262,14 @@ def _visible_hits(hits: list[SearchHit]) -> StoreRead[list[SearchHit]]:
     visible: dict[tuple[str, str, int], SearchHit] = {}
     for hit in hits:
         if hit.thread not in rows:
-            rows[hit.thread] = yield from _readable(hit.thread)
+            rows[hit.thread] = yield from _read_undamaged(hit.thread)
         row = rows[hit.thread]
         if row is not None and (yield from _is_visible(row, hit)):
             visible.setdefault((hit.thread, hit.log, hit.place), hit)
     return list(visible.values())
 
 
-def _readable(id: str) -> StoreRead[ThreadRow | None]:
+def _read_undamaged(id: str) -> StoreRead[ThreadRow | None]:
     """A thread that is there and not damaged."""
     try:
         return (yield from ask(AskThread(id)))

@@ -10,7 +10,7 @@ from clew.core.erasure.receipts import Receipt
 from clew.core.errors import InvalidArgument
 from clew.core.items import repair
 from clew.core.log import commit, lineage, reader
-from clew.core.log.checks import Expected, check_limit, expectation
+from clew.core.log.checks import ExpectedVersion, check_limit, expectation
 from clew.core.log.codec import Items, Patches, prepare_append
 from clew.core.log.rows import StoreRead, ThreadRow
 from clew.core.ops import Document, Op, diff
@@ -64,7 +64,7 @@ class Thread:
         run_id: Id | None = None,
         key: Id | None = None,
         author: Id | None = None,
-        expect: Expected = ANY_VERSION,
+        expect: ExpectedVersion = ANY_VERSION,
     ) -> Committed:
         """Commit one more changeset: a whole one, or one made of the parts given.
 
@@ -147,7 +147,7 @@ class Thread:
         await self._store.change(self._scope, lambda context: lineage.plan_fork(self.id, id, at, context))
         return Thread(self._store, self._scope, id, self._files)
 
-    async def delete(self, *, expect: Expected = ANY_VERSION) -> None:
+    async def delete(self, *, expect: ExpectedVersion = ANY_VERSION) -> None:
         """Remove the thread, and what is kept of it in files beside the database. Forks of it stay whole.
 
         Raises:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, cast
 
 from clew.core.arguments import Count, Seconds, check_methods
 from clew.core.encoding import Id
-from clew.core.log.checks import Expected
+from clew.core.log.checks import ExpectedVersion
 from clew.core.ops import Document
 from clew.core.values import SummaryPage, Window
 from clew.database.database import Database
@@ -420,7 +420,7 @@ class Runtime(Generic[Shape, Output]):
         to: int | None = None,
         compaction: int | None = None,
         user: Id | None = None,
-        expect: Expected = ANY_VERSION,
+        expect: ExpectedVersion = ANY_VERSION,
     ) -> RewindResult:
         """Take back what a run added to the history, everything after a version, or a compaction.
 

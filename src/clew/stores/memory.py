@@ -70,6 +70,8 @@ from clew.core.text.words import words
 from clew.core.values import Counters, Job, Limits, Record, Scope, SearchHit
 from clew.stores.watch import ChangeWaiters
 
+T = TypeVar("T")
+
 _decode_counters = decoder(Counters)
 
 
@@ -369,7 +371,7 @@ class _TenantPreview:
         self.ids = dict.fromkeys(tenant.ids)
         self.hashes: dict[int, bytes] = {}
         self.revisions: dict[tuple[str, str], int] = {}
-        self.names: set[tuple[int, str]] = set()
+        self.new_keys: set[tuple[int, str]] = set()
 
     def hash(self, key: int) -> bytes:
         """The hash at the head of a key."""
@@ -397,13 +399,13 @@ def _check_advance(preview: _TenantPreview, write: Advance) -> None:
     key = write.before.key
     rows = preview.tenant.rows.get(key)
     is_key_used = write.idempotency_key is not None and (
-        (rows and write.idempotency_key in rows.keys) or (key, write.idempotency_key) in preview.names
+        (rows and write.idempotency_key in rows.keys) or (key, write.idempotency_key) in preview.new_keys
     )
     if preview.hash(key) != write.before.hash or is_key_used:
         raise StalePlan
     preview.hashes[key] = write.after.hash
     if write.idempotency_key is not None:
-        preview.names.add((key, write.idempotency_key))
+        preview.new_keys.add((key, write.idempotency_key))
 
 
 def _check_drop(preview: _TenantPreview, write: DropThread) -> None:
@@ -460,7 +462,7 @@ def _advance(tenant: TenantRows, write: Advance) -> None:
     rows.add_changeset(write)
 
 
-def _restore(tenant: TenantRows, write: RestoreThread) -> None:
+def _restore_thread(tenant: TenantRows, write: RestoreThread) -> None:
     rows = ThreadRows(write.row)
     for advance in write.advances:
         rows.add_changeset(advance)
@@ -525,7 +527,7 @@ def _move_job(tenant: TenantRows, write: MoveJob) -> None:
     tenant.jobs[write.job.id] = msgspec.json.encode(write.job)
 
 
-def _index(tenant: TenantRows, write: IndexTexts) -> None:
+def _index_texts(tenant: TenantRows, write: IndexTexts) -> None:
     rows = tenant.rows[write.row.key]
     rows.texts = [text for text in rows.texts if text.version > write.upto or text not in write.texts]
     rows.texts += write.texts
@@ -534,7 +536,7 @@ def _index(tenant: TenantRows, write: IndexTexts) -> None:
 
 _writes: dict[type, Callable[[TenantRows, Any], None]] = {
     AddThread: _add_thread,
-    RestoreThread: _restore,
+    RestoreThread: _restore_thread,
     Advance: _advance,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
@@ -545,11 +547,8 @@ _writes: dict[type, Callable[[TenantRows, Any], None]] = {
     AddJob: _add_job,
     EndJob: _end_job,
     MoveJob: _move_job,
-    IndexTexts: _index,
+    IndexTexts: _index_texts,
 }
-
-
-T = TypeVar("T")
 
 
 class MemoryStore:
@@ -659,6 +658,3 @@ class MemoryStore:
     def _new_key(self) -> int:
         self._last_key += 1
         return self._last_key
-
-
-__all__ = ["MemoryStore"]

@@ -11,7 +11,7 @@ import pytest
 from clew.core.errors import OutcomeUnknown, StorageError
 from clew.core.log.rows import Advance, ChangesetRow, ThreadRow
 from clew.core.values import Counters, Scope
-from clew.stores.postgres.batches import MOST_TOGETHER, Batches, ThreadLocks
+from clew.stores.postgres.batches import APPENDS_PER_BATCH, Batches, ThreadLocks
 
 SCOPE = Scope(tenant="acme")
 
@@ -132,10 +132,10 @@ class TestFlights:
         sky = Sky()
         flights = Batches(sky.send, 1)
         await asyncio.gather(
-            *(flights.append(SCOPE, step(number)) for number in range(2 * MOST_TOGETHER + 2))
+            *(flights.append(SCOPE, step(number)) for number in range(2 * APPENDS_PER_BATCH + 2))
         )
 
-        assert [len(flight) for flight in sky.flights] == [1, MOST_TOGETHER, MOST_TOGETHER, 1]
+        assert [len(flight) for flight in sky.flights] == [1, APPENDS_PER_BATCH, APPENDS_PER_BATCH, 1]
 
     async def test_none_suffers_for_another(self) -> None:
         sky = Sky(StorageError(store="sky", problem="no"), bad=3)

@@ -16,10 +16,7 @@ from clew.core.errors import InvalidArgument
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.owners import check_named_owner, is_memory_of, owner_for
 from clew.core.log.rows import AskThread, StoreRead, ThreadRow, ask
-from clew.core.values import RESERVED_PREFIXES, Put, Record, Scope
-
-TAG: Final = "thread:"
-"""The prefix of the tag that names the thread of a record."""
+from clew.core.values import RESERVED_THREAD_PREFIXES, THREAD_TAG, Put, Record, Scope
 
 
 class RecordShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +49,7 @@ IMPORTABLE: Final[Mapping[str, RecordShape]] = {
 """The kinds of records that can be imported on behalf of a user; all others are passed over."""
 
 
-def check_thread(row: ThreadRow, scope: Scope) -> None:
+def check_thread_import(row: ThreadRow, scope: Scope) -> None:
     """Refuse a thread of an archive that its owner, or the importing user, cannot own.
 
     Raises:
@@ -64,11 +61,11 @@ def check_thread(row: ThreadRow, scope: Scope) -> None:
     # A fork has the owner of what it was forked from, so a fork of another's thread was made up.
     if any(owner != scope.user for owner in (row.owner, *(segment.owner for segment in row.segments))):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to somebody else.")
-    if row.id.startswith(RESERVED_PREFIXES) and not is_memory_of(row.id, scope.user):
+    if row.id.startswith(RESERVED_THREAD_PREFIXES) and not is_memory_of(row.id, scope.user):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive cannot belong to a user.")
 
 
-def plan_record(write: Put, context: PlanContext) -> StoreRead[Plan]:
+def plan_record_import(write: Put, context: PlanContext) -> StoreRead[Plan]:
     """Plan to take in a record of an archive; it writes nothing if the record is passed over.
 
     Raises:
@@ -92,14 +89,14 @@ def _is_admitted(record: Record, scope: Scope) -> StoreRead[bool]:
     if scope.user is None:
         return True
     status = _body_of(record).get("status", shape.default)
-    return row is not None and status in shape.statuses and not thread.startswith(RESERVED_PREFIXES)
+    return row is not None and status in shape.statuses and not thread.startswith(RESERVED_THREAD_PREFIXES)
 
 
 def _thread_of(record: Record, shape: RecordShape, owner: str | None) -> str:
     """The thread that a record is about, if all of the record is about it and its owner."""
     body = _body_of(record)
-    tags = [tag for tag in record.tags if shape.bare or tag.startswith(TAG)]
-    threads: list[JSON] = [tag if shape.bare else tag.removeprefix(TAG) for tag in tags]
+    tags = [tag for tag in record.tags if shape.bare or tag.startswith(THREAD_TAG)]
+    threads: list[JSON] = [tag if shape.bare else tag.removeprefix(THREAD_TAG) for tag in tags]
     if "thread" in body or not threads:
         threads.append(body.get("thread"))
     if any(thread != threads[0] for thread in threads):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import msgspec
 
-from clew.core.archive.admission import check_thread
+from clew.core.archive.admission import check_thread_import
 from clew.core.archive.format import ArchivedThread
 from clew.core.encoding import decode
 from clew.core.errors import InvalidArgument, ThreadExists
@@ -28,7 +28,7 @@ from clew.core.log.rows import (
 def plan_restore(thread: ArchivedThread, context: PlanContext) -> StoreRead[Plan]:
     """A thread as an archive holds it: the same versions, times, hashes and salts under a new key."""
     row = thread.row
-    check_thread(row, context.scope)
+    check_thread_import(row, context.scope)
     existing = yield from ask(AskThread(row.id))
     if existing is not None:
         raise ThreadExists(thread=row.id)

@@ -12,7 +12,7 @@ from clew.core.errors import InvalidArgument
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import read_holds
 from clew.core.log.rows import AskRecord, AskThreads, StoreRead, ThreadRow, ask
-from clew.core.values import RESERVED_PREFIXES, Put, Record
+from clew.core.values import RESERVED_THREAD_PREFIXES, Put, Record
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 EXTENDED_TAG: Final = "extended:"
@@ -81,7 +81,7 @@ def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str]
 
 def _is_due(row: ThreadRow, rule: RetentionRule, now: int) -> bool:
     is_old = row.updated <= now - rule.days * DAY_MS
-    return is_old and not row.id.startswith(RESERVED_PREFIXES) and rule.label in (None, *row.labels)
+    return is_old and not row.id.startswith(RESERVED_THREAD_PREFIXES) and rule.label in (None, *row.labels)
 
 
 def plan_extension(id: str, until: int, now: int, context: PlanContext) -> StoreRead[Plan]:

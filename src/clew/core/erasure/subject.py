@@ -54,7 +54,7 @@ from clew.core.log.rows import (
     UnreadableThread,
     ask,
 )
-from clew.core.values import AnyVersion, Changeset, Item, Job, Limits, Record
+from clew.core.values import THREAD_TAG, AnyVersion, Changeset, Item, Job, Limits, Record
 
 VECTOR_KIND: Final = "memory.vector"
 THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE = 16, 500, 256
@@ -173,8 +173,8 @@ def _read_records_about(
     subject: ErasureSubject, ids: Sequence[str], owners: set[str | None]
 ) -> StoreRead[ErasureBatch]:
     """The records that name some threads, and the jobs that are about those; of some owners or of nobody."""
-    thread_names = [name for id in ids for name in (id, f"thread:{id}")]
-    candidates = (yield from ask(AskRecordsAbout(tuple(thread_names)))) if thread_names else []
+    thread_names = _names_of(ids)
+    candidates = (yield from ask(AskRecordsAbout(thread_names))) if thread_names else []
     records = [
         r
         for r in candidates
@@ -186,6 +186,11 @@ def _read_records_about(
         records=tuple({(r.kind, r.id): r for r in records}.values()),
         jobs=tuple(job for job in jobs if _is_about(job, names, owners)),
     )
+
+
+def _names_of(threads: Iterable[str]) -> tuple[str, ...]:
+    """The names by which records refer to threads: their ids, and tags with them."""
+    return tuple(name for id in threads for name in (id, f"{THREAD_TAG}{id}"))
 
 
 def _is_about(job: Job, names: set[str], owners: set[str | None]) -> bool:
@@ -210,8 +215,7 @@ def read_rest_batch(subject: ErasureSubject, most: int = RECORDS_PER_COMMIT) -> 
 def read_file_selection(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[FileSelection]:
     """Read which files belong to a subject and to some threads of it."""
     threads = tuple(dict.fromkeys((*subject.threads, *ids)))
-    names = [name for id in threads for name in (id, f"thread:{id}")]
-    candidates = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
+    candidates = (yield from ask(AskRecordsAbout(_names_of(threads)))) if threads else []
     files = [(record.owner, file_path(record.kind, record.body)) for record in candidates]
     return FileSelection(
         owner=subject.owner if subject.is_owner else None,
@@ -229,7 +233,7 @@ def read_retained_records(
     records: list[Record] = []
     if subject.is_owner and subject.owner is not None:
         records = yield from ask(AskRecordsOfOwner(subject.owner, (HOLD_KIND, RULE_KIND), NO_LIMIT))
-    names = tuple(f"thread:{id}" for id in ids)
+    names = tuple(f"{THREAD_TAG}{id}" for id in ids)
     records = [*records, *((yield from ask(AskRecordsAbout(names))) if names else [])]
     dates: dict[str, dict[str, int]] = {}
     for record in records:

@@ -103,7 +103,7 @@ def expectation(expect: object, what: str = "expect") -> Expectation:
     raise InvalidArgument(problem=problem)
 
 
-Expected: TypeAlias = Annotated[Expectation | int, expectation]
+ExpectedVersion: TypeAlias = Annotated[Expectation | int, expectation]
 """An expectation as the argument of a call: a number is exactly that version."""
 
 

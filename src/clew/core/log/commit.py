@@ -120,8 +120,8 @@ def _check_place_free(
         if items or cuts:
             raise LogFull(thread=row.id, log=log)
     is_taken_twice = any(
-        other.log == log and stands == place
-        for other, stands in zip(change.items, earlier_places, strict=False)
+        other.log == log and other_place == place
+        for other, other_place in zip(change.items, earlier_places, strict=False)
     )
     if is_taken_twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
         raise LogFull(thread=row.id, log=log)

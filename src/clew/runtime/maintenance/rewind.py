@@ -11,7 +11,7 @@ import msgspec
 from clew.core import ops, patch
 from clew.core.errors import InvalidArgument, RewindRefused, ThreadExists, VersionConflict
 from clew.core.log import places
-from clew.core.log.checks import Expected, expectation
+from clew.core.log.checks import ExpectedVersion, expectation
 from clew.core.log.tool_calls import open_calls_before
 from clew.core.ops import Document, Op
 from clew.core.values import (
@@ -76,7 +76,7 @@ async def rewind_thread(
     run: str | None = None,
     to: int | None = None,
     compaction: int | None = None,
-    expect: Expected = ANY_VERSION,
+    expect: ExpectedVersion = ANY_VERSION,
 ) -> RewindResult:
     """Take back a run, everything after a version, or a compaction by its version.
 

@@ -10,12 +10,12 @@ from clew.core import items
 from clew.core.encoding import JSON, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StateInvalid
 from clew.core.log.owners import ADK
-from clew.core.values import RESERVED_PREFIXES, Item
+from clew.core.values import RESERVED_THREAD_PREFIXES, Item
 from clew.runtime.state.schema import Lifecycle, Schema
 
 MESSAGE = "message"
 CALLER = "the caller"
-NOT_FREE = (*RESERVED_PREFIXES, ADK)
+NOT_FREE = (*RESERVED_THREAD_PREFIXES, ADK)
 """The prefixes of ids that no conversation may have: our own, and those of the threads of ADK."""
 
 

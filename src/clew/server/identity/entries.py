@@ -4,7 +4,7 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-from clew.core.encoding import RESERVED_PREFIX, as_json, check_id
+from clew.core.encoding import RESERVED_TENANT_PREFIX, as_json, check_id
 from clew.core.errors import InvalidArgument, InvalidId, StoreDamaged
 from clew.core.values import Record
 from clew.server.identity.roles import MEMBER, READ, WRITE
@@ -139,8 +139,10 @@ def check_name(name: str, what: str) -> str:
         raise InvalidId(what=what, problem=f"it is longer than {NAME_BYTES} bytes")
     if "/" in name:
         raise InvalidId(what=what, problem="it holds a slash")
-    if name.startswith(RESERVED_PREFIX):
-        raise InvalidId(what=what, problem=f"names that begin with {RESERVED_PREFIX} are the server's own")
+    if name.startswith(RESERVED_TENANT_PREFIX):
+        raise InvalidId(
+            what=what, problem=f"names that begin with {RESERVED_TENANT_PREFIX} are the server's own"
+        )
     return name
 
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, Protocol, get_args
 
 import msgspec
 
-from clew.core.encoding import RESERVED_PREFIX, check_id
+from clew.core.encoding import RESERVED_TENANT_PREFIX, check_id
 from clew.core.errors import Forbidden, InvalidArgument
 from clew.server.identity.entries import DEFAULT_WORKSPACE
 
@@ -27,7 +27,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             check_id(value, what)
         if self.user is not None:
             check_id(self.user, "user")
-        if self.tenant.startswith(RESERVED_PREFIX):
+        if self.tenant.startswith(RESERVED_TENANT_PREFIX):
             raise Forbidden(problem=f"Tenant {self.tenant!r} is the server's own.")
 
     def decides_for_tenant(self, *roles: str) -> bool:

@@ -8,7 +8,7 @@ from clew.core.errors import OutcomeUnknown
 from clew.core.log.rows import Advance
 from clew.core.values import Scope
 
-MOST_TOGETHER = 32
+APPENDS_PER_BATCH = 32
 MOST_BYTES = 1 << 20
 """Bytes of bodies after which a batch takes no more: a few large appends fill one as well."""
 
@@ -105,7 +105,7 @@ def _next_batch(queue: list[_WaitingAppend]) -> tuple[list[_WaitingAppend], list
     appends: list[_WaitingAppend] = []
     size = 0
     rest = iter(queue)
-    while len(appends) < MOST_TOGETHER and size < MOST_BYTES:
+    while len(appends) < APPENDS_PER_BATCH and size < MOST_BYTES:
         advance, future = next(rest, (None, None))
         # Those whose callers were cancelled are passed over: they were never sent.
         if advance is None or future is None:

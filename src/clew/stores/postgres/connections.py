@@ -45,9 +45,8 @@ class PreparedStatement:
                 return await self._run_unprepared(connection, parameters)
             try:
                 return await self._run_prepared(connection, parameters)
-            except (
-                psycopg.errors.InvalidSqlStatementName
-            ):  # the driver drops all it has prepared now and then
+            except psycopg.errors.InvalidSqlStatementName:
+                # The driver drops all it has prepared now and then.
                 self._connections.discard(connection)
                 return await self._run_prepared(connection, parameters)
 

@@ -167,7 +167,7 @@ def _cut_values(cuts: Iterable[CutRow]) -> str:
     return _encode([[cut.log, cut.first, cut.last, cut.version, cut.count] for cut in cuts]).decode()
 
 
-def _restore(write: RestoreThread) -> _Calls:
+def _restore_thread(write: RestoreThread) -> _Calls:
     yield _add_thread_call(write.row)
     for start in range(0, len(write.advances), ROWS_PER_CALL):
         yield _restore_changesets_call(write.row, write.advances[start : start + ROWS_PER_CALL])
@@ -327,7 +327,7 @@ def _text_vector(text_words: Sequence[str]) -> str:
 _makers: dict[type, Callable[[Any], _Calls]] = {
     AddThread: _add_thread,
     Advance: _advance,
-    RestoreThread: _restore,
+    RestoreThread: _restore_thread,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
     EraseParts: _erase_parts,

@@ -1,4 +1,4 @@
-"""News of the system about files: that they were moved, deleted or changed."""
+"""Events of the system about files: that they were moved, deleted or changed."""
 
 import ctypes
 import os
@@ -13,10 +13,10 @@ EVENT_BYTES = 1 << 16
 
 
 class FileWatch:
-    """Tells at little cost that nothing has happened to some files, where the system can tell (inotify).
+    """A watch of some files that says at little cost that nothing has happened to them (inotify, on Linux).
 
-    To look at the files themselves after each commit costs a tenth of the commit: Linux gives a file whose
-    times were looked at a finer time with its next write, so that the sync after it has more to do.
+    To read the status of the files after each commit costs a tenth of the commit: Linux gives a file whose
+    times were read a finer time with its next write, so that the sync after it has more to do.
     """
 
     def __init__(self, masks: Mapping[str, int]) -> None:
@@ -26,7 +26,7 @@ class FileWatch:
             return
         system = ctypes.CDLL(None, use_errno=True)
         descriptor = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if descriptor < 0:  # there are no more to be had: the files are looked at instead
+        if descriptor < 0:  # the system has none left: then there may always be news
             return
         self._descriptor = descriptor
         numbers = [system.inotify_add_watch(descriptor, os.fsencode(path), masks[path]) for path in masks]
@@ -37,8 +37,8 @@ class FileWatch:
         self._poll.register(descriptor, select.POLLIN)
 
     @property
-    def is_told(self) -> bool:
-        """True if the system tells anything at all."""
+    def is_active(self) -> bool:
+        """True if the system reports events; otherwise there may always be news."""
         return self._poll is not None
 
     def has_news(self) -> bool:

@@ -67,8 +67,8 @@ class OpenFile:
         self._watch: FileWatch | None = None
         self._wal_descriptor: int | None = None
         self._lost: StoreFileLost | None = None
-        self._losing = threading.Lock()
-        self._looked = 0.0
+        self._loss_lock = threading.Lock()
+        self._last_look = 0.0
         self._is_shared = True
         self._has_news = False
         self._has_turn = False
@@ -130,12 +130,12 @@ class OpenFile:
         Raises:
             StoreFileLost: The files are not those that are open.
         """
-        if now - self._looked < LOOK_SECONDS and self._lost is None:
+        if now - self._last_look < LOOK_SECONDS and self._lost is None:
             return
         self.check()
         if problem := self._shm.problem():
             raise self._lose(problem)
-        self._looked = now
+        self._last_look = now
 
     def take_turn(self) -> None:
         """Wait until no other store writes to the file, as long as for SQLite's own lock.
@@ -197,7 +197,7 @@ class OpenFile:
 
     def abandon(self) -> None:
         """Hold nothing any more."""
-        with self._losing:
+        with self._loss_lock:
             if self._wal_descriptor is not None:
                 os.close(self._wal_descriptor)
                 self._wal_descriptor = None
@@ -210,7 +210,7 @@ class OpenFile:
         """Let stores that have the file open know of this one: they watch the shared memory."""
         with suppress(OSError):
             os.utime(shm)
-        self._is_shared = self._watch is None or not self._watch.is_told or not self._is_alone()
+        self._is_shared = self._watch is None or not self._watch.is_active or not self._is_alone()
 
     def _take_news(self) -> bool:
         """Return whether there is news of the files that the writer has not looked into yet."""
@@ -245,7 +245,7 @@ class OpenFile:
 
     def _lose(self, problem: str) -> StoreFileLost:
         """The error for files that are lost, after a copy of the write-ahead log was made."""
-        with self._losing:
+        with self._loss_lock:
             if self._lost is None:
                 saved, outcome = self._save_wal()
                 self._lost = StoreFileLost(store=self._path, problem=f"{problem}; {outcome}", saved=saved)

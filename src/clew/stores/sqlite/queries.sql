@@ -556,7 +556,7 @@ WHERE thread = :key
 -- A deleted text may leave its first letters in the table that leads to the pages of the index; only merging all
 -- of it writes that anew, and it is merged only if there is more than one part of it.
 
--- name: stir_index
+-- name: add_placeholder_text
 INSERT OR REPLACE INTO texts (rowid, words, scope, text)
 VALUES (-1, 'a', 'a', '');
 
@@ -564,6 +564,6 @@ VALUES (-1, 'a', 'a', '');
 INSERT INTO texts (texts)
 VALUES ('optimize');
 
--- name: settle_index
+-- name: drop_placeholder_text
 DELETE FROM texts
 WHERE rowid = -1;

@@ -101,11 +101,11 @@ class Readers:
         self._file.look(time.monotonic())
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = ReadTask(work, future, loop, self._release)
+        task = ReadTask(work, future, loop, self._release)
         if self._free:
-            self._free.pop().queue.put(job)
+            self._free.pop().queue.put(task)
         else:
-            self._waiting.append(job)
+            self._waiting.append(task)
         return await future
 
     def end(self) -> None:
@@ -196,14 +196,14 @@ class _Reader:
             raise self._clew_error_for(error) from error
 
     def _run(self) -> None:
-        while (job := self.queue.get()) is not None:
-            with job:
+        while (task := self.queue.get()) is not None:
+            with task:
                 self.connection = self.connection or self._connect()
-                job.result = job.work(self.connection)
-            if job.error is not None:
-                job.error = self._clew_error_for(job.error)
+                task.result = task.work(self.connection)
+            if task.error is not None:
+                task.error = self._clew_error_for(task.error)
             with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
-                job.loop.call_soon_threadsafe(job.deliver, self)
+                task.loop.call_soon_threadsafe(task.deliver, self)
         if self.connection is not None:
             self.connection.close()
 

@@ -174,7 +174,7 @@ class SqlWrites:
                 log = self._logs.get_or_add(self._connection, key, item.log)
                 self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
 
-    def _restore(self, write: RestoreThread) -> None:
+    def _restore_thread(self, write: RestoreThread) -> None:
         self._insert_thread(write.row)
         for advance in write.advances:
             change = advance.change
@@ -320,7 +320,7 @@ class SqlWrites:
     _by_write: ClassVar[dict[type, Callable[["SqlWrites", Any], None]]] = {
         AddThread: _add_thread,
         Advance: _advance,
-        RestoreThread: _restore,
+        RestoreThread: _restore_thread,
         CopyLineage: _copy_lineage,
         DropThread: _drop_thread,
         EraseParts: _erase_parts,

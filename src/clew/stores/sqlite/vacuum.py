@@ -21,7 +21,7 @@ STILL_READING = "a reader holds the write-ahead log open; it may hold traces unt
 
 
 def scrub(connect: Callable[[], apsw.Connection], path: str) -> tuple[str, ...]:
-    """Write the whole file anew, without what was removed; why there may still be traces, if so."""
+    """Write the whole file anew, without what was removed; the reasons why there may still be traces."""
     with translate_errors(path):
         connection = connect()
         try:
@@ -31,7 +31,7 @@ def scrub(connect: Callable[[], apsw.Connection], path: str) -> tuple[str, ...]:
 
 
 def wait_until(until: float) -> Callable[[int], bool]:
-    """Waits for a lock until a moment."""
+    """A busy handler that waits for a lock until a moment."""
 
     def wait(times: int) -> bool:
         time.sleep(PAUSE)
@@ -43,15 +43,14 @@ def wait_until(until: float) -> Callable[[int], bool]:
 def _rewrite_file(connection: apsw.Connection) -> tuple[str, ...]:
     connection.set_busy_handler(wait_until(time.monotonic() + LOCK_WAIT_SECONDS))
     try:
-        for name in ("stir_index", "merge_index", "settle_index"):
+        for name in ("add_placeholder_text", "merge_index", "drop_placeholder_text"):
             connection.execute(QUERIES[name])
         # Zeros are written over deleted rows, but pages that were split or joined keep old copies of rows.
         connection.execute("VACUUM")
     except (apsw.BusyError, apsw.LockedError):
         return (STILL_WRITING,)
-    until = (
-        time.monotonic() + LOCK_WAIT_SECONDS
-    )  # all of it: the work before may have taken long on a busy machine
+    # From now on: the work before may have taken long on a busy machine.
+    until = time.monotonic() + LOCK_WAIT_SECONDS
     connection.set_busy_handler(wait_until(until))
     return () if _empty_wal(connection, until) else (STILL_READING,)
 

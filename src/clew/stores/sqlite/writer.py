@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import apsw
 
@@ -23,7 +23,7 @@ from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, clew_e
 from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.row_writes import SqlWrites
 
-MOST_TOGETHER = 128
+COMMITS_PER_TRANSACTION = 128
 """Commits in one transaction: one sync serves them all."""
 CHECKPOINT_PAGES = 1000
 """Pages in the WAL before it is moved into the file: a page that is written often is moved less often."""
@@ -144,7 +144,7 @@ class Writer:
         request = self._queue.get()
         while request is not None:
             group.append(request)
-            if len(group) == MOST_TOGETHER:
+            if len(group) == COMMITS_PER_TRANSACTION:
                 return group
             try:
                 request = self._queue.get_nowait()
@@ -334,7 +334,7 @@ def _fails_first(writes: Sequence[StoreWrite]) -> bool:
     return len(writes) == 1 and isinstance(writes[0], Advance) and writes[0].idempotency_key is None
 
 
-def _deliver(answers: list[tuple[CommitRequest, Any]]) -> None:
+def _deliver(answers: list[tuple[CommitRequest, CommitOutcome]]) -> None:
     for request, outcome in answers:
         if request.future.done():
             continue
