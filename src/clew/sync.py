@@ -1,4 +1,4 @@
-"""The same API, blocking: one event loop in a thread of its own, and nothing else.
+"""The blocking API: the async one, driven by an event loop in a thread of its own.
 
     with clew.sync.open("sqlite:///agent.db") as db:
         thread = db.create("alice-s1", owner="alice")
@@ -39,7 +39,7 @@ _END = object()
 
 
 class BackgroundLoop:
-    """An event loop that runs in a thread of its own, for whoever must not be held up by one."""
+    """An event loop that runs in a thread of its own, for callers that cannot await."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -49,19 +49,19 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, work: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a coroutine and return its result; giving up waiting for it cancels it.
+        """Run a coroutine and return its result; an interrupted wait cancels it.
 
         Raises:
             StoreClosed: The loop has ended, or ends meanwhile.
         """
 
-        async def waiting() -> R:
+        async def call() -> R:
             return await work(*args, **kwargs)
 
-        with self._lock:  # what is begun before the end is seen by the end
+        with self._lock:  # so that close() cancels every call that was begun before it
             if not self._open:
                 raise StoreClosed
-            result = asyncio.run_coroutine_threadsafe(waiting(), self._loop)
+            result = asyncio.run_coroutine_threadsafe(call(), self._loop)
         try:
             return result.result()
         except CancelledError:
@@ -71,7 +71,7 @@ class BackgroundLoop:
             raise
 
     def close(self) -> None:
-        """End the loop and its thread; whoever still waits for it is told."""
+        """End the loop and its thread; calls that still wait raise ``StoreClosed``."""
         with self._lock:
             if not self._open:
                 return
@@ -115,7 +115,7 @@ def _block_on(
 def _block_and_wrap(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], proxy: Callable[[R, BackgroundLoop], S]
 ) -> Callable[Concatenate[Any, P], S]:
-    """The same for a method whose result blocks too."""
+    """An async method that blocks until it is done, and whose result blocks too."""
 
     def call(self: _BlockingProxy[A], *args: P.args, **kwargs: P.kwargs) -> S:
         return proxy(self._loop.run(method, self._target, *args, **kwargs), self._loop)
@@ -140,7 +140,7 @@ def _steps(steps: AsyncIterator[R], loop: BackgroundLoop) -> Iterator[R]:
             yield cast("R", step)
     finally:
         if isinstance(steps, AsyncGenerator):
-            with suppress(StoreClosed):  # which ends it too
+            with suppress(StoreClosed):  # a closed loop has ended it already
                 loop.run(steps.aclose)
 
 
@@ -241,7 +241,7 @@ class Database(_BlockingProxy[AsyncDatabase]):
 
     @property
     def user(self) -> str | None:
-        """On whose behalf it is used; None for all users of the tenant."""
+        """The user that it is used for; None for all users of the tenant."""
         return self._target.user
 
     @property
@@ -283,7 +283,7 @@ class OwnedDatabase(Database):
 
     def close(self) -> None:
         """Close the store and end the loop's thread."""
-        with suppress(StoreClosed):  # twice is once
+        with suppress(StoreClosed):  # it was closed before
             self._loop.run(self._target.close)
         self._loop.close()
 

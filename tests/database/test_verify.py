@@ -28,7 +28,7 @@ async def test_a_head_with_another_hash_is_found() -> None:
     thread, rows = await written()
     rows.set_thread(msgspec.structs.replace(rows.thread, hash=bytes(32)))
 
-    assert "does not stand on the last changeset" in (await thread.verify()).problems[0]
+    assert "does not follow from the last changeset" in (await thread.verify()).problems[0]
 
 
 async def test_a_head_that_was_set_back_is_found_by_the_items_after_it() -> None:

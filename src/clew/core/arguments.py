@@ -58,7 +58,7 @@ class _Parameters:
         ]
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        # Every public call comes through here, so the first, quick look of ``allows`` is written out.
+        # Every public call comes through here, so the quick part of ``allows`` is written out.
         count = len(args)
         for index, name, shape in self._positional:
             if index >= count:
@@ -95,14 +95,14 @@ def _shape_of_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any]) 
     shape = shape_of(hints.get(parameter.name, Any))
     if shape is ANYTHING or parameter.default is parameter.empty or shape.allows(parameter.default):
         return shape
-    # A default may be more than the annotation says, such as a mark for what was not given.
+    # A default may be a value that the annotation does not allow, such as a mark for an absent argument.
     return WithDefault(shape, parameter.default)
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Check every argument of a function when it is called, before anything of it runs.
 
-    The function given back raises ``TypeError`` for an option that there is not, naming the nearest, and
+    The wrapper raises ``TypeError`` for an option that does not exist, naming the nearest, and
     ``InvalidArgument`` for a value of another type. A coroutine function refuses when it is called, too.
     """
     parameters: _Parameters | None = None
@@ -121,7 +121,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_methods(kind: C) -> C:
-    """Check the arguments of every public method of a class, and of its constructor; see above."""
+    """Check the arguments of a class's public methods and of its constructor: see ``check_arguments``."""
     for name, member in list(vars(kind).items()):
         if name.startswith("_") and name != "__init__":
             continue
@@ -133,7 +133,7 @@ def check_methods(kind: C) -> C:
 
 
 def check_count(value: object, what: str) -> int:
-    """Give back a number that counts versions, places or entries.
+    """Return a number that counts versions, places or entries.
 
     Raises:
         InvalidArgument: It is no integer (True and False are none), negative, or beyond 64 bits.
@@ -145,7 +145,7 @@ def check_count(value: object, what: str) -> int:
 
 
 def check_seconds(value: object, what: str) -> float:
-    """Give back a length of time.
+    """Return a length of time in seconds.
 
     Raises:
         InvalidArgument: It is no number, not a number at all (NaN), or negative.
@@ -159,8 +159,8 @@ def check_seconds(value: object, what: str) -> float:
 def check_async(function: Callable[..., Any], what: str) -> None:
     """Refuse a function that is plainly not async, where its result is awaited.
 
-    What only passes on the result of an async function is let through if it says so: by ``functools.wraps``,
-    or by what it is annotated to return.
+    A plain function that returns an awaitable is allowed if it says so: by ``functools.wraps``, or by its
+    annotation.
 
     Raises:
         InvalidArgument: It is written with ``def``.

@@ -44,10 +44,10 @@ def as_json(value: Any) -> JSON:
 
 
 def decoder(kind: type[T]) -> Callable[[bytes], T]:
-    """Reads stored bytes as a typed value.
+    """A function that decodes stored bytes to a typed value.
 
     Raises:
-        StoreDamaged: (the function given back) The bytes are not such a value.
+        StoreDamaged: (by the function) The bytes are not such a value.
     """
     read = msgspec.json.Decoder(kind).decode
 
@@ -61,7 +61,7 @@ def decoder(kind: type[T]) -> Callable[[bytes], T]:
 
 
 def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:
-    """The canonical bytes of a value, and a copy of it that nobody else holds.
+    """The canonical bytes of a value, and a copy of it that the caller does not share.
 
     msgspec turns NaN into null, bytes into text and tuples into lists without a word. What
     comes back different from what went in was not JSON.
@@ -194,4 +194,4 @@ def check_id(value: object, what: str, *, most: int = ID_BYTES) -> str:
 
 
 Id: TypeAlias = Annotated[str, check_id]
-"""Text that names something. As the annotation of an argument it says that ``check_id`` looks at it."""
+"""Text that names something. As the annotation of an argument it has ``check_id`` check it."""

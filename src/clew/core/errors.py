@@ -637,7 +637,7 @@ class LegalHold(Conflict):
 
 @dataclass(eq=False)
 class ManifestConflict(Conflict):
-    """The manifest on the volume and the database tell different stories. Neither was changed.
+    """The manifest on the volume and the database do not hold the same history. Neither was changed.
 
     ``found`` is the version that the manifest holds, ``head`` the one that the database is at; None if
     there is none. Say which of the two holds: take the manifest, or take the database.

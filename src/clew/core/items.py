@@ -38,5 +38,5 @@ def result(call: Id, output: JSON, *, id: Id | None = None, run: Id | None = Non
 
 
 def repair(calls: dict[str, str | None], reason: str) -> Item:
-    """Closes calls that will never be answered, and says why."""
+    """An item that closes calls which will never be answered, and says why."""
     return Item(role="tool", kind=REPAIR, body={"calls": calls, "content": reason})

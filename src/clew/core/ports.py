@@ -67,7 +67,7 @@ class Store(Protocol):
         ...
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
-        """Jobs that are due, now held by a claim of their own for so long. Nobody else gets them."""
+        """Claim jobs that are due, each for so long; no other worker gets them meanwhile."""
         ...
 
     async def wait_for_change(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
@@ -75,9 +75,9 @@ class Store(Protocol):
         ...
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """A number that is no longer ``after`` once anybody may have changed a thread, or the time is over.
+        """Return a number other than ``after`` once any thread may have changed, or when the time is over.
 
-        Begin with zero, and then give what came back the time before: between two calls nothing is missed.
+        Begin with zero, and then pass the number of the call before: between two calls nothing is missed.
         """
         ...
 
@@ -109,7 +109,7 @@ class Files(Protocol):
     """Files that are kept beside a database, by tenant, owner and thread.
 
     What is erased is first put aside under a receipt and a number, then counted in the receipt, and then
-    removed. So it is counted once, however often that is broken off.
+    removed. So it is counted once, even if the erasure is interrupted and begun again.
     """
 
     beyond: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The values that an annotation allows, as far as they can be told at run time, and errors that say so.
+"""The values that an annotation allows, as far as that can be checked at run time, and errors that say so.
 
 An annotation can say more than a type: ``Annotated[str, check_id]`` leaves a value to a function that raises
 an error of its own.

@@ -24,7 +24,7 @@ RESERVED_THREAD_PREFIXES: Final = (MEMORY_PREFIX, "clew/")
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a call is made. Without a user it reaches every user of the tenant."""
+    """The tenant and user that a call is made for. Without a user it reaches every user of the tenant."""
 
     tenant: Id = DEFAULT_TENANT
     user: Id | None = None
@@ -36,7 +36,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 class Exact(msgspec.Struct, frozen=True, gc=False):
     """The thread must be at this version; with this hash, if one is given.
 
-    The hash tells a thread from another that was made under its id after it was deleted.
+    The hash distinguishes a thread from another that was made under its id after it was deleted.
     """
 
     version: Count

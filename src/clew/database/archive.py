@@ -63,7 +63,7 @@ class ThreadProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ProgressListener: TypeAlias = Callable[[ThreadProgress], None]
-"""A function that is told how far it has come."""
+"""A function that is called with the progress of each thread."""
 
 
 class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _ignore_progress(progress: ThreadProgress) -> None:
-    """Nobody is told."""
+    """Do nothing with the progress."""
 
 
 async def export_threads(
@@ -186,7 +186,7 @@ async def _thread_lines(
         notify(ThreadProgress(thread=row.id, version=version, of=row.version))
     if chain.head_hash(row, row.version, hash) != row.hash:
         raise StoreDamaged(
-            store=f"Thread {row.id!r}", problem="its head does not stand on its last changeset"
+            store=f"Thread {row.id!r}", problem="its head does not follow from its last changeset"
         )
     closing = ThreadEndLine(id=row.id, version=row.version, hash=row.hash.hex(), sha256=digest.hexdigest())
     yield encode_line(closing), 0
@@ -264,7 +264,7 @@ async def import_threads(
 async def _import_file(
     files: Files, scope: Scope, line: FileLine, number: int, *, skip_existing: bool
 ) -> bool:
-    """Keep a file of an archive; whether it was taken in."""
+    """Keep a file of an archive; return whether it was taken in."""
     if scope.user not in (None, line.owner):
         raise Forbidden(problem="A file of the archive belongs to another user.")
     try:
@@ -281,7 +281,7 @@ async def _import_file(
 async def _import_record(
     store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool
 ) -> bool:
-    """Write a record of an archive; whether it is new, and was not passed over."""
+    """Write a record of an archive; return whether it is new, and was not passed over."""
     write = Put(record=record, expect=0)
     try:
         prepare_write(write, store.limits)

@@ -1,7 +1,7 @@
-"""The audit: who did what as an operator of a tenant, in a thread that only grows and has a chain.
+"""The audit: actions of the operators of a tenant, in a thread that only grows and has a chain.
 
-An entry is written before the thing is done, so nothing is done without one. Whom it is about is kept as a
-salted hash: what is erased leaves no name here, and who knows a name can still look for it.
+An entry is written before the thing is done, so nothing is done without one. Its subject is stored as a
+salted hash: what is erased leaves no name here, and a known name can still be searched for.
 """
 
 import secrets
@@ -60,7 +60,7 @@ async def add_audit_entry(
 
 
 def audit_subject(owner: str | None, thread: str | None) -> tuple[str, str] | None:
-    """Whom something is about: an owner, a thread, or nobody.
+    """The subject of an action: an owner, a thread, or none.
 
     Raises:
         InvalidArgument: Both are named.

@@ -68,7 +68,7 @@ class Database:
 
     @property
     def user(self) -> str | None:
-        """On whose behalf it is used; None for all users of the tenant."""
+        """The user that it is used for; None for all users of the tenant."""
         return self._scope.user
 
     @property
@@ -121,7 +121,7 @@ class Database:
         return await self.store.read(self._scope, _read_page(owner, limit, after, system=system))
 
     async def commit(self, writes: Sequence[Write]) -> list[WriteResult]:
-        """Commit every write, or none, and give back what each came to.
+        """Commit every write, or none, and return the result of each.
 
         Raises:
             VersionConflict: A thread is not where ``expect`` says.
@@ -131,7 +131,7 @@ class Database:
         return (await self.commit_with_heads(writes)).results
 
     async def commit_with_heads(self, writes: Sequence[Write]) -> CommitResult:
-        """Commit every write, or none, and give the heads of the threads too, if they are known."""
+        """Commit every write, or none, and return the heads of the threads too, as far as they are known."""
         prepared_writes = prepare_writes(writes, self.store.limits)
         plan = await self.store.change(
             self._scope, lambda context: log_commit.plan_commit(prepared_writes, context)
@@ -171,7 +171,7 @@ class Database:
         dry_run: bool = False,
         notify: CountsListener = ignore_counts,
     ) -> Receipt:
-        """Erase all traces of an owner, or of a thread and its forks, and give a receipt; see ``retention``.
+        """Erase all traces of an owner, or of a thread and its forks; return a receipt. See ``retention``.
 
         Records with a date stay until it comes, unless ``with_retained`` takes them too.
 
@@ -195,7 +195,7 @@ class Database:
 
 
 def owner_database(db: Database, owner: str | None) -> Database:
-    """A database with the rights of the owner of something, and no more; as it is for what nobody owns.
+    """A database with the rights of the owner of something, and no more; unchanged for what has no owner.
 
     Background work finds what is due with the rights of a tenant, and acts on it with these.
     """

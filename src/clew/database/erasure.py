@@ -92,7 +92,7 @@ class ErasureFiles:
         return await self._files.count(self._scope.tenant, await self._read_selection(subject))
 
     async def erase(self, subject: ErasureSubject, receipt: Receipt) -> dict[str, int]:
-        """Remove what is there of a subject; how much it was.
+        """Remove the files of a subject, and count them.
 
         Raises:
             LegalHold: The subject, or one of its threads, is held by now.
@@ -134,16 +134,16 @@ class ErasureFiles:
 
 PASSES = 20
 """The most passes over what was written meanwhile."""
-STILL_WRITING = "somebody goes on writing; erase again once they have stopped"
+STILL_WRITING = "others go on writing; erase again once they have stopped"
 DAMAGED_THREAD = "a thread whose row is damaged could not be erased; restore it from a backup and erase again"
 
 Counts: TypeAlias = dict[str, int]
 CountsListener: TypeAlias = Callable[[Counts], None]
-"""A function that is told what each commit removed."""
+"""A function that is called with the counts of what each commit removed."""
 
 
 def ignore_counts(counts: Counts) -> None:
-    """Tell nothing."""
+    """Do nothing with the counts."""
 
 
 async def erase_subject(
@@ -222,7 +222,7 @@ async def erase_parts(
 
 
 async def settle_receipts(store: Store, scope: Scope, files: Files | None = None) -> list[Receipt]:
-    """Try again what made receipts wait; those that are complete now."""
+    """Try again what made receipts wait, and return those that are complete now."""
     all_receipts = await read_receipts(store, scope)
     waiting = [
         r for r in all_receipts if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS_SUBJECT)
@@ -247,16 +247,16 @@ async def settle_receipts(store: Store, scope: Scope, files: Files | None = None
 
 
 async def _thread_of(store: Store, scope: Scope, receipt: Receipt) -> str | None:
-    """The thread of which a part was erased: no name is in a receipt, but it can be held against one."""
-    everybody = ErasureSubject(what="owner", name="")
-    for id in await store.read(scope, erasure_subject.read_subject_threads(everybody)):
+    """The thread of which a part was erased: the one whose salted hash the receipt has."""
+    every_thread = ErasureSubject(what="owner", name="")
+    for id in await store.read(scope, erasure_subject.read_subject_threads(every_thread)):
         if receipts.salted_hash(receipt.salt, PARTS_SUBJECT, id) == receipt.subject:
             return id
     return None
 
 
 def _still_applies(why: str, archives: set[str]) -> bool:
-    """Return whether only erasing the subject again, or removing an archive, can help."""
+    """Return whether a reason still makes the receipt wait: scrubbing again does not remove it."""
     return why in (STILL_WRITING, DAMAGED_THREAD) or any(
         why.startswith(f"{archive_files.REASON_PREFIX}{name} ") for name in archives
     )
@@ -335,7 +335,7 @@ async def _open_receipt(store: Store, scope: Scope, subject: ErasureSubject, fil
 
 
 async def _create_receipts_thread(store: Store, scope: Scope) -> None:
-    """The thread of receipts, if it is not there yet."""
+    """Create the thread of receipts, if it is not there yet."""
     with suppress(ThreadExists):
         await store.change(scope, lambda context: lineage.plan_create(RECEIPTS_THREAD, None, context))
 
@@ -347,7 +347,7 @@ async def _read_receipt(store: Store, scope: Scope, id: str) -> Receipt:
 async def _erase_pass(
     store: Store, scope: Scope, subject: ErasureSubject, receipt: Receipt, notify: CountsListener
 ) -> Counts:
-    """Remove what is there now, one commit after another; how much it was."""
+    """Remove what is there now, one commit after another, and count it."""
     counts: Counts = {}
     for chunk in _chunks(await store.read(scope, erasure_subject.read_subject_threads(subject))):
         for id in chunk:
@@ -367,7 +367,7 @@ async def _erase_pass(
 async def _erase_large_thread(
     store: Store, scope: Scope, receipt: Receipt, id: str, notify: CountsListener
 ) -> Counts:
-    """Take a large thread's items away, some at a time, before it goes; the index entries that were."""
+    """Blank the items of a large thread, some at a time, before it goes; count its index entries."""
     counts: Counts = {}
     for log in await store.read(scope, erasure_subject.read_large_logs(id)):
         above = -1
@@ -408,7 +408,7 @@ async def _archive_directory(store: Store) -> Path | None:
 async def _finish_receipt(
     store: Store, scope: Scope, receipt: Receipt, reasons: Sequence[str], beyond: Sequence[str] = ()
 ) -> Receipt:
-    """The receipt after the store has removed the last traces, as far as it can now."""
+    """Remove the last traces, as far as the store can now, and finish the receipt."""
     # After the last row: pages, index and log still hold bytes of what was removed.
     scrub_result = await store.scrub()
     waiting = (*reasons, *scrub_result.waiting)

@@ -37,7 +37,7 @@ class Jobs:
         await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
 
     async def claim(self, kinds: Sequence[str], *, limit: int = 1, lease_ms: int = 30_000) -> list[Job]:
-        """Jobs that are due, held for so long; nobody else gets them meanwhile."""
+        """Claim jobs that are due, for so long; no other worker gets them meanwhile."""
         return await self._store.claim(self._scope, kinds, check_limit(limit), check_lease(lease_ms))
 
     async def extend(self, job: Job, *, lease_ms: int = 30_000) -> Job:
@@ -93,7 +93,7 @@ class Jobs:
         """A job.
 
         Raises:
-            RecordNotFound: There is none of that id; it may be done.
+            RecordNotFound: There is none of that id; it may be finished.
         """
         job: Job | None = await self._store.read(self._scope, ask(AskJob(id)))
         if job is None:

@@ -90,7 +90,7 @@ async def search_words(
 def _search_or_backlog(
     query: WordQuery, limit: int, *, any: bool
 ) -> StoreRead["list[SearchHit] | IndexBacklog"]:
-    """Search the index; or give what it has to take in first."""
+    """Search the index, or return what it has to take in first."""
     if (yield from _item_count(query)) == 0:
         return []
     late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
@@ -187,7 +187,7 @@ def _search_any(query: WordQuery, limit: int, *, with_tail: bool) -> StoreRead[l
 def _read_candidates(
     query: WordQuery, length: int | None
 ) -> StoreRead[tuple[dict[str, int], list[SearchHit]]]:
-    """Read the number of texts with each word, and the texts to compare; of few, one question tells both."""
+    """Read the number of texts with each word, and the texts to compare; of few, with one question."""
     small_result = (yield from _read_small(query)) if length is not None and length < CANDIDATES else None
     if small_result is not None:
         return small_result
@@ -196,7 +196,7 @@ def _read_candidates(
 
 
 def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[SearchHit]] | None]:
-    """The same by one question; None if there are more texts than it brings."""
+    """Read the candidates with one question; None if there are more texts than it gives."""
     query_forms = tuple(dict.fromkeys(form for word in query.words for form in forms(word)))
     hits = yield from ask(_newest_hits(query, query_forms, any=True))
     if len(hits) >= CANDIDATES:  # the index holds ended items too

@@ -85,7 +85,7 @@ def unreadable(tenant: str, thread: str, problem: str) -> Verdict:
 
 
 async def _check_thread(store: Reader, scope: Scope, row: ThreadRow, walk: _Verification) -> None:
-    """Take the whole thread into account."""
+    """Check every changeset of a thread, what was erased of it, and its head."""
     while walk.version < row.version:
         rows = await store.read(
             scope, reader.read_changeset_rows(row, walk.version, None, CHANGESETS_PER_BATCH)
@@ -101,7 +101,7 @@ async def _check_thread(store: Reader, scope: Scope, row: ThreadRow, walk: _Veri
 
 
 def _check_erased(walk: _Verification) -> None:
-    """Whatever is gone must have been erased under a receipt that the thread was told of."""
+    """Check that everything blank was erased under a receipt that the thread notes."""
     for name, item, version in walk.blanks:
         receipt = receipt_for(item, version, walk.erasures)
         walk.erased.append(name if receipt is None else f"{name} ({receipt})")
@@ -110,7 +110,7 @@ def _check_erased(walk: _Verification) -> None:
 
 
 def _read_ancestor_erasures(row: ThreadRow) -> StoreRead[list[Erasure]]:
-    """Read what the ancestors of a thread were told to be erased after it was forked from them."""
+    """Read the erasures that the ancestors of a thread note, which may be later than the fork."""
     items: list[ItemRow] = []
     for key in {segment.key for segment in row.segments} - {row.key}:
         last = reader.END_OF_LOG
@@ -124,7 +124,7 @@ def _check_rows(
     rows: list[tuple[ChangesetRow, list[ItemRow]]],
     anchors: dict[int, bytes],
 ) -> None:
-    """Take some changesets into account, and the states cached among them."""
+    """Check some changesets, and the states cached among them."""
     walk.hash, problems = reader.check_chain(row, rows, walk.hash, walk.version)
     walk.problems += problems
     walk.version = rows[-1][0].version
@@ -181,7 +181,7 @@ async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Verifi
     if walk.problems:
         return
     if chain.head_hash(row, row.version, walk.hash) != row.hash:
-        walk.problems.append("the head does not stand on the last changeset")
+        walk.problems.append("the head does not follow from the last changeset")
     head = await store.read(scope, reader.read_head(row))
     if walk.state is not None and encode(head.state) != encode(walk.state):
         walk.problems.append("the stored state is not what the log folds to")

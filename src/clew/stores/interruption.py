@@ -1,4 +1,4 @@
-"""Long work in a thread that ends soon when the task that waits for it is cancelled."""
+"""Long work in a thread, which ends soon after the task that waits for it is cancelled."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """Run some work in a thread. Cancelled, it is told to stop and waited for.
+    """Run some work in a thread; if the task is cancelled, call ``stop`` and wait for the thread.
 
     A thread cannot be cancelled: left alone it would go on writing after its caller has tidied up.
     """

@@ -594,7 +594,7 @@ class MemoryStore:
         raise hidden_conflict(stale_writes)
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
-        """Jobs that are due, now held by a claim of their own for so long."""
+        """Claim jobs that are due, each for so long."""
         plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
         return claimed_jobs(plan)
 
@@ -607,7 +607,7 @@ class MemoryStore:
                 await asyncio.wait([waiter], timeout=timeout)
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        """Return a number other than ``after`` once any thread may have changed, or when the time is over."""
         return await self._waiters.wait_for_any_change(after, timeout)
 
     def now(self) -> int:

@@ -1,6 +1,6 @@
-"""Waking those who wait for a thread: at once for a commit of this process, by looking around for others'.
+"""Waking of tasks that wait for a thread: at once for a commit of this process, by polling for others'.
 
-However many wait, one look serves them all, and as long as nobody commits it asks for no thread at all.
+One poll serves all waiters. It reads a token first, and asks for threads only if that has changed.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from clew.core.errors import ClewError
 from clew.core.values import Scope
 
 THREADS_PER_POLL = 256
-"""Threads asked for in one look; the others have their turn in the next."""
+"""Threads asked for in one poll; the others have their turn in the next."""
 
 Waiter: TypeAlias = "asyncio.Future[None]"
 
@@ -29,11 +29,11 @@ class ChangeSource(Protocol):
     """The commits of other processes, as a store can see them."""
 
     async def change_token(self) -> object:
-        """Something that differs from what it was before, once anybody has committed."""
+        """A value that differs from the one before once another process has committed."""
         ...
 
     async def versions(self, threads: Sequence[ScopedThread]) -> Sequence[int | None]:
-        """At which version each of some threads is; None for one that is not there."""
+        """The versions of some threads; None for one that is not there."""
         ...
 
 
@@ -54,7 +54,7 @@ class ChangeWaiters:
         self._any_waiters: set[Waiter] = set()
 
     def wake(self, tenant: str, threads: Iterable[str]) -> None:
-        """Wake all who wait for one of these threads, or for any."""
+        """Wake the tasks that wait for one of these threads, or for any."""
         for thread in threads:
             for waiter in self._thread_waiters.pop((tenant, thread), ()):
                 if not waiter.done():
@@ -62,14 +62,17 @@ class ChangeWaiters:
             self._announce_change()
 
     def wake_all(self) -> None:
-        """Wake everybody, to find out for themselves what there is."""
+        """Wake every task, to read for itself what there is."""
         for tenant, thread in list(self._thread_waiters):
             self.wake(tenant, [thread])
         self._announce_change()
 
     @contextmanager
     def waiter_for(self, scope: Scope, thread: str, after: int) -> Iterator[Waiter]:
-        """A future that is done once a thread is past a version. Only then look whether it is already."""
+        """A future that is done once a thread is past a version.
+
+        Read the version inside the context: a commit in between wakes the future.
+        """
         key = (scope.tenant, thread)
         waiter: Waiter = asyncio.get_running_loop().create_future()
         waiters = self._thread_waiters.setdefault(key, {})
@@ -101,11 +104,11 @@ class ChangeWaiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    # Looking around.
+    # Polling.
 
     def _schedule_poll(self) -> None:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what was begun on another one is never brought to its end there
+        if loop is not self._loop:  # a poll that was begun on another loop never ends there
             self._loop, self._timer, self._poll_task = loop, None, None
         if (
             self._source is not None
@@ -130,7 +133,7 @@ class ChangeWaiters:
             self._schedule_poll()
 
     async def _poll(self, source: ChangeSource) -> None:
-        """Look around once. A waiter meets an error by itself, when it reads."""
+        """Poll once. After an error every waiter is woken, and meets the error when it reads."""
         try:
             token = await source.change_token()
             if token != self._last_token:

@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """A time in milliseconds that moves only when told to: ``SqliteStore(path, clock=Clock())``."""
+    """A time in milliseconds that moves only by ``advance``: ``SqliteStore(path, clock=Clock())``."""
 
     def __init__(self, now: int = 1_750_000_000_000) -> None:
         self.now = now

@@ -4,13 +4,13 @@
         store_name = "mine"
 
         @pytest.fixture
-        def opening(self, tmp_path: Path) -> Opening:
+        def opening(self, tmp_path: Path) -> StoreOpener:
             return lambda clock: my_store(tmp_path / "data", clock=clock)
 
 ``opening`` gives an async context manager of the open store, on the same data each time. Where that cannot
 be, an async fixture ``store`` that yields an open store is enough for most of the contract. A fixture
-``damage`` says how to change rows behind the store's back, for the tests of what is found then. Who allows
-only known marks says ``pytest_plugins = ["clew.testing.plugin"]`` in ``conftest.py``.
+``damage`` changes rows behind the store's back, for the tests of how damage is found. If your tests allow
+only known marks, set ``pytest_plugins = ["clew.testing.plugin"]`` in ``conftest.py``.
 """
 
 from clew.testing.contracts.appends import AppendContract

@@ -23,14 +23,14 @@ PowerLossMode: TypeAlias = Literal["lose", "torn", "keep"]
 FaultKind: TypeAlias = Literal["stop", "eio", "enospc"]
 DiskOperation: TypeAlias = Literal["open", "create", "write", "truncate", "sync", "delete"]
 DiskImage: TypeAlias = dict[str, bytes]
-"""What a disk holds: path to content. A file that does not exist has no entry."""
+"""The contents of a disk by path. A file that does not exist has no entry."""
 
 POWER_LOST: Final = 86
 """The exit code of a process that was stopped by a fault."""
 NO_END: Final = sys.maxsize
 """``until`` of a fault that never ends."""
 SECTOR_BYTES: Final = 512
-"""How many bytes a power loss keeps or drops together."""
+"""The bytes that a power loss keeps or drops together."""
 
 _JOURNALS: Final = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
 _DURABLE: Final = _JOURNALS | apsw.SQLITE_OPEN_MAIN_DB

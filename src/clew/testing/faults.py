@@ -55,7 +55,7 @@ class FailingStore:
         await self._call(lambda: self._store.wait_for_change(scope, thread, after, timeout))
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """A number that differs once anybody may have changed a thread."""
+        """Return a number other than ``after`` once any thread may have changed, or when the time is over."""
         return await self._call(lambda: self._store.wait_for_any_change(after, timeout))
 
     def now(self) -> int:

@@ -26,11 +26,11 @@ class StoreFixtures:
     """The fixtures of the contract; a subclass overrides ``opening``, or ``store`` if it must."""
 
     store_name: ClassVar[str] = "-"
-    """How the store is called in reports."""
+    """The name of the store in reports."""
     durable: ClassVar[bool] = True
-    """Whether what was committed is there when the store is opened again."""
+    """True if what was committed is there when the store is opened again."""
     shared: ClassVar[bool] = True
-    """Whether the same data can be opened several times at once."""
+    """True if the same data can be opened several times at once."""
     pytestmark = pytest.mark.asyncio
 
     @pytest.fixture
@@ -84,7 +84,7 @@ class StoreFixtures:
     def require_damage(self, damage: Damage | None) -> Damage:
         """The damage fixture, for tests that cannot do without it."""
         if damage is None:
-            pytest.skip("nobody said how to damage this store")
+            pytest.skip("there is no fixture that damages this store")
         return damage
 
 

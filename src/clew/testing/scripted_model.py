@@ -1,4 +1,4 @@
-"""A model that says what it was told to say, so that a test knows every word."""
+"""A model that plays a script, so that a test knows every word."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,7 +18,7 @@ ScriptLine: TypeAlias = (
     | Sequence[str | BaseException | asyncio.Event]
     | Callable[[ModelRequest], Any]
 )
-"""What comes next: a text, a whole reply, an error to raise, a function of the request that gives any of
+"""A line of a script: a text, a whole reply, an error to raise, a function of the request that gives any of
 these (or, for a typed answer, the value), or an event to wait for before the next line. A list is one text
 in just these pieces, with events to wait for between them and an error where it breaks off."""
 

@@ -60,7 +60,7 @@ def check_thread_import(row: ThreadRow, scope: Scope) -> None:
         return
     # A fork has the owner of what it was forked from, so a fork of another's thread was made up.
     if any(owner != scope.user for owner in (row.owner, *(segment.owner for segment in row.segments))):
-        raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to somebody else.")
+        raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to another owner.")
     if row.id.startswith(RESERVED_THREAD_PREFIXES) and not is_memory_of(row.id, scope.user):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive cannot belong to a user.")
 

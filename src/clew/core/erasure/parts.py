@@ -1,7 +1,7 @@
 """Erasing parts of a thread: what rows say goes, their commitments stay, and a changeset says so.
 
-Forks share rows, or hold copies of them. All threads of a family that reach a row which is erased are told,
-each by an item in a log of its own; so each can still be checked from its first changeset to its head.
+Forks share rows, or hold copies of them. Every thread of a family that reaches an erased row gets an item in
+a log of its own that says so; so each can still be checked from its first changeset to its head.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ from clew.core.log.rows import (
 from clew.core.values import HISTORY, Changeset, Exact, Item, Limits
 
 ERASURE_LOG: Final = "$erasures"
-"""The log in which a thread keeps what of it was erased."""
+"""The log in which a thread notes what of it was erased."""
 PARTS_SUBJECT: Final = "items"
 
 
@@ -66,7 +66,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def plan_erase_parts(
     id: str, parts: Parts, receipt: str, salt: str, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """Plan to blank rows, to tell every thread that reaches them, and to write the receipt.
+    """Plan to blank rows, to note it in every thread that reaches them, and to write the receipt.
 
     Raises:
         RecordNotFound: The thread has no item of an id.
@@ -114,7 +114,7 @@ def _read_family(row: ThreadRow) -> StoreRead[list[ThreadRow]]:
 
 
 def _read_items(row: ThreadRow, parts: Parts) -> StoreRead[list[ItemRow]]:
-    """The rows of the items that are meant and not yet erased."""
+    """The rows of the items that are named and not yet erased."""
     items: list[ItemRow] = []
     ids: set[str | None] = set()
     for key, upto in upto_by_key(row, row.version).items():
@@ -127,7 +127,7 @@ def _read_items(row: ThreadRow, parts: Parts) -> StoreRead[list[ItemRow]]:
     for id in parts.ids:
         if id not in ids:
             raise RecordNotFound(kind="item", id=id)
-    # The items that say what was erased stay: without them the chain would show an alteration.
+    # The items that note what was erased stay: without them the chain would show an alteration.
     return [item for item in items if item.erased is None and item.log != ERASURE_LOG]
 
 
@@ -170,7 +170,7 @@ def _read_blanks(
 
 
 def _shared_upto(lineage: Sequence[Segment], family: Iterable[ThreadRow], key: ThreadKey) -> int:
-    """Up to which version a copy under another key is a copy of this thread's life."""
+    """The version up to which the rows under another key are copies of this thread's; 0 if they are none."""
     for member in family:
         upto = 0
         for ours, theirs in zip(lineage, chain.segments_of(member), strict=False):
@@ -217,7 +217,7 @@ def _read_contents(key: ThreadKey, upto: int) -> StoreRead[list[tuple[int, bytes
 def _erasure_appends(
     family: Iterable[ThreadRow], blanks: Sequence[EraseParts], erasure: Erasure, limits: Limits
 ) -> StoreRead[list[PreparedAppend]]:
-    """The changesets that tell threads what was erased; the state stays, if what led to it goes."""
+    """The appends that note in threads what was erased; the state stays, if what led to it goes."""
     appends: list[PreparedAppend] = []
     for member in family:
         keys = upto_by_key(member, member.version)
@@ -247,10 +247,10 @@ def _receipt_append(
 
 
 def check_parts(parts: Parts) -> Parts:
-    """Parts that are meant.
+    """Return the parts if there is something to erase.
 
     Raises:
-        InvalidArgument: Nothing is, or the log that keeps what was erased.
+        InvalidArgument: Nothing is named, or the log that notes what was erased.
     """
     if not parts.ids and not parts.has_range and not parts.state:
         raise InvalidArgument(
@@ -265,7 +265,7 @@ def check_parts(parts: Parts) -> Parts:
 
 
 def erasures_of(items: Iterable[ItemRow]) -> list[Erasure]:
-    """The erasures that a thread was told of."""
+    """The erasures that items of a thread note."""
     return [
         msgspec.json.decode(item.body, type=Erasure)
         for item in items

@@ -19,8 +19,8 @@ RECEIPT_LOG: Final = "receipts"
 FIRST_LINE, STEP_LINE, LAST_LINE = "begun", "step", "done"
 UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "preview"
 RETAINED_KIND: Final = "retained"
-"""The kind of records that have a date: each is kept until its ``sort``, and an erasure leaves it, unless it
-is told to take it. The first tag says which kind of document it is to the application: ``kind:incident``."""
+"""The kind of records that have a date: each is kept until its ``sort``. An erasure leaves it unless
+``with_retained`` is set. Its first tag names the kind of document to the application: ``kind:incident``."""
 DOCUMENT_TAG: Final = "kind:"
 RULE_KIND: Final = "retention rule"
 ARTIFACT_KIND, DOCUMENT_KIND = "artifact", "document"

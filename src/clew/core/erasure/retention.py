@@ -16,11 +16,11 @@ from clew.core.values import RESERVED_THREAD_PREFIXES, Put, Record
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 EXTENDED_TAG: Final = "extended:"
-"""How the tag of a retained record begins that says when it was last extended."""
+"""The prefix of the tag of a retained record that says when it was last extended."""
 
 
 class RetentionRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Threads that nobody has written to for so many days go: all of them, or those with a label."""
+    """A rule that lets threads go which were not written to for so many days: all, or those with a label."""
 
     name: str
     days: float
@@ -31,7 +31,7 @@ class RetentionRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def check_rule(rule: RetentionRule) -> RetentionRule:
-    """A rule that makes sense.
+    """Return a rule that can be applied.
 
     Raises:
         InvalidArgument: It would let everything go.
@@ -56,8 +56,8 @@ def rule_of(record: Record) -> RetentionRule:
 def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str], int]]:
     """The threads that a rule lets go at a time, and how many of them are held and stay.
 
-    A thread stays while a fork of it stays. What is remembered of people is not old because nothing was
-    learned; it goes with its owner or thread.
+    A thread stays while a fork of it stays. Memories are never due by age: they go with their owner or
+    thread.
     """
     holds = yield from read_holds()
     held_names = {(hold.what, hold.name) for hold, _ in holds}
@@ -98,6 +98,6 @@ def plan_extension(id: str, until: int, now: int, context: PlanContext) -> Store
 
 
 def extension_time(record: Record) -> int | None:
-    """When a retained record was last extended, in milliseconds since 1970; None if it never was."""
+    """The time at which a retained record was last extended, in milliseconds since 1970; None for never."""
     times = [tag.removeprefix(EXTENDED_TAG) for tag in record.tags if tag.startswith(EXTENDED_TAG)]
     return int(times[-1]) if times and times[-1].isdecimal() else None

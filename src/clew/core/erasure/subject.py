@@ -59,7 +59,7 @@ from clew.core.values import THREAD_TAG, AnyVersion, Changeset, Item, Job, Limit
 VECTOR_KIND: Final = "memory.vector"
 THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE = 16, 500, 256
 LARGE_THREAD_ITEMS, ITEMS_PER_COMMIT = 5000, 1000
-"""A thread of so many items is emptied first, so many at a time: nobody has to wait for one long commit."""
+"""A thread of so many items is emptied first, so many at a time: one long commit would hold up others."""
 
 
 class ErasureBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ def merge_batches(batches: Iterable[ErasureBatch]) -> ErasureBatch:
 def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
     """The threads of a subject that are there now, the youngest first: forks go before their parents.
 
-    What is remembered of a thread without a user goes with it.
+    The memory of a thread without a user goes with it.
     """
     # Rows of a parent stay for as long as a fork needs them, so forks have to go first.
     roots = set(subject.threads)
@@ -172,7 +172,7 @@ def read_erasure_batch(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead
 def _read_records_about(
     subject: ErasureSubject, ids: Sequence[str], owners: set[str | None]
 ) -> StoreRead[ErasureBatch]:
-    """The records that name some threads, and the jobs that are about those; of some owners or of nobody."""
+    """The records that name some threads, and the jobs that are about those; of some owners or of none."""
     thread_names = _names_of(ids)
     candidates = (yield from ask(AskRecordsAbout(thread_names))) if thread_names else []
     records = [
@@ -260,7 +260,7 @@ def receipt_append(receipt: str, limits: Limits, *lines: tuple[str, Receipt | Er
 def plan_begin_receipt(
     subject: ErasureSubject, id: str, salt: str, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The first line of a receipt, once it is sure that nothing is held.
+    """Plan the first line of a receipt, if nothing of the subject is held.
 
     Raises:
         LegalHold: The subject, or one of its threads, is held.
@@ -281,7 +281,7 @@ def plan_begin_receipt(
 def plan_erase_threads(
     subject: ErasureSubject, receipt: Receipt, ids: Sequence[str], limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The end of some threads, of what is about them, and the line that says so."""
+    """Plan to remove some threads and what is about them, and the line that says so."""
     batch = yield from read_erasure_batch(subject, ids)
     return (yield from _plan_batch(batch, receipt, limits, context))
 
@@ -289,9 +289,9 @@ def plan_erase_threads(
 def plan_erase_items(
     receipt: Receipt, id: str, log: str, above: int, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The end of what some items of a large thread say, before the thread goes; nothing if none are left.
+    """Plan to blank some items of a large thread before the thread goes; an empty plan if none are left.
 
-    Their entries in the index are counted with the first of them.
+    Its entries in the index are counted with the first items.
     """
     row = yield from ask(AskThread(id))
     if row is None:
@@ -325,7 +325,7 @@ def read_large_logs(id: str) -> StoreRead[tuple[str, ...]]:
 def plan_count_files(
     receipt: str, number: int, counts: dict[str, int], limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The line that counts files which were put aside under a number, before they are removed."""
+    """Plan the line that counts files which were put aside under a number, before they are removed."""
     step = ErasureStep(counts=counts, files=number)
     return (yield from plan_commit([receipt_append(receipt, limits, (STEP_LINE, step))], context))
 
@@ -333,7 +333,7 @@ def plan_count_files(
 def plan_erase_rest(
     subject: ErasureSubject, receipt: Receipt, limits: Limits, context: PlanContext
 ) -> StoreRead[Plan]:
-    """The end of some records and jobs beside threads, and the line that says so."""
+    """Plan to remove some records and jobs beside threads, and the line that says so."""
     batch = yield from read_rest_batch(subject)
     return (yield from _plan_batch(batch, receipt, limits, context))
 
@@ -367,7 +367,7 @@ def _plan_batch(
 
 
 def plan_finish_receipt(receipt: Receipt, limits: Limits, context: PlanContext) -> StoreRead[Plan]:
-    """The last line of a receipt, or another last line once more is done."""
+    """Plan the last line of a receipt, which may follow an earlier last line."""
     sealed_receipt = seal_receipt(msgspec.structs.replace(receipt, ended=context.now))
     append = receipt_append(receipt.id, limits, (LAST_LINE, sealed_receipt))
     return (yield from plan_commit([append], context))

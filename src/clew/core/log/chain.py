@@ -14,7 +14,7 @@ NO_COMMITMENT = bytes(32)
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
-    """The hash by which a body enters the chain. Without body and salt it tells nothing."""
+    """The hash by which a body enters the chain. Without body and salt it reveals nothing."""
     return sha256(salt + body).digest()
 
 

@@ -155,7 +155,7 @@ def check_items(items: object, what: str = "items") -> None:
     Raises:
         InvalidArgument: It is none; the error names the part, and says how an item is made.
     """
-    # Text alone is refused, although it is plain to read: who said it is not.
+    # Text alone is refused: it does not say whose it is.
     _check_list(items, what, Item, 'an item, such as clew.user("Hi") or clew.assistant("Hello")')
 
 
@@ -258,7 +258,7 @@ def _encode_meta(item: Item) -> bytes:
 
 
 def _encode_content(change: Changeset) -> tuple[bytes | None, Content]:
-    """The encoded content and a copy of it that nobody else holds."""
+    """The encoded content, and a copy of it that the caller does not share."""
     content = Content(
         patches=tuple(change.patches),
         snapshot=change.snapshot,

@@ -87,58 +87,6 @@ from clew.core.values import (
     WriteResult,
 )
 
-
-def assign_places(row: ThreadRow, change: Changeset) -> StoreRead[list[int]]:
-    """The place of each item of a changeset."""
-    # The head knows how many items each log has, so an append reads nothing to find its places.
-    ends = {log: size.end for log, size in row.counters.logs.items()}
-    item_places: list[int] = []
-    for item in change.items:
-        if item.place:
-            yield from _check_place_free(row, item, ends.get(item.log, 0), change, item_places)
-            item_places.append(item.place)
-            continue
-        ends[item.log] = ends.get(item.log, 0) + 1
-        places.check_room(ends[item.log], row.id, item.log)
-        item_places.append(places.place_of(ends[item.log]))
-    return item_places
-
-
-def _check_place_free(
-    row: ThreadRow, item: Item, end: int, change: Changeset, earlier_places: list[int]
-) -> StoreRead[None]:
-    """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
-    log, place = item.log, item.place
-    if not 0 < place <= places.end_of(end) or not places.is_inserted(place):
-        raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
-    # Places are shared with ancestors: an item of the parent's may already be there.
-    for segment in chain.segments_of(row):
-        items = yield from ask(
-            AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
-        )
-        cuts = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
-        if items or cuts:
-            raise LogFull(thread=row.id, log=log)
-    is_taken_twice = any(
-        other.log == log and other_place == place
-        for other, other_place in zip(change.items, earlier_places, strict=False)
-    )
-    if is_taken_twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
-        raise LogFull(thread=row.id, log=log)
-
-
-def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
-    """Items joined where one follows another."""
-    ranges: list[PlaceRange] = []
-    for item in items:
-        last = ranges[-1] if ranges else None
-        if last and last.log == item.log and places.last_place(last.first, last.count + 1) == item.place:
-            ranges[-1] = PlaceRange(last.log, last.first, last.count + 1)
-        else:
-            ranges.append(PlaceRange(item.log, item.place, 1))
-    return tuple(ranges)
-
-
 MIN_ANCHOR_BYTES = 4096
 """A state is cached as an anchor once the changesets since the last one outweigh it, but not below this."""
 ROW_WEIGHT = 64
@@ -199,7 +147,7 @@ def plan_commit(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreR
             return repeat
         if context.fresh or not any(_has_expected_revision(write) for write in writes):
             raise
-    # A revision that was believed may be wrong too, and then the first thing wrong is what is told.
+    # A revision that was believed may be wrong too; on fresh rows the first write that fails is reported.
     return (yield from _plan_writes(writes, msgspec.structs.replace(context, fresh=True)))
 
 
@@ -398,6 +346,57 @@ def _plan_advance(
     )
 
 
+def assign_places(row: ThreadRow, change: Changeset) -> StoreRead[list[int]]:
+    """The place of each item of a changeset."""
+    # The head knows how many items each log has, so an append reads nothing to find its places.
+    ends = {log: size.end for log, size in row.counters.logs.items()}
+    item_places: list[int] = []
+    for item in change.items:
+        if item.place:
+            yield from _check_place_free(row, item, ends.get(item.log, 0), change, item_places)
+            item_places.append(item.place)
+            continue
+        ends[item.log] = ends.get(item.log, 0) + 1
+        places.check_room(ends[item.log], row.id, item.log)
+        item_places.append(places.place_of(ends[item.log]))
+    return item_places
+
+
+def _check_place_free(
+    row: ThreadRow, item: Item, end: int, change: Changeset, earlier_places: list[int]
+) -> StoreRead[None]:
+    """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
+    log, place = item.log, item.place
+    if not 0 < place <= places.end_of(end) or not places.is_inserted(place):
+        raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
+    # Places are shared with ancestors: an item of the parent's may already be there.
+    for segment in chain.segments_of(row):
+        items = yield from ask(
+            AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
+        )
+        cuts = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
+        if items or cuts:
+            raise LogFull(thread=row.id, log=log)
+    is_taken_twice = any(
+        other.log == log and other_place == place
+        for other, other_place in zip(change.items, earlier_places, strict=False)
+    )
+    if is_taken_twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
+        raise LogFull(thread=row.id, log=log)
+
+
+def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
+    """Items joined where one follows another."""
+    ranges: list[PlaceRange] = []
+    for item in items:
+        last = ranges[-1] if ranges else None
+        if last and last.log == item.log and places.last_place(last.first, last.count + 1) == item.place:
+            ranges[-1] = PlaceRange(last.log, last.first, last.count + 1)
+        else:
+            ranges.append(PlaceRange(item.log, item.place, 1))
+    return tuple(ranges)
+
+
 def _item_rows(
     write: PreparedAppend, item_places: Sequence[int], salts: bytes, version: int, time: int
 ) -> tuple[ItemRow, ...]:
@@ -573,7 +572,7 @@ def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, context: PlanCon
     """Jobs that are due, each held by a claim of its own for so long; those tried too often are given up."""
     due: list[Job] = []
     count, exhausted_count = 0, 0
-    while count < limit + exhausted_count and len(due) == count:  # those given up are in nobody's way
+    while count < limit + exhausted_count and len(due) == count:  # those given up do not count as claimed
         count = limit + exhausted_count
         due = yield from ask(AskDueJobs(tuple(kinds), context.now, latest_ms(context.now), count))
         exhausted_count = sum(map(is_exhausted, due))

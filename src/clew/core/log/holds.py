@@ -1,4 +1,4 @@
-"""Legal holds: what must not be erased, deleted or let go; each is a record, checked in the same commit."""
+"""Legal holds on owners and threads: records that are checked in each commit that would remove something."""
 
 from hashlib import sha256
 from typing import Final
@@ -44,7 +44,7 @@ def hold_of(record: Record) -> Hold:
 
 
 def read_holds() -> StoreRead[list[tuple[Hold, str | None]]]:
-    """Every hold in sight, and whose it is."""
+    """Every hold that the scope sees, and its owner."""
     holds: list[tuple[Hold, str | None]] = []
     after: tuple[int, str] | None = None
     while True:
@@ -56,7 +56,7 @@ def read_holds() -> StoreRead[list[tuple[Hold, str | None]]]:
 
 
 def read_hold_guards(row: ThreadRow) -> StoreRead[list[StoreWrite]]:
-    """Give the writes that make a commit fail if the thread, or its owner, is held by then.
+    """Read the writes that make a commit fail if the thread, or its owner, is held by then.
 
     Raises:
         LegalHold: One of them is.

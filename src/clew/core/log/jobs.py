@@ -20,7 +20,7 @@ def claim_job(job: Job, token: str, until: int) -> Job:
 
 
 def fail_job(job: Job, problem: str, now: int) -> Job:
-    """A job after a failure: waiting for its next attempt, or dead and kept for a person to see."""
+    """A job after a failure: waiting for its next attempt, or dead, and kept for an operator to see."""
     dead = job.attempts >= job.limit
     return msgspec.structs.replace(
         job,
@@ -33,7 +33,7 @@ def fail_job(job: Job, problem: str, now: int) -> Job:
 
 
 def release_job(job: Job, now: int) -> Job:
-    """A job that nobody is at any more, as if it had not been tried."""
+    """A job that its worker has given back, as if it had not been tried."""
     return msgspec.structs.replace(
         job, status="waiting", token=None, until=0, due=min(job.due, now), attempts=max(job.attempts - 1, 0)
     )
@@ -44,7 +44,7 @@ def retry_job(job: Job, now: int) -> Job:
     return msgspec.structs.replace(job, status="waiting", due=now, attempts=0)
 
 
-WORKER_LOST = "Its worker ended without a word."
+WORKER_LOST = "Its worker ended without a result."
 
 
 def is_exhausted(job: Job) -> bool:

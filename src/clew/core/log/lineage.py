@@ -1,4 +1,4 @@
-"""The beginning, the forks and the end of threads: planned here, applied by each store."""
+"""Creation, forks and deletion of threads: planned here, applied by each store."""
 
 import msgspec
 
@@ -86,7 +86,7 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
 
 
 def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
-    """Plan the end of a thread, if it is where it is expected and not held; forks of it stay whole."""
+    """Plan to delete a thread, if it is where it is expected and not held; forks of it stay whole."""
     row = yield from read_thread(id)
     conflict = version_conflict(row, expect)
     if conflict is not None:

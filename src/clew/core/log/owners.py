@@ -63,10 +63,10 @@ def is_memory_of(id: str, owner: str | None) -> bool:
 
 
 def check_named_owner(id: str, owner: str | None) -> None:
-    """Refuse a thread whose id names its owner to everybody else.
+    """Refuse a thread whose id names a user, unless that user owns it.
 
-    Who could make it first would be told what is written there of that user later. The memory of a thread is
-    not bound to one user: it belongs to nobody, or to the user of its database.
+    Otherwise another user could make it first, and read what is written there later. The memory of a thread
+    is not bound to one user: it has no owner, or the user of its database.
 
     Raises:
         InvalidArgument: The thread is the memory, or the ADK state, of another user or of an app.
@@ -95,6 +95,6 @@ def hidden_conflict(writes: Iterable[StoreWrite]) -> Conflict | InvalidInput | S
             case SaveRecord(before=0):
                 kind, id = write.record.kind, write.record.id
                 return InvalidArgument(
-                    problem=f"The {kind} {id!r} belongs to somebody else. Choose another id."
+                    problem=f"The {kind} {id!r} belongs to another owner. Choose another id."
                 )
     return StoreBusy(store="The store")

@@ -105,7 +105,7 @@ def version_spans(thread: ThreadRow, version: int) -> list[tuple[Segment, int, i
 
 
 def upto_by_key(thread: ThreadRow, version: int) -> dict[ThreadKey, int]:
-    """Up to which version each ancestor's rows are part of a version; the youngest first."""
+    """The version up to which each ancestor's rows are part of a version, by key; the youngest first."""
     uptos: dict[ThreadKey, int] = {}
     for segment, _, upto in reversed(version_spans(thread, version)):
         uptos[segment.key] = max(upto, uptos.get(segment.key, 0))
@@ -179,7 +179,7 @@ class RowSource(msgspec.Struct, frozen=True):
 
 
 def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
-    """The items asked for, oldest first. Broken ones are reported and do not count."""
+    """The items asked for, oldest first. Unreadable ones are reported and do not count."""
     version = check_version(thread, query.at)
     remaining, backwards = _direction(query)
     above = -1 if query.after is None else max(query.after, -1)
@@ -381,6 +381,6 @@ def check_chain(
             previous = chain.start_hash(segment, before, previous)
         hash_of_rows = chain.changeset_hash(previous, change, items)
         if hash_of_rows != change.hash:
-            problems.append(f"version {version} was altered, or stands in another order")
+            problems.append(f"version {version} was altered, or is in another order")
         previous = change.hash
     return previous, problems

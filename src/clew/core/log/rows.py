@@ -311,7 +311,7 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 def run_read_while(
     read: StoreRead[T], answer: Callable[[Ask[Any]], Any], may_answer: Callable[[Ask[Any]], bool]
 ) -> T | OpenQuestion:
-    """The same, up to the first question that is not to be answered here; see :func:`resume_read`."""
+    """The result of a reading, or the first question that is not to be answered here: see ``resume_read``."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:
@@ -333,7 +333,7 @@ def _always(question: Ask[Any]) -> bool:
 
 
 def resume_read(read: StoreRead[T], question: Ask[Any]) -> StoreRead[T]:
-    """A reading from a question on that it has asked already and that nobody has answered yet."""
+    """The rest of a reading, from a question on that it has asked and that is not answered yet."""
     try:
         while True:
             try:
@@ -348,7 +348,7 @@ def resume_read(read: StoreRead[T], question: Ask[Any]) -> StoreRead[T]:
 
 
 async def run_read_async(read: StoreRead[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:
-    """The same, where each answer has to be awaited."""
+    """The result of a reading or planning whose answers have to be awaited, one by one."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:
@@ -458,14 +458,14 @@ class AddJob(msgspec.Struct, frozen=True):
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete a job held by this claim (None: that nobody holds)."""
+    """Delete a job that is held by this claim (None: by no claim)."""
 
     id: str
     token: str | None
 
 
 class MoveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Write a job anew, if it is held by this claim (None: if nobody holds it)."""
+    """Replace a job that is held by this claim (None: by no claim)."""
 
     job: Job
     token: str | None

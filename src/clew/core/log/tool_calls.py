@@ -43,7 +43,7 @@ def _open_after_item(
     other = next((call for call, run in open_calls.items() if run != meta.run), None)
     if other is not None:
         raise TranscriptBroken(
-            thread=thread, call=other, problem="an item of another run would stand before the result"
+            thread=thread, call=other, problem="an item of another run would come before the result"
         )
     if meta.kind == CALL:
         return _open_call(open_calls, meta, thread)
@@ -51,7 +51,7 @@ def _open_after_item(
         return _close_call(open_calls, meta, thread)
     if open_calls:
         raise TranscriptBroken(
-            thread=thread, call=next(iter(open_calls)), problem="a message would stand before the result"
+            thread=thread, call=next(iter(open_calls)), problem="a message would come before the result"
         )
     return open_calls
 

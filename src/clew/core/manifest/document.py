@@ -238,7 +238,7 @@ def replacement_changeset(
 ) -> Changeset:
     """Return the change after which a thread holds what a manifest says, and nothing else.
 
-    ``run_state`` are the keys of the state that tell of the last run, if there was one.
+    ``run_state`` are the keys of the state that describe the last run, if there was one.
     """
     contents = manifest.state
     state: dict[str, JSON] = dict(contents.fields)

@@ -1,4 +1,4 @@
-"""Paths of manifests on a volume, and how those of the older layout are read."""
+"""Paths of manifests on a volume, and manifests of the older layout."""
 
 import re
 from hashlib import sha256
@@ -19,10 +19,10 @@ from clew.core.manifest.document import (
 )
 
 NO_USER = "~"
-"""Stands for the user of a session that belongs to none; no name is written like this."""
+"""The folder of sessions that belong to no user; no name is written like this."""
 PLAIN_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 MOST_LETTERS, PREFIX_LETTERS = 160, 80
-"""A name that takes more letters than the first is cut to the second, and told apart by its hash."""
+"""A name that takes more letters than the first is cut to the second, and made unique by its hash."""
 OLD_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
 """A name that the older layout left as it was; it made others out of all that it could not write."""
 

@@ -2,7 +2,7 @@
 
 A manifest itself names no version, so that a session that was imported gives the same manifest again. The
 file on a volume says it beside the manifest: the version, the hash that the thread had there, and a checksum
-of the manifest, so that a change by hand is told from an older version.
+of the manifest, so that a change by hand can be distinguished from an older version.
 """
 
 import enum
@@ -24,7 +24,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A manifest as a volume has it; whole if it is what its stamp says. One may have no stamp."""
+    """A manifest as a volume has it; intact if it is what its stamp says. One may have no stamp."""
 
     document: dict[str, JSON]
     stamp: Stamp | None
@@ -41,7 +41,7 @@ class StampedManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread's version and hash, and the hash it had at another version, if it has that."""
+    """A thread's version and hash, and its hash at the version of a stamp, if it has that."""
 
     version: int
     hash: bytes
@@ -66,7 +66,7 @@ class ManifestStatus(enum.Enum):
 
 
 PROBLEMS = {
-    ManifestStatus.AHEAD: "the manifest stands for version {found}, and the database is {where}",
+    ManifestStatus.AHEAD: "the manifest holds version {found}, and the database is {where}",
     ManifestStatus.OTHER: "the manifest was made of another history: version {found} has another hash",
     ManifestStatus.ALTERED: "the manifest was changed since it was written at version {found}",
     ManifestStatus.UNSTAMPED: "the manifest names no version, and does not hold what the database does",
@@ -106,7 +106,7 @@ def read_stamped_manifest(data: bytes, session: str) -> StampedManifest:
 
 
 def manifest_status(manifest: StampedManifest, thread: ThreadVersion | None) -> ManifestStatus:
-    """Compare a manifest with its thread, if that is there; ``before`` is of the stamp's version."""
+    """Compare a manifest with its thread, None if that is not there."""
     stamp = manifest.stamp
     if not manifest.is_intact:
         return ManifestStatus.ALTERED

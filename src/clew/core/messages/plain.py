@@ -1,4 +1,4 @@
-"""Plain messages: what was said, which tools were called and what they gave, in nobody's format."""
+"""Plain messages: texts, tool calls and tool results in a format that belongs to no framework."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby

@@ -25,7 +25,7 @@ def plain_messages(items: Iterable[Item]) -> list[PlainMessage]:
 
 
 def project_item(item: Item) -> tuple[PlainMessage, ...]:
-    """The messages of an item: one for each role that speaks in it, none if there is nothing to tell.
+    """The messages of an item: one for each role that speaks in it, none if it says nothing.
 
     An item in an unknown format, or one that is not what its format says, gives the text that is in it.
     """
@@ -90,7 +90,7 @@ def _responses(item: Item, body: Body) -> Iterator[PlainMessage]:
         yield _result_message(id, "", body.get("output"))
     elif kind.endswith("_call"):
         yield _call_message(id, body.get("name") or kind.removesuffix("_call"), _arguments(body))
-        if body.get("output") is not None:  # done by the server, which tells both at once
+        if body.get("output") is not None:  # the provider ran it, and gives call and output as one item
             yield _result_message(id, body.get("name"), body["output"])
 
 

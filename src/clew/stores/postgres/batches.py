@@ -19,9 +19,9 @@ _WaitingAppend: TypeAlias = tuple[Advance, asyncio.Future[bool]]
 class Batches:
     """Appends in batches, a few at a time. One that finds room goes at once; the others wait together.
 
-    Appends of one batch share tenant and user. Each is told whether its thread was where it should be; if
+    Appends of one batch share tenant and user. Each returns whether its thread was where it should be. If
     the transaction fails for another reason, they go again one by one, so that none fails for another. If
-    it is unknown whether it failed, all are told so: sent again, they might be appended twice.
+    it is unknown whether it failed, all raise ``OutcomeUnknown``: sent again, they might be appended twice.
     """
 
     def __init__(self, send: Send, limit: int) -> None:
@@ -84,7 +84,7 @@ class Batches:
             self._start_next()
 
     async def _run_one_by_one(self, scope: Scope, appends: list[_WaitingAppend], error: Exception) -> None:
-        """After a failure of several, one by one; after that of one, it is told."""
+        """Send the appends of a failed batch one by one; a batch of one raises its error."""
         if len(appends) == 1:
             _fail_append(appends[0][1], error)
             return

@@ -116,7 +116,7 @@ class Connections:
             raise translation(error) from error
 
     async def run_command(self, name: str) -> None:
-        """Run a command that answers with no rows and bears no transaction around it."""
+        """Run a command that gives no rows and cannot run inside a transaction."""
         try:
             connection = await self._take()
             try:
@@ -129,7 +129,7 @@ class Connections:
     async def run_together(self, calls: Sequence[tuple[str, Values]]) -> None:
         """Make several calls in one transaction and one round trip.
 
-        Done to its end even if the task that asked is cancelled: a pipeline does not bear to be left early.
+        It runs to its end even if the caller is cancelled: a pipeline must not be left early.
         """
         try:
             await self._run_shielded(self._run_calls(calls))
@@ -153,16 +153,16 @@ class Connections:
             await self._give_back(connection)
 
     async def replace_broken(self) -> None:
-        """Have the pool replace whatever is broken, so that one fault is not met ten times.
+        """Have the pool replace broken connections, so that one fault is not met ten times.
 
-        A connection that does not even say it is broken is not waited for.
+        A connection that does not answer at all is not waited for.
         """
         if self._check is None or self._check.done():
             self._check = asyncio.create_task(self.pool.check())
         await asyncio.wait([self._check], timeout=CHECK_SECONDS)
 
     async def wait_until_idle(self) -> None:
-        """Wait for what goes on although nobody waits for it."""
+        """Wait for work that goes on although its callers were cancelled."""
         while tasks := [*self._tasks, *([self._check] if self._check and not self._check.done() else [])]:
             await asyncio.wait(tasks)
 
@@ -172,7 +172,7 @@ class Connections:
         connection: AsyncConnection[Any] = await self.pool.getconn()
         if _cancel_count() > before:
             # The pool waits by asyncio.wait_for, which in Python 3.11 swallows a cancellation that comes
-            # together with the connection. Whoever cancelled would wait for us for ever.
+            # together with the connection. The canceller would wait for this task for ever.
             await self._give_back(connection)
             raise asyncio.CancelledError
         if connection not in self._with_dumpers:
@@ -228,7 +228,7 @@ def _cancel_count() -> int:
 
 
 def retrieve_exception(task: asyncio.Future[None]) -> None:
-    """Take note of what a shielded task raised, though there may be nobody left to tell."""
+    """Retrieve the exception of a shielded task, which may have no caller any more."""
     if not task.cancelled():
         task.exception()
 

@@ -105,7 +105,7 @@ class Replacement(ConnectionReader):
         await self._connection.execute(QUERIES["reset_role"])
 
     async def commit(self) -> None:
-        """Drop what was replaced, and make the new schema the one that everybody sees."""
+        """Drop what was replaced, and make the new schema visible to every session."""
         await self._connection.execute(QUERIES["reset_role"])
         await self._connection.execute(QUERIES["drop_schema_aside"])
         await self._connection.commit()

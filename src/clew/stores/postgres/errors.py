@@ -1,4 +1,4 @@
-"""The one place where what psycopg raises becomes what Clew raises."""
+"""Translation of the errors of psycopg into those of Clew: the one place for it."""
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
@@ -87,7 +87,7 @@ def _refusal(error: psycopg.Error, state: str) -> ClewError:
         case "3F000" | "42P01" | "42883":
             return NotMigrated(store=STORE, found=0, known=0)
         case "42501" if "row-level security" in first_line(error):
-            return InvalidArgument(problem="A user cannot write what belongs to somebody else.")
+            return InvalidArgument(problem="A user cannot write what belongs to another owner.")
     if state.startswith(("22", "54")):
         return InvalidArgument(problem=f"PostgreSQL cannot store this: {first_line(error)}.")
     return StorageError(store=STORE, problem=first_line(error))

@@ -1,4 +1,4 @@
-"""The schema: which number a database has, and bringing it up to date."""
+"""The schema of a database: its number, and the migrations that bring it up to date."""
 
 from importlib import resources
 from typing import Any
@@ -42,7 +42,10 @@ async def migrate(url: str) -> list[int]:
 
 
 async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
-    """The same over a connection that is in no transaction. A second process finds it done."""
+    """Bring a database up to date over a connection that is in no transaction.
+
+    A second process that does so at the same time finds it done.
+    """
     numbers: list[int] = []
     while True:
         async with connection.transaction():
@@ -70,7 +73,7 @@ async def schema_of(connection: AsyncConnection[Any]) -> int:
 
 
 async def ensure_schema(conninfo: str) -> None:
-    """Bring the schema up to date, or find out why that cannot be."""
+    """Bring the schema up to date, if it is not; raise if the role may not."""
     try:
         connection = await AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
         async with connection:

@@ -53,14 +53,14 @@ HIDDEN_CONFLICTS = {"add_thread", "save_record"}
 """Calls that are stale on fresh rows only if something is in the way that the scope does not see."""
 TRUE = b"\x01"
 MOST_BATCHES = 3
-"""Transactions of appends under way at once. While these fly, what comes in gathers for the next."""
+"""Transactions of appends under way at once; appends that come meanwhile wait for the next."""
 
 
 class PostgresStore:
     """Threads, records and jobs in a PostgreSQL database.
 
-    A pool that is given stays the giver's: ``close`` leaves it open. Its connections may be in autocommit or
-    not, and are given back as they came. Unless a clock is given, the server's decides what time it is.
+    A pool that is passed in belongs to the caller: ``close`` leaves it open. Its connections may be in
+    autocommit or not, and are given back as they came. Without a clock of the caller, the server's is used.
     """
 
     name = "postgres"
@@ -95,7 +95,7 @@ class PostgresStore:
         """The store at a URL (see ``pool.parse_url``), its schema brought up to date if the role may do that.
 
         Raises:
-            StoreUnavailable: There is no such server, or it lets us not in.
+            StoreUnavailable: There is no such server, or it refuses the login.
             NotMigrated: The schema is missing or old, and the role may not change it.
             NewerFormat: The database was written by a newer release.
         """
@@ -103,7 +103,7 @@ class PostgresStore:
         schema_task = asyncio.ensure_future(ensure_schema(address.conninfo))
         schema_task.add_done_callback(retrieve_exception)
         try:
-            await asyncio.shield(schema_task)  # a connection in the making does not bear to be cancelled
+            await asyncio.shield(schema_task)  # a connection must not be cancelled while it is made
         except asyncio.CancelledError:
             await wait_until_done(schema_task)  # nor should one be left behind
             raise
@@ -156,7 +156,7 @@ class PostgresStore:
             self._end_call()
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
-        """Jobs that are due, now held by a claim of their own for so long."""
+        """Claim jobs that are due, each for so long."""
         self._begin_call()
         try:
             await self._refresh_clock()
@@ -185,7 +185,7 @@ class PostgresStore:
                 await asyncio.wait([waiter], timeout=timeout)
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        """Return a number other than ``after`` once any thread may have changed, or when the time is over."""
         return await self._waiters.wait_for_any_change(after, timeout)
 
     def now(self) -> int:
@@ -197,7 +197,7 @@ class PostgresStore:
         return await self._fetch_if_open(lambda: self._connections.fetch("seen"))
 
     async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
-        """At which version each of some threads is; None for one that is not there."""
+        """The versions of some threads; None for one that is not there."""
         values = (
             TextArray(each.scope.tenant for each in threads),
             TextArray(each.scope.user for each in threads),

@@ -1,4 +1,4 @@
-"""A poll of the file for those who wait: whether it was written to, and how far threads have come."""
+"""A poll of the file for waiting tasks: its number of changes, and the versions of threads."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from clew.stores.watch import ScopedThread
 
 
 class ChangePoll:
-    """Looks at the file over a connection that writes nothing, so every change of it is another's."""
+    """A poll over a connection that writes nothing, so every change that it sees is another's."""
 
     def __init__(
         self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, readers: Readers
@@ -38,7 +38,7 @@ class ChangePoll:
             return self._connection.pragma("data_version")
 
     async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
-        """At which version each of some threads is; None for one that is not there."""
+        """The versions of some threads; None for one that is not there."""
 
         def read(connection: apsw.Connection) -> list[int | None]:
             results = (rows_of(connection, QUERIES["versions"], _values(each)) for each in threads)
@@ -47,7 +47,7 @@ class ChangePoll:
         return await self._readers.run(read)
 
     def close(self) -> None:
-        """Look no more."""
+        """End the poll."""
         self._closed = True
         if self._connection is not None:
             self._connection.close()

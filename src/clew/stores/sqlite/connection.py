@@ -1,4 +1,4 @@
-"""Opening the file: what it is, what it must become, and how it is written."""
+"""The file: connecting to it, checking what it is, and migrating its schema."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ APPLICATION_ID = 0x434C4557  # "CLEW"
 BUSY_SECONDS = 30.0
 SEAL_MILLISECONDS = 3000
 WAL_BYTES = 16 << 20
-"""To how many bytes a write-ahead log is cut that grew while a long reader kept it from starting anew."""
+"""Bytes to which a write-ahead log is cut that grew while a long reader kept it from starting anew."""
 SHORT = "it may have been cut short, or copied without its write-ahead log"
 OPEN_EXISTING = apsw.SQLITE_OPEN_READWRITE
 OPEN_OR_CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -119,7 +119,7 @@ def prepare_file(connection: apsw.Connection, path: str) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Looked at again under the lock: another process may have migrated the file meanwhile.
+        # Checked again under the lock: another process may have migrated the file meanwhile.
         for number, script in pending_migrations(check_file(connection, path), MIGRATIONS, path).items():
             connection.execute(script)
             connection.pragma("application_id", APPLICATION_ID)

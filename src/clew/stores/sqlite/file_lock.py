@@ -1,7 +1,7 @@
 """Locks on the database file that other SQLite libraries in this process cannot take away.
 
 SQLite's own locks belong to the process. A second library in it does not meet them, and when it closes the
-file, the system drops them all. Locks of an open file description are met by everybody, and stay.
+file, the system drops them all. Locks of an open file description hold against every library, and stay.
 """
 
 import os
@@ -13,13 +13,13 @@ from weakref import WeakSet
 
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
-"""The bytes of the file that SQLite locks to read; who has them all to write is alone with the file."""
+"""The bytes of the file that SQLite locks to read; with a write lock on all it is alone with the file."""
 WRITING, CHECKPOINTING = 0x40000000 + 512, 0x40000000 + 513
-"""The bytes behind those that SQLite uses: who has one of them writes, or moves the write-ahead log."""
+"""The bytes behind those that SQLite uses: the store that has locked one writes, or moves the log."""
 PRESENT = 0x40000000 + 514
 """The byte that every store has locked to read, by which it is seen whether there are others."""
 SHM_IN_USE = 128
-"""The byte of the shared memory that is locked while anybody uses it; else who opens it empties it."""
+"""The byte of the shared memory that is locked while it is in use; if not, the next to open it empties it."""
 DESCRIPTORS = Path("/proc/self/fd")
 
 if sys.platform == "linux":
@@ -32,15 +32,15 @@ else:
 
 
 _HELD: "WeakSet[FileLock]" = WeakSet()
-"""All locks of this process: the system has no other way to tell a forked child what it should close."""
+"""All locks of this process: a forked child has no other way to know what it should close."""
 
 
 class FileLock:
-    """Locks of one store on its file, where the system has such locks; elsewhere they are always to be had.
+    """Locks of one store on its file, where the system has such locks; elsewhere they are always free.
 
     One is held all the time. Without it, another library takes itself for the last user of the file when it
-    closes it, and deletes the write-ahead log. The others are held by who writes or moves the log: two
-    processes would do so at once when the locks of one are dropped.
+    closes it, and deletes the write-ahead log. The others are held while the store writes
+    or moves the log: two processes would do so at once when SQLite's locks of one are dropped.
 
     A lock stays while any process has its descriptor. A forked child closes it at once: it would keep the
     lock of a parent that was killed.
@@ -85,7 +85,7 @@ class FileLock:
         return bool(kind == _UNLOCK)
 
     def take(self, byte: int) -> bool:
-        """Lock one of the bytes above; whether it was to be had."""
+        """Lock one of the bytes above; return whether it was free."""
         if self._descriptor is None:
             return True
         try:
@@ -95,7 +95,7 @@ class FileLock:
         return True
 
     def give(self, byte: int) -> None:
-        """Let others have it."""
+        """Unlock one of the bytes above."""
         if self._descriptor is not None:
             with suppress(OSError):  # it would end the writer, and is given with the next one at the latest
                 fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _GIVE[byte])
@@ -117,7 +117,7 @@ def lock_shared_memory(shm: str) -> None:
 
 
 def unlock_shared_memory(shm: str) -> None:
-    """Let the last connection find that nobody else uses the shared memory."""
+    """Let the last connection find that no other uses the shared memory."""
     _lock_open(shm, _flock(_UNLOCK, SHM_IN_USE, 1))
 
 

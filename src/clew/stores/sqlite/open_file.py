@@ -23,7 +23,7 @@ from clew.stores.sqlite.file_watch import ATTRIBUTES, CHANGED, DELETED, MOVED, F
 from clew.stores.sqlite.wal import copy_wal
 
 LOOK_SECONDS = 0.05
-"""Seconds that readers rely on what the last look has shown."""
+"""Seconds for which readers rely on the last check."""
 
 
 class NamedFile:
@@ -53,9 +53,9 @@ class NamedFile:
 class OpenFile:
     """The files that the connections of one store are connected to.
 
-    A connection goes on working when its files are moved or deleted: what it commits is then written to where
-    nobody finds it. So the writer looks after each commit, before anybody is answered, and readers look now
-    and then. Once a file is lost it stays lost: only who opens the store anew knows what to open.
+    A connection goes on working when its files are moved or deleted, and what it commits is then lost. So
+    the writer checks the files after each commit, before it answers, and readers check them now and then.
+    Once a file is lost it stays lost: only the caller that opens the store anew knows what to open.
     """
 
     def __init__(self, path: str) -> None:
@@ -100,12 +100,12 @@ class OpenFile:
         self._announce(f"{connection.filename}-shm")
 
     def check(self, connection: apsw.Connection | None = None) -> None:
-        """Raise unless the path still names the files that are open.
+        """Check that the path still names the files that are open.
 
         The writer gives its connection, with which it is found out whether a file that shrank was vacuumed.
 
         Raises:
-            StoreFileLost: It does not, or did not at an earlier look.
+            StoreFileLost: It does not, or did not at an earlier check.
         """
         if self._lost is not None:
             raise copy(self._lost)  # raised twice, one error would collect the tracebacks of both
@@ -115,7 +115,7 @@ class OpenFile:
             self._check_size(connection, self._main.size)
 
     def check_commit(self, connection: apsw.Connection) -> None:
-        """Check if there is news of the files. For the writer, before it answers.
+        """Check the files if anything has happened to them. For the writer, before it answers.
 
         Raises:
             StoreFileLost: The path does not name the files any more that were written to.
@@ -125,7 +125,7 @@ class OpenFile:
             self.check(connection)
 
     def look(self, now: float) -> None:
-        """Check, the shared memory too, unless that was done just before.
+        """Check the files and the shared memory, unless that was done just before.
 
         Raises:
             StoreFileLost: The files are not those that are open.
@@ -140,7 +140,7 @@ class OpenFile:
     def take_turn(self) -> None:
         """Wait until no other store writes to the file, as long as for SQLite's own lock.
 
-        A store that is alone takes no turns, and has news of one that comes.
+        A store that is alone takes no turns; the watch reports another that comes.
 
         Raises:
             StoreBusy: Another one writes for longer.
@@ -164,7 +164,7 @@ class OpenFile:
 
     @contextmanager
     def checkpoint_turn(self) -> Iterator[bool]:
-        """Give True if no other store moves its write-ahead log into the file; then none does meanwhile.
+        """Yield True if no other store moves its write-ahead log into the file; then none does meanwhile.
 
         Raises:
             StorageError: The system has no locks left.
@@ -177,7 +177,7 @@ class OpenFile:
                 self._lock.give(CHECKPOINTING)
 
     def close(self, connection: apsw.Connection) -> None:
-        """Close the last connection, and what is held here.
+        """Close the last connection, and everything that is held here.
 
         SQLite deletes the write-ahead log by its name then. If that is another one by now, it is left alone.
         """
@@ -196,7 +196,7 @@ class OpenFile:
             self.abandon()
 
     def abandon(self) -> None:
-        """Hold nothing any more."""
+        """Close the descriptors, the locks and the watch."""
         with self._loss_lock:
             if self._wal_descriptor is not None:
                 os.close(self._wal_descriptor)
@@ -207,7 +207,7 @@ class OpenFile:
             self._watch.close()
 
     def _announce(self, shm: str) -> None:
-        """Let stores that have the file open know of this one: they watch the shared memory."""
+        """Make this store known to others that have the file open: they watch the shared memory."""
         with suppress(OSError):
             os.utime(shm)
         self._is_shared = self._watch is None or not self._watch.is_active or not self._is_alone()

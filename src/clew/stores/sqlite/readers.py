@@ -43,14 +43,14 @@ from clew.stores.sqlite.open_file import OpenFile
 T = TypeVar("T")
 Work: TypeAlias = Callable[[apsw.Connection], T]
 AnswerFactory: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
-"""Makes what answers questions on a connection."""
+"""A function that makes the answers to questions on a connection."""
 QUICK_QUESTIONS = frozenset(
     {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
     | {AskItemsById, AskIdempotencyKey, AskRecord, AskRecordsById, AskJob}
 )
 """Questions that are looked up by their key; others may go through many rows."""
 LOOP_SECONDS = 0.001
-"""For how many seconds a reading may go on asking on the loop."""
+"""Seconds for which a reading may ask questions on the loop."""
 SLOW_SECONDS, AVOID_LOOP_SECONDS = 0.005, 1.0
 """After a reading that held the loop so long, none is begun there for so long."""
 
@@ -58,8 +58,8 @@ SLOW_SECONDS, AVOID_LOOP_SECONDS = 0.005, 1.0
 class Readers:
     """A few readers. The one that worked last works next: its caches are warm.
 
-    Who is free and what waits is known to the loop alone, so nothing is locked. The connection of a reader
-    that is free is the loop's to use, that of one at work its thread's.
+    Only the loop knows which readers are free and which tasks wait, so nothing is locked. The connection of
+    a free reader is used by the loop, that of one at work by its thread.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Readers:
 
 
 class ReadTask:
-    """Some work for a reader, and who waits for it."""
+    """Some work for a reader, and the future that waits for it."""
 
     __slots__ = ("error", "future", "loop", "release", "result", "work")
 
@@ -188,7 +188,7 @@ class _Reader:
         self._thread.join()
 
     def run_quick(self, read: StoreRead[T], answers: AnswerFactory, until: float) -> "T | _ReadRest[T]":
-        """On the loop: the result of a reading, or what the thread has to do for it."""
+        """On the loop: the result of a reading, or the rest of it for the thread."""
         assert self.connection is not None
         try:
             return _run_until(self.connection, read, answers, until)
@@ -202,7 +202,7 @@ class _Reader:
                 task.result = task.work(self.connection)
             if task.error is not None:
                 task.error = self._clew_error_for(task.error)
-            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
+            with suppress(RuntimeError):  # the loop was closed, and its tasks with it
                 task.loop.call_soon_threadsafe(task.deliver, self)
         if self.connection is not None:
             self.connection.close()

@@ -1,4 +1,4 @@
-"""The store: one writing thread, a few reading ones, and what joins them."""
+"""The store in an SQLite file: one writing thread, a few reading ones, and the poll for other processes."""
 
 import asyncio
 import threading
@@ -110,7 +110,7 @@ class SqliteStore:
         return plan
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
-        """Jobs that are due, now held by a claim of their own for so long."""
+        """Claim jobs that are due, each for so long."""
         plan = await self.change(scope, lambda context: plan_claim(kinds, limit, lease_ms, context))
         return claimed_jobs(plan)
 
@@ -122,7 +122,7 @@ class SqliteStore:
                 await asyncio.wait([waiter], timeout=timeout)
 
     async def wait_for_any_change(self, after: int, timeout: float) -> int:
-        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        """Return a number other than ``after`` once any thread may have changed, or when the time is over."""
         self._process.check()
         return await self._waiters.wait_for_any_change(after, timeout)
 
@@ -145,9 +145,9 @@ class SqliteStore:
         await run_in_thread(lambda: self._backup(path, progress, stopped), stopped.set)
 
     async def check_integrity(self, *, quick: bool) -> list[str]:
-        """Have SQLite check its file; if it must be quick, not the indexes against their tables.
+        """Check the file by SQLite's own means and return the problems, in its words.
 
-        What is wrong is given in SQLite's words.
+        A ``quick`` check does not compare indexes with their tables.
         """
         with translate_errors(self.path):
             connection = self._connect()

@@ -1,4 +1,4 @@
-"""The write-ahead log as a file: whether it holds commits, and a copy of it."""
+"""The write-ahead log as a file: a check that it holds commits, and a copy of it."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ def refuse_orphan(path: str) -> None:
         WalOrphaned: It does.
     """
     wal = f"{os.path.realpath(path)}-wal"
-    # Looked at once more after the log: another process may be making the database just now.
+    # Checked once more after the log: another process may be making the database just now.
     if _is_empty(path) and has_frames(wal) and _is_empty(path):
         raise WalOrphaned(store=path, wal=wal)
 

@@ -32,7 +32,7 @@ CommitOutcome: TypeAlias = Plan | Exception
 
 
 class CommitRequest:
-    """A commit on its way: what to plan, and who waits for it."""
+    """A commit on its way: its planner, and the future that waits for it."""
 
     __slots__ = ("future", "loop", "planner", "scope", "withdrawn")
 
@@ -45,7 +45,7 @@ class CommitRequest:
 
 
 class Writer:
-    """Owns the writing connection. Nobody is answered before the disk has it."""
+    """The owner of the writing connection. A commit is answered only once it is on disk."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
+        """Move the WAL into the file, after all commits were answered. What cannot be moved now waits."""
         self._pages = 0
         with suppress(apsw.Error, ClewError), self._file.checkpoint_turn() as is_ours:
             # Pages must not be moved into a file that they do not belong to.
@@ -162,7 +162,7 @@ class Writer:
         for request, outcome in zip(group, outcomes, strict=True):
             by_loop.setdefault(request.loop, []).append((request, outcome))
         for loop, answers in by_loop.items():
-            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
+            with suppress(RuntimeError):  # the loop was closed, and its tasks with it
                 loop.call_soon_threadsafe(_deliver, answers)
 
     def _commit_group(self, group: Sequence[CommitRequest]) -> list[CommitOutcome]:
@@ -217,14 +217,14 @@ class Writer:
             self._logs.forget()
             raise
         self._data_version = self._connection.data_version()
-        # Only now is it known where the commit went: nothing is acknowledged into a file that nobody finds.
+        # Only now is it known where the commit went: nothing is acknowledged that went to a lost file.
         self._file.check_commit(self._connection)
         for (tenant, id), head in self._new_heads.items():
             self._heads.remember(tenant, {id: head})
         return outcomes
 
     def _check_format(self) -> None:
-        """Look at the format of the file again if anybody else has written to it since the last commit."""
+        """Check the format of the file again if another connection has written since the last commit."""
         # It changes only when another connection has written, and costs no reading of the file.
         version = self._connection.data_version()
         if version != self._data_version:
@@ -247,7 +247,7 @@ class Writer:
         return hidden_conflict(stale_writes)
 
     def _make_plan(self, request: CommitRequest, *, fresh: bool) -> CommitOutcome:
-        """The plan, or why there is none."""
+        """The plan, or the error that it was refused with."""
         with _ErrorTrap() as trap:
             context = self._plan_context(request.scope, fresh=fresh)
             return run_read(request.planner(context), SqlAnswers(self._connection, request.scope, self._logs))
@@ -310,7 +310,7 @@ class Writer:
 
 
 class _ErrorTrap:
-    """Takes any exception of a planner: it belongs to the caller, and must not end the writer."""
+    """A trap for any exception of a planner: it belongs to the caller, and must not end the writer."""
 
     error: Exception
 
