@@ -40,7 +40,7 @@ from clew.core.log.rows import (
     AskRecordsOfOwner,
     AskThreads,
     ChangesetRow,
-    ItemRow,
+    ChangesetRows,
     ThreadRow,
     UnreadableThread,
     ask,
@@ -182,7 +182,7 @@ async def _thread_lines(
             line = encode_line(changeset_line(change, items, state))
             digest.update(line)
             yield line, len(items)
-        version = batch[-1][0].version
+        version = batch[-1].change.version
         notify(ThreadProgress(thread=row.id, version=version, of=row.version))
     if chain.head_hash(row, row.version, hash) != row.hash:
         raise StoreDamaged(
@@ -193,9 +193,7 @@ async def _thread_lines(
     notify(ThreadProgress(thread=row.id, version=row.version, of=row.version, hash=row.hash.hex()))
 
 
-def _check_batch(
-    row: ThreadRow, batch: list[tuple[ChangesetRow, list[ItemRow]]], hash: bytes, version: int
-) -> bytes:
+def _check_batch(row: ThreadRow, batch: list[ChangesetRows], hash: bytes, version: int) -> bytes:
     """The hash after some changesets that were read, if they are whole."""
     if not batch:
         raise StoreDamaged(store=f"Thread {row.id!r}", problem=f"version {version + 1} is missing")

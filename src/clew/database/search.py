@@ -1,6 +1,6 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -139,7 +139,7 @@ async def _index_batch(store: Store, scope: Scope, row: ThreadRow, after: int) -
 def _plan_index(row: ThreadRow, after: int) -> StoreRead[Plan]:
     log = yield from reader.read_changeset_rows(row, max(after, _own_start(row)), None, CHANGESETS_PER_BATCH)
     texts = tuple(text for _, items in log for text in _texts(items))
-    upto = log[-1][0].version if log else row.version
+    upto = log[-1].change.version if log else row.version
     return Plan(writes=[IndexTexts(row=row, texts=texts, upto=upto)])
 
 
@@ -151,7 +151,7 @@ def _own_start(row: ThreadRow) -> int:
     return max((segment.upto for segment in row.segments if segment.key != row.key), default=0)
 
 
-def _texts(items: list[ItemRow]) -> list[SearchText]:
+def _texts(items: Sequence[ItemRow]) -> list[SearchText]:
     entries = [entry for entry in map(item_of, items) if isinstance(entry, Item)]
     texts = [(entry, text_of(entry)) for entry in entries]
     return [
@@ -293,7 +293,7 @@ def _search_tail(query: WordQuery, is_hit: Callable[[set[str]], bool]) -> StoreR
             continue
         after = max(upto, _own_start(row))
         while log := (yield from reader.read_changeset_rows(row, after, None, CHANGESETS_PER_BATCH)):
-            after = log[-1][0].version
+            after = log[-1].change.version
             for _, items in log:
                 texts = [text for text in _texts(items) if query.log in (None, text.log)]
                 hits += [_hit(row, text) for text in texts if is_hit(set(words(text.text)))]

@@ -1,6 +1,7 @@
 """Checking a thread: the chain, the versions, the counters, and that the log folds to all that is cached."""
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,6 +15,7 @@ from clew.core.log.rows import (
     AskItems,
     AskThread,
     ChangesetRow,
+    ChangesetRows,
     ItemRow,
     StoreRead,
     ThreadRow,
@@ -93,7 +95,7 @@ async def _check_thread(store: Reader, scope: Scope, row: ThreadRow, walk: _Veri
         if not rows:
             walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
             break
-        anchors = await store.read(scope, _read_anchors(row, walk.version, rows[-1][0].version))
+        anchors = await store.read(scope, _read_anchors(row, walk.version, rows[-1].change.version))
         _check_rows(walk, row, rows, anchors)
     walk.erasures += await store.read(scope, _read_ancestor_erasures(row)) if walk.blanks else []
     _check_erased(walk)
@@ -121,13 +123,13 @@ def _read_ancestor_erasures(row: ThreadRow) -> StoreRead[list[Erasure]]:
 def _check_rows(
     walk: _Verification,
     row: ThreadRow,
-    rows: list[tuple[ChangesetRow, list[ItemRow]]],
+    rows: list[ChangesetRows],
     anchors: dict[int, bytes],
 ) -> None:
     """Check some changesets, and the states cached among them."""
     walk.hash, problems = reader.check_chain(row, rows, walk.hash, walk.version)
     walk.problems += problems
-    walk.version = rows[-1][0].version
+    walk.version = rows[-1].change.version
     for change, items in rows:
         if change.erased is not None:
             walk.blanks.append((f"the content of version {change.version}", None, change.version))
@@ -144,7 +146,7 @@ def _check_rows(
             _update_visible(walk, change, items)
 
 
-def _update_visible(walk: _Verification, change: ChangesetRow, items: list[ItemRow]) -> None:
+def _update_visible(walk: _Verification, change: ChangesetRow, items: Sequence[ItemRow]) -> None:
     """Update what is visible by a changeset: its cuts come first, then its items."""
     for cut in envelope_of(change).cuts:
         visible_places = walk.visible.get(cut.log, [])

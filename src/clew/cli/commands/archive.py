@@ -180,8 +180,8 @@ def _read_hash_at(id: str, version: int) -> StoreRead[bytes]:
     if version == row.version:
         return row.hash
     reader.check_version(row, version)
-    hash, _, _ = yield from reader.read_version_facts(row, version)
-    return chain.head_hash(row, version, hash)
+    facts = yield from reader.read_version_facts(row, version)
+    return chain.head_hash(row, version, facts.hash)
 
 
 def _head_collector(

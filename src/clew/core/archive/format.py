@@ -28,6 +28,7 @@ from clew.core.log.codec import envelope_of, meta_of
 from clew.core.log.reader import check_chain, in_append_order
 from clew.core.log.rows import (
     ChangesetRow,
+    ChangesetRows,
     ItemRow,
     Segment,
     ThreadRow,
@@ -146,7 +147,7 @@ class ArchivedThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread as an archive holds it, whole and checked; ``line`` is where it begins."""
 
     row: ThreadRow
-    log: list[tuple[ChangesetRow, tuple[ItemRow, ...]]]
+    log: list[ChangesetRows]
     states: dict[int, bytes]
     line: int
 
@@ -372,7 +373,7 @@ class _PartialThread:
         self.digest = sha256()
         self._first_line = number
         self._row = _thread_row(line)
-        self._log: list[tuple[ChangesetRow, tuple[ItemRow, ...]]] = []
+        self._log: list[ChangesetRows] = []
         self._states: dict[int, bytes] = {}
         self._hash = chain.start_hash(chain.segments_of(self._row)[0], None, b"")
 
@@ -381,12 +382,14 @@ class _PartialThread:
         change = _changeset_row(line)
         items = [_item_row(entry, line.version, line.time) for entry in line.items]
         in_order = sorted(items, key=lambda item: (item.log, item.place))
-        self._hash, problems = check_chain(self._row, [(change, in_order)], self._hash, len(self._log))
+        self._hash, problems = check_chain(
+            self._row, [ChangesetRows(change, in_order)], self._hash, len(self._log)
+        )
         if problems:
             raise self._error(len(self._log) + 1, problems[0])
         if not isinstance(line.state, UnsetType):
             self._states[line.version] = bytes(line.state)
-        self._log.append((change, _check_items(change, in_order)))
+        self._log.append(ChangesetRows(change, _check_items(change, in_order)))
 
     def finish(self, line: ThreadEndLine) -> ArchivedThread:
         """The whole thread."""
@@ -466,7 +469,7 @@ def _item_row(entry: ArchiveItem, version: int, time: int) -> ItemRow:
     return msgspec.structs.replace(row, id=meta_of(row).id)
 
 
-def _check_items(change: ChangesetRow, items: Sequence[ItemRow]) -> tuple[ItemRow, ...]:
+def _check_items(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
     """A changeset's items in the order they were appended in, if they are those that it names."""
     ranges = envelope_of(change).items
     if sum(run.count for run in ranges) == len(items):
@@ -474,5 +477,5 @@ def _check_items(change: ChangesetRow, items: Sequence[ItemRow]) -> tuple[ItemRo
             (run.log, places.last_place(run.first, n + 1)) for run in ranges for n in range(run.count)
         ]
         if sorted(positions) == [(item.log, item.place) for item in items]:
-            return tuple(in_append_order(change, items))
+            return in_append_order(change, items)
     raise InvalidArgument(problem="the items are not those that the changeset names")

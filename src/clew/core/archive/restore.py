@@ -16,6 +16,7 @@ from clew.core.log.rows import (
     Advance,
     AskThread,
     ChangesetRow,
+    ChangesetRows,
     ItemRow,
     RestoreThread,
     Segment,
@@ -40,7 +41,7 @@ def plan_restore(thread: ArchivedThread, context: PlanContext) -> StoreRead[Plan
 
 
 def replay_log(
-    row: ThreadRow, log: Sequence[tuple[ChangesetRow, tuple[ItemRow, ...]]], states: Mapping[int, bytes]
+    row: ThreadRow, log: Sequence[ChangesetRows], states: Mapping[int, bytes]
 ) -> tuple[ThreadHead, tuple[Advance, ...]]:
     """The head of a thread and the steps that led to it.
 
@@ -70,13 +71,13 @@ def _start_segment(head: ThreadHead, start: tuple[Segment, Segment] | None) -> T
 
 
 def _replay_changeset(
-    head: ThreadHead, change: ChangesetRow, items: tuple[ItemRow, ...], state: bytes | None, own_start: int
+    head: ThreadHead, change: ChangesetRow, items: Sequence[ItemRow], state: bytes | None, own_start: int
 ) -> tuple[Advance, ThreadHead]:
     """One step of a thread's life; an erased one leads to the state that the archive gives."""
     envelope, content = envelope_of(change), content_of(change)
     _check_places(head.row, items)
     advance, after = advance_head(
-        head, change, items, [meta_of(item) for item in items], envelope.cuts, content
+        head, change, tuple(items), [meta_of(item) for item in items], envelope.cuts, content
     )
     if envelope.key is not None and change.version > own_start:
         digest = _fingerprint(change, envelope, items)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from clew.core.log.rows import (
     AskItemsById,
     AskThread,
     ChangesetRow,
+    ChangesetRows,
     CutRow,
     ItemRow,
     Segment,
@@ -56,8 +58,10 @@ def read_head(thread: ThreadRow, at: int | None = None) -> StoreRead[Head]:
     version = check_version(thread, at)
     state = yield from read_state(thread, version)
     if version < thread.version:
-        hash, counters, time = yield from read_version_facts(thread, version)
-        thread = msgspec.structs.replace(thread, version=version, hash=hash, counters=counters, updated=time)
+        facts = yield from read_version_facts(thread, version)
+        thread = msgspec.structs.replace(
+            thread, version=version, hash=facts.hash, counters=facts.counters, updated=facts.time
+        )
     return head_of(thread, state)
 
 
@@ -92,12 +96,20 @@ def check_version(thread: ThreadRow, at: int | None) -> int:
     return at
 
 
-def version_spans(thread: ThreadRow, version: int) -> list[tuple[Segment, int, int]]:
-    """The segments that make up a version, the root first, each with the versions it holds."""
+class VersionSpan(NamedTuple):
+    """The versions of a thread that one of its segments holds: those with ``after < version <= upto``."""
+
+    segment: Segment
+    after: int
+    upto: int
+
+
+def version_spans(thread: ThreadRow, version: int) -> list[VersionSpan]:
+    """The spans that make up a version, the root's first."""
     spans, after = [], 0
     for segment in chain.segments_of(thread):
         upto = min(segment.upto, version)
-        spans.append((segment, after, upto))
+        spans.append(VersionSpan(segment, after, upto))
         after = segment.upto
         if version <= segment.upto:
             break
@@ -112,18 +124,26 @@ def upto_by_key(thread: ThreadRow, version: int) -> dict[ThreadKey, int]:
     return uptos
 
 
-def read_version_facts(thread: ThreadRow, version: int) -> StoreRead[tuple[bytes, Counters, int]]:
-    """The hash, the counters and the time of a version, without its state.
+class VersionFacts(NamedTuple):
+    """The hash, the counters and the time of a version.
 
     The hash is that of the changeset, which a fork at this version starts from.
     """
+
+    hash: bytes
+    counters: Counters
+    time: int
+
+
+def read_version_facts(thread: ThreadRow, version: int) -> StoreRead[VersionFacts]:
+    """The facts of a version, without its state."""
     segment, after, _ = version_spans(thread, version)[-1]
     if version == thread.version and (not thread.segments or version > thread.segments[-1].upto):
-        return thread.hash, thread.counters, thread.updated
+        return VersionFacts(thread.hash, thread.counters, thread.updated)
     if version > after:
         rows = yield from ask(AskChangesets(segment.key, version - 1, version, 1))
-        return rows[0].hash, rows[0].counters, rows[0].time
-    return chain.start_hash(segment, None, b""), Counters(), thread.created
+        return VersionFacts(rows[0].hash, rows[0].counters, rows[0].time)
+    return VersionFacts(chain.start_hash(segment, None, b""), Counters(), thread.created)
 
 
 def read_state(thread: ThreadRow, version: int) -> StoreRead[Document]:
@@ -131,22 +151,23 @@ def read_state(thread: ThreadRow, version: int) -> StoreRead[Document]:
     state: Document = {}
     if version == thread.version and not (thread.counters.weight or thread.counters.size):
         return state  # no changeset says anything about it, so none has to be read
-    later: list[tuple[Segment, int, int]] = []
-    for segment, after, upto in reversed(version_spans(thread, version)):
-        anchor = yield from ask(AskAnchor(segment.key, upto))
-        if anchor is not None and anchor[0] > after:
-            state, start = decode(anchor[1]), anchor[0]
-            later.append((segment, start, upto))
+    later: list[VersionSpan] = []
+    for span in reversed(version_spans(thread, version)):
+        anchor = yield from ask(AskAnchor(span.segment.key, span.upto))
+        if anchor is not None and anchor[0] > span.after:
+            state = decode(anchor[1])
+            later.append(span._replace(after=anchor[0]))
             break
-        later.append((segment, after, upto))
-    for segment, after, upto in reversed(later):
-        state = yield from _fold_span(state, segment.key, after, upto)
+        later.append(span)
+    for span in reversed(later):
+        state = yield from _fold_span(state, span)
     return state
 
 
-def _fold_span(state: Document, key: ThreadKey, after: int, upto: int) -> StoreRead[Document]:
-    while after < upto:
-        rows = yield from ask(AskChangesets(key, after, upto, ROWS_PER_QUESTION))
+def _fold_span(state: Document, span: VersionSpan) -> StoreRead[Document]:
+    after = span.after
+    while after < span.upto:
+        rows = yield from ask(AskChangesets(span.segment.key, after, span.upto, ROWS_PER_QUESTION))
         if not rows:
             break
         for row in rows:
@@ -309,10 +330,10 @@ def in_append_order(change: ChangesetRow, items: Sequence[ItemRow]) -> list[Item
 
 def read_changeset_rows(
     thread: ThreadRow, after: int, upto: int | None, limit: int
-) -> StoreRead[list[tuple[ChangesetRow, list[ItemRow]]]]:
+) -> StoreRead[list[ChangesetRows]]:
     """Rows of changesets, each with its rows of items, in order of version."""
     last = thread.version if upto is None else min(check_version(thread, upto), thread.version)
-    pairs: list[tuple[ChangesetRow, list[ItemRow]]] = []
+    pairs: list[ChangesetRows] = []
     for segment, start, end in version_spans(thread, last):
         low = max(start, after)
         if low >= end or len(pairs) >= limit:
@@ -352,21 +373,19 @@ def _merge_ranges(ranges: Iterable[PlaceRange]) -> list[tuple[str, int, int]]:
     return merged_ranges
 
 
-def _pair_rows(
-    rows: list[ChangesetRow], items: list[ItemRow]
-) -> Iterator[tuple[ChangesetRow, list[ItemRow]]]:
+def _pair_rows(rows: list[ChangesetRow], items: list[ItemRow]) -> Iterator[ChangesetRows]:
     by_version: dict[int, list[ItemRow]] = {}
     for item in sorted(items, key=lambda item: (item.log, item.place)):
         by_version.setdefault(item.version, []).append(item)
     for row in rows:
-        yield row, by_version.get(row.version, [])
+        yield ChangesetRows(row, by_version.get(row.version, []))
 
 
 # Checking.
 
 
 def check_chain(
-    thread: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]], previous: bytes, version: int
+    thread: ThreadRow, rows: Sequence[ChangesetRows], previous: bytes, version: int
 ) -> tuple[bytes, list[str]]:
     """The hash after some changesets and what is wrong with them; ``version`` is the one before the first."""
     problems = []

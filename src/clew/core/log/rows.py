@@ -4,8 +4,8 @@ A store answers questions (``Ask``) and applies writes. It decides nothing: read
 generators that yield questions and end with an answer or a plan of writes.
 """
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -91,6 +91,13 @@ class ChangesetRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     hash: bytes
     counters: Counters
     erased: bytes | None = None
+
+
+class ChangesetRows(NamedTuple):
+    """The row of a changeset and those of its items."""
+
+    change: ChangesetRow
+    items: Sequence[ItemRow]
 
 
 class KeyRow(msgspec.Struct, frozen=True):

@@ -179,6 +179,7 @@ def _restore_thread(write: RestoreThread) -> _Calls:
 def _restore_changesets_call(row: ThreadRow, advances: Sequence[Advance]) -> QueryCall:
     cuts = [cut for step in advances for cut in step.cuts]
     changes = [step.change for step in advances]
+    # A key names one version. Only a made-up archive has it twice; then the last changeset gets it.
     newest = {step.idempotency_key: step for step in advances}
     return QueryCall(
         "restore_changesets",

@@ -69,6 +69,7 @@ class SqlAnswers:
         if not rows:
             return None
         *columns, last = rows[0]
+        # An append does not touch the thread's own row: its head is its last changeset.
         if last is not None:
             columns[4:8] = self._rows("head", key=columns[0], at=last)[0]
         return thread_row(columns)
