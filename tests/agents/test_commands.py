@@ -156,4 +156,4 @@ def test_without_the_companion_help_lists_none_of_its_commands() -> None:
 def test_without_the_companion_a_server_would_start() -> None:
     done = run_without_companion("serve", "--db", "memory://", "--check")
 
-    assert (done.returncode, done.stdout) == (0, "Nothing stands against it.\n")
+    assert (done.returncode, done.stdout) == (0, "Nothing prevents a start.\n")

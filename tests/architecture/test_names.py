@@ -1,4 +1,7 @@
-"""Names that a stranger can guess: modules are nouns, classes exist once, few names are participles."""
+"""Names that a stranger can guess: modules are nouns, classes exist once, few names are participles.
+
+And docstrings that open with what a thing does or is.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ NO_PARTICIPLES = {"need", "feed", "speed", "embed", "seed", "exceed", "proceed",
 NOUNS_IN_ING = {"string", "thing", "setting", "meaning", "encoding", "embedding", "testing", "sibling"}
 PRESCRIBED = {"Database", "Jobs", "Log", "Records", "Retention", "Store", "Thread"}
 """Names that a guest's protocol or the blocking façade prescribes, so that two classes may have them."""
+QUESTION = re.compile(r"(What|Whether|Which|How|Where|Who|Whose|When|Why|Somebody|Whoever)\b")
+"""Openings of a docstring that ask instead of saying what a thing does or is."""
 
 
 def is_participle(name: str) -> bool:
-    """Whether a name is nothing but how something came to be."""
+    """Return whether a name is nothing but how something came to be."""
     word = name.strip("_").lower()
     return word in IRREGULAR.split() or (
         re.fullmatch("[a-z]+ed", word) is not None and word not in NO_PARTICIPLES
@@ -50,6 +55,20 @@ def local_names(module: Module) -> list[str]:
 def participles(names: list[str]) -> Counter[str]:
     """Those of some names that are participles, and how often."""
     return Counter(filter(is_participle, names))
+
+
+def is_tool(node: ast.AST) -> bool:
+    """True if a node is a tool, whose docstring is what its model reads: behaviour, not documentation."""
+    decorators = getattr(node, "decorator_list", [])
+    functions = [each.func if isinstance(each, ast.Call) else each for each in decorators]
+    return any(isinstance(function, ast.Name) and function.id == "tool" for function in functions)
+
+
+def docstrings(module: Module) -> list[tuple[int, str]]:
+    """The docstrings of a module, of its classes and of its functions, each with the line of its owner."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [node for node in ast.walk(module.tree) if isinstance(node, kinds) and not is_tool(node)]
+    return [(getattr(node, "lineno", 1), ast.get_docstring(node) or "") for node in nodes]
 
 
 def test_few_definitions_are_participles() -> None:
@@ -88,6 +107,17 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert {name for name, count in names.items() if count > 1} <= PRESCRIBED
 
 
+def test_a_docstring_opens_with_what_a_thing_does_or_is() -> None:
+    wrong = [
+        f"{module.name}:{line}: {text.splitlines()[0]}"
+        for module in modules(*SOURCES)
+        for line, text in docstrings(module)
+        if QUESTION.match(text)
+    ]
+
+    assert wrong == []
+
+
 def test_no_folder_is_crowded() -> None:
     folders = Counter(
         str(PurePath(module.name).parent)
@@ -103,3 +133,9 @@ def test_a_participle_is_known_as_one() -> None:
     assert is_participle("worked")
     assert not is_participle("feed")
     assert not is_participle("run_pipeline")
+
+
+def test_the_docstring_of_a_tool_is_its_models() -> None:
+    text = '"""Module."""\n\n@tool(effect=1)\ndef one():\n    """What."""\n\ndef two():\n    """How."""\n'
+
+    assert docstrings(Module(name="module.py", text=text)) == [(1, "Module."), (7, "How.")]

@@ -33,7 +33,7 @@ class CrisisPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows it was about."""
+    """The number of rows that a request was about."""
 
     rows: int
 

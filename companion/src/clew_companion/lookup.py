@@ -22,7 +22,7 @@ from clew_companion.state import CompanionState
 
 MOST_FINDINGS = 5
 LEAST_SHARE = 0.5
-"""How much of a sentence has to stand in what it rests on."""
+"""The share of a sentence that has to be in its source."""
 
 NO_SEARCH = (
     "I have no way to look that up here, and I would rather not guess. A library, an official page or, where "
@@ -157,7 +157,7 @@ def _is_supported(sentence: str, evidence: str) -> bool:
     if _figures(sentence) - _figures(evidence):
         return False
     if gives_contact(sentence) and numbers(sentence) - numbers(evidence):
-        return False  # each group of a number may stand somewhere, and the number nowhere
+        return False  # each group of a number may be somewhere, and the number nowhere
     stems = _stems(sentence)
     return not stems or len(stems & _stems(evidence)) / len(stems) >= LEAST_SHARE
 

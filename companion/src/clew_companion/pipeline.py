@@ -100,7 +100,7 @@ async def _await_memory(task: "asyncio.Task[dict[str, Any]]", context: Context) 
 
 
 def _announce_stage(stage: Stage, context: Context) -> None:
-    """Name a stage that runs within another, in the trace and to whoever listens."""
+    """Name a stage that runs within another, in the trace and to listeners."""
     context.turn.trace.append(stage_name(stage))
     context.turn.notify(StageStarted(name=stage_name(stage), label=stage_label(stage)))
 

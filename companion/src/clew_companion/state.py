@@ -38,7 +38,7 @@ class ProceduralProfile(State):
 class SessionProgress(State):
     """The progress of a thread, and the level of its episode.
 
-    ``risk_level`` is the episode's: it falls only when somebody who was asked says that they are safe.
+    ``risk_level`` is the episode's: it falls only when a person who was asked says that they are safe.
     """
 
     turn_count: int = 0

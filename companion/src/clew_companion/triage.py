@@ -94,7 +94,7 @@ ANNOUNCEMENT = re.compile(
     r"(?:i\s+(?:have|need|want|must)\s+to\s+tell\s+you|something\s+(?:just|has\s+just)\s+happened)\b",
     re.IGNORECASE,
 )
-"""How somebody says that they have something to tell."""
+"""Phrases that announce a story."""
 
 INSTRUCTIONS = """\
 You sort one message of a conversation with a supportive companion. Say where it goes:

@@ -45,7 +45,7 @@ async def finalize_turn(state: CompanionState, context: Context) -> Delta:
 
 
 def reply_message(state: CompanionState) -> Message:
-    """The reply as it stands in the history, with its style and, if it leads through one, the exercise."""
+    """The reply as the history has it, with its style and, if it leads through one, the exercise."""
     meta: dict[str, Any] = {"response_style": state.response_style}
     current = current_exercise(state)
     if current is not None and state.response_style == "guided_exercise":
@@ -55,7 +55,7 @@ def reply_message(state: CompanionState) -> Message:
 
 
 async def _note_candidates(state: CompanionState, context: Context) -> None:
-    """Hold what the message states plainly and is not held yet, with where it stands."""
+    """Hold the plain statements of a message that are not held yet, with their source."""
     buffer = context.session_memory_buffer
     if buffer is None or not statements_in(state.message):
         return

@@ -68,7 +68,7 @@ class CrisisAssessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assessment(level: int, *, confidence: float = 1.0, reason: str = "") -> CrisisAssessment:
-    """An assessment whose consequences follow from its level, whoever judged it."""
+    """An assessment whose consequences follow from its level, also where a model judged it."""
     bounded_level = min(max(level, CrisisLevel.NONE), CrisisLevel.IMMINENT)
     return CrisisAssessment(
         level=bounded_level,
@@ -125,13 +125,13 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
 LIMITS_NOTICE = (
     "This program can miss that somebody is in danger. In an emergency, call your emergency number."
 )
-"""What people are told before they begin."""
+"""The notices that people see before they begin."""
 
 OFFLINE_NOTICE = (
     "No language model is connected. A small program answers: it listens, gives back what it hears and knows "
     "some exercises."
 )
-"""What they are told besides where no model is."""
+"""The further notice where there is no model."""
 
 STAGE_LABELS: dict[str, str] = {
     "load_memory": "Remembering",

@@ -20,7 +20,7 @@ NO_MODEL = (
 
 
 class UnconfiguredModel:
-    """Stands in for a model where none is configured: every reply says how to configure one."""
+    """Replaces a model where none is configured: every reply says how to configure one."""
 
     name = "offline"
 

@@ -21,9 +21,9 @@ class RecordedToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client found in a spoken turn: a level, and how it was found, in names and never in words.
+    """A client's assessment of a spoken turn: a level, and how it was found, in names and never in words.
 
-    What it means, and whether it is recorded, is for the agent to say.
+    Its meaning, and whether it is recorded, is up to the agent.
     """
 
     level: int
@@ -57,7 +57,7 @@ class NewVoiceSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class NewUtterance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody has just said in a call, under an id; ``late`` if it is being answered already."""
+    """An utterance of a call, under an id; ``late`` if it is being answered already."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     said: str
@@ -83,7 +83,7 @@ class NewHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser begins a call with: a secret, until when it holds, and where to go with it.
+    """The start of a call for a browser: a secret, the time until which it holds, and where to use it.
 
     ``gated`` says that nothing is answered until the client asks for it.
     """
@@ -96,7 +96,7 @@ class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateVerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """How serious it was what somebody said: answer it if it may be released, or else say the words."""
+    """The verdict on an utterance: answer it if it may be released, or else say the words."""
 
     level: int
     release: bool
@@ -104,7 +104,7 @@ class GateVerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolOutputView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave."""
+    """The output of a tool."""
 
     id: str
     output: JSON = None

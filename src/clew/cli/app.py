@@ -193,7 +193,7 @@ def run(arguments: Sequence[str]) -> int:
         build_app()(list(arguments), prog_name="clew")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except Exception as error:  # the last one to see it: a person is told in words, not by a traceback
+    except Exception as error:  # the last one to see it: a person gets a sentence, not a traceback
         if os.environ.get("CLEW_DEBUG"):
             raise
         show_error(consoles()[1], error, as_json="--json" in arguments)

@@ -17,7 +17,7 @@ async def audit_action(
     thread: str | None = None,
     **facts: JSON,
 ) -> None:
-    """Write down that whoever is at the command line is about to do something."""
+    """Record in the audit what the user of the command line is about to do."""
     entry_facts = {"by": "command line", "account": account(), **facts}
     tenant_db = db.scope(tenant=db.tenant if tenant is None else tenant)
     await add_audit_entry(tenant_db, action, owner=owner, thread=thread, facts=entry_facts)

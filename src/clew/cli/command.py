@@ -90,7 +90,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.file is None else self.file.with_name(f"{self.file.name}.volume")
 
     def existing_volume(self, folder: Path | None) -> Path | None:
-        """The volume that is named, or else the one that stands beside the database's file."""
+        """The volume that is named, or else the one beside the database's file."""
         if folder is not None or self.default_volume is None or not self.default_volume.is_dir():
             return folder
         return self.default_volume

@@ -1,4 +1,4 @@
-"""The volume beside a database, as commands are told of it."""
+"""The option of commands that names the volume beside a database."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ VolumeFolder = Annotated[
 
 
 def volumes_at(folder: Path | None) -> Volumes | None:
-    """The volume that a command is told of, if it is.
+    """The volume that the option names; None without one.
 
     Raises:
         InvalidArgument: It is not mounted.

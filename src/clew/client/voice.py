@@ -47,14 +47,14 @@ class VoiceMethods:
     def judge_utterance(
         self, id: str, utterance: NewUtterance, *, key: str | None = None
     ) -> ApiCall[GateVerdictView]:
-        """How serious something is that was said in a call, and whether it may be answered."""
+        """Judge an utterance of a call: its level, and whether it may be answered."""
         return api_call(HEAR, id, body=utterance, key=key)
 
     @CallMethod
     def call_voice_tool(
         self, id: str, tool_call: NewToolCall, *, key: str | None = None
     ) -> ApiCall[ToolOutputView]:
-        """What a tool gives that a realtime model calls."""
+        """Run a tool that a realtime model calls, and return its output."""
         return api_call(CALL_TOOL, id, body=tool_call, key=key)
 
     @CallMethod

@@ -111,7 +111,7 @@ class Artifacts:
             await self._db.commit(
                 [self._thread_change(ARTIFACT_SAVED, artifact, run), Put(record=record, expect=0)]
             )
-        except RevisionConflict:  # somebody else was as quick, with the same key
+        except RevisionConflict:  # another writer was as quick, with the same key
             return _check_repeat(await self.get(artifact.id), artifact, key)
         return artifact
 

@@ -87,7 +87,7 @@ def replace_in_block(
         reason = (
             "nothing was named" if not old else f"it is there {times} times" if times else "it is not there"
         )
-        problem = f"The text to replace must stand in block {block!r} exactly once, and {reason}."
+        problem = f"The text to replace must occur in block {block!r} exactly once, and {reason}."
         raise InvalidArgument(problem=problem)
     return _check_limit(block, before.replace(old, new), limits)
 
@@ -172,7 +172,7 @@ class CoreMemory:
         Raises:
             BlockNotFound: There is no such block.
             BlockFull: It would be over its limit.
-            StateConflict: Somebody changed the block at the same moment.
+            StateConflict: Another writer changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
         return await self._change(
@@ -188,7 +188,7 @@ class CoreMemory:
             BlockNotFound: There is no such block.
             BlockFull: It would be over its limit.
             InvalidArgument: The part is not there, or not only once.
-            StateConflict: Somebody changed the block at the same moment.
+            StateConflict: Another writer changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
         return await self._change(
@@ -201,7 +201,7 @@ class CoreMemory:
         Raises:
             BlockNotFound: There is no such block.
             BlockFull: It would be over its limit.
-            StateConflict: Somebody changed the block at the same moment.
+            StateConflict: Another writer changed the block at the same moment.
             VersionConflict: The block was changed since the version that is expected.
         """
         return await self._change(

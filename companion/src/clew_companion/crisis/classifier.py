@@ -23,7 +23,7 @@ from clew_companion.crisis.words import MARKS
 MOST_TOKENS = 400
 """Words that are scored: the beginning and the end of a long message."""
 MOST_GAP = 2
-"""How many words may stand between two concepts that follow each other."""
+"""The most words between two concepts that follow each other."""
 SIZE_BOUNDS = (3, 6, 10, 16, 25, 45, 80)
 """Where a message of few words ends and a longer one begins: the same words weigh otherwise in each."""
 LARGEST_SIZE = 4
@@ -31,7 +31,7 @@ LARGEST_SIZE = 4
 PAIR_DISTANCE = 7
 """How far apart two words may be that are looked at together."""
 Features = tuple[set[str], set[str], set[str], set[str]]
-"""What is said as concepts, as words, as letters, and as words that stand near each other."""
+"""The features of a message: concepts, words, letters, and words near each other."""
 
 
 def features(reading: Reading) -> Features:

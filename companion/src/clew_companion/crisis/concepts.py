@@ -23,7 +23,7 @@ RISK_QUESTIONS = frozenset({"asks_risk", "asks_plan", "asks_safe"})
 
 
 class Sign(msgspec.Struct, frozen=True):
-    """A concept where it stands. ``name`` has a minus before it if a "not" reaches it."""
+    """A concept at its place. ``name`` has a minus before it if a "not" reaches it."""
 
     name: str
     start: int

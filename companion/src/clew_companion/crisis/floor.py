@@ -319,7 +319,7 @@ def _danger_kind(signals: MessageSignals, about: str, *, is_displaced: bool) -> 
 
 
 def language_of(message: str, before: Sequence[Message] = (), default: str = DEFAULT_LANGUAGE) -> str:
-    """The language that somebody writes in, by its words and its letters."""
+    """The language of a message, by its words and its letters."""
     lexicon = load_lexicon()
     recent = [turn.text for turn in before if turn.role == "user"][-3:]
     text = " ".join([*recent, message])

@@ -36,7 +36,7 @@ log = logging.getLogger("clew")
 MODEL_SECONDS = 4.0
 """How long a model may think before the floor decides."""
 GRACE_SECONDS = 0.1
-"""How long a model that was told to stop may take for it. One that does not stop is left behind."""
+"""The time that a cancelled model call may take to stop. One that does not stop is left behind."""
 
 
 def make_crisis_gate(
@@ -119,7 +119,7 @@ async def _decide(
 async def _ask_model(context: clew.Context, gate_input: GateInput, seconds: float) -> Judgement | None:
     """The model's judgement; None if it is late, fails, or gives no valid judgement.
 
-    It has a task of its own, so that one that does not stop when it is told to holds nobody up.
+    It has a task of its own, so that a call that does not stop when it is cancelled delays nothing.
     """
     task = asyncio.ensure_future(
         context.turn.fill(

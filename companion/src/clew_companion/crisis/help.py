@@ -55,7 +55,7 @@ def resources_in(region: str, language: str = "") -> list[Resource]:
 
 
 def find_region(texts: Sequence[str]) -> tuple[str, ResourceStatus]:
-    """The country that somebody says they are in, by their newest words, and what that gives."""
+    """The country that a person says they are in, by their newest words, and whether there are lines."""
     for text in reversed(texts):
         plain = " " + " ".join(tokenize(text, load_lexicon().spelling)) + " "
         if any(f" {refusal} " in plain for refusal in _places()["refusals"]):
@@ -67,7 +67,7 @@ def find_region(texts: Sequence[str]) -> tuple[str, ResourceStatus]:
 
 
 def _region_in(plain: str) -> str:
-    """The country of the first place, in the order of the list, that somebody says they are in."""
+    """The country of the first place, in the order of the list, that a person says they are in."""
     places_by_word = _places_by_first_word()
     for _, region, name in sorted(
         place for word in set(plain.split()) for place in places_by_word.get(word, ())
@@ -132,7 +132,7 @@ def _places() -> Mapping[str, Any]:
 
 @functools.cache
 def _places_by_first_word() -> Mapping[str, Sequence[tuple[int, str, str]]]:
-    """The places by the first of their words, each with where it stands in the list, and its country."""
+    """The places by the first of their words, each with its index in the list, and its country."""
     places = [(region, name) for region, names in _places()["places"].items() for name in names]
     places_by_word: dict[str, list[tuple[int, str, str]]] = {}
     for order, (region, name) in enumerate(places):

@@ -63,7 +63,7 @@ def judgement_request(message: str, before: Sequence[Message]) -> ModelRequest:
 
 
 def validate_judgement(judgement: Judgement) -> Judgement:
-    """A judgement that is one, whoever made it.
+    """A judgement with valid values, whichever model made it.
 
     Raises:
         ValidationError: It is none, or a number of it is out of its range.

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from clew_companion.crisis.words import QUOTE, Spelling, make_spelling
 
 IDIOM = "idiom"
-"""The concept whose phrases cover what stands within them: ``killing time`` kills nobody."""
+"""The concept whose phrases cover the words within them: ``killing time`` kills nobody."""
 ANSWER_PREFIX = "answer "
 """Begins the names of what is only looked for in questions and in the answers to them."""
 
 
 class ConceptMatch(NamedTuple):
-    """A concept, and the words that stand for it."""
+    """A concept, and the words that express it."""
 
     concept: str
     start: int
@@ -25,7 +25,7 @@ class ConceptMatch(NamedTuple):
 
 
 _WordChoice = tuple[frozenset[str], tuple[str, ...]]
-"""What may stand at one place of a phrase: one of several words, or a word with one of several beginnings."""
+"""The choice at one place of a phrase: one of several words, or a word with one of several beginnings."""
 _PhraseRest = tuple[str, tuple[_WordChoice, ...]]
 """A concept, and what must follow the first word."""
 

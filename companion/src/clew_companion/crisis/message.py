@@ -64,7 +64,7 @@ def _judge_safely(
     """The floor's verdict, or a question if it fails. The error is named, without words of the person."""
     try:
         return judge_message(text, before, scorer)
-    except Exception as error:  # noqa: BLE001  # whatever it is, somebody waits for an answer
+    except Exception as error:  # noqa: BLE001  # whatever it is, a person waits for an answer
         log.warning("The floor of the crisis gate failed, and the person is asked: %s", type(error).__name__)
         return UNREADABLE_VERDICT
 

@@ -12,7 +12,7 @@ import msgspec
 class ScriptTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One turn: what is said, and what is expected of the answer. What is not named is not looked at.
 
-    ``exercise`` and ``step`` are where an exercise stands after it; an empty ``exercise`` means that none is
+    ``exercise`` and ``step`` are those of an exercise after it; an empty ``exercise`` means that none is
     under way. ``has`` and ``lacks`` are words of the reply. ``level`` is at least the crisis level, and no
     level is expected to be 0.
     """

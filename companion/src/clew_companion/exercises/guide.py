@@ -1,4 +1,4 @@
-"""Leading through an exercise, purely: from where one stands and what was said to what is said next."""
+"""Guidance through an exercise, purely: from the current step and the message to the next words."""
 
 import re
 from typing import Any

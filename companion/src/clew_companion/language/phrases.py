@@ -28,7 +28,7 @@ SAYING_KINDS = (
     "lookup",
     "closing",
 )
-"""What a message can mean. What is about everything stands before what is about something."""
+"""The meanings of a message. Those about everything come before those about something."""
 
 LETTER_TABLE = str.maketrans(
     {"ı": "i", "ł": "l", "ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "’": "'", "`": "'"}
@@ -93,7 +93,7 @@ def mentions(message: str, kind: str) -> bool:
 
 
 def normalize_text(text: str) -> str:
-    """A text in small letters, without accents, and without what stands around it. Words stay apart."""
+    """A text in small letters, without accents, and without what is around it. Words stay apart."""
     apart = unicodedata.normalize("NFKD", text.casefold().translate(LETTER_TABLE))
     plain = "".join(letter for letter in apart if not unicodedata.combining(letter)).translate(LETTER_TABLE)
     return " ".join(plain.split()).strip(OUTER_MARKS)

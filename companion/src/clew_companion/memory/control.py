@@ -219,7 +219,7 @@ async def _ask_to_forget(memory: Memory, entries: Sequence[MemoryEntry]) -> dict
 
 
 async def _propose_forgetting_last(memory: Memory, recent: Sequence[Message]) -> dict[str, Any]:
-    """Show what "that" would forget: what the last reply told of the memory, or else what was just said."""
+    """Show what "that" would forget: the entries that the last reply named, or else what was just said."""
     entries = await _entries_in_last_reply(memory, recent)
     if len(entries) == 1:
         return await _ask_to_forget(memory, entries)

@@ -26,7 +26,7 @@ RECENT_ITEMS = 8
 
 
 def memory_of_turn(context: Context) -> Memory | None:
-    """The memory of whoever a turn runs for; None if the turn keeps nothing."""
+    """The memory of the user of a turn; None if the turn stores nothing."""
     db = context.turn.db
     return None if db is None else memory_of(db, context.turn.thread, context.turn.user)
 

@@ -207,7 +207,7 @@ def aside_reply(message: str, replies: Sequence[str]) -> str:
 
 
 def _direct_reply(texts: Sequence[str], replies: Sequence[str], instructions: str) -> str:
-    """The answer to a greeting, a remark, a question or what cannot be read; empty to what is told."""
+    """The answer to a greeting, a remark, a question or an unreadable message; empty for a story."""
     last = texts[-1] if texts else ""
     rest = _after_greeting(last)
     if IDENTITY_QUESTION.search(last):
@@ -269,7 +269,7 @@ def _remark_reply(match: RemarkMatch, texts: Sequence[str], replies: Sequence[st
 
 
 def _own_name_reply(texts: Sequence[str], instructions: str) -> str:
-    """The name that somebody goes by, if they said it."""
+    """The name of the person, if they said it."""
     names = [match.name for text in texts if (match := remark_in(text)) is not None and match.name]
     name_rule = NAME_RULE.search(instructions)
     name = names[-1] if names else name_rule["name"] if name_rule else ""

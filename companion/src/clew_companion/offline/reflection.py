@@ -37,7 +37,7 @@ FEELING = re.compile(
     re.IGNORECASE,
 )
 ONGOING = re.compile(r"(?:\w+ly\s+|just\s+|not\s+)?\w{3,}ing\b", re.IGNORECASE)
-"""What somebody has been doing, and may do no longer."""
+"""Activities of a person that may have ended."""
 
 NEXT_CLAUSE = re.compile(
     r"\s*(?:[,;:–—]|\b(?:but|because|since|and\s+(?:i|then|now|he|she|they|it)|so\s+(?:i|that))\b).*",
@@ -70,13 +70,13 @@ CLOSING_FILLER = re.compile(
 NOT_OWN_FEELING = re.compile(
     r"\b(?:thinks?|says?|said|told|tells?|if|when|whether|because|wish|afraid|that|like)\b", re.IGNORECASE
 )
-"""What stands before how somebody is, where it is not they who say it of themself now."""
+"""Words before a feeling that show that the person does not say it of themself now."""
 
 LEAST_WORDS, MOST_WORDS = 4, 18
 
 
 def feeling_reflection(message: str) -> str:
-    """A sentence that gives back how somebody says they are; empty if they do not say it."""
+    """A sentence that reflects the feeling that a person states; empty if they state none."""
     for sentence in sentences(message):
         match = FEELING.search(sentence) if not sentence.endswith("?") else None
         is_own = match is not None and not NOT_OWN_FEELING.search(sentence[: match.start()])
@@ -146,7 +146,7 @@ TROUBLE_QUESTIONS = (
     "What have you tried so far, and what came of it?",
     "Who else knows about this?",
 )
-"""What can be asked about whatever weighs on somebody."""
+"""Questions about a worry of any kind."""
 
 NEUTRAL_QUESTIONS = (
     "What was that like for you?",
@@ -163,11 +163,11 @@ FEELING_QUESTIONS = (
     "What brought it on?",
     "When is it different?",
 )
-"""What can be asked about how somebody says they are."""
+"""Questions about a feeling."""
 
 ACKNOWLEDGEMENTS = ("I hear you.", "Thank you for telling me.", "I am listening.")
 REFLECTION_STARTS = ("So ", "I hear that ", "You tell me that ")
-"""How what somebody told begins when it is given back."""
+"""Openings of a reflection."""
 
 LONG_MESSAGE_REPLY = "You have told me a lot there, and thank you for it. I can only pick up parts of it."
 LONG_MESSAGE_WORDS = 80

@@ -1,4 +1,4 @@
-"""Small talk, questions about the program and short reactions: known by rules that stand in a file."""
+"""Small talk, questions about the program and short reactions: known by rules in a file."""
 
 import re
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class RemarkFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemarkMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A remark that somebody made, and the name that they gave with it, if they did."""
+    """A remark of a person, and the name that they gave with it, if they did."""
 
     remark: Remark
     name: str = ""

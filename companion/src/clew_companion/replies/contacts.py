@@ -82,7 +82,7 @@ LOOSE_NUMBER = re.compile(
 DIGIT_GROUPS = re.compile(r"\+?\(?\d(?:[\s().\-]{0,2}\d)*")
 LETTER_NUMBER = re.compile(r"\b\d{3,4}[\s-](?:\d{2,4}[\s-])?[A-Z]{4,}\b")
 HELP_NUMBERS = frozenset({"000", "024", "112", "113", "116", "911", "988", "999", "3114"})
-"""Short numbers that mean help whatever stands beside them."""
+"""Short numbers that mean help, whatever is beside them."""
 LEAST_DIGITS = 3
 """From how many digits on a number is one to call, unless something marks it as ordinary."""
 MOST_BREATH_DIGITS = 4

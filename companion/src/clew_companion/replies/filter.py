@@ -25,7 +25,7 @@ _LINKS = (
     r"struggl(?:e|ing)|show(?:ing)?|display(?:ing)?|signs?|symptoms?|cases?|kind|form|type|classic|typical|like|"
     r"from|with|of|to|in|an?|the|all|some)\s+)"
 )
-"""Words between somebody and what they are said to have: none of them leads anywhere else."""
+"""Words between a person and what they are said to have: none of them leads anywhere else."""
 _NOT_A_REPORT = "".join(
     rf"(?<!{lead}\s)(?<!{lead}\sthat\s)"
     for lead in (
@@ -33,7 +33,7 @@ _NOT_A_REPORT = "".join(
         *("worried", "afraid", "whether", "if"),
     )
 )
-"""Not what others have said or what somebody fears."""
+"""A guard against reported speech and fears, which are no claims of the reply."""
 DIAGNOSIS = re.compile(
     rf"{_NOT_A_REPORT}(?<!\bhave\s)\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{_DISORDER}"
     rf"|{_NOT_A_REPORT}\b(?:it|this|that|these|those|what\s+you\s+\w+|your\s+\w+(?:\s+\w+)?|sounds|looks)\s+"

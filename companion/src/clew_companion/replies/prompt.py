@@ -19,7 +19,7 @@ def prompt_source(name: str) -> str:
 
 
 def instructions(state: CompanionState, skills: Mapping[str, str] | None = None) -> str:
-    """All that a model is told for the reply of a turn."""
+    """The whole prompt for the reply of a turn."""
     parts = [
         prompt_source("identity"),
         prompt_source("rules"),

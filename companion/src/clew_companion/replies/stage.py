@@ -46,7 +46,7 @@ async def recent_messages(state: CompanionState) -> list[Message]:
 
 
 async def _word_reply(state: CompanionState, request: ModelRequest, context: Context) -> tuple[str, str]:
-    """A reply and who worded it. If the model does not answer, somebody still gets one."""
+    """A reply and who worded it. If the model does not answer, rules word one."""
     current, model = current_exercise(state), context.response_llm
     ending = (
         "" if current is None else f"When you are ready, we go on: {current[0].steps[current[1].step].say}"

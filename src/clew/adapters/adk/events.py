@@ -88,7 +88,7 @@ def _event_of(item: Item, thread: str) -> Event | None:
 
 @check_arguments
 def events_of(messages: Iterable[PlainMessage], *, agent: str, invocation_id: str = "") -> list[Event]:
-    """Plain messages as events, ready to append: what an agent says at once, or is told at once, is one.
+    """Plain messages as events, ready to append: what an agent says or gets at once is one event.
 
     Instructions are left out: in ADK they belong to the agent, not to the session.
     """

@@ -62,7 +62,7 @@ class MemoryService(BaseMemoryService):
         items = list(items_by_id.values())
         for first in range(0, len(items), ITEMS_PER_CHANGE):
             while not await self._append_new(thread, user_id, items[first : first + ITEMS_PER_CHANGE]):
-                pass  # somebody else has just written; look again what is new
+                pass  # another writer has just appended; look again what is new
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """The memories that hold any of the words, the best first."""

@@ -14,7 +14,7 @@ from clew.core.ops import Op
 from clew.core.values import AppendTo, Changeset, Head
 
 ADK_KEY = "adk"
-"""The first part of the id of every thread of ADK's, and the key of its state under which ADK's stands."""
+"""The first part of the id of every thread of ADK's, and the key of ADK's part of its state."""
 
 SESSION_PREFIX = ""
 """The prefix of state that belongs to the session alone."""

@@ -53,7 +53,7 @@ class SessionService(BaseSessionService):
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        # Tasks that share one session object append one after another; others are told apart by version.
+        # Tasks that share one session object append one after another; others are distinguished by version.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create_session(
@@ -163,7 +163,7 @@ class SessionService(BaseSessionService):
         An event that is stored already is not stored again.
 
         Raises:
-            StaleSessionError: Somebody else has appended since the session was read. Nothing was changed.
+            StaleSessionError: Another writer has appended since the session was read. Nothing was changed.
             SessionNotFoundError: The session was deleted, or never was.
             InvalidValue: The event or its state cannot be stored as JSON. Nothing was changed.
         """
@@ -177,7 +177,7 @@ class SessionService(BaseSessionService):
                 commit = await self._store_event(session, thread, event, expect)
             except VersionConflict as conflict:
                 raise StaleSessionError(
-                    f"Session {session.id} was changed by somebody else since it was read at version "
+                    f"Session {session.id} was changed by another writer since it was read at version "
                     f"{conflict.expected}; it is at {conflict.actual} now. Get it again before you append."
                 ) from conflict
             except ThreadNotFound as missing:
@@ -189,7 +189,7 @@ class SessionService(BaseSessionService):
             return await super().append_event(session, event)
 
     async def _store_event(self, session: Session, thread: str, event: Event, expect: Exact) -> Committed:
-        """Commit an event and what it changes; where the session's thread stands then."""
+        """Commit an event and what it changes, and return the version of the session's thread."""
         deltas = state_by_scope(json_state(event.actions.state_delta))
         change = Changeset(
             items=(item_of(event),),
@@ -283,7 +283,7 @@ def _build_session(
 
 
 def _mark_session(session: Session, position: Head | Committed) -> Session:
-    """The session, with where the thread stands that it was read from, in ADK's own place for it."""
+    """The session, with the version of the thread that it was read from, in ADK's own field for it."""
     marker = f"{position.version} {position.hash.hex()}"
     session._storage_update_marker = marker  # noqa: SLF001 - copies of a session keep it, and nothing else
     return session

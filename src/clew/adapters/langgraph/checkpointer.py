@@ -51,7 +51,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     ``db`` is an open database, used on the event loop it was opened on, or a URL; then it is opened by the
     first call, on a loop of its own, and closed by ``close``. ``types`` are the types that checkpoints may
-    hold besides LangGraph's own; a state's schema stands for every type it mentions.
+    hold besides LangGraph's own; a state's schema includes every type it mentions.
 
     Raises:
         InvalidArgument: ``serde`` would use pickle, or is of a kind that cannot be checked.
@@ -80,7 +80,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
         """The version after this one. A plain number will do: no two checkpoints look each other up by it."""
         return 1 if current is None else int(current) + 1
 
-    # What each call asks for, whether somebody waits for it or awaits it.
+    # What each call asks for, blocking or awaited.
 
     def _get_work(self, config: RunnableConfig) -> DatabaseWork[EncodedCheckpoint | None]:
         thread, namespace = _thread_of(config), _namespace_of(config)

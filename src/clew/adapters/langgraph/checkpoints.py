@@ -53,7 +53,7 @@ class EncodedCheckpoint(msgspec.Struct, frozen=True):
 class ThreadCheckpoints:
     """The checkpoints of all threads of a database.
 
-    Whoever calls encodes and decodes for himself, where he is; what is awaited here only reads and writes.
+    The caller encodes and decodes on its own loop or thread; what is awaited here only reads and writes.
     """
 
     def __init__(self, serializer: Serializer, body_cipher: BodyCipher) -> None:
@@ -64,7 +64,7 @@ class ThreadCheckpoints:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def with_types(self, types: Iterable[type | TypeName]) -> "ThreadCheckpoints":
-        """The same checkpoints for somebody who knows some more types."""
+        """The same checkpoints with some more types allowed."""
         other = copy.copy(self)
         other.serializer = self.serializer.with_types(types)
         return other
@@ -319,7 +319,7 @@ class ThreadCheckpoints:
     ) -> dict[str, DeltaChannelHistory]:
         """For each channel, the newest value stored before a checkpoint, and what was written since.
 
-        It follows the log, not the index: what was pruned is still there for those who stand on it.
+        It follows the log, not the index: what was pruned is still there for checkpoints that share it.
         """
         if id is None:
             newest = await registry.find_checkpoints(

@@ -1,6 +1,6 @@
 """The parts that one version of a channel shares with the version before, found by comparing encoded parts.
 
-A list is cut into its elements, a dictionary into its entries; anything else is one part. Parts stand in
+A list is cut into its elements, a dictionary into its entries; anything else is one part. Parts are in
 items of a log, some in each, and have an address there. A version is a list of *runs*: stretches of
 addresses. Appending to a list makes one run longer, whatever its length, and no version needs another one.
 """
@@ -30,7 +30,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class PartLayout(msgspec.Struct, frozen=True):
-    """A version as it will be stored: where its parts stand, what has to be written, what its runs weigh."""
+    """A version as it will be stored: the places of its parts, what is to be written, what its runs weigh."""
 
     addresses: list[int]
     runs: list[AddressRun]
@@ -44,7 +44,7 @@ def address(item: int, index: int, *, last: bool) -> int:
 
 
 def reusable_addresses(old: Sequence[bytes], addresses: Sequence[int], new: Sequence[bytes]) -> list[int]:
-    """For each new part, where the same bytes stand already, or FRESH."""
+    """For each new part, the place of the same bytes in the log, or FRESH."""
     most = min(len(old), len(new))
     head = most if old[:most] == new[:most] else next(at for at in range(most) if old[at] != new[at])
     most -= head

@@ -21,7 +21,7 @@ async def delete_thread(db: Database, checkpoints: ThreadCheckpoints, thread: st
     """Remove a thread and everything in it; one that is not LangGraph's is left alone."""
     thread_entry = await checkpoints.threads.read_entry(db, thread)
     if thread_entry is not None:
-        with suppress(ThreadNotFound):  # somebody else is deleting it
+        with suppress(ThreadNotFound):  # another process is deleting it
             await db.thread(thread).delete()
         await db.commit([thread_drop(thread_entry.record)])
     index_entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))
@@ -31,7 +31,7 @@ async def delete_thread(db: Database, checkpoints: ThreadCheckpoints, thread: st
 
 
 async def delete_for_runs(db: Database, runs: Sequence[str]) -> None:
-    """Hide the checkpoints of some runs. What others stand on stays with them."""
+    """Hide the checkpoints of some runs. Values that other checkpoints share stay with those."""
     for run in runs:
         await _hide_checkpoints(
             db, await registry.find_all_checkpoints(db, CheckpointSelection(run=str(run)))

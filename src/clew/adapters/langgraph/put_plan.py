@@ -49,7 +49,7 @@ class PutRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutPlan(msgspec.Struct, frozen=True):
-    """The items of a put, the values it stands on, and how far the logs reach after it."""
+    """The items of a put, the values it builds on, and how far the logs reach after it."""
 
     items: list[Item]
     values: dict[str, ChannelValue]

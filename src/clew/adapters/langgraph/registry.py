@@ -1,7 +1,7 @@
 """The registry of LangGraph's threads and of the lengths of their logs, guarded by a record.
 
-A version of a channel names the items its parts stand in, so whoever writes one has to know where its items
-will stand. Every put moves the record of its thread on by one revision; if somebody else was first, it looks
+A version of a channel names the items that hold its parts, so a writer has to know the places that its items
+will get. Every put moves the record of its thread on by one revision; if another writer was first, it looks
 again. Pending writes name nothing and conflict with nothing.
 """
 
@@ -209,7 +209,7 @@ class ThreadRegistry:
             raise InvalidArgument(
                 problem=f"Thread {thread!r} was not written by LangGraph. Choose another thread_id."
             )
-        with suppress(VersionConflict):  # somebody else was first; the caller looks again
+        with suppress(VersionConflict):  # another writer was first; the caller looks again
             await self._create_thread(db, thread, Exact(head.version))
 
     async def _create_thread(self, db: Database, thread: str, expect: Expectation) -> None:

@@ -297,7 +297,7 @@ class Store(BaseStore):
         return list(dict.fromkeys(texts))
 
     def _texts_of(self, op: PutOp) -> dict[str, str]:
-        """The texts of a value that are found by meaning, by where they stand."""
+        """The texts of a value that are found by meaning, by their paths."""
         if op.value is None or op.index is False or self._embeddings is None:
             return {}
         texts_by_path: dict[str, str] = {}

@@ -79,7 +79,7 @@ async def read_values(
     """The values of some checkpoints, given what is at hand of each.
 
     Raises:
-        StoreDamaged: An item that a value stands on is not there any more.
+        StoreDamaged: An item that a value consists of is not there any more.
     """
     missing = [
         location

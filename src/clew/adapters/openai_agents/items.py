@@ -75,7 +75,7 @@ def _role_and_kind(sdk_type: str, role: object) -> tuple[str, str]:
 
 
 def _short_text(value: object, longest: int) -> str | None:
-    """A word that can stand beside an item; anything else is only in its body."""
+    """A word that can be stored beside an item; anything else is only in its body."""
     if isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and value.isprintable():
         return value
     return None

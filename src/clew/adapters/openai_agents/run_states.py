@@ -1,4 +1,4 @@
-"""Runs that wait for somebody: their state, kept so that another process can go on with them."""
+"""Runs that wait for an approval: their state, stored so that another process can go on with them."""
 
 import json
 from collections.abc import Awaitable, Callable

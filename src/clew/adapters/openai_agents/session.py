@@ -182,7 +182,7 @@ async def shield_write(work: Coroutine[Any, Any, T]) -> T:
             except asyncio.CancelledError:
                 continue  # it is raised once the outcome is known
         if not task.cancelled():
-            task.exception()  # looked at, so that nobody is told of it twice
+            task.exception()  # retrieved, so that asyncio does not report it again
         raise
 
 
@@ -196,7 +196,7 @@ def _log_unreadable(session: str, unreadable: UnreadableItem) -> None:
 
 
 UnreadableListener = Callable[[str, UnreadableItem], None]
-"""Who is told of an item of a session that cannot be read."""
+"""A callback for items of a session that cannot be read."""
 
 
 class Session:
@@ -409,7 +409,7 @@ class Session:
         return sdk_items(window, self.session_id)
 
     async def _window(self, thread: Thread, last: int | None, *, at: int | None = None) -> Window:
-        """Items that can be read; who wants to is told of the others."""
+        """The items that can be read; the callback gets the others."""
         try:
             window = await thread.items(last=last, at=at)
         except ThreadNotFound:
@@ -431,7 +431,7 @@ class Session:
         except ThreadNotFound:
             try:
                 commit = await self._commit(database, change, Absent(owner=self._owner), writes)
-            except ThreadExists:  # by somebody who was quicker
+            except ThreadExists:  # by another process that was quicker
                 commit = await self._commit(database, change, AnyVersion(), writes)
         if run is not None:
             self._meter.register_version(run, commit.version)
@@ -491,7 +491,7 @@ class Session:
 
 
 class _CloseAwaitable(Awaitable[None]):
-    """The end of a session, for who waits for it; who does not is not told off.
+    """The end of a session, to be awaited or not: without an await there is no warning.
 
     The SDK's own sessions are closed with ``close()`` by some and with ``await close()`` by others.
     """

@@ -49,7 +49,7 @@ class UsageMeter:
         self._turn_versions: WeakKeyDictionary[RunContextWrapper[Any], int] = WeakKeyDictionary()
 
     def register_run(self, run: RunContextWrapper[Any]) -> None:
-        """Take note of a run; what it used before was counted by whoever saw it then."""
+        """Count the usage of a run; what it used before was counted then."""
         self._usage_before.setdefault(run, _usage_of(run.usage))
 
     def register_version(self, run: RunContextWrapper[Any], version: int) -> None:

@@ -55,8 +55,8 @@ class Conversations(ConversationStore):
     """Pydantic AI's conversations in a Clew database, which stays open when this is done.
 
     A conversation's id is its thread's. What a history leaves when it is rewritten or branched stays in the
-    thread's past; a fork stands on the thread it came from and copies nothing. Deleting a conversation
-    removes its messages, but for those that a fork still stands on.
+    thread's past; a fork shares the past of its parent and copies nothing. Deleting a conversation removes
+    its messages, but for those that a fork still shares.
     """
 
     def __init__(self, db: Database) -> None:

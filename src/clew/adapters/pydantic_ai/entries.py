@@ -16,7 +16,7 @@ from clew.core.messages.plain import PlainMessage, with_tool_names
 from clew.core.values import Item, Window
 
 FORMAT = "pydantic-ai"
-"""The format of the items, and the key of the state under which a conversation's record stands."""
+"""The format of the items, and the key of a conversation's record in the state."""
 
 TOOL_PARTS = ("tool-return", "retry-prompt")
 

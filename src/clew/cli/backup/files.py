@@ -83,7 +83,7 @@ def _lock_file(path: Path) -> Iterator[BinaryIO]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StoreBusy(store=str(path)) from None
-            # Whoever had the lock may have given the file its proper name before it let go.
+            # The process that had the lock may have given the file its proper name before it let go.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 yield file
                 return
@@ -226,7 +226,7 @@ def put_in_place(staged: Path, file: BinaryIO, target: Path, backup: Path) -> No
     """Put a checked copy in the place of a database: killed at any moment, the old or the new one is there.
 
     Raises:
-        StoreBusy: Somebody has the old one open.
+        StoreBusy: Another process has the old one open.
     """
     seal_file(str(staged))
     model = target if target.exists() else backup

@@ -56,7 +56,7 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
         await asyncio.shield(asyncio.to_thread(switch_volume, self.root))
 
     def ahead(self, threads: Sequence[Verdict]) -> list[str]:
-        """The sessions whose manifest stands for a version that the database does not have."""
+        """The sessions whose manifest is of a version that the database does not have."""
         head_versions = {(file_name(head.tenant), head.thread): head.version for head in threads}
         names = {file_name(head.tenant): head.tenant for head in threads}
         versions = manifest_versions(self.index, self.copy)

@@ -60,7 +60,7 @@ async def forget(chat: Chat, words: Sequence[str]) -> ChatOutput:
 
 
 async def _matching_ids(chat: Chat, words: Sequence[str]) -> list[str]:
-    """The ids that are meant: by their beginning, or by words that stand in what is known."""
+    """The ids that are meant: by their beginning, or by words of the entries."""
     entries = await chat.memory_entries()
     ids = [entry.id for entry in entries]
     ids_by_prefix = [[id for id in ids if id.startswith(word) and "-" in word] for word in words]
@@ -88,7 +88,7 @@ async def undo(chat: Chat, words: Sequence[str]) -> ChatOutput:
 
 
 async def _undo_turn(chat: Chat) -> ChatOutput:
-    """Take back the last turn and what it changed in the state: an exercise stands where it stood."""
+    """Take back the last turn and what it changed in the state: an exercise is at its earlier step again."""
     participant = chat.participant
     window = await chat.runtime.history(participant.thread, last=MOST_TURN_MESSAGES, user=participant.user)
     run = window[-1].run if len(window) else None
@@ -214,7 +214,7 @@ async def _end_session(chat: Chat, reply: str) -> ChatOutput:
 
 
 def _memory_facts(episode_memory: EpisodeMemory) -> dict[str, JSON]:
-    """What a session left behind, by the names that it has over HTTP."""
+    """The memory that a session left, by the names that it has over HTTP."""
     arc = episode_memory.arc or Arc(id="", episode="", summary="")
     facts: dict[str, JSON] = {
         "summary": arc.summary,

@@ -1,4 +1,4 @@
-"""An answer as it is told: what was streamed, what was kept, and what a person sees of it meanwhile."""
+"""An answer as it comes: text streamed, messages stored, and the screen meanwhile."""
 
 from collections.abc import Mapping
 

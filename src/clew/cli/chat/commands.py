@@ -16,7 +16,7 @@ from clew.core.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatCommand:
-    """A command, what may stand behind it, and what it is for."""
+    """A command, its argument, and its purpose."""
 
     name: str
     description: str

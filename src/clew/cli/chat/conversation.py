@@ -1,4 +1,4 @@
-"""The course of a chat: read a line, answer it, until somebody leaves. Ctrl-C stops an answer."""
+"""The course of a chat: read a line, answer it, until the user leaves. Ctrl-C stops an answer."""
 
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,7 +50,7 @@ class ChatLoop:
         self.tally = Tally(thread=chat.participant.thread)
 
     def run(self) -> None:
-        """Go on until there are no more lines, or somebody leaves."""
+        """Go on until there are no more lines, or the user leaves."""
         with without_echo() if self._frontend.is_live else nullcontext():
             self._show_opening()
             self._answer_lines()

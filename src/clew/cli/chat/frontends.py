@@ -1,4 +1,4 @@
-"""Where a chat is read and written: a person's terminal, plain lines, or lines of JSON."""
+"""Frontends of a chat, for reading and writing: a person's terminal, plain lines, or lines of JSON."""
 
 import sys
 from collections.abc import Iterable, Mapping

@@ -37,7 +37,7 @@ class Completion:
 
 READLINE_SETTINGS = ("bell-style none", "show-all-if-ambiguous on", "enable-bracketed-paste on")
 LOCAL_FLAGS_INDEX = 3
-"""Where the flags of the keyboard stand among the attributes of a terminal."""
+"""The index of the keyboard's flags among the attributes of a terminal."""
 
 
 def install_completion(completion: Completion, history: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 class ChatQuestion:
     """A question of a command, and the function that takes the answer.
 
-    It is put to a person alone, unless it is ``is_required``: then the next line answers it, whoever writes
-    it. No answer is an empty one.
+    It is put to a person alone, unless it is ``is_required``: then the next line answers it, also one of
+    a program. No answer is an empty one.
     """
 
     prompt: str

@@ -1,4 +1,4 @@
-"""How a chat looks: from values to text that fits a narrow terminal as well as a wide one. Pure."""
+"""The look of a chat: from values to text that fits a narrow terminal as well as a wide one. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -42,7 +42,7 @@ def opening(participant: Participant, model: str, notices: Sequence[str]) -> Ren
 def welcome(
     status: SessionStatus, messages: Sequence[PlainMessage], catch_up: Sequence[str]
 ) -> list[RenderableType]:
-    """What came before: on this thread, or for somebody known on a new one in the session before."""
+    """A summary of what came before: on this thread or, if it is new, in the user's last session."""
     if messages:
         parts: list[RenderableType] = [
             Text(f"\n{_session_line(status)}", style="dim"),
@@ -103,7 +103,7 @@ def pair_table(rows: Mapping[str, str]) -> Table:
 
 
 def status_table(participant: Participant, model: str, store: str, session: SessionStatus) -> RenderableType:
-    """Where a chat stands."""
+    """The status of a chat, as a table."""
     no_user = "none; what is learned stays with this thread"
     rows = {
         "thread": participant.thread,
@@ -152,7 +152,7 @@ def memory_overview(
     candidates: Sequence[str] = (),
     has_more: bool,
 ) -> RenderableType:
-    """What is known, each with the shortest id that names it, and what was noted and is kept later."""
+    """The entries of a memory, each with its shortest unique id, and the candidates that are stored later."""
     parts: list[RenderableType] = []
     for name, entries in (
         ("How you want to be answered", profile.rules),
@@ -195,7 +195,7 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
 
 
 def forget_preview(texts: Sequence[str]) -> RenderableType:
-    """What would be forgotten, numbered as the answer may choose."""
+    """The entries that would be forgotten, with the numbers by which an answer may choose."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for number, text in enumerate(texts, 1):
         table.add_row(f"  {number}.", Text(shorten(text, 300)))
@@ -203,7 +203,7 @@ def forget_preview(texts: Sequence[str]) -> RenderableType:
 
 
 def hit_list(hits: Sequence[Hit], query: str) -> RenderableType:
-    """What a search found, with the searched words marked."""
+    """The hits of a search, with the searched words marked."""
     if not hits:
         return Text(f"Nothing found for “{clean(query)}”. Try fewer or other words.")
     parts: list[RenderableType] = []
@@ -221,7 +221,7 @@ def hit_list(hits: Sequence[Hit], query: str) -> RenderableType:
 def session_end(
     turns: int, episode_memory: EpisodeMemory, ids: Mapping[str, str], *, is_complete: bool
 ) -> RenderableType:
-    """What a session left behind: itself in a line, what is still open, and each thing learned."""
+    """The end of a session: its summary in a line, its open questions, and each entry that it added."""
     arc = episode_memory.arc
     open_loops = f"Still open: {'; '.join(arc.open_loops)}" if arc is not None and arc.open_loops else ""
     lines = ["" if arc is None else arc.summary, open_loops] if is_complete else [LEARNING_NOTE]

@@ -29,7 +29,7 @@ from clew.urls import open_store
 
 
 class ChatMode(enum.StrEnum):
-    """Whether what is said is kept."""
+    """The mode of a chat: messages are stored, or not."""
 
     GUEST = "guest"
     PERSISTENT = "persistent"
@@ -47,12 +47,12 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_guest(self) -> bool:
-        """Whether nothing is kept."""
+        """True if nothing is stored."""
         return self.mode is ChatMode.GUEST
 
     @property
     def memory_mode(self) -> MemoryMode | None:
-        """What the runtime is told about it."""
+        """The memory mode that the runtime gets."""
         return MemoryMode.INCOGNITO if self.is_guest else None
 
     def with_thread(self, thread: str) -> "Participant":
@@ -67,7 +67,7 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
 def new_participant(
     *, thread: str | None, user: str | None, mode: ChatMode, new_id: Callable[[], str]
 ) -> Participant:
-    """Who talks; a thread that was not named gets an id of its own, which is never made from the user's.
+    """Make a participant; a thread that was not named gets an id, which is never made from the user's.
 
     Raises:
         InvalidId: An id cannot be one.
@@ -104,7 +104,7 @@ class Chat:
 
     @property
     def memory(self) -> Memory:
-        """What is known of the user, or of the thread if there is none.
+        """The memory of the user, or of the thread if there is no user.
 
         Raises:
             InvalidArgument: A guest talks, of whom nothing is kept.
@@ -135,7 +135,7 @@ class Chat:
         await self.runtime.cancel(self.participant.thread, user=self.participant.user)
 
     async def status(self) -> SessionStatus:
-        """Where the thread stands."""
+        """The status of the thread."""
         return await self.runtime.session_status(self.participant.thread, user=self.participant.user)
 
     async def messages(self, last: int) -> list[PlainMessage]:
@@ -149,7 +149,7 @@ class Chat:
         return plain_messages(item for item in window if item.visibility == "all")
 
     async def threads(self, limit: int) -> list[ThreadSummary]:
-        """The threads of whoever talks, newest first: of the user, or those without one."""
+        """The threads of the participant, newest first: those of the user, or those without one."""
         summaries: list[ThreadSummary] = []
         after: str | None = None
         while len(summaries) < limit and not self.participant.is_guest:
@@ -161,7 +161,7 @@ class Chat:
         return summaries[:limit]
 
     async def memory_entries(self) -> list[MemoryEntry]:
-        """What is known, newest first of each kind; nothing of a guest."""
+        """The entries of the memory, newest first of each kind; none for a guest."""
         if self.participant.is_guest:
             return []
         rules = (await self.memory.profile()).rules
@@ -175,7 +175,7 @@ class Chat:
         """Go on with another thread.
 
         Raises:
-            InvalidArgument: It is somebody else's.
+            InvalidArgument: It is another user's.
             InvalidId: No conversation can have that id.
         """
         participant = self.participant.with_thread(thread)
@@ -184,7 +184,7 @@ class Chat:
 
 
 async def check_owner(db: Database, participant: Participant) -> None:
-    """Refuse a thread that is somebody else's.
+    """Refuse a thread that is another user's.
 
     Raises:
         InvalidArgument: It is.
@@ -212,7 +212,7 @@ async def open_chat(
     """Open a chat on the database at a URL; that of a guest on none, so that nothing of it is ever on disk.
 
     Raises:
-        InvalidArgument: The thread is somebody else's, or the model has no such name.
+        InvalidArgument: The thread is another user's, or the model has no such name.
         MissingExtra: Models of providers are not installed.
     """
     store_url = IN_MEMORY_URL if participant.is_guest else url

@@ -1,4 +1,4 @@
-"""Commands of the chat that look: where it stands, what was said, what is known, what can be found."""
+"""Commands of the chat that show something: its status, its messages, the memory, hits of a search."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -39,7 +39,7 @@ async def opening(chat: Chat) -> ChatOutput:
 
 
 async def _catch_up(chat: Chat) -> list[str]:
-    """The last session of somebody who begins another thread, unless they want nothing brought up."""
+    """The last session of a user who begins another thread, unless recall is off."""
     if not (await chat.memory.profile()).recall:
         return []
     return [render_entry(entry) for entry in await Retriever(chat.memory).catch_up()]
@@ -57,7 +57,7 @@ def _chat_facts(chat: Chat) -> dict[str, object]:
 
 
 async def status(chat: Chat, words: Sequence[str]) -> ChatOutput:
-    """Where the chat stands."""
+    """Show the status of the chat."""
     session_status = await chat.status()
     facts = {
         **_chat_facts(chat),
@@ -79,7 +79,7 @@ async def history(chat: Chat, words: Sequence[str]) -> ChatOutput:
 
 
 async def threads(chat: Chat, words: Sequence[str]) -> ChatOutput:
-    """The newest threads of whoever talks."""
+    """The newest threads of the participant."""
     summaries = await chat.threads(parse_count(words, DEFAULT_THREADS))
     return ChatOutput(
         kind="threads",
@@ -89,7 +89,7 @@ async def threads(chat: Chat, words: Sequence[str]) -> ChatOutput:
 
 
 async def memory(chat: Chat, words: Sequence[str]) -> ChatOutput:
-    """What is known; with ``recall on`` or ``recall off``, whether it may be brought up."""
+    """Show the memory; with ``recall on`` or ``recall off``, set whether it may be brought up."""
     match [word.lower() for word in words]:
         case []:
             return await _memory_output(chat)
@@ -117,7 +117,7 @@ async def _memory_output(chat: Chat) -> ChatOutput:
 
 
 async def _candidate_sentences(chat: Chat) -> list[str]:
-    """What was told in the session that is open, and is kept when it ends, in words."""
+    """The candidates of the open session, which are stored when it ends, in words."""
     episode = (await chat.status()).episode
     if episode is None or episode.status != ACTIVE:
         return []
@@ -127,7 +127,7 @@ async def _candidate_sentences(chat: Chat) -> list[str]:
 
 
 async def search(chat: Chat, words: Sequence[str]) -> ChatOutput:
-    """What was said and what is known about something, the best first."""
+    """Search messages and memory, the best hits first."""
     if not words:
         raise InvalidArgument(problem="Say what to look for: /search train to lisbon.")
     memory_thread = chat.memory.thread

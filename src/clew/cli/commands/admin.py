@@ -42,7 +42,7 @@ async def fork(
     """
     async with call.database() as db:
         head = await (await db.thread(thread).fork(new, at=at)).head()
-    words = f"{values.clean(new)} stands on {values.clean(thread)} at version {head.version}."
+    words = f"{values.clean(new)} is a fork of {values.clean(thread)} at version {head.version}."
     return CommandResult(
         value={"thread": new, "parent": thread, "version": head.version}, display=Text(words)
     )

@@ -41,7 +41,7 @@ async def verify(
     """Check that threads are whole and unaltered.
 
     Those of every tenant are checked, unless --tenant names one. The hash chain is followed, every changeset
-    replayed, and what was erased on purpose told apart from what was altered. It ends with 1 if anything is
+    replayed, and deliberate erasure distinguished from alteration. It ends with 1 if anything is
     wrong.
 
     Example: clew verify --heads heads.json

@@ -56,8 +56,10 @@ async def replace(
     call: CommandCall,
     thread: ThreadName,
     block: Block,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="What stands there now, exactly once.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="What is to stand there; '' takes it out.")],
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="The text to replace, which must occur exactly once.")
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The text in its place; '' takes it out.")],
 ) -> CommandResult:
     """Put a part of a block differently.
 

@@ -92,7 +92,7 @@ async def find(
     ] = 10,
     volume: VolumeRoot = None,
 ) -> CommandResult:
-    """Find where words stand in a document, in whatever form.
+    """Find the places of words in a document, in whatever form.
 
     Example: clew documents find report-1 revenue growth
     """

@@ -31,7 +31,9 @@ Agent = Annotated[
 ScorerName = Annotated[
     str, typer.Option("--scorer", metavar="RULE", help="exact, contains, json, or MODULE:FUNCTION.")
 ]
-Instructions = Annotated[str, typer.Option("--instructions", metavar="TEXT", help="What the model is told.")]
+Instructions = Annotated[
+    str, typer.Option("--instructions", metavar="TEXT", help="Instructions for the model.")
+]
 PriceFile = Annotated[
     Path | None,
     typer.Option(

@@ -19,7 +19,7 @@ Status = Annotated[
 async def list_(call: CommandCall, status: Status = None, limit: Limit = 50) -> CommandResult:
     """List jobs by the time they are due.
 
-    A job that was given up is dead. It stays here, with the reason, until somebody retries it.
+    A job that was given up is dead. It stays here, with the reason, until it is retried.
 
     Example: clew jobs list --status dead
     """

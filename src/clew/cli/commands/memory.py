@@ -51,10 +51,10 @@ async def list_(
         int | None, typer.Option("--before", metavar="PLACE", help="Go on where a page ended.")
     ] = None,
 ) -> CommandResult:
-    """List what is remembered of somebody, the newest first.
+    """List the memory of a person, the newest entries first.
 
     Rules say how to answer, facts what is known, arcs what an earlier session was about. Each is shown with
-    the words it comes from and where they stand.
+    the words it comes from and their place.
 
     Example: clew memory list --owner alice
     """
@@ -180,7 +180,7 @@ async def recall(
 
 
 async def export(call: CommandCall, owner: Owner = None, thread: MemoryThreadOption = None) -> CommandResult:
-    """Write all that is remembered of somebody as one JSON document.
+    """Write the whole memory of a person as one JSON document.
 
     It has the source of every fact. For an archive that can be imported, see clew export --owner.
 

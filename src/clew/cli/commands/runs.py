@@ -39,7 +39,7 @@ async def list_(
 async def show(call: CommandCall, run: RunId) -> CommandResult:
     """Show a run and its steps: what took how long, and what it cost.
 
-    A step is a model call, a tool, a retrieval, code, or the output. A cost is told only where a price is
+    A step is a model call, a tool, a retrieval, code, or the output. A cost is shown only where a price is
     known.
 
     Example: clew runs show run-1f2e3d4c5b6a79880716

@@ -52,7 +52,7 @@ TrustedProxies = Annotated[
     ),
 ]
 JsonLogs = Annotated[bool | None, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
-Check = Annotated[bool, typer.Option("--check", help="Say what stands against a start, and do not start.")]
+Check = Annotated[bool, typer.Option("--check", help="Report what prevents a start, and do not start.")]
 
 
 async def serve(
@@ -95,7 +95,7 @@ async def serve(
 
 def check_result(dangers: "Sequence[Danger]") -> CommandResult:
     """The objections to a start, if there are any."""
-    display = Text("\n".join(danger_lines(dangers)) or "Nothing stands against it.")
+    display = Text("\n".join(danger_lines(dangers)) or "Nothing prevents a start.")
     return CommandResult(value={"dangers": dangers}, display=display, ok=not dangers)
 
 

@@ -69,7 +69,7 @@ async def work(
     """Work on a task with code, over documents of any length.
 
     Documents are loaded into the interpreter and never put whole into a prompt. The task is one durable turn:
-    if the program is killed, --resume goes on, in a new interpreter, and the agent is told so.
+    if the program is killed, --resume goes on, in a new interpreter, and the agent is informed.
 
     Example: clew work --thread-id report-1 --document report.pdf 'What changed since last year?'
     """

@@ -91,7 +91,7 @@ async def work_at_bench(
 def workbench_for(
     call: CommandCall, request: WorkRequest, db: Database, root: Path, interpreters: Interpreters
 ) -> Workbench:
-    """The workbench of whoever calls."""
+    """The workbench of the caller."""
     return Workbench(
         db,
         Volume(root, call.scope.tenant, call.scope.user),

@@ -14,7 +14,7 @@ DEAD_STYLE = "bold red"
 
 
 def job_value(job: Job) -> dict[str, JSON]:
-    """A job as JSON; the token of whoever is at it is nobody else's business."""
+    """A job as JSON, without the token of the worker that has it."""
     value: dict[str, JSON] = msgspec.to_builtins(msgspec.structs.replace(job, token=None))
     del value["token"]
     return value

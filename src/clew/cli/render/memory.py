@@ -92,7 +92,7 @@ def entry_text(entry: MemoryEntry) -> str:
 
 
 def _source_line(entry: MemoryEntry) -> str:
-    """The words that something comes from, and where they stand."""
+    """The words that an entry comes from, and their place."""
     quote = entry.evidence[-1] if isinstance(entry, Rule) and entry.evidence else ""
     quote = entry.quote if isinstance(entry, Fact) else quote
     parts = [f"“{shorten(quote, MOST_LETTERS)}”"] if quote else []
@@ -101,7 +101,7 @@ def _source_line(entry: MemoryEntry) -> str:
 
 def _source_words(entry: MemoryEntry) -> str:
     if entry.source is None:
-        return "told by a correction" if not isinstance(entry, Arc) and entry.how == "user" else "no source"
+        return "from a correction" if not isinstance(entry, Arc) and entry.how == "user" else "no source"
     at = f" at version {entry.source.version}" if entry.source.version else ""
     return f"session {clean(entry.source.thread)}{at}"
 

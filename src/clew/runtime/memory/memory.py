@@ -88,7 +88,7 @@ def change_for_learning(
 def apply_correction(
     entry: MemoryEntry, object: str, quote: str, source: MemorySource | None, *, negated: bool, now: int
 ) -> Fact | Rule:
-    """What is known, put right by the user.
+    """The entry with a correction of the user applied.
 
     Raises:
         InvalidArgument: It is an arc.
@@ -110,12 +110,12 @@ def apply_correction(
 
 
 def rule_fingerprint(rule: Rule) -> int:
-    """A number that changes with the rule; rules stand in no place of a log."""
+    """A number that changes with the rule; rules have no place in a log."""
     return int.from_bytes(sha256(encode(as_json(rule))).digest()[:6])
 
 
 def forget_target(entry: MemoryEntry, item: Item | None) -> ForgetTarget:
-    """What the user is shown before it is forgotten, and by what it is known again."""
+    """An entry as the user is shown it before it is forgotten, with a mark that changes when it does."""
     if isinstance(entry, Rule):
         return ForgetTarget(kind="rule", id=entry.id, seen=rule_fingerprint(entry), text=entry.text)
     assert item is not None
@@ -126,12 +126,12 @@ def forget_target(entry: MemoryEntry, item: Item | None) -> ForgetTarget:
 
 ITEMS_PER_PAGE = 200
 EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
-"""What is known by its id, and the item that holds it if it stands in a log."""
+"""Entries by their ids, each with the item that holds it if it is in a log."""
 
 
 @check_methods
 class Memory:
-    """What is known of one owner. Whatever it changes it changes at the version it has read, or anew."""
+    """The memory of one owner. It writes at the version that it has read, and plans again on a conflict."""
 
     def __init__(
         self, db: Database, owner: str, *, of_thread: bool = False, clock: Callable[[], int] = now_ms
@@ -150,7 +150,7 @@ class Memory:
     async def page(
         self, kind: Literal["facts", "arcs"] = "facts", *, limit: int = 20, before: int | None = None
     ) -> MemoryListing:
-        """What is known, newest first; ``before`` is where the page before ended."""
+        """A page of entries, newest first; ``before`` is the end of the page before."""
         if kind not in (FACTS, ARCS) or limit < 1:
             raise InvalidArgument(problem="List facts or arcs, at least one at a time.")
         items, more = await log_page(self.db, self.thread, kind, limit=limit, before=before)
@@ -159,7 +159,7 @@ class Memory:
         return MemoryListing(arcs=tuple(map(arc_of, items)), next=more)
 
     async def get(self, id: str) -> MemoryEntry:
-        """What an id stands for, with its source.
+        """The entry with an id, and its source.
 
         Raises:
             RecordNotFound: It is not known, or not any more.
@@ -254,7 +254,7 @@ class Memory:
         return result[0]
 
     async def set_recall(self, *, on: bool) -> None:
-        """Whether what is recalled may be brought up. Rules apply either way."""
+        """Set whether recalled entries may be brought up. Rules apply either way."""
 
         async def plan(snapshot: MemoryThread) -> MemoryChange | None:
             if snapshot.profile.recall is on:
@@ -266,7 +266,7 @@ class Memory:
     # Forgetting, in two steps.
 
     async def targets(self, ids: Sequence[str]) -> tuple[ForgetTarget, ...]:
-        """What some ids stand for just now: to be shown to somebody, and given to ``forget`` if they agree.
+        """The entries of some ids as they are now, to be shown to the user and then passed to ``forget``.
 
         Raises:
             RecordNotFound: One of them is not known, or not any more.
@@ -274,7 +274,7 @@ class Memory:
         return _targets_of(await self._entries(await self._read_snapshot(), ids))
 
     async def forget(self, targets: Sequence[ForgetTarget]) -> ForgetResult:
-        """Forget what somebody was shown and agreed to. What has changed since it was shown stays."""
+        """Forget entries that the user was shown and agreed to. Those that changed since then stay."""
         results: list[ForgetResult] = []
 
         async def plan(snapshot: MemoryThread) -> MemoryChange | None:
@@ -400,7 +400,7 @@ class Memory:
         return {id: StoredFact(fact=fact_of(item), item=item) for id, item in items.items()}
 
     async def _entries(self, snapshot: MemoryThread, ids: Sequence[str]) -> EntriesById:
-        """What ids stand for, and the items that hold it; rules stand in the state."""
+        """The entries of some ids, with the items that hold them; rules are in the state."""
         facts = await visible_items(self.db, self.thread, snapshot, ids, FACTS)
         arcs = await visible_items(self.db, self.thread, snapshot, ids, ARCS)
         entries: EntriesById = {
@@ -434,7 +434,7 @@ class Memory:
         return change, ForgetResult(version=0, ids=ids, changed=tuple(stale_ids))
 
     def _vector_drops(self, ends: Iterable[Item]) -> list[Drop]:
-        """What was made from the words of an item goes with it."""
+        """The writes that drop the vectors of some items."""
         return [
             Drop(kind=VECTOR_KIND, id=vector_id(self.thread, item.id or "")) for item in _distinct_items(ends)
         ]
@@ -487,7 +487,7 @@ async def answer_pending(memory: Memory, reply: str) -> ForgetResult:
 
 
 def is_yes(reply: str) -> bool:
-    """Whether a reply is a clear yes, and nothing besides."""
+    """Return whether a reply is a clear yes, and nothing besides."""
     text = " ".join(words(reply))
     rest = POLITE_WORD.sub("", AGREEMENT.sub("", text))
     return bool(AGREEMENT.search(text)) and not rest.strip() and not NEVER_MIND.search(text)

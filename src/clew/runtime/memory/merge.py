@@ -1,4 +1,4 @@
-"""What becomes of a candidate among what is known already: decided here, purely."""
+"""Merging of candidates into the entries that are stored: decided here, purely."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -12,7 +12,7 @@ from clew.runtime.memory.values import Candidate, EntryKind, Fact, MemorySource,
 
 
 def slot(entry: Candidate | Fact) -> tuple[str, ...]:
-    """What a fact is about. Of that there is one fact; another replaces it.
+    """The slot of a fact: its subject matter, which has one fact; another replaces it.
 
     Of things that there can be several of, forms of a word are one: nut, nuts.
     """
@@ -31,19 +31,19 @@ def rule_id(about: str, salt: str) -> str:
 
 
 def entry_kind(id: str) -> EntryKind | None:
-    """What an id is the id of."""
+    """The kind of entry that an id belongs to."""
     kinds: dict[str, EntryKind] = {"fact": "fact", "rule": "rule", "arc": "arc"}
     return kinds.get(id.partition("-")[0])
 
 
 def is_same_statement(entry: Fact | Candidate, candidate: Candidate) -> bool:
-    """Whether a candidate says what another of its slot says. Of a single thing, each letter counts."""
+    """Return whether two candidates of a slot say the same. In a slot with one value, each letter counts."""
     several = not (entry.single or candidate.single)
     return entry.negated == candidate.negated and (several or words(entry.object) == words(candidate.object))
 
 
 def is_same_rule(rule: Rule, text: str) -> bool:
-    """Whether a wording says what a rule says."""
+    """Return whether a wording says the same as a rule."""
     return words(rule.text) == words(text)
 
 
@@ -58,14 +58,14 @@ MOST_EVIDENCE = 3
 
 
 class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a candidate, or of a rule that had to make room."""
+    """The outcome of a candidate, or of a rule that had to make room."""
 
     id: str
     what: OutcomeKind
 
 
 class LearnResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of some candidates; ``repeated`` if the same key had done it before."""
+    """The outcomes of some candidates; ``repeated`` if the same key was used before."""
 
     version: int
     outcomes: tuple[CandidateOutcome, ...] = ()
@@ -80,7 +80,7 @@ class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergeResult(msgspec.Struct, kw_only=True):
-    """What a list of candidates comes to: facts to write, rules to write, rules to archive."""
+    """The result of merging candidates: facts to write, rules to write, rules to archive."""
 
     facts: dict[str, Fact]
     rules: dict[str, Rule]
@@ -143,7 +143,7 @@ def _merge_fact(id: str, candidate: Candidate, current: Fact | None, now: int) -
 
 
 def _is_earlier(source: MemorySource | None, current: MemorySource | None) -> bool:
-    """Whether something was said before what is known: it was put right since, and is not news."""
+    """Return whether a candidate is older than the stored fact, which was corrected since."""
     return source is not None and current is not None and source.time < current.time
 
 

@@ -36,12 +36,12 @@ class MemoryThread(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> int:
-        """Where it stands."""
+        """The version of the thread; 0 if there is none yet."""
         return self.head.version if self.head is not None else 0
 
     @property
     def salt(self) -> str:
-        """What ids are made with."""
+        """The salt that ids are made with."""
         return str(self.state[SALT])
 
     @property

@@ -18,7 +18,7 @@ CHANGES_PER_PAGE = 64
 
 
 async def plan_undo(db: Database, id: str, snapshot: MemoryThread, version: int | None) -> MemoryChange:
-    """What takes back the change that made a version, or the last that was not undone.
+    """Plan to take back the change that made a version, or the last that was not undone.
 
     Raises:
         InvalidArgument: There is no such change.
@@ -77,7 +77,7 @@ async def _change_at(thread: Thread, snapshot: MemoryThread, version: int) -> Ch
 
 
 async def _is_effective_undo(thread: Thread, change: Changeset) -> bool:
-    """Whether a change is an undo that left something taken back."""
+    """Return whether a change is an undo that left something taken back."""
     is_effective = False
     while change.reason == UNDO and not change.erased:
         is_effective, target = not is_effective, _version_taken_back(change)
@@ -94,7 +94,7 @@ def _version_taken_back(change: Changeset) -> int:
 async def _items_as_they_were(
     db: Database, id: str, snapshot: MemoryThread, items: Sequence[Item]
 ) -> list[Item]:
-    """What a change added and is there as it was. What was forgotten since needs no undoing."""
+    """The items that a change added and that are unchanged. Those forgotten since need no undoing."""
     result: list[Item] = []
     for item in items:
         current = (await visible_items(db, id, snapshot, [item.id or ""], item.log)).get(item.id or "")
@@ -127,7 +127,7 @@ def _copy_item(item: Item) -> Item:
 
 
 def _undo_patches(id: str, before: Document, after: Document, current: Document) -> list[Op]:
-    """What brings rules and recall back to what they were, if nobody has changed them since."""
+    """The ops that bring rules and recall back to what they were, if they have not changed since."""
     ops: list[Op] = []
     rules_before, rules_after = before.get(RULES, {}), after.get(RULES, {})
     for name in sorted({*rules_before, *rules_after}):

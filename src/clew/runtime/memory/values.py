@@ -1,4 +1,4 @@
-"""What is remembered: facts, arcs of episodes, rules of style; and what was noticed but not kept yet."""
+"""The entries of a memory: facts, arcs of episodes, rules of style; and candidates, not stored yet."""
 
 from typing import Literal, TypeAlias
 
@@ -15,7 +15,7 @@ MOST_THEMES = 3
 
 EntryKind: TypeAlias = Literal["fact", "arc", "rule"]
 LearningMethod: TypeAlias = Literal["stated", "model", "user", "exercise"]
-"""How something was learned: said plainly, found by a model, told by a correction, or done."""
+"""The way something was learned: said plainly, found by a model, by a correction, or by an action."""
 
 
 class MemorySource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fact, with the words it comes from and the turn they stand in. Times are milliseconds."""
+    """One fact, with the words it comes from and their turn. Times are milliseconds."""
 
     id: str
     category: str
@@ -77,7 +77,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What a search finds it by."""
+        """The text that a search finds it by."""
         return f"{self.category}: {self.subject} {self.predicate_text} {self.object}. {self.quote}".strip()
 
 
@@ -98,7 +98,7 @@ class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What a search finds it by, beside its summary."""
+        """The text that a search finds it by, beside its summary."""
         return " ".join([*self.themes, *self.open_loops])
 
 
@@ -120,7 +120,7 @@ MemoryEntry: TypeAlias = Fact | Arc | Rule
 
 
 class ForgetTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pending action is about: an id, and the state of it that the user was shown."""
+    """The subject of a pending action: an id, and the state of it that the user was shown."""
 
     kind: EntryKind
     id: str
@@ -154,7 +154,7 @@ class MemoryListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten, and what was not since it changed after the user was shown it."""
+    """The ids that were forgotten, and those that were not since they changed after they were shown."""
 
     version: int
     ids: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is left to do once an episode has ended: jobs, several at once, each held while somebody is at it."""
+"""The finish of ended episodes: jobs, several at once, each leased while it is worked on."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ class EpisodeFinisher:
         self._workers: set[asyncio.Task[None]] = set()
 
     def start_worker(self) -> None:
-        """Look for an end that is due, if there is room. Whoever finds one lets another look."""
+        """Look for an end that is due, if there is room. A task that finds one starts another that looks."""
         if self._is_closed or len(self._workers) >= self._settings.config.sessions.concurrent_ends:
             return
         worker = asyncio.get_running_loop().create_task(self._finish_due_jobs())
@@ -66,7 +66,7 @@ class EpisodeFinisher:
         self._is_closed = True
 
     async def close(self) -> None:
-        """Stop where it is; what is not done is given back, for somebody else to do."""
+        """Stop at once; jobs that are not finished are released, for another process to do."""
         self.stop()
         await cancel_tasks(self._workers)
 
@@ -109,7 +109,7 @@ async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
             result = await _finalize_under_claim(db, settings, before, holding)
             await _commit_end(db, job, before, result, settings.config.deadlines.turn_seconds)
     except ClaimLost:
-        return False  # somebody else has taken the job
+        return False  # another worker has taken the job
     except asyncio.CancelledError:
         with suppress(ClewError):  # then its claim runs out
             await asyncio.shield(db.jobs.release(job))
@@ -117,7 +117,7 @@ async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
     except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
         problem = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
         log.warning("The end of %s is tried again: %s", job.body, problem)
-        with suppress(ClaimLost):  # then somebody else is at it already
+        with suppress(ClaimLost):  # then another worker has it already
             await db.jobs.fail(job, problem)
         return False
     return True
@@ -130,7 +130,7 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: EpisodeResu
     that everybody gets there, and nobody asks a model a second time.
 
     Raises:
-        ClaimLost: Somebody else has the job; nothing was committed.
+        ClaimLost: Another worker has the job; nothing was committed.
         VersionConflict: Others were quicker, for so many ``seconds``.
     """
     clock = asyncio.get_running_loop().time
@@ -152,10 +152,10 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: EpisodeResu
 async def _finalize_under_claim(
     db: Database, settings: Settings, episode: Episode, claim: "asyncio.Task[Never]"
 ) -> EpisodeResult:
-    """What an episode leaves behind, made while its job is held.
+    """Make the result of an ended episode while its job is leased.
 
     Raises:
-        ClaimLost: Somebody else has the job, so what was being made is given up.
+        ClaimLost: Another worker has the job, so the result is dropped.
         DeadlineExceeded: It took too long.
     """
     work = asyncio.create_task(_finalize_in_time(db, settings, episode))
@@ -190,7 +190,7 @@ async def _finalize_in_time(db: Database, settings: Settings, episode: Episode) 
 
 @asynccontextmanager
 async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asyncio.Task[Never]"]:
-    """Hold a job until this is left. What it gives is over before that only if somebody else has the job."""
+    """Lease a job until this is left. The task that it gives ends earlier only if the lease is lost."""
     holding = asyncio.create_task(_keep_claim(db, job, seconds))
     try:
         yield holding
@@ -201,7 +201,7 @@ async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asynci
 
 
 async def _is_whole(db: Database, of: Episode) -> bool:
-    """Whether an episode and its thread belong to the same user; also if the thread was deleted."""
+    """Return whether an episode and its thread belong to the same user; True if the thread was deleted."""
     try:
         return (await db.thread(of.thread).head()).owner == of.user
     except NotFound:
@@ -212,7 +212,7 @@ async def _keep_claim(db: Database, job: Job, seconds: float) -> Never:
     """Hold a job for as long as this runs.
 
     Raises:
-        ClaimLost: Somebody else has it.
+        ClaimLost: Another worker has it.
     """
     while True:
         await asyncio.sleep(seconds / 3)

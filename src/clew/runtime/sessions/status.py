@@ -1,4 +1,4 @@
-"""Where a thread stands: one word that tells a caller what to do next, and the facts behind it."""
+"""The status of a thread: one word that says what a caller can do next, and the facts behind it."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ DEAD_JOB_ADVICE: Final = "Look at the problem of the dead job, cure it, and retr
 
 
 class UnfinishedEpisode(msgspec.Struct, frozen=True, kw_only=True):
-    """An ended episode that is not finished, and how its job stands.
+    """An ended episode that is not finished, and the state of its job.
 
     ``job`` is ``waiting``, ``running`` or ``dead``; None if there is none any more. ``next_try`` is when
     it is tried again, or when its worker is taken for lost.
@@ -53,7 +53,7 @@ class UnfinishedEpisode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a thread stands.
+    """The status of a thread.
 
     ``status`` is ``running``, ``waiting`` or ``interrupted`` if a run is; otherwise that of the newest
     episode, ``active``, ``ending`` or ``ended``; otherwise ``none``. ``unfinished`` also names ends of
@@ -71,13 +71,13 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """What a caller can do, in a sentence."""
+        """The next action of a caller, in a sentence."""
         has_dead_job = self.status == ENDING and any(end.job == DEAD for end in self.unfinished)
         return DEAD_JOB_ADVICE if has_dead_job else ADVICE[self.status]
 
 
 async def session_status(db: Database, thread: str, settings: Settings) -> SessionStatus:
-    """Where a thread stands. One that is not there, or is somebody else's, has the status ``none``."""
+    """The status of a thread. One that does not exist, or is another user's, has the status ``none``."""
     try:
         head = await db.thread(thread).head()
     except NotFound:
@@ -99,7 +99,7 @@ async def session_status(db: Database, thread: str, settings: Settings) -> Sessi
 
 
 def _expiry(active: Episode, settings: Settings) -> int | None:
-    """When an episode is ended by itself; a call only if its client has promised to say that it is there."""
+    """The time at which an episode ends by itself; a call has one only if its client keeps it alive."""
     return active.touched + settings.config.sessions.idle_ms if active.modality == TEXT else active.until
 
 

@@ -39,7 +39,7 @@ MARK: dict[str, JSON] = {"modality": VOICE}
 
 
 class VoiceCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that was called while somebody spoke: its output, or the error that it ended with."""
+    """A tool that was called during a call: its output, or the error that it ended with."""
 
     name: str
     arguments: JSON = None
@@ -122,7 +122,7 @@ async def keep_call_alive(db: Database, thread: str, *, now: int, seconds: float
             await db.commit([episode_write(alive, before.user)])
         except RevisionConflict as conflict:
             attempts.count(conflict)
-            continue  # a turn has just touched it, or somebody has just ended it
+            continue  # a turn has just touched it, or it was just ended
         return alive
     return None
 

@@ -1,4 +1,4 @@
-"""Tools that a realtime model calls while somebody speaks: each once, with its intent on record first.
+"""Tools that a realtime model calls during a call: each runs once, with its intent on record first.
 
 A call has a row of its own, under its id. It says that the call is about to be made, and then what it gave.
 So a client may ask again after anything: what was answered is answered alike, and a call that may have had
@@ -41,7 +41,7 @@ class VoiceToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoiceCallRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is on record of a call."""
+    """The record of a call."""
 
     tool: str
     status: Literal["intended", "done"]
@@ -49,7 +49,7 @@ class VoiceCallRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def call_tool(db: Database, tools: Sequence[Tool], schema: Schema, request: VoiceToolRequest) -> JSON:
-    """What a call gives; a call that was answered before is answered alike. Whatever goes wrong is told."""
+    """Run a call and return its output; a repeated call has the same output. An error is returned as one."""
     tool = next((each for each in tools if each.name == request.name), None)
     if tool is None:
         names = ", ".join(sorted(each.name for each in tools)) or "none"
@@ -114,7 +114,7 @@ class _VoiceToolCall:
             return {"error": f"A person has to answer first: {suspension.question}"}
         except TimeoutError:
             return {"error": f"It took longer than {SECONDS:.0f} s."}
-        except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
+        except Exception as error:  # noqa: BLE001  # a tool is not ours; the model gets the error, and nothing is hidden
             return {"error": f"{type(error).__name__}: {error}"}
         return await self._store_outcome(outcome)
 

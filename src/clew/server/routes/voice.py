@@ -112,7 +112,7 @@ async def call_voice_tool(
 
 
 def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
-    """What is known of whoever calls; nothing of who is incognito."""
+    """The memory of the caller; None if the caller is incognito."""
     return None if access.is_incognito else memory_of(access.db, thread, access.user)
 
 

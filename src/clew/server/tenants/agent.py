@@ -27,7 +27,7 @@ class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What people must know before they begin."""
+        """Notices that people must see before they begin."""
         return self.agent.notices_for(self.settings.model)
 
     @property

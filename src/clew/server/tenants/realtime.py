@@ -24,7 +24,7 @@ TOO_MANY = 429
 
 
 class VoiceSessionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call begins with: what the model is told, which tools it has, and whether answers are held back.
+    """The start of a call: the model's instructions and tools, and whether answers are held back.
 
     ``gated`` says that nothing is answered until the client asks for it, which it does once what was said
     has been judged.
@@ -36,7 +36,7 @@ class VoiceSessionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser begins a call with: a secret, until when it holds (seconds since 1970), and where."""
+    """The secret with which a browser begins a call, its end in seconds since 1970, and the address."""
 
     value: str
     expires_at: int = 0
@@ -100,7 +100,7 @@ class OpenAIRealtime:
         return msgspec.structs.replace(secret, url=self._url + CALLS_PATH, model=self._model)
 
     def _refusal(self, answer: httpx.Response) -> ModelFailed:
-        """Why a provider says no, in a sentence. Its own words may name the key, so they are left out."""
+        """The error for a provider's refusal. Its own words may name the key, so they are left out."""
         reasons: Mapping[int, str] = {401: "it does not take the key", TOO_MANY: "it asks to wait"}
         wait = answer.headers.get("retry-after", "")
         return self._failure(
@@ -128,7 +128,7 @@ def realtime_provider(settings: ServerSettings, variables: Mapping[str, str]) ->
 
 
 def is_http_address(url: str) -> bool:
-    """Whether a provider can be asked there."""
+    """Return whether a provider can be reached at an address over HTTP."""
     try:
         return httpx.URL(url).scheme in ("http", "https") and bool(httpx.URL(url).host)
     except httpx.InvalidURL:

@@ -13,7 +13,7 @@ from clew.testing.fixtures import StoreFixtures
 
 
 def guest_item(text: str) -> Item:
-    """A summary in the format of somebody else, which may stand anywhere."""
+    """A summary in the format of a guest, which may be anywhere in the history."""
     return Item(body={"content": text}, format="openai.responses")
 
 

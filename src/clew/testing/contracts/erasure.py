@@ -167,7 +167,7 @@ class ErasingContract(StoreFixtures):
         assert [t.id for t in (await db.threads(system=True)).threads] == [RECEIPTS_THREAD]
 
     @pytest.mark.promise("B-07")
-    async def test_a_record_of_somebody_else_is_never_touched(self, db: Database) -> None:
+    async def test_a_record_of_another_owner_is_never_touched(self, db: Database) -> None:
         await db.create("t", owner="alice")
         await db.records.put(Record(kind="note", id="n", owner="bob", tags=("thread:t",), body=None))
         await db.erase(owner="alice")

@@ -97,7 +97,7 @@ class JobsContract(StoreFixtures):
         assert (meanwhile, second.attempts, second.token != first.token) == ([], 2, True)
 
     @pytest.mark.promise("T-14")
-    async def test_whoever_lost_the_lease_can_do_nothing(self, db: Database, clock: Clock) -> None:
+    async def test_a_worker_that_lost_the_lease_can_do_nothing(self, db: Database, clock: Clock) -> None:
         await db.jobs.enqueue(Job(id="j", kind="work"))
         (first,) = await db.jobs.claim(["work"], lease_ms=100)
         clock.advance(100)

@@ -1,4 +1,4 @@
-"""Erasing parts of a thread: markers stand in for them, and the thread can still be read and checked."""
+"""Erasing parts of a thread: markers replace them, and the thread can still be read and checked."""
 
 # ruff: noqa: D102 - tests are named by sentences.
 

@@ -61,7 +61,7 @@ STRANGERS: Final = [
 
 
 async def is_refused(operation: Awaitable[object]) -> bool:
-    """Return whether an operation is told that there is no such thread."""
+    """Return whether an operation fails because there is no such thread."""
     try:
         await operation
     except ThreadNotFound:

@@ -96,7 +96,7 @@ class WatchContract(StoreFixtures):
             await next_changes(db.thread("nobody"), 1)
 
     @pytest.mark.promise("T-14")
-    async def test_whoever_changes_a_thread_stirs_those_who_wait_for_any(
+    async def test_a_change_by_any_writer_wakes_those_who_wait_for_any(
         self, db: Database, thread: Thread
     ) -> None:
         listener = asyncio.create_task(wait_for_change_number(db, 0))

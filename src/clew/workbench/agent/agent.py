@@ -197,7 +197,7 @@ def instructions(state: Any) -> str:
 
 
 def describe_documents(documents: Sequence[Document]) -> str:
-    """The documents as the agent is told of them, by the names that code knows them by."""
+    """The list of documents for the agent, by the names that code knows them by."""
     if not documents:
         return "No documents are loaded."
     names = document_names(documents)
@@ -206,7 +206,7 @@ def describe_documents(documents: Sequence[Document]) -> str:
 
 
 def add_interpreter_news(messages: Sequence[Message], context: Context) -> Sequence[Message]:
-    """The messages, and what the agent has yet to be told of its interpreter, which is history then."""
+    """The messages, and the pending note about the interpreter, which becomes part of the history."""
     news = context.turn.draft.state.get(NEWS_KEY)
     if not isinstance(news, str) or not news:
         return messages

@@ -1,6 +1,6 @@
 """Questions about a piece of text, each answered by a run of its own below the run that asks.
 
-A question has a thread of its own, forked from that of whoever asks, so that it stays with it and is erased
+A question has a thread of its own, forked from that of the asking run, so that it stays with it and is erased
 with it. Its id comes from the key of the call: after a crash the same question is found again, and an answer
 that is there is not asked for a second time.
 """
@@ -37,7 +37,7 @@ PART_INSTRUCTIONS = " If the text is too much to read at once, ask about parts o
 
 @check_methods
 class Questions:
-    """Asks a model about pieces of text; whoever is asked may ask about parts, down to ``depth``."""
+    """Asks a model about pieces of text; it may ask about parts of them in turn, down to ``depth``."""
 
     def __init__(self, db: Database, model: Model, *, depth: int = 2, user: str | None = None) -> None:
         self._db = db

@@ -58,13 +58,13 @@ def finish_answer(messages: Sequence[Message]) -> str | None:
             if message.name == FINISH and result is not None and isinstance(result.content, dict):
                 answer = result.content.get(ANSWER)
                 return answer if isinstance(answer, str) else None
-        elif message.role != "system":  # what it was told of its interpreter since does not undo it
+        elif message.role != "system":  # a later note about the interpreter does not undo it
             return None
     return None
 
 
 LONGEST_OUTPUT = 8_000
-"""Characters of output that a model is told of one run."""
+"""Characters of output that a model gets of one run."""
 PLAIN_TEXT = "text/plain"
 
 
@@ -113,7 +113,7 @@ def _describe_output(output: DisplayOutput | ErrorOutput | StopOutput | Overflow
 
 
 InDoubtPolicy: TypeAlias = Literal["report", "ask"]
-"""What becomes of code that may have run before a crash: the agent is told, or a person is asked."""
+"""The policy for code that may have run before a crash: inform the agent, or ask a person."""
 LONGEST_ANSWER = 200_000
 LOST_RUN_NOTE = (
     "The program ended while this code ran, so nobody knows how far it came, and it was not run again. Its "

@@ -45,7 +45,7 @@ DOCUMENT_LOADED, DOCUMENT_UNLOADED, DOCUMENT_SWITCHED = (
 )
 COPIES_FOLDER: Final = "buffers/documents"
 TEXTS_FOLDER: Final = "buffers/texts"
-"""Where extracted texts stand, by their own checksums: made anew from the document if one is missing."""
+"""The folder of extracted texts, by their own checksums: made anew from the document if one is missing."""
 FALLBACK_NAME: Final = "document"
 LONGEST_NAME: Final = 150
 

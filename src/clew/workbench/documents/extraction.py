@@ -38,7 +38,7 @@ READ_AS_PLAIN: Final = frozenset(
 )
 MIB: Final = 1024 * 1024
 MOST_SECTIONS: Final = 10_000
-"""So many sections of a document are told apart."""
+"""The most sections of a document."""
 
 
 class ReadingLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ PARAGRAPH_BREAK: Final = re.compile(r"\n[ \t]*\n\s*|\n(?=#)|\f")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A page, or what stands below a heading; ``start`` counts the characters before it."""
+    """A page, or the text below a heading; ``start`` counts the characters before it."""
 
     name: str
     start: int

@@ -169,7 +169,7 @@ async def add_examples(db: Database, name: str, examples: Iterable[Example], *, 
     """Put examples into a data set, which is made if it is not there; those it has already stay as they are.
 
     Raises:
-        InvalidArgument: The name is none, or an example would belong to somebody else.
+        InvalidArgument: The name is none, or an example would belong to another owner.
         RevisionConflict: Others added to it again and again.
     """
     check_name(name, "data set")
@@ -183,7 +183,7 @@ async def add_examples(db: Database, name: str, examples: Iterable[Example], *, 
             dataset = await _add_batches(db, before, new)
         except RevisionConflict as conflict:
             attempts.count(conflict)
-            continue  # somebody else adds to it: some of these may be there now
+            continue  # another writer adds to it: some of these may be there now
         return AdditionResult(dataset=dataset, added=len(new), known=len(examples_by_id) - len(new))
 
 
@@ -191,7 +191,7 @@ async def _ensure_dataset(db: Database, name: str, now: int) -> Dataset:
     """A data set, which is made if it is not there.
 
     Raises:
-        InvalidArgument: The name belongs to a data set of somebody else.
+        InvalidArgument: The name belongs to a data set of another owner.
     """
     with suppress(RecordNotFound):
         return await read_dataset(db, name)

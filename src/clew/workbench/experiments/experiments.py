@@ -41,7 +41,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment, and its results summed up as far as it has come.
 
-    It is ``unfinished`` until every example of its data set had its turn, whether or not somebody is at it.
+    It is ``unfinished`` until every example of its data set had its turn, whether or not it is at work.
     """
 
     name: str

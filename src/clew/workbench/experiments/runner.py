@@ -59,7 +59,7 @@ async def run_experiment(
     *,
     notify: Callable[[ExperimentResult], None] = lambda result: None,
 ) -> Experiment:
-    """Ask about every example that has no result yet, and give the experiment as it stands then.
+    """Ask about every example that has no result yet, and return the experiment as it is then.
 
     An error of what is asked, or of the scorer, is the result of that example, and hides no other.
 
@@ -133,7 +133,7 @@ async def _enqueue_examples(
 async def _finish_experiment(
     db: Database, experiment: Experiment, now: int, *, is_complete: bool
 ) -> Experiment:
-    """Keep how an experiment stands, whoever else has done a part of it."""
+    """Store the progress of an experiment, also where another process has done a part of it."""
     attempts = Attempts()
     while True:
         current = await read_experiment(db, experiment.name)
@@ -224,7 +224,7 @@ class _ExampleWorker:
         return msgspec.structs.replace(result, score=score.score, detail=detail)
 
     async def _store_result(self, example: Example, result: ExperimentResult, revision: int) -> bool:
-        """Keep a result, unless its example was erased meanwhile or somebody else was faster."""
+        """Store a result, unless its example was erased meanwhile or another process was faster."""
         example_record_id = record_id(self._dataset, example.id)
         try:
             await self._db.commit(

@@ -24,7 +24,7 @@ class Execution:
         self.completion = asyncio.Event()
         """The code is at its end, or its interpreter is."""
         self.stop_request = asyncio.Event()
-        """Somebody wants it to end."""
+        """End it on request."""
         self.stop_reason = ""
 
     def take(self, output: Output) -> None:

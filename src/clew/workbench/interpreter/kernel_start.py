@@ -7,7 +7,7 @@ def _prepare_kernel() -> None:
     import zmq
     from ipykernel.kernelapp import IPKernelApp
 
-    # The kernel asks every program for colours, which are noise to whoever reads its output here.
+    # The kernel asks every program for colours, which are noise in an output that is read here.
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR"):
         os.environ.pop(name, None)
     os.environ["TERM"] = "dumb"

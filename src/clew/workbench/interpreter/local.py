@@ -77,7 +77,7 @@ class LocalInterpreter:
         task.add_done_callback(self._tasks.discard)
 
     async def _run_to_end(self, execution: Execution, code: str) -> None:
-        """See one run through to its end, whoever still listens."""
+        """Follow one run to its end, also if nobody listens any more."""
         async with self._run_lock:
             if self._processes.exit_event.is_set():
                 execution.fail(InterpreterGone(self.id, self._processes.exit_reason.detail))

@@ -190,7 +190,7 @@ class RemoteInterpreter:
             execution.stop("interrupted")
 
     async def _run_to_end(self, execution: Execution, code: str) -> None:
-        """See one run through to its end, whoever still listens."""
+        """Follow one run to its end, also if nobody listens any more."""
         async with self._run_lock:
             if self._end_reason:
                 execution.fail(InterpreterGone(self.id, self._end_reason))

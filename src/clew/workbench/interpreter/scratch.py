@@ -18,7 +18,7 @@ class Scratch(Protocol):
     """
 
     def make(self, key: str) -> Path:
-        """A new folder for whoever has the key."""
+        """A new folder for a key."""
         ...
 
     def find(self, path: str | None, key: str) -> Path | None:
@@ -26,7 +26,7 @@ class Scratch(Protocol):
         ...
 
     def exists(self, folder: Path) -> bool:
-        """Return whether it is still there, as far as can be told from here."""
+        """Return whether it is still there, as far as can be seen from here."""
         ...
 
     def remove(self, folder: Path) -> None:
@@ -41,7 +41,7 @@ class LocalScratch:
         self._parent = (parent or Path(tempfile.gettempdir())).resolve()
 
     def make(self, key: str) -> Path:
-        """A new and empty folder for whoever has the key."""
+        """A new and empty folder for a key."""
         self._parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=_prefix(key), dir=self._parent))
 

@@ -120,7 +120,7 @@ def become_kernel(plan: LaunchPlan, *, in_namespace: bool) -> NoReturn:
 
 
 def send_report(**what: Any) -> None:
-    """Say something to whoever started us; where nobody listens any more, there is nothing to say."""
+    """Send a message to the process that started us, if it still listens."""
     try:
         os.write(1, json.dumps(what).encode() + b"\n")
     except OSError:
@@ -128,7 +128,7 @@ def send_report(**what: Any) -> None:
 
 
 def reap(kernel: int) -> int | None:
-    """Bury whoever ended; the kernel's end, where it is among them."""
+    """Reap processes that ended; return the kernel's end if it is among them."""
     exit_code = None
     while True:
         try:
@@ -217,7 +217,7 @@ def kill_descendants() -> None:
 
 
 def forward_commands(init: int, init_reader: int) -> None:
-    """Pass commands on to the init until it ends, or until whoever commands is gone."""
+    """Pass commands on to the init until it ends, or until the commanding process is gone."""
     poll = select.poll()
     for source in (0, init_reader):
         poll.register(source, select.POLLIN | select.POLLHUP)

@@ -91,7 +91,7 @@ def _snapshot_of(record: Record) -> InterpreterSnapshot:
 
 
 NEWS_KEY = "interpreter_news"
-"""The field of a session under which stands what its agent has yet to be told of its interpreter."""
+"""The field of a session that holds the pending note to its agent about its interpreter."""
 INTERPRETER_ATTACHED, INTERPRETER_CLOSED = "InterpreterAttached", "InterpreterClosed"
 
 

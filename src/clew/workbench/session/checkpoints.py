@@ -1,4 +1,4 @@
-"""Checkpoints: the manifest of a session on its volume, with the version of the database that it stands for.
+"""Checkpoints: the manifest of a session on its volume, with the version of the thread that it was made from.
 
 What is on the volume is looked at before every write, and the database says what it is worth. Nothing about
 it is kept in memory between two checkpoints, so one that was skipped cannot make the next one overwrite.
@@ -45,7 +45,7 @@ T = TypeVar("T")
 Persistence: TypeAlias = Literal["strict", "best effort"]
 SourceOfTruth: TypeAlias = Literal["manifest", "database"]
 ATTEMPTS = 16
-"""How often a checkpoint looks again because somebody else has written meanwhile."""
+"""Attempts of a checkpoint that finds that another writer was faster."""
 UNREADABLE, SET_ASIDE = "unreadable", "set-aside"
 
 
@@ -64,7 +64,7 @@ class RestoreKind(enum.Enum):
     FRESH = "fresh"
     """Neither the volume nor the database knows it."""
     CURRENT = "current"
-    """The manifest stands for the newest version."""
+    """The manifest is of the newest version."""
     FORWARD = "folded forward"
     """The manifest was behind, and the log has what came after it."""
     REBUILT = "rebuilt"
@@ -86,7 +86,7 @@ class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class _ManifestSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The file as it is, what it holds, and how that stands to the thread; the thread's head."""
+    """The file as it is, what it holds, and how that compares with the thread; the thread's head."""
 
     checksum: str | None
     content: StampedManifest | None
@@ -220,7 +220,7 @@ class ManifestCheckpoints:
             try:
                 await self._on_volume(write)
             except VolumeFileChanged:
-                continue  # somebody else was faster: what they wrote decides what is left to do
+                continue  # another writer was faster: what they wrote decides what is left to do
             return CheckpointResult(status="written", version=snapshot.head.version)
         raise ManifestWriteFailed(session=self._address.session, problem="others keep writing to it")
 

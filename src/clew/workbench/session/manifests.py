@@ -68,7 +68,7 @@ async def import_manifest(
 
     Raises:
         TurnBusy: A turn is at work.
-        VersionConflict: The session is not where ``expect`` says, or somebody wrote meanwhile.
+        VersionConflict: The session is not where ``expect`` says, or was written meanwhile.
         TranscriptBroken: The history holds a result without its call.
     """
     check_thread_id(session)
@@ -87,7 +87,7 @@ async def import_manifest(
         except RevisionConflict as conflict:
             if conflict.kind != ACTIVE_EPISODE:
                 raise
-            attempts.count(conflict)  # somebody has just ended the episode
+            attempts.count(conflict)  # the episode was ended at the same moment
 
 
 def _check_version(head: Head, expect: Expectation | None) -> None:
@@ -126,7 +126,7 @@ def load_manifest(volume: Volume, address: ManifestAddress, *, older: bool = Fal
 
     Raises:
         VolumeFileNotFound: There is none.
-        VolumePathRefused: The volume is another user's, or something else stands there.
+        VolumePathRefused: The volume is another user's, or something else has that name.
         InvalidArgument: It is no manifest of this session.
     """
     path = str(manifest_path(address))

@@ -1,6 +1,6 @@
 """A volume copied for a backup, and put back: every file with its checksum in an index, checked before use.
 
-A manifest is written after the commit that it stands for. So the volume is copied before the database: a
+A manifest is written after the commit that it is made from. So the volume is copied before the database: a
 manifest in the copy is never ahead of the copied database. What a commit names, such as an artifact, is
 written before it. So what users have is looked at once more after the database: nothing it names is missing.
 """
@@ -173,7 +173,7 @@ def _write(file: Path, chunks: Iterator[bytes]) -> tuple[int, str]:
 
 
 def manifest_versions(index: VolumeIndex, copy: Path) -> dict[tuple[str, str], int]:
-    """The highest versions that manifests stand for, by the folder of their tenant and their session."""
+    """The highest versions that manifests are of, by the folder of their tenant and their session."""
     versions: dict[tuple[str, str], int] = {}
     for file in index.files:
         if file.parts[1:2] == (META,) and file.parts[-1].endswith(".json"):

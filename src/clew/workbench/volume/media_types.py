@@ -72,7 +72,7 @@ def _text_type(first: bytes, name: str) -> str:
 
 
 def _markup(first: bytes) -> bytes:
-    """A beginning without what may stand before the first element."""
+    """A beginning without what may come before the first element."""
     rest = first.removeprefix(BYTE_ORDER_MARKS[0]).lstrip().lower()
     while prologue := next((each for each in PROLOGUES if rest.startswith(each[0])), None):
         rest = rest.partition(prologue[1])[2].lstrip()

@@ -1,8 +1,8 @@
 """A whole volume, for operators: what an erasure, an export and a restore need to know of it and do to it.
 
-Of a thread there are manifests, wherever in its tenant's folder they stand; of an owner also all of their own
+Of a thread there are manifests, wherever in its tenant's folder they are; of an owner also all of their own
 folders. What is to go is renamed into ``erasing/<receipt>-<number>`` first: a writer who comes a moment later
-writes elsewhere, and whoever is killed here can see where to go on.
+writes elsewhere, and a process that was killed here can see where to go on.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Volumes:
     async def put_aside(
         self, tenant: str, selection: FileSelection, receipt: str, number: int
     ) -> dict[str, int]:
-        """Put them aside; how many files and bytes stand under this number now, by kind."""
+        """Put them aside, and return how many files and bytes have this number now, by kind."""
         return await asyncio.to_thread(self._put_aside, tenant, selection, f"{receipt}-{number}")
 
     async def remove(self, tenant: str, receipt: str, number: int) -> None:
@@ -184,7 +184,7 @@ def _path_prefixes(parts: PathParts) -> list[tuple[str, ...]]:
 
 
 def _thread_manifests(tree: Tree, threads: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """The manifests of some threads, whoever's they are: also unreadable ones, and those never finished."""
+    """The manifests of some threads, of any user: also unreadable ones, and those never finished."""
     names = {manifest_name(id) for id in threads}
     for folder in _user_folders(tree, META, None):
         for name in names_in(tree, folder):

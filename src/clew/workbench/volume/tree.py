@@ -2,7 +2,7 @@
 
 A path that was checked and then opened can be another file by then. So nothing is checked by its path: each
 folder on the way is opened from the one before it, a link refuses to be opened, and what was opened is looked
-at, not what stands at its name. Names are taken as they come: whoever calls has checked them.
+at, not what its name leads to later. Names are taken as they come: the caller has checked them.
 """
 
 import errno
@@ -38,8 +38,8 @@ FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 CHUNK_BYTES = 1 << 20
 WAIT_SECONDS, POLL_SECONDS = 5.0, 0.005
-LINK = "a link or something else that is no folder stands on the way"
-NOT_PLAIN = "what stands there is no plain file"
+LINK = "a part of the path is a link or something else that is not a folder"
+NOT_PLAIN = "it is not a plain file"
 TWO_NAMES = "the file has a second name, perhaps outside the volume"
 
 PathParts = Sequence[str]
@@ -80,7 +80,7 @@ class Tree:
 
         Raises:
             VolumeFileNotFound: There is none.
-            VolumePathRefused: It is no plain file, or a link stands on the way.
+            VolumePathRefused: It is not a plain file, or a part of the path is a link.
             TooLarge: It is over the limit.
         """
         with (
@@ -103,7 +103,7 @@ class Tree:
 
         Raises:
             VolumeFileNotFound: There is none.
-            VolumePathRefused: It is no plain file, or a link stands on the way.
+            VolumePathRefused: It is not a plain file, or a part of the path is a link.
         """
         with translate_errors(parts), self.open_folder(parts[:-1]) as folder:
             return _checksum(folder, parts)
@@ -114,7 +114,7 @@ class Tree:
         """Write a file: whole, or not at all, and on disk when this returns.
 
         Raises:
-            VolumePathRefused: What stands there is no plain file, or the name is another's elsewhere.
+            VolumePathRefused: It is not a plain file, or the name is another's elsewhere.
             VolumeFileChanged: It is not what ``expect`` says.
         """
         with translate_errors(parts, writing=True), self.open_folder(parts[:-1], make=True) as folder:
@@ -135,7 +135,7 @@ class Tree:
 
         Raises:
             VolumeFileNotFound: There is none.
-            VolumePathRefused: It is a folder, or a link stands on the way.
+            VolumePathRefused: It is a folder, or a part of the path is a link.
         """
         with translate_errors(parts), self.open_folder(parts[:-1]) as folder:
             if stat.S_ISDIR(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
@@ -148,7 +148,7 @@ class Tree:
 
         Raises:
             VolumeFileNotFound: There is none.
-            VolumePathRefused: The name is taken, or a link stands on the way.
+            VolumePathRefused: The name is taken, or a part of the path is a link.
         """
         with translate_errors(parts), self.open_folder(parts[:-1]) as folder, _lock_folder(folder):
             if collision_key(name) in {collision_key(other) for other in folder_names(folder)}:
@@ -247,7 +247,7 @@ def folder_names(folder: int) -> list[str]:
 
 
 def check_expected(folder: int, parts: PathParts, expect: str | EllipsisType | None) -> None:
-    """Refuse to go on if a file is not what somebody has seen; ``...`` is whatever it is."""
+    """Refuse to go on if a file is not the one that the caller has seen; ``...`` accepts any."""
     if isinstance(expect, EllipsisType):
         return
     try:
@@ -345,7 +345,7 @@ def translate_errors(parts: PathParts, *, writing: bool = False) -> Iterator[Non
 
 def _volume_error(error: OSError, path: str, *, writing: bool) -> ClewError:
     match error.errno:
-        case errno.ENOENT:  # somebody who writes finds it so only if the folder goes at the same moment
+        case errno.ENOENT:  # a writer gets this only if the folder is removed at the same moment
             return StoreBusy(store=STORE_NAME) if writing else VolumeFileNotFound(path=path)
         case errno.ELOOP | errno.ENOTDIR | errno.EISDIR | errno.ENXIO:
             return VolumePathRefused(path=path, problem=LINK)
@@ -361,7 +361,7 @@ def _volume_error(error: OSError, path: str, *, writing: bool) -> ClewError:
 
 ZEROS_BYTES = 1 << 20
 REMOVE_ATTEMPTS = 20
-"""How often to remove what somebody puts into a folder while it is removed."""
+"""Attempts to empty a folder into which another process writes while it is removed."""
 
 
 def names_in(tree: Tree, parts: PathParts) -> list[str]:
@@ -404,7 +404,7 @@ def remove_entry(tree: Tree, parts: PathParts) -> None:
     """Take a file or a folder with all that is in it away; what files held is written over first.
 
     Raises:
-        StoreBusy: Somebody goes on writing there.
+        StoreBusy: Another process goes on writing there.
     """
     with translate_errors(parts), tree.open_folder(parts[:-1]) as above, suppress(FileNotFoundError):
         file_stat = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
@@ -435,7 +435,7 @@ def _remove_empty(above: int, name: str) -> None:
     if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=above)
         return
-    with suppress(OSError):  # somebody wrote into it meanwhile: it is gone through again
+    with suppress(OSError):  # another process wrote into it meanwhile: it is emptied again
         os.rmdir(name, dir_fd=above)
 
 
@@ -448,7 +448,7 @@ def _remove_file(above: int, name: str) -> None:
 
 
 def _overwrite_file(above: int, name: str, expected_stat: os.stat_result) -> None:
-    """Write zeros over a file's bytes, unless it is another by now: that may be somebody else's."""
+    """Write zeros over a file's bytes, unless it is another file by now: that may be another owner's."""
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=above), "wb", closefd=True) as file:
         actual_stat = os.fstat(file.fileno())

@@ -1,6 +1,6 @@
 """The durable volume: a user's memory/, artifacts/ and buffers/, and the manifests of sessions in meta/.
 
-Below a tenant's folder stand ``users/<user>/memory``, ``…/artifacts`` and ``…/buffers``, which are one
+Below a tenant's folder are ``users/<user>/memory``, ``…/artifacts`` and ``…/buffers``, which are one
 user's, and ``meta/workspaces/<workspace>/users/<user>/``, where manifests are. A path names one of the four
 first: ``artifacts/map.png``. Calls block until the disk has done its work: from async code use a thread.
 """
@@ -26,7 +26,7 @@ FOLDERS: Final = ("memory", "artifacts", "buffers")
 META: Final = "meta"
 USERS: Final = "users"
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes that one file may have, unless a volume is told otherwise."""
+"""Bytes that one file may have, unless a volume has another limit."""
 DAY_MS: Final = 24 * 60 * 60 * 1000
 WORKSPACE: Final = re.compile(r"[a-z0-9_=~-]+\Z")
 MANIFEST: Final = re.compile(r"react-session-[a-z0-9_=~-]+\.json(\.[a-z0-9-]{1,60})?\Z")
@@ -45,7 +45,7 @@ class VolumeFile(msgspec.Struct, frozen=True, kw_only=True):
 class VolumePage(msgspec.Struct, frozen=True, kw_only=True):
     """Some files in order of their paths; ``next`` is where the next page begins.
 
-    What stands among them and cannot be used, such as a link, is named in ``refused`` with its reason.
+    An entry among them that cannot be used, such as a link, is named in ``refused`` with its reason.
     """
 
     files: tuple[VolumeFile, ...]
@@ -88,7 +88,7 @@ class Volume:
         """The contents of a file.
 
         Raises:
-            VolumePathRefused: The path cannot be used, or no plain file stands there.
+            VolumePathRefused: The path cannot be used, or does not name a plain file.
             VolumeFileNotFound: There is none.
             TooLarge: It is larger than this volume takes.
         """
@@ -101,7 +101,7 @@ class Volume:
         With ``expect`` only if its checksum is still this one, or if it is absent (None).
 
         Raises:
-            VolumePathRefused: The path cannot be used, no plain file stands there, or the name is another's
+            VolumePathRefused: The path cannot be used, does not name a plain file, or the name is another's
                 on some file system.
             VolumeFileChanged: It is not what ``expect`` says.
             TooLarge: It is larger than this volume takes.
@@ -140,7 +140,7 @@ class Volume:
         """The SHA-256 of a file, in hexadecimal digits.
 
         Raises:
-            VolumePathRefused: The path cannot be used, or no plain file stands there.
+            VolumePathRefused: The path cannot be used, or does not name a plain file.
             VolumeFileNotFound: There is none.
         """
         tree, parts = self._resolve_path(path)

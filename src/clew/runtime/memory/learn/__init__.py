@@ -1,1 +1,1 @@
-"""What is learnt from a conversation: noticed, extracted, promoted."""
+"""Learning from a conversation: candidates noticed, extracted and promoted."""

@@ -63,14 +63,14 @@ class NoticedRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model noticed in some messages."""
+    """Facts and rules that a model noticed in some messages."""
 
     facts: list[NoticedFact] = []
     rules: list[NoticedRule] = []
 
 
 class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of the user, and where it stands."""
+    """One turn of the user, and its source."""
 
     text: str
     source: MemorySource
@@ -91,7 +91,7 @@ FillFindings: TypeAlias = Callable[[ModelRequest, type[ModelFindings]], Awaitabl
 
 @check_arguments
 def user_turns(items: Iterable[Item], thread: str) -> list[UserTurn]:
-    """What the user said, in order, with where each stands. Items may be of any format."""
+    """The turns of the user among some items, in order, each with its source. Items may be of any format."""
     turns = []
     for item in items:
         text = "\n".join(message.text for message in plain_messages([item]) if message.role == "user")
@@ -109,7 +109,7 @@ def user_turns(items: Iterable[Item], thread: str) -> list[UserTurn]:
 
 
 async def extract_candidates(turns: Sequence[UserTurn], fill: FillFindings | None = None) -> Extraction:
-    """What some turns of the user tell. Without a model, or if it fails, what they state plainly."""
+    """Extract candidates from turns of the user by a model; if there is none, or it fails, by patterns."""
     statements = [
         candidate
         for number, turn in enumerate(turns)
@@ -201,7 +201,7 @@ EARLIER_ARCS = 100
 
 
 class RememberResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided about each candidate, what became of those kept, and who noticed them."""
+    """The decision on each candidate, the outcome of those that were stored, and who noticed them."""
 
     decisions: tuple[PromotionDecision, ...]
     result: LearnResult
@@ -246,7 +246,7 @@ async def decide_promotions(
 
 
 def _distinct_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """What was noticed twice in one turn counts once."""
+    """The candidates without repetitions: one noticed twice in a turn counts once."""
     candidates_by_key = {
         (each.kind, each.turn, each.subject, each.predicate, each.object, each.negated): each
         for each in candidates

@@ -1,6 +1,6 @@
-"""What an ended episode leaves in the memory of its user: an arc and what is promoted, in one commit.
+"""The end of an episode in the memory of its user: an arc and the promoted candidates, in one commit.
 
-``Runtime(finalize=Finalizer(model))`` does it for every episode, whoever ends it.
+``Runtime(finalize=Finalizer(model))`` does it for every episode, however it ends.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ class Finalizer:
         self._retry_policy = retry_policy
 
     async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        """What an episode leaves behind; it is committed with the end of its job."""
+        """Make the memory of an episode; it is committed with the end of its job."""
         turns = await _turns_of_episode(db, episode)
         if not turns:
             return EpisodeResult(episode=episode)
@@ -154,7 +154,7 @@ class Finalizer:
 
 
 async def _turns_of_episode(db: Database, episode: Episode) -> list[UserTurn]:
-    """What the user said in an episode, with where each turn stands."""
+    """The turns of the user in an episode, each with its source."""
     try:
         items = await db.thread(episode.thread).items(after=episode.first - 1, at=episode.last, whole=True)
     except ThreadNotFound:
@@ -236,7 +236,7 @@ class EpisodeMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_episode_memory(memory: Memory, episode: Episode) -> EpisodeMemory:
-    """What an episode left behind. What was corrected, forgotten or undone since is not among it."""
+    """Read the memory that an episode left, without entries corrected, forgotten or undone since."""
     facts = (await memory.page(limit=NEWEST_FACTS)).facts
     rules = (await memory.profile()).rules
     return EpisodeMemory(
@@ -247,7 +247,7 @@ async def read_episode_memory(memory: Memory, episode: Episode) -> EpisodeMemory
 
 
 def _is_from(source: MemorySource | None, episode: Episode) -> bool:
-    """Whether something was learned from a turn of an episode."""
+    """Return whether an entry was learned from a turn of an episode."""
     if source is None or source.thread != episode.thread or source.place < episode.first:
         return False
     return episode.last is None or source.version <= episode.last

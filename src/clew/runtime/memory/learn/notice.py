@@ -45,7 +45,7 @@ def notice(model: Model | None = None, *, by_model: bool = True) -> Stage:
 
 
 async def _turns_of_run(context: Context) -> list[UserTurn]:
-    """What the user said in this turn, with where it stands."""
+    """The messages of the user in this turn, each with its source."""
     if context.turn.store_thread is None:
         return []
     items = await context.turn.store_thread.items(last=RECENT_ITEMS, log=HISTORY)

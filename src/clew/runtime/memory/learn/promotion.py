@@ -40,7 +40,7 @@ def no_match(candidate: Candidate) -> RuleMatch | None:
 
 
 class PromotionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application adds to the rules: what is never kept, and what only if it was said repeatedly."""
+    """Promotion rules of an application: facts never stored, and facts stored only if said repeatedly."""
 
     never: MatchRule = no_match
     repeated: MatchRule = no_match
@@ -110,7 +110,7 @@ def _objection(candidate: Candidate, turns: Sequence[str], refusals: Sequence[Re
     checks = (
         (is_refused(candidate, refusals, text), "refused", "the user asked not to remember it"),
         (candidate.fleeting, "fleeting", "it was meant for the moment"),
-        (not is_verbatim(candidate.quote, text), "unquoted", "its quote does not stand in the turn"),
+        (not is_verbatim(candidate.quote, text), "unquoted", "its quote is not in the turn"),
         (candidate.confidence < LEAST_CONFIDENCE, "guess", "it is a guess"),
         (_is_control(candidate), "control", "it is about the memory itself"),
     )

@@ -1,4 +1,4 @@
-"""How people state things plainly: the patterns that need no model. English well, a few others modestly."""
+"""Patterns of plain statements, found without a model. English well, a few other languages modestly."""
 
 import re
 from functools import cache
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Phrase(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to state something, and what it states; ``{who}`` and ``{what}`` stand for what was said.
+    """A way to state something, and what it states; ``{who}`` and ``{what}`` are replaced by the words said.
 
     ``splits`` says that it may list several things, ``lower`` that capitals in it mean nothing.
     """

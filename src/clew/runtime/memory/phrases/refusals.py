@@ -1,4 +1,4 @@
-"""What "don't remember that" refers to, and no more than that."""
+"""Refusals: the words that "don't remember that" refers to, and no more."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ UNIMPORTANT_WORD = re.compile(
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody does not want kept: what they said in some turns, or what is about some words.
+    """A wish of the user that something is not stored: words of some turns, or anything about some words.
 
     ``first`` and ``last`` bound it within its turn, if it is not all of it. ``wish_turn`` is the turn of the
     wish.
@@ -122,12 +122,12 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refusals_in(turns: Sequence[str]) -> list[Refusal]:
-    """What the user asked not to be kept, in the order in which they asked."""
+    """The refusals in some turns of the user, in order."""
     return [refusal for number in range(len(turns)) for refusal in _refusals_in_turn(turns, number)]
 
 
 def is_refused(candidate: Candidate, refusals: Sequence[Refusal], text: str) -> bool:
-    """Whether the user asked not to keep this; ``text`` is the turn it was noticed in."""
+    """Return whether the user refused a candidate; ``text`` is the turn it was noticed in."""
     candidate_words = set(
         words(f"{candidate.subject} {candidate.predicate} {candidate.object} {candidate.quote}")
     )
@@ -151,7 +151,7 @@ def candidates_without_refusal(candidates: Sequence[Candidate], texts: Sequence[
 
 
 def without_refusals(turns: Sequence[str]) -> list[str]:
-    """What the user said, turn by turn, without what they asked not to keep, and without those wishes."""
+    """The turns of the user without refused words, and without the refusals themselves."""
     refusals = refusals_in(turns)
     return [
         " ".join(
@@ -172,7 +172,7 @@ def _is_sentence_refused(sentence: re.Match[str], number: int, refusals: Sequenc
 
 
 def _overlaps(quote: str, refusal: Refusal, text: str) -> bool:
-    """Whether a quote touches what was refused of its turn. One that is not found there does."""
+    """Return whether a quote overlaps the refused part of its turn. One that is not found there does."""
     at = text.find(quote)
     until = len(text) if refusal.last is None else refusal.last
     return at < 0 or (at < until and at + len(quote) > refusal.first)
@@ -193,7 +193,7 @@ def _refusals_in_turn(turns: Sequence[str], number: int) -> Iterator[Refusal]:
 def _refusal_of_match(
     match: re.Match[str], sentence: re.Match[str], turns: Sequence[str], number: int
 ) -> Refusal | None:
-    """What one wish refers to; None if it is no such wish."""
+    """The refusal that a match expresses; None if it is none."""
     what, groups, text = match["what"].strip(), match.groupdict(), turns[number]
     if IDIOM.match(what) or ("hushed" in groups and not SECRECY.search(what)):
         return None
@@ -219,7 +219,7 @@ def _refusal_by_name(what: str, number: int) -> Refusal | None:
 
 
 def _refusal_before(match: re.Match[str], sentence: re.Match[str], text: str, number: int) -> Refusal:
-    """The sentence of the wish if it says anything else, else what stands before it, or the turn before."""
+    """The sentence of the refusal if it says anything else, else the text before it, or the turn before."""
     here = frozenset({number})
     if _has_content(_text_besides(match)):
         return Refusal(turns=here, first=sentence.start(), last=sentence.end(), wish_turn=number)
@@ -235,7 +235,7 @@ def _refusal_of_turn(rest: str, number: int) -> Refusal:
 
 
 def _text_besides(match: re.Match[str]) -> str:
-    """What a sentence says besides a wish. What follows a comma is not part of the wish."""
+    """The text of a sentence besides a refusal. Text after a comma is not part of the refusal."""
     after = re.split(r"[,:–—]|\bbut\b", match["what"], maxsplit=1)[1:]
     return f" {match.string[: match.start()]} {' '.join(after)} {match.string[match.end() :]} "
 

@@ -1,4 +1,4 @@
-"""What a person states plainly, found without a model: preferences, names, allergies, where they live."""
+"""Plain statements of a person, found without a model: preferences, names, allergies, home."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ REQUEST = re.compile(
 CLAUSE_BREAK = re.compile(
     r"(?<!said)(?<!says)(?<!say)(?<!told me)(?<!thinks)[,;]\s+|\s(?:and|but|so)\s+", re.IGNORECASE
 )
-"""Where one clause ends and another begins; not between what somebody says and that they say it."""
+"""The end of one clause and the beginning of another; not between a quotation and its speaker."""
 
 REPORTED_SPEECH = re.compile(
     r"\b(?:he|she|they|you|who|everyone|everybody|people|mom|mum|mother|dad|father|sister|brother|boss|friend)\b"
@@ -98,7 +98,7 @@ ASIDE = re.compile(
 
 MOST_PART_WORDS = 4
 OPEN_PREDICATES = ("LIKES", "PREFERS", "WANTS", "WORRIES_ABOUT", "AVOIDS", "IS")
-"""Predicates whose object can be anything that somebody can name."""
+"""Predicates whose object can be anything that has a name."""
 
 USUAL_WORDS = {
     "bullets": "bullet points",
@@ -111,7 +111,7 @@ USUAL_WORDS = {
 
 @check_arguments
 def statements_in(text: str, *, turn: int = 0, source: MemorySource | None = None) -> list[Candidate]:
-    """What one turn states plainly, each with the words it stands in."""
+    """The plain statements of one turn, each with its quote."""
     candidates: dict[tuple[str, str, str, str], Candidate] = {}
     for sentence in SENTENCE.findall(text):
         for candidate in _candidates_in_sentence(sentence.strip()):
@@ -122,7 +122,7 @@ def statements_in(text: str, *, turn: int = 0, source: MemorySource | None = Non
 
 
 def is_fleeting(sentence: str) -> bool:
-    """Whether a wish is meant for the moment: "just for today", without "from now on"."""
+    """Return whether a wish is meant for the moment: "just for today", without "from now on"."""
     return bool(FLEETING.search(sentence)) and not LASTING.search(sentence)
 
 
@@ -139,12 +139,12 @@ def _candidates_in_sentence(sentence: str) -> Iterator[Candidate]:
 
 
 def _is_free(match: re.Match[str], spans: Iterable[tuple[int, int]]) -> bool:
-    """Whether nothing else was stated by the same words: what is asked for is not also a liking."""
+    """Return whether no other statement has the same words: a request is not also a liking."""
     return all(match.end() <= first or last <= match.start() for first, last in spans)
 
 
 def _is_meant(sentence: str, at: int) -> bool:
-    """Whether what begins at a place is the speaker's own word, and no supposition."""
+    """Return whether the words at a place are the speaker's own, and no supposition."""
     before = sentence[:at]
     clause = CLAUSE_BREAK.split(before)[-1]
     frame = SUPPOSITION.search(before) or REPORTED_SPEECH.search(clause) or DOUBT.search(clause)
@@ -152,7 +152,7 @@ def _is_meant(sentence: str, at: int) -> bool:
 
 
 def _is_quoted(sentence: str, at: int) -> bool:
-    """Whether a place stands inside quotation marks: then somebody else may have said it."""
+    """Return whether a place is inside quotation marks: then another person may have said it."""
     return sentence.count('"', 0, at) % 2 == 1 or sentence.count("“", 0, at) > sentence.count("”", 0, at)
 
 

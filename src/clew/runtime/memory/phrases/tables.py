@@ -1,4 +1,4 @@
-"""How people state plainly what is so; and both facts and wishes in other languages than English."""
+"""Tables of patterns: facts stated plainly, and both facts and wishes in languages other than English."""
 
 from clew.runtime.memory.phrases.phrase import Phrase
 
@@ -223,7 +223,7 @@ OTHER_LANGUAGE_PHRASES = (
 SINGLE_PREDICATES = frozenset(
     phrase.predicate for phrase in FACT_PHRASES if phrase.single and "{who}" not in phrase.subject
 )
-"""Predicates of which somebody has one object at a time, whoever noticed it."""
+"""Predicates that have one object at a time, however it was noticed."""
 
 REMEMBER_PHRASES = (
     Phrase(
@@ -234,7 +234,7 @@ REMEMBER_PHRASES = (
         ),
     ),
 )
-"""What somebody asks to be remembered, whatever it is; if nothing above knows it better."""
+"""Requests to remember anything; used where no pattern above fits better."""
 
 
 RULE_PHRASES = (

@@ -23,7 +23,7 @@ class SemanticEntry(msgspec.Struct, frozen=True, kw_only=True, tag="semantic"):
 
 
 class EpisodicEntry(msgspec.Struct, frozen=True, kw_only=True, tag="episodic"):
-    """An earlier episode in working memory; ``is_catch_up`` if it is the last one, told as a new begins."""
+    """An earlier episode in working memory; ``is_catch_up`` if it is the last one before a new thread."""
 
     summary: str
     primary_themes: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ ONLY_IF_ASKED = "Let these guide your tone. Do not bring them up unless the user
 
 
 def working_entry(entry: Fact | Arc, *, is_catch_up: bool = False) -> WorkingEntry:
-    """What is known, as an entry of working memory."""
+    """A stored entry as an entry of working memory."""
     if isinstance(entry, Arc):
         return EpisodicEntry(
             summary=entry.summary,
@@ -81,7 +81,7 @@ def render_entries(entries: Iterable[WorkingEntry | str]) -> list[str]:
 
 @check_arguments
 def prompt_part(entries: Sequence[WorkingEntry | str], rules: Sequence[Rule], *, recall: bool) -> str:
-    """What a prompt says of the user: rules always; what is recalled with leave to mention it, or without."""
+    """The part of a prompt about the user: rules always; entries with leave to mention them, or without."""
     parts = []
     if rules:
         parts.append(

@@ -1,4 +1,4 @@
-"""What is known that bears on a message: found by words and by vectors, fused by reciprocal rank."""
+"""Retrieval of entries for a message: by words and by vectors, fused by reciprocal rank."""
 
 import asyncio
 import logging
@@ -42,14 +42,14 @@ MOST_VECTORS = 2_000
 """How many vectors are compared at most, the newest; each is read and compared by itself."""
 
 IS_CALLED = " is called "
-"""How the text of a fact reads that tells somebody's name."""
+"""The form of a fact about a person's name."""
 
 LEAST_LIKENESS = 0.1
 """Vectors less alike than this say nothing about each other."""
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is recalled: so many facts, so many arcs, and arcs no older than so many days."""
+    """Limits of a recall: the number of facts and of arcs, and the age of arcs in days."""
 
     facts: int = 5
     arcs: int = 2
@@ -58,7 +58,7 @@ class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What bears on a message, and how it was found. ``problem`` says why vectors could not be used."""
+    """The entries for a message, and how they were found. ``problem`` says why vectors could not be used."""
 
     entries: tuple[WorkingEntry, ...] = ()
     path: RetrievalPath = "token_recall"
@@ -66,13 +66,13 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def diagnostics(self) -> dict[str, str]:
-        """How it was found, for the diagnostics of a turn."""
+        """The course of the recall, for the diagnostics of a turn."""
         problem = {} if self.problem is None else {"retrieval_problem": self.problem}
         return {"retrieval_path": self.path, **problem}
 
 
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn knows of its user: the rules always, the entries, and whether they may be brought up."""
+    """The memory of a turn: the rules always, the entries, and whether they may be brought up."""
 
     profile: MemoryProfile
     result: RecallResult
@@ -98,7 +98,7 @@ class Retriever:
         self._clock = clock
 
     async def working_memory(self, message: str, *, first_turn: bool) -> WorkingMemory:
-        """All that a turn is told. On a thread's first turn the last episode is told too, however old."""
+        """The working memory of a turn. On a thread's first turn it has the last episode too, however old."""
         profile = await self._memory.profile()
         result = await self.recall(message)
         if first_turn and profile.version:
@@ -143,7 +143,7 @@ class Retriever:
         return total
 
     async def _newest_facts(self) -> list[WorkingEntry]:
-        """What was learned last, for a first turn that says too little to find anything by."""
+        """The newest facts, for a first turn that says too little to search by."""
         return [working_entry(fact) for fact in (await self._memory.page(limit=self._limits.facts)).facts]
 
     async def _best_items(
@@ -165,7 +165,7 @@ class Retriever:
     async def places_by_words(self, message: str, log: str = FACTS) -> list[int]:
         """The places of what holds any of the words, the best first.
 
-        Whoever is named is looked for by what they are to the user too, and the other way round.
+        A person who is named is looked for by their relation to the user too, and the other way round.
         """
         message_words = words(message)
         significant_words = [word for word in message_words if word not in FUNCTION_WORDS] or message_words
@@ -229,7 +229,7 @@ async def query_vector(
             (vector,) = await embed_texts(embedder, [message])
     except TimeoutError:
         return None, "token_recall_after_embed_error", f"no vector within {timeout_seconds} seconds"
-    except (ModelFailed, DeadlineExceeded) as failure:  # words answer, and this is told
+    except (ModelFailed, DeadlineExceeded) as failure:  # words answer, and the problem is reported
         log.warning("A query got no vector, and was answered by words: %s", reason_of(failure))
         log.debug("Why, in words that may be the query's:", exc_info=failure)
         return None, "token_recall_after_embed_error", str(failure)
@@ -237,6 +237,6 @@ async def query_vector(
 
 
 async def item_at(db: Database, thread: str, log: str, place: int) -> Item | None:
-    """What stands at a place, if it is still there."""
+    """The item at a place, if it is still there."""
     window = await db.thread(thread).items(log=log, after=place - 1, before=place + 1, last=1)
     return window[0] if window else None

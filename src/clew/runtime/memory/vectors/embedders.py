@@ -1,4 +1,4 @@
-"""Who makes vectors: a server that speaks the OpenAI protocol, or a model on this machine."""
+"""Providers of vectors: a server that speaks the OpenAI protocol, or a model on this machine."""
 
 import asyncio
 import importlib
@@ -62,7 +62,7 @@ class RemoteEmbedder:
         self._retry_policy = retry_policy
         self._http = _import_httpx()
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        # The deadline of a call is ours to keep, so that a slow answer is told as what it is.
+        # The deadline of a call is ours to keep, so that a slow answer is reported as slow.
         self._client = self._http.AsyncClient(
             base_url=base_url.rstrip("/") + "/", headers=headers, timeout=None
         )
@@ -147,7 +147,7 @@ class RemoteEmbedder:
 
 
 class Encoder(Protocol):
-    """What a model of sentence-transformers can do, as far as it is needed here."""
+    """A model of sentence-transformers, as far as it is needed here."""
 
     def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> Any:
         """A row of numbers for each text."""
@@ -239,7 +239,7 @@ def _import_httpx() -> ModuleType:
 
 
 def _error_message(text: str) -> str:
-    """What a server says of an error, however it wraps it."""
+    """The message of a server's error, however it is wrapped."""
     try:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -62,7 +62,7 @@ def vector_id(thread: str, id: str) -> str:
 
 
 def vector_space(provider: str, vector: Sequence[float]) -> str:
-    """What vectors can be compared: those of one provider, of one size."""
+    """The space of vectors that can be compared: those of one provider, of one size."""
     return f"{provider}:{len(vector)}"
 
 
@@ -100,7 +100,7 @@ async def embed_batch(
 ) -> int:
     """Make some of the vectors that are missing for a log; how many, 0 once none is. To be done in the queue.
 
-    A changed entry stands at the end of its log, so what is missing stands behind the last that was made. A
+    A changed entry is at the end of its log, so missing vectors are behind the last that was made. A
     vector in another space gives way to the new one.
 
     Raises:
@@ -127,12 +127,12 @@ async def embed_batch(
 
 
 def joint_tag(tags: tuple[str, str, str, str]) -> str:
-    """One tag that stands for all four: a store looks it up, and need not go through the vectors of one."""
+    """One tag for all four: a store looks it up, and need not go through the vectors of one owner."""
     return f"all of {sha256(chr(0).join(tags).encode()).hexdigest()}"
 
 
 async def birth_tag(db: Database, thread: str) -> str:
-    """What tells the vectors of a thread from those of one that had its id before.
+    """A tag that distinguishes the vectors of a thread from those of one that had its id before.
 
     Raises:
         ThreadNotFound: There is no such thread.
@@ -182,7 +182,7 @@ async def _drop_stale_vectors(db: Database, thread: str, log: str, items: Sequen
 
 
 def item_name(item: Item) -> str:
-    """What an item is called among those of its thread; one without an id is called by its place."""
+    """The name of an item among those of its thread: its id, or its place if it has none."""
     return item.id or f"{item.log}:{item.place}"
 
 

@@ -82,7 +82,7 @@ class EmbeddingWorker:
             await asyncio.wait([self._task])
 
     async def close(self) -> None:
-        """Stop where it is; what is not done is given back, for somebody else to do."""
+        """Stop at once; jobs that are not finished are released, for another process to do."""
         if self._task is not None:
             await cancel_tasks([self._task])
 

@@ -75,7 +75,7 @@ def _quantize(vector: Sequence[float]) -> "array[int]":
 
 
 def _sign_planes(numbers: Sequence[int]) -> tuple[bytes, bytes]:
-    """Which numbers are above zero, and which are below, a bit each."""
+    """The signs of some numbers as two bit fields: those above zero, and those below."""
     size = (len(numbers) + 7) // 8
     above = int("".join("1" if number > 0 else "0" for number in numbers) or "0", 2)
     below = int("".join("1" if number < 0 else "0" for number in numbers) or "0", 2)
