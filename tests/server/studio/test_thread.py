@@ -184,7 +184,7 @@ async def test_a_turn_that_fails_says_so_and_why(visitor: Visitor) -> None:
     page, _ = await talking(visitor, "Hello")
     async with page.expect_response("**/turns"), page.expect_response("**/turns"):
         await say(page, "Please break off")
-    await expect(page.locator(".talk")).to_have_attribute("aria-busy", "false")
+    await expect(page.locator(".conversation")).to_have_attribute("aria-busy", "false")
 
     await expect(page.get_by_role("alert")).to_contain_text("Model 'guide' failed: it raised RuntimeError.")
     await expect(page.get_by_text("Please break off", exact=True)).to_be_visible()

@@ -1,4 +1,4 @@
-// Numbers and addresses in fixed words, as links: somebody in danger touches one and is connected.
+// Numbers and addresses in fixed words, as links: a person in danger touches one and is connected.
 
 import { make } from "../../dom.js";
 

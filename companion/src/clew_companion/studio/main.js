@@ -5,16 +5,16 @@ import { linked } from "./contacts.js";
 
 const CAREFUL = ["crisis_response", "safety_check"]; // fixed words with places to call
 
-/** Fixed words for somebody in danger stand out, and their numbers are links. */
+/** Highlight fixed words for a person in danger, with their numbers as links. */
 export function decorate(message) {
   const careful = message.role === "assistant" && CAREFUL.includes(message.meta?.response_style);
   return { careful, above: exerciseOf(message), ...(careful && { said: linked(message.text) }) };
 }
 
-/** Where an exercise stands, if the message leads through one. */
+/** The progress of an exercise, if the message leads through one. */
 function exerciseOf({ meta }) {
-  const stands = meta?.exercise;
-  if (!stands) return null;
-  return make("div.row.near.small.quiet.exercise", {}, make("span", {}, `${stands.name} · step ${stands.step} of ${stands.steps}`),
-    make("progress", { value: stands.step, max: stands.steps, "aria-label": `Step ${stands.step} of ${stands.steps}` }));
+  const progress = meta?.exercise;
+  if (!progress) return null;
+  return make("div.row.near.small.quiet.exercise", {}, make("span", {}, `${progress.name} · step ${progress.step} of ${progress.steps}`),
+    make("progress", { value: progress.step, max: progress.steps, "aria-label": `Step ${progress.step} of ${progress.steps}` }));
 }

@@ -1,12 +1,12 @@
 // Requests to the server: who is asking, JSON in and out, and errors as sentences with their codes.
 
-import { API } from "./places.js";
+import { API } from "./urls.js";
 
 const WHO = "clew-who";
 const KEY = "clew-key";
 export const WEB_USER = "web-user";
 
-/** An error that the server told, or that kept it from answering. */
+/** An error of the server's, or one that kept it from answering. */
 export class Problem extends Error {
   constructor(detail, code, status, facts = {}) {
     super(detail);
@@ -31,7 +31,7 @@ function keptIn(text) {
   }
 }
 
-/** Ask as somebody else from now on. A key is kept for this tab alone. */
+/** Use another identity from now on. A key is stored for this tab alone. */
 export function become({ user, only, key }) {
   localStorage.setItem(WHO, JSON.stringify({ user, only }));
   if (key) sessionStorage.setItem(KEY, key);
@@ -80,8 +80,8 @@ export async function request(method, where, { parameters, body, headers = {}, s
 
 async function problemOf(response) {
   try {
-    const told = await response.json();
-    return new Problem(told.detail, told.code, told.status, told.facts);
+    const body = await response.json();
+    return new Problem(body.detail, body.code, body.status, body.facts);
   } catch {
     return new Problem(`The server answered ${response.status}.`, "error", response.status);
   }

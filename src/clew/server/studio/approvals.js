@@ -2,8 +2,8 @@
 
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
-import { button, chip, facts, field, tell } from "./parts.js";
-import { shown } from "./words.js";
+import { button, chip, facts, field, tell } from "./widgets.js";
+import { shown } from "./format.js";
 
 const DECLINED = "A person declined this call.";
 const TITLES = {
@@ -12,7 +12,7 @@ const TITLES = {
   "in doubt": "Was this done?",
 };
 
-/** Show what waits for a decision on a thread; `decided` is told when a run goes on. Gives back how many wait. */
+/** Show what waits for a decision on a thread; `decided` is called when a run goes on. Return how many wait. */
 export async function showWaiting(place, thread, decided, signal) {
   const page = await get("/runs", { thread, status: "waiting", limit: 5 }, signal);
   const runs = await Promise.all(page.runs.map((run) => get(path`/runs/${run.id}`, undefined, signal)));

@@ -1,6 +1,6 @@
 // Elements made from their names, properties and children. Text is always text: nothing is ever parsed as HTML.
 
-import { at } from "./places.js";
+import { at } from "./urls.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,6 +1,6 @@
 // What installed agents add to the Studio: pages, and how their messages are shown.
 
-import { at } from "./places.js";
+import { at } from "./urls.js";
 
 const decorators = [];
 

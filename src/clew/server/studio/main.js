@@ -4,8 +4,8 @@ import { become, get, who, WEB_USER } from "./api.js";
 import { make, put } from "./dom.js";
 import { extended } from "./extensions.js";
 import { icon } from "./icons.js";
-import { ask, empty, every, field, check, problem, tell, tick } from "./parts.js";
-import { at, HOME } from "./places.js";
+import { ask, empty, every, field, check, problem, tell, tick } from "./widgets.js";
+import { at, HOME } from "./urls.js";
 import { experiments } from "./pages/experiments.js";
 import { memory } from "./pages/memory.js";
 import { search } from "./pages/search.js";
@@ -42,7 +42,7 @@ function here() {
   return { name: parts[0] ?? "threads", id: parts[1] ?? null, query: new URLSearchParams(location.search) };
 }
 
-/** A part of the address; as it stands there if it is no text. */
+/** A part of the address; unchanged if it is no text. */
 function decoded(part) {
   try {
     return decodeURIComponent(part);

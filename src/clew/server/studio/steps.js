@@ -2,8 +2,8 @@
 
 import { get, path } from "./api.js";
 import { draw, make, put } from "./dom.js";
-import { chip, problem } from "./parts.js";
-import { cost, lasting } from "./words.js";
+import { chip, problem } from "./widgets.js";
+import { cost, lasting } from "./format.js";
 
 const WIDTH = 300;
 const HEIGHT = 10;
@@ -16,8 +16,8 @@ export function stepsOf(run, signal) {
   made.addEventListener("toggle", async () => {
     if (!made.open) return;
     try {
-      const told = await get(path`/runs/${run}/steps`, undefined, signal);
-      put(inside, told.steps.length ? timeline(told.steps) : make("p.quiet.small", {}, "No step is known of this run."));
+      const reply = await get(path`/runs/${run}/steps`, undefined, signal);
+      put(inside, reply.steps.length ? timeline(reply.steps) : make("p.quiet.small", {}, "No step is known of this run."));
     } catch (error) {
       if (!signal.aborted) put(inside, problem(error));
     }

@@ -48,8 +48,8 @@ export function isAfter(id, other) {
 /**
  * Hear a stream to its end, whatever happens to the connection.
  *
- * `ask` is {method, where, body, headers}; `last()` says the last event that was seen; `hear(event)` is told each;
- * `cut()` is told when the connection is lost, and `back()` when it is there again.
+ * `ask` is {method, where, body, headers}; `last()` says the last event that was seen; `hear(event)` gets each;
+ * `cut()` is called when the connection is lost, and `back()` when it is there again.
  */
 export async function listen(ask, { last, hear, cut, back, signal }) {
   let failures = 0;
@@ -62,7 +62,7 @@ export async function listen(ask, { last, hear, cut, back, signal }) {
       for await (const event of eventsOf(response.body)) {
         failures = 0;
         if (event.type === "end") return;
-        if (event.type === "problem") throw told(event.data);
+        if (event.type === "problem") throw problemOf(event.data);
         hear(event);
       }
     } catch (error) {
@@ -76,7 +76,7 @@ export async function listen(ask, { last, hear, cut, back, signal }) {
   }
 }
 
-function told(data) {
+function problemOf(data) {
   return new Problem(data.detail, data.code, data.status, data.facts);
 }
 

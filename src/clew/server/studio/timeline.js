@@ -3,14 +3,14 @@
 import { get, path, post } from "./api.js";
 import { freshId, make, put } from "./dom.js";
 import { icon } from "./icons.js";
-import { ask, button, chip, facts, field, link, problem, tell, threadAt, time } from "./parts.js";
-import { count, shown, webId } from "./words.js";
+import { ask, button, chip, facts, field, link, problem, tell, threadAt, time } from "./widgets.js";
+import { count, shown, webId } from "./format.js";
 
 const SETTLE = 120;
 const MESSAGES = 200;
 const VERBS = { set: "set", delete: "removed", append: "appended", insert: "inserted", remove: "removed", increment: "added", merge: "merged", union: "joined", max: "raised", min: "lowered" };
 
-/** The panel that goes through versions; `look(version)` is told, with null for now; `log()` says which log. */
+/** The panel that goes through versions; `look(version)` is called with the version, or null for the newest; `log()` says which log. */
 export class Timeline {
   constructor({ id, go, signal, log, look, rewound }) {
     Object.assign(this, { id, go, signal, log, look, rewound, newest: 0, at: 0, timer: 0 });

@@ -2,9 +2,9 @@
 
 import { make, put } from "./dom.js";
 import { decorated } from "./extensions.js";
-import { chip, time } from "./parts.js";
+import { chip, time } from "./widgets.js";
 import { prose } from "./prose.js";
-import { shown } from "./words.js";
+import { shown } from "./format.js";
 
 const ROLES = { user: "User", assistant: "Assistant", system: "System", tool: "Tool" };
 const FORMATS = { "openai.responses": "OpenAI Agents", langchain: "LangGraph", adk: "Google ADK", "pydantic-ai": "Pydantic AI" };
@@ -78,7 +78,7 @@ export class Transcript {
   }
 }
 
-/** A message that is text. An agent may have it stand out, put something above it, or show its words in its own way. */
+/** A message that is text. An agent may highlight it, put something above it, or show its words in its own way. */
 export function bubble(message) {
   const isAside = message.visibility && message.visibility !== "all";
   const role = isAside ? "aside" : ROLES[message.role] ? message.role : "system";

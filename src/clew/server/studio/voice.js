@@ -14,7 +14,7 @@ const ALIVE_SECONDS = 60;
 const UNSAFE = "What you said could not be checked just now, so it is not answered. If you are in danger, call your emergency number.";
 const UNKEPT = "Part of what was said could not be kept.";
 
-/** A call on a thread. `shown({kind, text})` is told of what is said: you, reply, careful, problem. */
+/** A call on a thread. `shown({kind, text})` gets each utterance: you, reply, careful, problem. */
 export class Call {
   constructor({ server, thread, user, mode, shown, peer, channel, gated }) {
     Object.assign(this, { server, thread, user, mode, shown, peer, channel, gated });
@@ -81,7 +81,7 @@ export class Call {
     this.say({ type: "response.create", response: { tool_choice: "none", instructions: `Say exactly these words, calmly, and nothing else:\n\n${found.say}` } });
   }
 
-  /** What nobody could judge is not answered, and that is told. */
+  /** An utterance that could not be judged is not answered, and a notice says so. */
   unjudged() {
     this.silence();
     this.shown({ kind: "problem", text: UNSAFE });

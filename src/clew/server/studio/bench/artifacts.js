@@ -2,8 +2,8 @@
 
 import { get, path, request } from "../api.js";
 import { make, put } from "../dom.js";
-import { ask, button, empty, facts, problem, show, time } from "../parts.js";
-import { bytes } from "../words.js";
+import { ask, button, empty, facts, problem, show, time } from "../widgets.js";
+import { bytes } from "../format.js";
 
 const PAGE = 24;
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);

@@ -2,7 +2,7 @@
 
 import { get, path, request } from "../api.js";
 import { freshId, make, put } from "../dom.js";
-import { button, tell } from "../parts.js";
+import { button, tell } from "../widgets.js";
 
 const ABOUT = {
   human: "What the assistant always knows of the person.",

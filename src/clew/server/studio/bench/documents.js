@@ -3,8 +3,8 @@
 import { get, path, post, put as replace, request } from "../api.js";
 import { make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { ask, button, chip, empty, tell } from "../parts.js";
-import { bytes, count } from "../words.js";
+import { ask, button, chip, empty, tell } from "../widgets.js";
+import { bytes, count } from "../format.js";
 import { Reader } from "./reader.js";
 
 const CONDITIONS = {

@@ -2,8 +2,8 @@
 
 import { get, path, post } from "../api.js";
 import { make, put } from "../dom.js";
-import { button, empty, tell, time } from "../parts.js";
-import { bytes } from "../words.js";
+import { button, empty, tell, time } from "../widgets.js";
+import { bytes } from "../format.js";
 
 const PAGE = 100;
 

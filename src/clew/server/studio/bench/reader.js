@@ -1,10 +1,10 @@
-// Reading a document: part by part, from a section, or from where some words stand.
+// Reading a document: part by part, from a section, or from the place of some words.
 
 import { get, path } from "../api.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { button, field, problem, tell } from "../parts.js";
-import { count } from "../words.js";
+import { button, field, problem, tell } from "../widgets.js";
+import { count } from "../format.js";
 
 const PART = 6000;
 const PLACES = 20;
@@ -83,7 +83,7 @@ export class Reader {
     const found = await get(path`/threads/${this.id}/documents/find`, { path: this.document.path, words, limit: PLACES }, this.signal);
     put(this.places, found.places.length === 0
       ? make("p.quiet", { role: "status" }, "These words are not in it.")
-      : make("ul.stack.tight", { "aria-label": "Where the words stand" }, found.places.map((place) => make("li", {},
+      : make("ul.stack.tight", { "aria-label": "Places of the words" }, found.places.map((place) => make("li", {},
         make("button.plain.place", { type: "button", onclick: () => this.show(place.start).then(() => this.text.focus(), tell) },
           place.section && make("span.small.quiet", {}, place.section), make("span", {}, marked(place)))))));
   }

@@ -2,9 +2,9 @@
 
 import { get, path } from "../api.js";
 import { make, put } from "../dom.js";
-import { button, chip, empty, field, link, problem, tell, threadAt, time } from "../parts.js";
+import { button, chip, empty, field, link, problem, tell, threadAt, time } from "../widgets.js";
 import { price } from "../steps.js";
-import { count, lasting, shown } from "../words.js";
+import { count, lasting, shown } from "../format.js";
 
 const HERE = "/studio/experiments";
 const PAGE = 50;
@@ -92,7 +92,7 @@ class Comparison {
 }
 
 function numbers({ first, second }) {
-  const told = [
+  const rows = [
     ["Asked", (each) => each.plan.subject],
     ["Score", (each) => score(each.summary.mean)],
     ["Results", (each) => String(each.summary.count)],
@@ -105,7 +105,7 @@ function numbers({ first, second }) {
   return make("table.numbers", {},
     make("caption.hidden-label", {}, "The numbers of both experiments"),
     make("thead", {}, make("tr", {}, make("td", {}), [first, second].map((each) => make("th", { scope: "col" }, each.name)))),
-    make("tbody", {}, told.map(([name, of]) => make("tr", {}, make("th", { scope: "row" }, name), [first, second].map((each) => make("td", {}, of(each)))))));
+    make("tbody", {}, rows.map(([name, of]) => make("tr", {}, make("th", { scope: "row" }, name), [first, second].map((each) => make("td", {}, of(each)))))));
 }
 
 function pair(each) {

@@ -2,8 +2,8 @@
 
 import { get, path, post, put as replace, text, who } from "../api.js";
 import { freshId, make, put } from "../dom.js";
-import { ask, button, check, chip, empty, field, link, problem, tabs, tell, threadAt, time, toggle } from "../parts.js";
-import { asSentence, capital, count } from "../words.js";
+import { ask, button, check, chip, empty, field, link, problem, tabs, tell, threadAt, time, toggle } from "../widgets.js";
+import { asSentence, capital, count } from "../format.js";
 
 const PAGE = 50;
 const HOW = { stated: "said plainly", model: "noticed", user: "corrected", exercise: "from an exercise" };

@@ -2,9 +2,9 @@
 
 import { get, who } from "../api.js";
 import { make, put } from "../dom.js";
-import { empty, link, problem, threadAt } from "../parts.js";
+import { empty, link, problem, threadAt } from "../widgets.js";
 import { sentence } from "./memory.js";
-import { wordsOf } from "../words.js";
+import { wordsOf } from "../format.js";
 
 const AROUND = 110;
 
@@ -42,7 +42,7 @@ export async function search({ place, query, me, signal, go }) {
   function show(words, threads, items, known) {
     const marked = (text) => highlighted(text, wordsOf(words));
     if (threads.length + items.length + known.length === 0) {
-      put(results, empty("Nothing was found", "All of the words must stand in one message. Try fewer of them."));
+      put(results, empty("Nothing was found", "All of the words must be in one message. Try fewer of them."));
       return;
     }
     put(results,

@@ -2,8 +2,8 @@
 
 import { get, path, post } from "../api.js";
 import { make, put } from "../dom.js";
-import { button, chip, empty, every, link, problem, tell, threadAt, time } from "../parts.js";
-import { count } from "../words.js";
+import { button, chip, empty, every, link, problem, tell, threadAt, time } from "../widgets.js";
+import { count } from "../format.js";
 
 const LOOK_AGAIN = 3000;
 const KINDS = { active: "good", ending: "warn", ended: "", dead: "bad", running: "accent", waiting: "" };
@@ -34,7 +34,7 @@ export async function sessions({ place, signal }) {
     put(failed);
     draw(active, now.episodes, () => now.episodes.length
       ? make("ul.list", {}, now.episodes.map((each) => episode(each, load)))
-      : empty("No session is active", "A session begins with a turn and ends when it is told to, or after twenty idle minutes."));
+      : empty("No session is active", "A session begins with a turn and ends on request, or after twenty idle minutes."));
     draw(over, ended.episodes, () => ended.episodes.length
       ? make("ul.list", {}, ended.episodes.map((each) => episode(each, load)))
       : make("p.quiet", {}, "None has ended yet."));

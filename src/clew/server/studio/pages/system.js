@@ -1,10 +1,10 @@
-// The system: whether it is well, what it stands on, and its numbers as they change.
+// The system: its health, its store, and its figures as they change.
 
 import { get, text } from "../api.js";
 import { Chart, quantile, samplesOf, total } from "../charts.js";
 import { make, put } from "../dom.js";
-import { chip, every, problem } from "../parts.js";
-import { lasting } from "../words.js";
+import { chip, every, problem } from "../widgets.js";
+import { lasting } from "../format.js";
 
 const LOOK_AGAIN = 2000;
 const LOOKS = 5; // what is counted a minute is counted over so many looks

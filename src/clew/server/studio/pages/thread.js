@@ -2,15 +2,15 @@
 
 import { get, path, request, text, who } from "../api.js";
 import { showWaiting } from "../approvals.js";
-import { Chatting } from "../chatting.js";
+import { Chat } from "../chat.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time, workbenchAt } from "../parts.js";
+import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time, workbenchAt } from "../widgets.js";
 import { stepsOf } from "../steps.js";
-import { Talk } from "../talk.js";
+import { Conversation } from "../conversation.js";
 import { chainBadge, chainDetails, lookingBack, Timeline } from "../timeline.js";
 import { formatName } from "../transcript.js";
-import { cost, count, lasting } from "../words.js";
+import { cost, count, lasting } from "../format.js";
 
 export async function thread(context) {
   const { place, id, state, go } = context;
@@ -40,12 +40,12 @@ class Page {
     this.badges = make("div.row.near", {});
     this.notice = make("div", {});
     this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
-    this.talk = new Talk({
+    this.conversation = new Conversation({
       id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false,
-      present: () => { put(this.talk.notice); this.timeline.present(); },
+      present: () => { put(this.conversation.notice); this.timeline.present(); },
     });
-    this.chatting = this.talk.turn ? this.withCommands() : null;
-    this.timeline = new Timeline({ id, go, signal, log: () => this.talk.log, look: (at) => this.look(at), rewound: () => this.reload() });
+    this.chatting = this.conversation.turn ? this.withCommands() : null;
+    this.timeline = new Timeline({ id, go, signal, log: () => this.conversation.log, look: (at) => this.look(at), rewound: () => this.reload() });
   }
 
   /** On whose behalf one writes here; null if one cannot. */
@@ -58,8 +58,8 @@ class Page {
 
   withCommands() {
     const { id, go, incognito, signal } = this;
-    const page = { id, go, incognito, signal, user: this.talk.turn.user ?? null, save: () => this.save(), reload: () => this.reload() };
-    return new Chatting(this.talk, this.agent, page);
+    const page = { id, go, incognito, signal, user: this.conversation.turn.user ?? null, save: () => this.save(), reload: () => this.reload() };
+    return new Chat(this.conversation, this.agent, page);
   }
 
   closed() {
@@ -70,22 +70,22 @@ class Page {
     this.build();
     if (this.incognito) this.leaveNoTrace();
     if (!this.detail) {
-      put(this.talk.tail, make("p.quiet", {}, this.beginning()));
-      this.talk.box?.focus();
+      put(this.conversation.tail, make("p.quiet", {}, this.beginning()));
+      this.conversation.box?.focus();
       this.showHead();
       await this.chatting?.open();
       return;
     }
     this.chooseLog();
-    await this.talk.load();
-    if (this.talk.foreign) this.chatting = null;
-    if (this.talk.foreign) this.talk.close(`${formatName(this.talk.foreign)} writes this thread. Read it here, and go on there.`);
+    await this.conversation.load();
+    if (this.conversation.foreign) this.chatting = null;
+    if (this.conversation.foreign) this.conversation.close(`${formatName(this.conversation.foreign)} writes this thread. Read it here, and go on there.`);
     this.timeline.grow(this.detail.version);
     this.showHead();
     this.fillPanel("timeline");
     const at = Number(this.query.get("at"));
     if (at > 0 && at < this.detail.version) this.timeline.moved(at);
-    this.talk.watch();
+    this.conversation.watch();
     await this.showWaiting();
   }
 
@@ -103,7 +103,7 @@ class Page {
     this.title = make("h1.cut", {}, this.detail?.title ?? this.id);
     this.root = make("div.thread", { "data-showing": "chat" },
       make("header", {}, make("div.row.apart.near", {}, this.title, this.badges), this.notice),
-      this.narrow.element, this.talk.element,
+      this.narrow.element, this.conversation.element,
       make("aside.side", { "aria-label": "Timeline, runs and more" }, this.wide.element, this.panel));
     put(this.panel, make("p.quiet", {}, this.incognito ? "An incognito chat has no timeline: nothing of it is kept." : "There is a timeline once something was said."));
     put(this.place, this.root);
@@ -113,12 +113,12 @@ class Page {
     const { logs } = this.detail;
     const names = Object.keys(logs).filter((name) => logs[name] > 0);
     if (names.length === 0 || "history" in logs && names.length === 1) return;
-    this.talk.log = logs.history ? "history" : names[0];
+    this.conversation.log = logs.history ? "history" : names[0];
     const choice = make("select", { "aria-label": "Which log" }, names.map((name) => make("option", { value: name }, `${name} (${logs[name]})`)));
-    choice.value = this.talk.log;
+    choice.value = this.conversation.log;
     choice.addEventListener("change", () => {
-      this.talk.log = choice.value;
-      this.talk.load(this.talk.at).catch(tell);
+      this.conversation.log = choice.value;
+      this.conversation.load(this.conversation.at).catch(tell);
       this.timeline.show();
     });
     this.logChoice = names.length > 1 ? choice : null;
@@ -135,7 +135,7 @@ class Page {
       this.chatting?.agent.model === "offline" && chip("offline", "warn"),
       detail && link(workbenchAt(this.id), "Workbench", { class: "chip accent" }),
       detail && this.exporter("button.small.only-wide"),
-      this.chatting && (detail || this.talk.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
+      this.chatting && (detail || this.conversation.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
     if (detail) this.verify();
     if (this.incognito) put(this.notice, make("p.notice.veil", {}, "Incognito: nothing is written down, and it is gone when you leave this page."));
   }
@@ -162,8 +162,8 @@ class Page {
   }
 
   async look(at) {
-    put(this.talk.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
-    await this.talk.load(at).catch((error) => this.talk.say(error));
+    put(this.conversation.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
+    await this.conversation.load(at).catch((error) => this.conversation.say(error));
   }
 
   heard(event) {
@@ -172,7 +172,7 @@ class Page {
     if (event.type === "settled" || event.type === "run_finished") this.refresh().catch(tell);
   }
 
-  /** Look again at where the thread stands. */
+  /** Read the status of the thread again. */
   async refresh() {
     const before = this.detail;
     this.detail = await get(path`/threads/${this.id}`, undefined, this.signal);
@@ -187,14 +187,14 @@ class Page {
   }
 
   async reload() {
-    put(this.talk.notice);
-    await this.talk.load();
+    put(this.conversation.notice);
+    await this.conversation.load();
     await this.refresh();
   }
 
   async showWaiting() {
-    const waiting = await showWaiting(this.talk.decisions, this.id, () => this.refresh().catch(tell), this.signal);
-    if (waiting && this.talk.stuck) this.talk.scrollDown();
+    const waiting = await showWaiting(this.conversation.decisions, this.id, () => this.refresh().catch(tell), this.signal);
+    if (waiting && this.conversation.stuck) this.conversation.scrollDown();
   }
 
   async showRuns() {
@@ -242,7 +242,7 @@ class Page {
   leaveNoTrace() {
     let ended = false;
     const end = () => {
-      if (ended || this.talk.mark === null || this.chatting?.isEnded) return;
+      if (ended || this.conversation.mark === null || this.chatting?.isEnded) return;
       ended = true;
       request("POST", path`/sessions/${this.id}/end`, { body: {}, keepalive: true }).catch(() => {});
     };

@@ -3,9 +3,9 @@
 import { get, WEB_USER, who } from "../api.js";
 import { make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { live } from "../live.js";
-import { ask, button, check, chip, empty, field, problem, threadAt, time } from "../parts.js";
-import { count, webId } from "../words.js";
+import { followThreads } from "../thread_feed.js";
+import { ask, button, check, chip, empty, field, problem, threadAt, time } from "../widgets.js";
+import { count, webId } from "../format.js";
 
 const PAGE = 30;
 const TYPING = 250;
@@ -15,7 +15,7 @@ export async function threads({ place, query, signal, go, me, agent }) {
   const list = make("ul.list.threads", { "aria-label": "Threads" });
   const more = make("div.row", {});
   const status = make("p.quiet.small", { role: "status" });
-  let rows = []; // as they stand in the list
+  let rows = []; // in the order of the list
   let next = null;
   put(place, make("div.page", {},
     make("div.row.apart", {}, make("h1", {}, "Threads"), make("button.main", { type: "button", onclick: () => newChat(go, me, agent) }, icon("plus"), "New chat")),
@@ -79,7 +79,7 @@ export async function threads({ place, query, signal, go, me, agent }) {
     finish();
   }
 
-  let isToldAgain = false;
+  let isReconnected = false;
 
   /** Whether this is all there was when the telling began. */
   function isWhole(newest, number) {
@@ -89,8 +89,8 @@ export async function threads({ place, query, signal, go, me, agent }) {
 
   function hear({ type, id, data }) {
     if (type === "listening") {
-      if (isToldAgain || !isWhole(Number(id), data.threads)) look(); // what happened while nobody told
-      isToldAgain = true;
+      if (isReconnected || !isWhole(Number(id), data.threads)) look(); // read what happened while there was no feed
+      isReconnected = true;
       return;
     }
     const known = rows.find((each) => each.found.id === data.id);
@@ -134,7 +134,7 @@ export async function threads({ place, query, signal, go, me, agent }) {
     go("/studio/threads", null, { replace: true });
     newChat(go, me, agent);
   }
-  live({ hear, look, signal });
+  followThreads({ hear, look, signal });
   signal.addEventListener("abort", () => clearTimeout(typing));
 }
 
@@ -164,7 +164,7 @@ function isNews(found, seen) {
   return found.created !== seen.created || found.version > seen.version;
 }
 
-/** Whether one thread stands behind another: the newest come first. */
+/** True if one thread comes after another: the newest come first. */
 function isBehind(one, other) {
   return one.created < other.created || (one.created === other.created && one.id < other.id);
 }

@@ -2,7 +2,7 @@
 
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { empty, link, problem, tabs, threadAt } from "../parts.js";
+import { empty, link, problem, tabs, threadAt } from "../widgets.js";
 import { showArtifacts } from "../bench/artifacts.js";
 import { showBlocks } from "../bench/blocks.js";
 import { showDocuments } from "../bench/documents.js";

@@ -2,9 +2,9 @@
 
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
-import { button, chip, link } from "./parts.js";
+import { button, chip, link } from "./widgets.js";
 import { forget } from "./pages/memory.js";
-import { asSentence, count } from "./words.js";
+import { asSentence, count } from "./format.js";
 
 const ANSWERS = { y: "positive", n: "negative", s: null };
 const LOOKS = 40;
@@ -15,7 +15,7 @@ export function answerOf(letter) {
   return ANSWERS[letter.toLowerCase()];
 }
 
-/** A card that asks how it was, ends the session, and shows what it left. `over()` is told of the end, `grown()` of more to see. */
+/** A card that asks how it was, ends the session, and shows its memory. `over()` is called at the end, `grown()` when there is more to see. */
 export function endCard({ id, user, incognito, over, grown, cancel, signal }) {
   const card = make("section.card.stack", { "aria-label": "End of the session", role: "group", "aria-live": "polite", tabindex: "-1" });
   const end = (feedback) => async () => {
@@ -45,7 +45,7 @@ async function showKept(card, episode, user, signal) {
   for (let look = 0; look < LOOKS && !signal.aborted; look += 1) {
     const left = await get(path`/episodes/${episode}`, undefined, signal);
     if (left.status === "ended") {
-      put(card, ...told(left, user, () => { card.focus({ preventScroll: true }); return showKept(card, episode, user, signal); }));
+      put(card, ...memoryOf(left, user, () => { card.focus({ preventScroll: true }); return showKept(card, episode, user, signal); }));
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
@@ -53,7 +53,7 @@ async function showKept(card, episode, user, signal) {
   put(card, make("h2.minor", {}, "The session has ended"), make("p.quiet", {}, "What it leaves behind is made in the background."));
 }
 
-function told(left, user, again) {
+function memoryOf(left, user, again) {
   const learned = [...left.rules.map((rule) => [rule, rule.text]), ...left.facts.map((fact) => [fact, fact.says])];
   return [
     make("h2.minor", {}, `The session has ended after ${count(left.turns, "turn")}`),

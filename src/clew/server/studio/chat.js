@@ -3,30 +3,30 @@
 import { get, path, post, put as replace } from "./api.js";
 import { COMMANDS, parsed, unknown } from "./commands.js";
 import { make, put } from "./dom.js";
-import { answerOf, endCard } from "./ending.js";
-import { facts, link, problem, threadAt } from "./parts.js";
+import { answerOf, endCard } from "./session_end.js";
+import { facts, link, problem, threadAt } from "./widgets.js";
 import { forgetAll, sentence } from "./pages/memory.js";
-import { webId } from "./words.js";
+import { webId } from "./format.js";
 
 const VEILED = "This chat is incognito: nothing is kept when it ends. Ask “What do you remember about me?” for what is known until then.";
 const KEPT = ["/memory", "/forget", "/undo", "/search", "/export"];
 
 /** What a chat adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
-export class Chatting {
-  constructor(talk, agent, page) {
-    Object.assign(this, { talk, agent, ...page });
-    if (talk.turn) put(talk.limits, agent.notices[0] ?? "");
+export class Chat {
+  constructor(conversation, agent, page) {
+    Object.assign(this, { conversation, agent, ...page });
+    if (conversation.turn) put(conversation.limits, agent.notices[0] ?? "");
   }
 
-  /** Whose memory is meant, as the API wants to be told. */
+  /** The owner of the memory, as the API names it. */
   get whose() {
     return this.user ? { user: this.user } : {};
   }
 
-  /** What a new chat begins with: what the program is, and the last session of whoever is known. */
+  /** The beginning of a new chat: what the program is, and the user's last session. */
   async open() {
     const lines = this.incognito ? [] : (await get("/memory/catch-up", this.whose, this.signal)).lines;
-    put(this.talk.opening,
+    put(this.conversation.opening,
       this.agent.notices.slice(1).map((notice) => make("p.notice.small", {}, notice)),
       lines.map((line) => make("p.quiet.catch-up", {}, line)));
   }
@@ -40,7 +40,7 @@ export class Chatting {
   }
 
   card(...parts) {
-    this.talk.card(make("section.card.stack", { role: "status" }, parts));
+    this.conversation.card(make("section.card.stack", { role: "status" }, parts));
   }
 
   async done(name, words) {
@@ -64,8 +64,8 @@ export class Chatting {
   }
 
   do_history() {
-    this.talk.scroller.scrollTop = 0;
-    this.talk.stuck = false;
+    this.conversation.scroller.scrollTop = 0;
+    this.conversation.stuck = false;
   }
 
   async do_memory(words) {
@@ -122,7 +122,7 @@ export class Chatting {
 
   async do_end([answer]) {
     const { card, end } = this.ending();
-    this.talk.card(card);
+    this.conversation.card(card);
     if (answer === undefined) card.querySelector("button").focus();
     else if (answerOf(answer) === undefined) this.card(make("p", {}, "Say /end, or /end with y, n or s for what you thought of it."));
     else await end(answerOf(answer))();
@@ -136,10 +136,10 @@ export class Chatting {
       signal: this.signal,
       over: () => {
         this.isEnded = true;
-        if (this.incognito) this.talk.close("This chat is over, and nothing of it was kept.");
+        if (this.incognito) this.conversation.close("This chat is over, and nothing of it was kept.");
       },
-      grown: () => this.talk.showCard(),
-      cancel: () => { put(this.talk.cards); this.talk.box.focus(); },
+      grown: () => this.conversation.showCard(),
+      cancel: () => { put(this.conversation.cards); this.conversation.box.focus(); },
     });
   }
 }

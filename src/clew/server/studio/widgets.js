@@ -1,8 +1,8 @@
-// Parts that pages are made of: notices, empty states, chips, tabs, times, dialogs.
+// Widgets that pages are made of: notices, empty states, chips, tabs, times, dialogs.
 
 import { add, freshId, make, put } from "./dom.js";
 import { icon } from "./icons.js";
-import { ago, moment } from "./words.js";
+import { ago, moment } from "./format.js";
 
 /** An error as a sentence with its code. */
 export function problem(error) {
@@ -20,7 +20,7 @@ export function tell(said, kind = "") {
   setTimeout(() => note.remove(), said instanceof Error ? 9000 : 4500);
 }
 
-/** What stands where nothing is yet, and what to do about it. */
+/** The content of an empty list, and what to do about it. */
 export function empty(title, advice, action = null) {
   return make("div.empty", {}, make("h2", {}, title), make("p", {}, advice), action);
 }
@@ -89,7 +89,7 @@ export function toggle(label, on, changed) {
   return made;
 }
 
-/** Tabs: `names` by key; `chosen(key)` is told. Arrow keys go from one to the next. */
+/** Tabs: `names` by key; `chosen(key)` is called on a choice. Arrow keys go from one to the next. */
 export function tabs(label, names, first, chosen, controls) {
   const keys = Object.keys(names);
   const made = Object.fromEntries(keys.map((key) => [key, make("button", {
@@ -118,7 +118,7 @@ export function tabs(label, names, first, chosen, controls) {
 }
 
 /**
- * A dialog with a form. `send()` does what it asks for; if that fails, the sentence stands in the dialog.
+ * A dialog with a form. `send()` does what it asks for; if that fails, the error is shown in the dialog.
  * Gives back what `send` gave, or null if it was closed.
  */
 export function ask({ title, parts = [], yes, no = "Cancel", bad = false, send }) {

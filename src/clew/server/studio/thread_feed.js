@@ -1,12 +1,12 @@
-// Being told of a list as it changes while the page can be seen, and asking again while nobody tells.
+// The feed of threads: their changes while the page can be seen, and a poll while there is no feed.
 
-import { every } from "./parts.js";
+import { every } from "./widgets.js";
 import { listen } from "./stream.js";
 
 const LOOK_AGAIN = 2500;
 
-/** Hear of all threads: `hear(event)` is told each event, and `look()` asks for what there is. */
-export function live({ hear, look, signal }) {
+/** Follow all threads: `hear(event)` gets each event, and `look()` asks for the list. */
+export function followThreads({ hear, look, signal }) {
   let mark = null;
   let stream = new AbortController();
   let stop = null;

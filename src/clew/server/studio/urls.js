@@ -1,4 +1,4 @@
-// Where the Studio and the API are: below whatever address the server is reached at, also behind a proxy's prefix.
+// The URLs of the Studio and the API: below whatever address the server is reached at, also behind a proxy's prefix.
 
 const BASE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 const STUDIO = "/studio";

@@ -3,7 +3,7 @@
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
 import { icon } from "./icons.js";
-import { button, problem } from "./parts.js";
+import { button, problem } from "./widgets.js";
 import { prose } from "./prose.js";
 import { isAfter, listen } from "./stream.js";
 import { asListed, Transcript } from "./transcript.js";
@@ -17,11 +17,11 @@ const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted:
 /**
  * The conversation of one thread.
  *
- * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` is told
- * of every durable event. `command(text)` takes what is no message, and says whether it did. `present()` is told when
- * somebody who looked back writes, and is at the newest version again.
+ * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` gets
+ * every durable event. `command(text)` takes what is no message, and says whether it did. `present()` is called when
+ * a user who looked back writes, and is at the newest version again.
  */
-export class Talk {
+export class Conversation {
   constructor({ id, turn, closed, signal, changed, command = () => false, present = () => {} }) {
     Object.assign(this, { id, turn, signal, changed, command, present });
     Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
@@ -38,7 +38,7 @@ export class Talk {
     this.limits = make("p.quiet.small", {});
     this.foot = make("div.foot", {}, this.status, turn ? this.composer() : null, this.limits);
     if (!turn) this.close(closed);
-    this.element = make(`section.talk${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
+    this.element = make(`section.conversation${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
     this.stuck = true;
     this.held = null;
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
@@ -111,7 +111,7 @@ export class Talk {
     return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
   }
 
-  /** Somebody has scrolled; if it stands where we have put it, that was us. */
+  /** React to a scroll; if the position is the one that we have set, that was us. */
   scrolled() {
     if (this.scroller.scrollTop === this.held) return;
     this.held = null;
@@ -179,14 +179,14 @@ export class Talk {
     if (isCareful(added)) this.showFrom(added);
   }
 
-  /** Show a message from its beginning: what matters most in it stands there. */
+  /** Show a message from its beginning: what matters most in it is there. */
   showFrom(element) {
     this.stuck = false;
     const { scroller } = this; // and not the page around it, which scrollIntoView moves too
     requestAnimationFrame(() => {
       scroller.scrollTop += element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - GAP;
       this.held = scroller.scrollTop;
-      this.stuck = false; // an earlier scroll may have been told meanwhile
+      this.stuck = false; // an earlier scroll may have been reported meanwhile
     });
   }
 
@@ -296,9 +296,9 @@ export class Talk {
     this.say("");
     if (this.turn) this.stopper.hidden = true;
     this.dropLive();
-    const said = ENDINGS[termination];
-    const told = why ? `${said} ${why}` : said;
-    if (said) this.say(termination === "error" ? new Error(told) : told);
+    const ending = ENDINGS[termination];
+    const notice = why ? `${ending} ${why}` : ending;
+    if (ending) this.say(termination === "error" ? new Error(notice) : notice);
     if (this.rewritten && !this.turning) {
       this.rewritten = false;
       this.load(this.at).catch((error) => this.say(error));
@@ -319,7 +319,7 @@ export class Talk {
   }
 }
 
-/** Whether a part is fixed words for somebody in danger, which are read from their beginning. */
+/** True if a part is fixed words for a person in danger, which are read from their beginning. */
 function isCareful(part) {
   return part?.classList.contains("careful") ?? false;
 }
