@@ -20,7 +20,7 @@ from clew.adapters.adk import SessionService, thread_id_of
 
 
 class Offline(BaseLlm):
-    """A model that needs no network: it looks up the weather, then says what it was told."""
+    """A model that needs no network: it looks up the weather, then says what it found."""
 
     model: str = "offline"
 

@@ -37,7 +37,7 @@ async def ask(url: str) -> None:
 async def decide(url: str) -> None:
     """Another process, perhaps a day later: it brings the decision."""
     async with clew.open(url) as db, clew.Runtime(db, model=model(asked=True), tools=[transfer]) as runtime:
-        print(f"[{os.getpid()}] somebody says: go ahead")
+        print(f"[{os.getpid()}] a person says: go ahead")
         done = await runtime.resume("bank", {"call-1": Replay()})
         print(f"[{os.getpid()}] agent: {done.text}")
         for item in await runtime.history("bank"):

@@ -8,7 +8,7 @@ import clew
 from clew.runtime import RunFinished, TextDelta
 from clew.testing import ScriptedModel
 
-# A real model goes here; this one says what it was told to, so that the example needs no key.
+# A real model goes here; this one plays a script, so that the example needs no key.
 model = ScriptedModel(
     "Hello, Ada! What would you like to talk about?",
     "Then let us begin with the tides: the moon pulls, and the sea follows.",

@@ -1,6 +1,6 @@
 """An OpenAI Agents program whose conversation is a Clew thread: it goes on, branches and looks back.
 
-A scripted model stands in for a real one, so that this runs anywhere. Everything else is the SDK as it is.
+A scripted model replaces a real one, so that this runs anywhere. Everything else is the SDK as it is.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ async def main() -> None:
             try:
                 await bob.thread("notes").append(items=[clew.user("Let me in.")])
             except clew.ClewError as error:
-                print("bob is told:", error)
+                print("bob gets:", error)
 
 
 asyncio.run(main())
