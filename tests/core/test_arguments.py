@@ -43,7 +43,7 @@ class Bird:
         """Sing."""
 
 
-ALLOWED: dict[str, tuple[Any, list[Any], list[Any]]] = {
+HINTS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "anything": (Any, [None, 1, "a"], []),
     "text": (str, ["", "a"], [b"a", 1, None]),
     "integers": (int, [0, -1], [True, 1.0, "1", None]),
@@ -67,13 +67,13 @@ ALLOWED: dict[str, tuple[Any, list[Any], list[Any]]] = {
 
 
 @pytest.mark.promise("B-20")
-@pytest.mark.parametrize(("hint", "allowed", "refused"), ALLOWED.values(), ids=ALLOWED)
-def test_an_annotation_says_what_is_allowed(hint: Any, allowed: list[Any], refused: list[Any]) -> None:
+@pytest.mark.parametrize(("hint", "good", "bad"), HINTS.values(), ids=HINTS)
+def test_an_annotation_says_what_is_allowed(hint: Any, good: list[Any], bad: list[Any]) -> None:
     shape = shape_of(hint)
 
-    assert [value for value in allowed if not shape.fits(value)] == []
-    assert [value for value in refused if shape.fits(value)] == []
-    for value in refused:
+    assert [value for value in good if not shape.fits(value)] == []
+    assert [value for value in bad if shape.fits(value)] == []
+    for value in bad:
         with pytest.raises(InvalidArgument, match="it"):
             shape.refuse("it", value)
 
@@ -145,26 +145,26 @@ async def test_what_is_right_goes_through() -> None:
 
 @pytest.mark.promise("B-20")
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "advice"),
     [
         ("cuont", "Did you mean 'count'?"),
         ("max_count", "Did you mean 'count'?"),
         ("zzz", "It takes id"),
     ],
 )
-def test_an_unknown_option_is_answered_by_what_there_is(option: str, said: str) -> None:
+def test_an_unknown_option_is_answered_by_what_there_is(option: str, advice: str) -> None:
     wrong: dict[str, Any] = {option: 1}
 
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError) as error:
         take("a", **wrong)
-    assert f"take() got an unexpected keyword argument {option!r}. {said}" in str(caught.value)
+    assert f"take() got an unexpected keyword argument {option!r}. {advice}" in str(error.value)
 
 
 @pytest.mark.promise("B-20")
 def test_an_error_shows_nothing_that_may_be_private() -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         take("a", names="my secret")
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(error.value)
 
 
 def test_a_checked_function_looks_like_itself() -> None:
@@ -206,14 +206,14 @@ def passing_on(value: int) -> Awaitable[int]:
 
 
 @functools.wraps(coroutine)
-def wrapped(value: int) -> Any:
+def forward(value: int) -> Any:
     """Give what is to be awaited, as another."""
     return coroutine(value)
 
 
 @pytest.mark.promise("B-20")
 def test_only_a_function_that_is_plainly_not_async_is_refused() -> None:
-    fine: list[Callable[..., Any]] = [coroutine, passing_on, wrapped, functools.partial(coroutine, 1)]
+    fine: list[Callable[..., Any]] = [coroutine, passing_on, forward, functools.partial(coroutine, 1)]
     for function in (*fine, lambda value: value):
         check_async(function, "it")
 

@@ -45,7 +45,7 @@ NOT_JSON = st.sampled_from(
 LOOKALIKES: list[Any] = [1, 1.0, True, "1", None, [], {}, [1], [1.0]]
 
 
-def wrapped(value: Any, path: list[str | int]) -> tuple[Any, str]:
+def nest(value: Any, path: list[str | int]) -> tuple[Any, str]:
     """A value somewhere inside a larger one, and where."""
     where = ""
     for key in path:
@@ -75,12 +75,12 @@ def test_equal_values_have_equal_bytes(value: Any) -> None:
 @settings(deadline=None, max_examples=150)
 @given(NOT_JSON, st.lists(st.sampled_from(["a", "b.c", 1]), max_size=4))
 def test_what_is_not_json_is_refused_and_named_wherever_it_is(value: Any, path: list[str | int]) -> None:
-    whole, where = wrapped(value, path)
+    whole, where = nest(value, path)
 
-    with pytest.raises(InvalidValue) as caught:
+    with pytest.raises(InvalidValue) as error:
         encode_checked(whole)
-    assert caught.value.path == f"${where}"
-    assert caught.value.problem
+    assert error.value.path == f"${where}"
+    assert error.value.problem
 
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH, MOST_DEPTH + 1, 999, 1000, 1001, 100_000])
@@ -107,10 +107,10 @@ def test_a_mapping_that_is_an_object_is_accepted() -> None:
     assert encode_checked(OrderedDict(b=1, a=2))[0] == b'{"a":2,"b":1}'
 
 
-@pytest.mark.parametrize("left", LOOKALIKES, ids=repr)
-@pytest.mark.parametrize("right", LOOKALIKES, ids=repr)
-def test_same_means_to_the_byte(left: Any, right: Any) -> None:
-    assert is_same(left, right) is (repr(left) == repr(right))
+@pytest.mark.parametrize("one", LOOKALIKES, ids=repr)
+@pytest.mark.parametrize("other", LOOKALIKES, ids=repr)
+def test_same_means_to_the_byte(one: Any, other: Any) -> None:
+    assert is_same(one, other) is (repr(one) == repr(other))
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=100))
@@ -122,6 +122,6 @@ def test_printable_text_is_an_id(text: str) -> None:
     "bad", ["", "x" * 513, "é" * 257, "\x00", "a\nb", "\x7f", "\ud800", b"x", 1, None, ["x"]]
 )
 def test_what_cannot_name_anything_is_no_id(bad: object) -> None:
-    with pytest.raises(InvalidId) as caught:
+    with pytest.raises(InvalidId) as error:
         check_id(bad, "thread id")
-    assert "thread id" in str(caught.value)
+    assert "thread id" in str(error.value)

@@ -20,7 +20,7 @@ KINDS = sorted(
 revive = importlib.import_module("pick" + "le")  # the standard library's, which others use on our errors
 
 
-def made(kind: type[ClewError]) -> ClewError:
+def sample_error(kind: type[ClewError]) -> ClewError:
     """An error with some fact for each of its fields."""
     facts: dict[str, Any] = {
         field.name: {"int": 3, "str": f"a {field.name}"}.get(getattr(field.type, "__name__", ""), ["a", 1])
@@ -37,7 +37,7 @@ def test_every_code_is_used_once() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_error_says_its_facts_in_a_sentence(kind: type[ClewError]) -> None:
-    error = made(kind)
+    error = sample_error(kind)
 
     assert str(error)
     assert "{" not in str(error)
@@ -46,7 +46,7 @@ def test_an_error_says_its_facts_in_a_sentence(kind: type[ClewError]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_error_survives_a_trip_to_another_process(kind: type[ClewError]) -> None:
-    error = made(kind)
+    error = sample_error(kind)
     again = revive.loads(revive.dumps(error))
 
     assert (type(again), again.facts(), str(again)) == (kind, error.facts(), str(error))

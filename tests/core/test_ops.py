@@ -32,10 +32,10 @@ def test_folding_twice_gives_the_same_bytes(document: Document, changes: list[Op
 @many
 @given(documents, st.lists(ops(), max_size=5))
 def test_folding_leaves_its_input_as_it_was(document: Document, changes: list[Op]) -> None:
-    before, given_ops = encode(document), encode([repr(op) for op in changes])
+    before, ops_before = encode(document), encode([repr(op) for op in changes])
     outcome(document, changes)
 
-    assert (encode(document), encode([repr(op) for op in changes])) == (before, given_ops)
+    assert (encode(document), encode([repr(op) for op in changes])) == (before, ops_before)
 
 
 @many
@@ -76,9 +76,9 @@ def test_values_that_only_look_equal_differ(values: tuple[object, object]) -> No
 def test_ops_that_commute_give_the_same_state_in_either_order(document: Document, one: Op, other: Op) -> None:
     if not commute(one, other):
         return
-    left, right = outcome(document, [one, other]), outcome(document, [other, one])
+    forwards, backwards = outcome(document, [one, other]), outcome(document, [other, one])
 
-    assert left is None or right is None or left == right
+    assert forwards is None or backwards is None or forwards == backwards
 
 
 @settings(deadline=None, max_examples=100)
@@ -91,9 +91,9 @@ def test_ops_on_one_path_that_commute_give_the_same_state(
     one, other = (data.draw(ops(at_path)), data.draw(ops(at_path))) if data else (patch.delete(path),) * 2
     if not commute(one, other):
         return
-    left, right = outcome(document, [one, other]), outcome(document, [other, one])
+    forwards, backwards = outcome(document, [one, other]), outcome(document, [other, one])
 
-    assert left is None or right is None or left == right
+    assert forwards is None or backwards is None or forwards == backwards
 
 
 @settings(deadline=None, max_examples=150)
@@ -103,9 +103,9 @@ def test_lists_of_ops_that_commute_give_the_same_state(
 ) -> None:
     if not all(commute(one, other) for one in ours for other in theirs):
         return
-    left, right = outcome(document, [*ours, *theirs]), outcome(document, [*theirs, *ours])
+    forwards, backwards = outcome(document, [*ours, *theirs]), outcome(document, [*theirs, *ours])
 
-    assert left is None or right is None or left == right
+    assert forwards is None or backwards is None or forwards == backwards
 
 
 @many
@@ -115,7 +115,7 @@ def test_commuting_is_mutual(one: Op, other: Op) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("one", "other", "answer"),
     [
         (patch.increment(["n"]), patch.increment(["n"], 2), True),
         (patch.increment(["n"], 0.5), patch.increment(["n"], 2), False),
@@ -138,8 +138,8 @@ def test_commuting_is_mutual(one: Op, other: Op) -> None:
     ],
 )
 @pytest.mark.promise("T-15")
-def test_which_ops_commute(one: Op, other: Op, expected: bool) -> None:  # noqa: FBT001 - a table of cases
-    assert commute(one, other) is expected
+def test_which_ops_commute(one: Op, other: Op, answer: bool) -> None:  # noqa: FBT001 - a table of cases
+    assert commute(one, other) is answer
 
 
 def test_deleting_what_is_not_there_makes_nothing() -> None:
@@ -148,7 +148,7 @@ def test_deleting_what_is_not_there_makes_nothing() -> None:
 
 @pytest.mark.promise("T-15")
 def test_an_op_that_does_not_fit_is_named() -> None:
-    with pytest.raises(OpFailed) as caught:
+    with pytest.raises(OpFailed) as error:
         apply_ops({"a": {"b": 1}}, [patch.set(["x"], 1), patch.append(["a", "b"], 2)])
-    assert (caught.value.index, caught.value.op, caught.value.path) == (1, "append", ["a", "b"])
-    assert "a number is not a list" in str(caught.value)
+    assert (error.value.index, error.value.op, error.value.path) == (1, "append", ["a", "b"])
+    assert "a number is not a list" in str(error.value)

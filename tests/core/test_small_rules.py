@@ -30,15 +30,13 @@ def test_the_last_of_a_run_of_appended_items(first: int, count: int) -> None:
 @given(st.integers(1, 10**6), st.integers(0, 300))
 def test_places_between_two_items_are_free_and_in_order(place: int, count: int) -> None:
     try:
-        found = places.places_after(place, count, "t", "history")
+        room = places.places_after(place, count, "t", "history")
     except LogFull:
         assert place % places.SPACING + count >= places.SPACING
         return
 
-    assert [place, *found] == list(range(place, place + count + 1))
-    assert not found or (
-        found[-1] < places.next_place(place) and places.last_place(found[0], count) == found[-1]
-    )
+    assert [place, *room] == list(range(place, place + count + 1))
+    assert not room or (room[-1] < places.next_place(place) and places.last_place(room[0], count) == room[-1])
 
 
 @given(st.integers(0, places.MOST_ITEMS - 1))
@@ -92,14 +90,14 @@ def test_migrations_are_files_with_a_number() -> None:
 
 
 @given(st.integers(0, 6))
-def test_migrations_left_to_run(found: int) -> None:
-    known = dict.fromkeys(range(1, 6), "sql")
-    if found > 5:
+def test_migrations_left_to_run(version: int) -> None:
+    migrations = dict.fromkeys(range(1, 6), "sql")
+    if version > 5:
         with pytest.raises(NewerFormat):
-            pending_migrations(found, known, "store")
+            pending_migrations(version, migrations, "store")
         return
 
-    assert list(pending_migrations(found, known, "store")) == list(range(found + 1, 6))
+    assert list(pending_migrations(version, migrations, "store")) == list(range(version + 1, 6))
 
 
 def test_named_queries_are_parsed() -> None:
@@ -122,7 +120,7 @@ def test_no_queries_are_no_queries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "tokens"),
     [
         ("Hello, World!", ["hello", "world"]),
         ("Café CRÈME", ["cafe", "creme"]),
@@ -132,8 +130,8 @@ def test_no_queries_are_no_queries() -> None:
         ("  ", []),
     ],
 )
-def test_words_are_folded(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+def test_words_are_folded(text: str, tokens: list[str]) -> None:
+    assert words(text) == tokens
 
 
 @given(st.text(max_size=30))
@@ -144,7 +142,7 @@ def test_folding_words_twice_changes_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    ("body", "text"),
     [
         ("plain", "plain"),
         ({"content": "a"}, "a"),
@@ -155,8 +153,8 @@ def test_folding_words_twice_changes_nothing(text: str) -> None:
         (7, ""),
     ],
 )
-def test_the_text_of_an_item_is_what_a_reader_sees(body: object, expected: str) -> None:
-    assert text_of(Item(body=body)) == expected
+def test_the_text_of_an_item_is_what_a_reader_sees(body: object, text: str) -> None:
+    assert text_of(Item(body=body)) == text
 
 
 def test_bytes_have_no_text() -> None:

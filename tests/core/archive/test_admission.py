@@ -41,7 +41,7 @@ async def db() -> Database:
     return database
 
 
-async def taken_in(db: Database, scope: Scope, record: Record) -> ImportResult:
+async def import_record(db: Database, scope: Scope, record: Record) -> ImportResult:
     """What comes of an archive of one record."""
 
     async def lines() -> AsyncIterator[bytes]:
@@ -84,10 +84,10 @@ async def test_the_kinds_are_those_of_the_runtime() -> None:
 @pytest.mark.parametrize("record", WELCOME.values(), ids=WELCOME)
 @pytest.mark.parametrize("scope", [OPERATOR, BOB], ids=["operator", "user"])
 async def test_what_is_the_users_own_is_taken_in(db: Database, scope: Scope, record: Record) -> None:
-    assert (await taken_in(db, scope, record)).records == 1
+    assert (await import_record(db, scope, record)).records == 1
 
 
-PASSED_OVER = {
+IRRELEVANT_RECORDS = {
     "a run at work": run(status=RUNNING),
     "an episode without its thread": episode("gone", ENDED),
     "a run without its thread": run("gone"),
@@ -101,14 +101,14 @@ PASSED_OVER = {
 }
 
 
-@pytest.mark.parametrize("record", PASSED_OVER.values(), ids=PASSED_OVER)
+@pytest.mark.parametrize("record", IRRELEVANT_RECORDS.values(), ids=IRRELEVANT_RECORDS)
 async def test_what_a_user_cannot_bring_is_passed_over_and_counted(db: Database, record: Record) -> None:
-    done = await taken_in(db, BOB, record)
+    result = await import_record(db, BOB, record)
 
-    assert (done.records, done.total.records) == (0, 1)
+    assert (result.records, result.total.records) == (0, 1)
 
 
-REFUSED = {
+INVALID_RECORDS = {
     "of another user": episode(user="alice"),
     "under another id": Record(kind=ACTIVE_EPISODE, id="his", owner="bob", body={"thread": "other"}),
     "of two threads": Record(
@@ -120,22 +120,22 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("record", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("record", INVALID_RECORDS.values(), ids=INVALID_RECORDS)
 @pytest.mark.parametrize("scope", [OPERATOR, BOB], ids=["operator", "user"])
 async def test_what_does_not_fit_is_refused(db: Database, scope: Scope, record: Record) -> None:
     with pytest.raises(ArchiveInvalid):
-        await taken_in(db, scope, record)
+        await import_record(db, scope, record)
 
 
 async def test_an_operator_cannot_bring_an_episode_of_anothers_thread(db: Database) -> None:
     with pytest.raises(ArchiveInvalid, match="has another owner"):
-        await taken_in(db, OPERATOR, episode("hers"))
+        await import_record(db, OPERATOR, episode("hers"))
 
 
 async def test_an_operator_brings_any_kind(db: Database) -> None:
-    done = await taken_in(db, OPERATOR, own("note", {"thread": "hers"}))
+    result = await import_record(db, OPERATOR, own("note", {"thread": "hers"}))
 
-    assert done.records == 1
+    assert result.records == 1
 
 
 @pytest.mark.promise("R-16")

@@ -37,7 +37,7 @@ ITEMS = [
 HASH = chain.changeset_hash(PREVIOUS, CHANGE, ITEMS)
 
 
-def flipped(data: bytes, at: int) -> bytes:
+def flip_byte(data: bytes, at: int) -> bytes:
     """The bytes with one of them changed."""
     at %= len(data)
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
@@ -45,38 +45,38 @@ def flipped(data: bytes, at: int) -> bytes:
 
 @given(st.sampled_from(["envelope", "content", "salt"]), st.integers(0, 100))
 def test_a_byte_of_a_changeset_changes_the_hash(field: str, at: int) -> None:
-    altered = msgspec.structs.replace(CHANGE, **{field: flipped(getattr(CHANGE, field), at)})
+    change = msgspec.structs.replace(CHANGE, **{field: flip_byte(getattr(CHANGE, field), at)})
 
-    assert chain.changeset_hash(PREVIOUS, altered, ITEMS) != HASH
+    assert chain.changeset_hash(PREVIOUS, change, ITEMS) != HASH
 
 
 @given(st.integers(0, 2), st.sampled_from(["meta", "body", "salt"]), st.integers(0, 100))
 def test_a_byte_of_an_item_changes_the_hash(which: int, field: str, at: int) -> None:
-    altered = list(ITEMS)
-    altered[which] = msgspec.structs.replace(
-        ITEMS[which], **{field: flipped(getattr(ITEMS[which], field), at)}
+    items = list(ITEMS)
+    items[which] = msgspec.structs.replace(
+        ITEMS[which], **{field: flip_byte(getattr(ITEMS[which], field), at)}
     )
 
-    assert chain.changeset_hash(PREVIOUS, CHANGE, altered) != HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, items) != HASH
 
 
 @pytest.mark.parametrize("field", ["version", "time"])
 def test_the_number_and_the_time_of_a_changeset_are_in_its_hash(field: str) -> None:
-    altered = msgspec.structs.replace(CHANGE, **{field: getattr(CHANGE, field) + 1})
+    change = msgspec.structs.replace(CHANGE, **{field: getattr(CHANGE, field) + 1})
 
-    assert chain.changeset_hash(PREVIOUS, altered, ITEMS) != HASH
+    assert chain.changeset_hash(PREVIOUS, change, ITEMS) != HASH
 
 
 @pytest.mark.parametrize(("field", "value"), [("log", "notes"), ("place", 257), ("body", None)])
 def test_where_an_item_stands_is_in_the_hash(field: str, value: object) -> None:
-    altered = [msgspec.structs.replace(ITEMS[0], **{field: value}), *ITEMS[1:]]
+    items = [msgspec.structs.replace(ITEMS[0], **{field: value}), *ITEMS[1:]]
 
-    assert chain.changeset_hash(PREVIOUS, CHANGE, altered) != HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, items) != HASH
 
 
 @given(st.integers(0, 31))
 def test_the_hash_before_is_in_the_hash(at: int) -> None:
-    assert chain.changeset_hash(flipped(PREVIOUS, at), CHANGE, ITEMS) != HASH
+    assert chain.changeset_hash(flip_byte(PREVIOUS, at), CHANGE, ITEMS) != HASH
 
 
 @pytest.mark.parametrize("items", [ITEMS[:2], ITEMS[1:], [], [*ITEMS, ITEMS[0]], ITEMS[::-1]])
@@ -99,16 +99,16 @@ def test_bytes_cannot_move_from_one_field_to_the_next(meta: bytes, body: bytes, 
 def test_an_erased_body_leaves_the_hash_as_it_was() -> None:
     first = ITEMS[0]
     commitment = chain.commitment(first.salt or b"", first.body or b"")
-    erased = [msgspec.structs.replace(first, body=None, salt=None, erased=commitment), *ITEMS[1:]]
+    items = [msgspec.structs.replace(first, body=None, salt=None, erased=commitment), *ITEMS[1:]]
 
-    assert chain.changeset_hash(PREVIOUS, CHANGE, erased) == HASH
+    assert chain.changeset_hash(PREVIOUS, CHANGE, items) == HASH
 
 
 def test_an_erased_content_leaves_the_hash_as_it_was() -> None:
     commitment = chain.commitment(CHANGE.salt or b"", CHANGE.content or b"")
-    erased = msgspec.structs.replace(CHANGE, content=None, salt=None, erased=commitment)
+    change = msgspec.structs.replace(CHANGE, content=None, salt=None, erased=commitment)
 
-    assert chain.changeset_hash(PREVIOUS, erased, ITEMS) == HASH
+    assert chain.changeset_hash(PREVIOUS, change, ITEMS) == HASH
 
 
 @pytest.mark.parametrize("other", [("u", "alice", 1), ("t", "bob", 1), ("t", None, 1), ("t", "alice", 2)])

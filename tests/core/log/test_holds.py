@@ -21,8 +21,8 @@ SUBJECT = subject_of("ann", None)
 async def test_an_erasure_is_bound_to_there_being_no_hold_when_it_commits() -> None:
     async with clew.open("memory://") as db:
         await db.create("one", owner="ann")
-        begun = await db.erase(owner="bob")
-        receipt = Receipt(id=begun.id, time=0, what="owner", subject="", salt=begun.salt)
+        erasure = await db.erase(owner="bob")
+        receipt = Receipt(id=erasure.id, time=0, what="owner", subject="", salt=erasure.salt)
         planning = partial(subject.plan_erase_threads, SUBJECT, receipt, ["one"], db.store.limits)
         plan: Plan = await db.store.change(Scope(), planning)
 

@@ -40,27 +40,27 @@ def meta(item: Item) -> ItemMeta:
 def valid(items: list[Item]) -> list[tuple[dict[str, str | None], Item]]:
     """Those of the items that may follow one another, each with what was open before it."""
     open: dict[str, str | None] = {}
-    kept: list[tuple[dict[str, str | None], Item]] = []
+    pairs: list[tuple[dict[str, str | None], Item]] = []
     for item in items:
         try:
             after = open_calls_after(open, [meta(item)], "t")
         except TranscriptBroken:
             continue
-        kept.append((open, item))
+        pairs.append((open, item))
         open = after
     if open:
-        kept.append((open, repair(open, "the end")))
-    return kept
+        pairs.append((open, repair(open, "the end")))
+    return pairs
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(entries, max_size=12))
 def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) -> None:
-    kept = valid(items)
-    metas = [meta(item) for _, item in kept]
+    pairs = valid(items)
+    metas = [meta(item) for _, item in pairs]
     open = open_calls_after({}, metas, "t")
 
-    for before, item in reversed(kept):
+    for before, item in reversed(pairs):
         open = open_calls_before(open, [item])
         assert open == before
 
@@ -68,9 +68,9 @@ def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) ->
 @settings(deadline=None, max_examples=150)
 @given(st.lists(entries, max_size=12))
 def test_every_call_of_ours_is_answered_by_its_run_before_anything_else(items: list[Item]) -> None:
-    kept = [item for _, item in valid(items) if item.format == "clew"]
+    clew_items = [item for _, item in valid(items) if item.format == "clew"]
     open: dict[str | None, str | None] = {}
-    for item in kept:
+    for item in clew_items:
         if item.kind == "call":
             assert item.call not in open
             assert all(run == item.run for run in open.values())

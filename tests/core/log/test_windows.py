@@ -32,9 +32,9 @@ class Naive:
     def now(self) -> list[Entry]:
         return self.versions[-1]
 
-    def moved(self, visible: list[Entry], added: int = 0) -> None:
+    def advance(self, visible: list[Entry], count: int = 0) -> None:
         self.versions.append(sorted(visible))
-        self.ends.append(self.ends[-1] + added)
+        self.ends.append(self.ends[-1] + count)
 
 
 commands = st.one_of(
@@ -63,20 +63,20 @@ async def _append(model: Naive, count: int, _: int) -> None:
         (places.place_of(end + n + 1), f"{model.thread.id} {len(model.versions)}.{n}") for n in range(count)
     ]
     await model.thread.append(items=[user(text) for _, text in entries])
-    model.moved([*model.now(), *entries], count)
+    model.advance([*model.now(), *entries], count)
 
 
 async def _pop(model: Naive, *_: int) -> None:
-    popped = await model.thread.log().pop()
+    item = await model.thread.log().pop()
 
-    assert (popped and (popped.place, popped.body["content"])) == (model.now()[-1] if model.now() else None)
-    if popped:
-        model.moved(model.now()[:-1])
+    assert (item and (item.place, item.body["content"])) == (model.now()[-1] if model.now() else None)
+    if item:
+        model.advance(model.now()[:-1])
 
 
 async def _clear(model: Naive, *_: int) -> None:
     if await model.thread.log().clear():
-        model.moved([])
+        model.advance([])
 
 
 async def _compact(model: Naive, keep: int, count: int) -> None:
@@ -86,14 +86,14 @@ async def _compact(model: Naive, keep: int, count: int) -> None:
         await model.thread.log().compact([user(text) for text in texts], keep=keep)
     except InvalidInput:
         return
-    ended = model.now()[: len(model.now()) - keep]
-    kept = model.now()[len(ended) :]
-    squeezed = [*((ended[-1][0] + 1 + n, text) for n, text in enumerate(texts)), *kept]
-    if (await model.thread.items(first=1))[0].place == squeezed[0][0]:
-        model.moved(squeezed)
+    prefix = model.now()[: len(model.now()) - keep]
+    suffix = model.now()[len(prefix) :]
+    window = [*((prefix[-1][0] + 1 + n, text) for n, text in enumerate(texts)), *suffix]
+    if (await model.thread.items(first=1))[0].place == window[0][0]:
+        model.advance(window)
     else:  # there was no room: all of it stands at the end
-        renewed = enumerate([*texts, *(text for _, text in kept)], start=model.ends[-1] + 1)
-        model.moved([(places.place_of(n), text) for n, text in renewed], count + len(kept))
+        entries = enumerate([*texts, *(text for _, text in suffix)], start=model.ends[-1] + 1)
+        model.advance([(places.place_of(n), text) for n, text in entries], count + len(suffix))
 
 
 async def _insert(model: Naive, number: int, offset: int) -> None:
@@ -102,7 +102,7 @@ async def _insert(model: Naive, number: int, offset: int) -> None:
         await model.thread.append(items=[Item(body={"content": entry[1]}, place=entry[0])])
     except InvalidInput:
         return
-    model.moved([*model.now(), entry])
+    model.advance([*model.now(), entry])
 
 
 STEPS: dict[str, Callable[..., object]] = {
@@ -114,7 +114,7 @@ STEPS: dict[str, Callable[..., object]] = {
 }
 
 
-async def lived(life: list[tuple[int, tuple[str, int, int]]]) -> list[Naive]:
+async def run_commands(life: list[tuple[int, tuple[str, int, int]]]) -> list[Naive]:
     """Threads that went through some commands, each beside its model."""
     db = Database(MemoryStore())
     models = [Naive(await db.create("root"))]
@@ -129,7 +129,7 @@ async def lived(life: list[tuple[int, tuple[str, int, int]]]) -> list[Naive]:
     return models
 
 
-def expected(visible: list[Entry], query: dict[str, int]) -> list[Entry]:
+def naive_window(visible: list[Entry], query: dict[str, int]) -> list[Entry]:
     """What a window should hold."""
     between = [e for e in visible if query.get("after", -1) < e[0] < query.get("before", 1 << 32)]
     if "last" in query:
@@ -141,20 +141,20 @@ def expected(visible: list[Entry], query: dict[str, int]) -> list[Entry]:
 @settings(deadline=None, max_examples=80)
 @given(
     life=st.lists(st.tuples(st.integers(0, 3), commands), min_size=3, max_size=24),
-    asked=st.lists(queries, min_size=1, max_size=4),
+    queries=st.lists(queries, min_size=1, max_size=4),
     batch=st.integers(1, 4),
 )
 def test_windows_are_what_a_naive_reader_sees(
-    life: list[tuple[int, tuple[str, int, int]]], asked: list[dict[str, int]], batch: int
+    life: list[tuple[int, tuple[str, int, int]]], queries: list[dict[str, int]], batch: int
 ) -> None:
     async def check() -> None:
-        for model in await lived(life):
+        for model in await run_commands(life):
             assert (await model.thread.head()).length() == len(model.now())
             for version, visible in enumerate(model.versions):
-                for query in [{}, *asked]:
+                for query in [{}, *queries]:
                     window = await model.thread.items(at=version, **query)  # type: ignore[arg-type]
-                    found = [(item.place, item.body["content"]) for item in window]
-                    assert found == expected(visible, query)
+                    entries = [(item.place, item.body["content"]) for item in window]
+                    assert entries == naive_window(visible, query)
             assert (await model.thread.verify()).problems == ()
 
     with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,7 @@ MANIFEST = Manifest(
 )
 
 
-def changed(*, whole: bool, **parts: Any) -> bytes:
+def rewrite_manifest(*, whole: bool, **parts: Any) -> bytes:
     """The file with some parts changed by hand, and with a stamp that fits if it is to be whole."""
     document = msgspec.json.decode(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32))
     stamp = document.pop(STAMP_KEY)
@@ -46,22 +46,22 @@ def test_the_stamp_is_of_the_manifest_alone() -> None:
 
 
 def test_what_was_written_is_read_back() -> None:
-    found = read_stamped_manifest(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32), "s")
+    manifest_file = read_stamped_manifest(encode_stamped_manifest(MANIFEST, 7, b"\x01" * 32), "s")
 
-    assert (found.manifest, found.is_intact) == (MANIFEST, True)
+    assert (manifest_file.manifest, manifest_file.is_intact) == (MANIFEST, True)
 
 
 @pytest.mark.promise("F-02")
 @pytest.mark.parametrize("whole", [True, False])
 def test_one_of_a_newer_release_is_refused_however_whole_it_is(*, whole: bool) -> None:
     with pytest.raises(InvalidArgument, match="Upgrade first"):
-        read_stamped_manifest(changed(whole=whole, version=99), "s")
+        read_stamped_manifest(rewrite_manifest(whole=whole, version=99), "s")
 
 
 @pytest.mark.parametrize("version", [0, -1])
 def test_one_of_a_version_that_no_release_wrote_is_refused(version: int) -> None:
     with pytest.raises(InvalidArgument, match=f"has version {version}, and this release reads up to 1[.]"):
-        read_stamped_manifest(changed(whole=True, version=version), "s")
+        read_stamped_manifest(rewrite_manifest(whole=True, version=version), "s")
 
 
 def test_one_of_another_session_is_refused() -> None:
@@ -71,4 +71,4 @@ def test_one_of_another_session_is_refused() -> None:
 
 def test_what_was_changed_by_hand_into_no_manifest_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="cannot be used"):
-        read_stamped_manifest(changed(whole=False, state={"history": "none"}), "s")
+        read_stamped_manifest(rewrite_manifest(whole=False, state={"history": "none"}), "s")

@@ -14,7 +14,7 @@ from clew.core.messages.projection import plain_messages, project_item
 
 FORMATS = ["clew", "openai.responses", "langchain", "adk", "pydantic-ai", "unheard of"]
 
-SAID = [
+MESSAGES = [
     PlainMessage(role="system", text="Be kind."),
     PlainMessage(role="user", text="How is Lisbon?"),
     PlainMessage(
@@ -130,7 +130,7 @@ def items(format: str, bodies: list[dict[str, JSON]]) -> list[clew.Item]:
 
 @pytest.mark.promise("B-10")
 @pytest.mark.parametrize(
-    "stored",
+    "items",
     [
         OURS,
         items("openai.responses", RESPONSES),
@@ -139,13 +139,13 @@ def items(format: str, bodies: list[dict[str, JSON]]) -> list[clew.Item]:
     ],
     ids=["clew", "openai.responses", "langchain", "pydantic-ai"],
 )
-def test_one_conversation_reads_the_same_in_every_format(stored: list[clew.Item]) -> None:
-    assert plain_messages(stored) == SAID
+def test_one_conversation_reads_the_same_in_every_format(items: list[clew.Item]) -> None:
+    assert plain_messages(items) == MESSAGES
 
 
 @pytest.mark.promise("B-10")
 def test_a_session_of_adk_reads_the_same_without_instructions() -> None:
-    assert plain_messages(items("adk", ADK)) == SAID[1:]
+    assert plain_messages(items("adk", ADK)) == MESSAGES[1:]
 
 
 def test_a_message_that_langgraph_packed_is_read_without_making_it() -> None:
@@ -228,9 +228,9 @@ bodies = st.recursive(
     kind=st.sampled_from(["message", "call", "result", "repair"]),
 )
 def test_nothing_that_can_be_stored_makes_it_fail(body: JSON, format: str, kind: str) -> None:
-    found = project_item(clew.Item(body=body, format=format, kind=kind))
+    messages = project_item(clew.Item(body=body, format=format, kind=kind))
 
-    assert all(message.text or message.calls or message.results for message in found)
+    assert all(message.text or message.calls or message.results for message in messages)
 
 
 @given(body=st.binary(max_size=40), codec=st.sampled_from(["msgpack", "png"]))
@@ -240,11 +240,11 @@ def test_no_bytes_make_it_fail(body: bytes, codec: str) -> None:
 
 @pytest.mark.promise("B-10")
 def test_plain_messages_become_items_of_openai_and_come_back() -> None:
-    assert plain_messages(items("openai.responses", as_responses(SAID))) == SAID
+    assert plain_messages(items("openai.responses", as_responses(MESSAGES))) == MESSAGES
 
 
 def test_plain_messages_become_those_of_a_chat() -> None:
-    assert as_chat(SAID) == [
+    assert as_chat(MESSAGES) == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "How is Lisbon?"},
         {

@@ -10,19 +10,19 @@ from clew.core.text.excerpts import Excerpt, excerpt
 from clew.core.text.words import forms, stem
 
 
-def marked(found: Excerpt) -> list[str]:
-    return [found.text[start:end] for start, end in found.marks]
+def marks_of(passage: Excerpt) -> list[str]:
+    return [passage.text[start:end] for start, end in passage.marks]
 
 
 def test_a_short_text_is_shown_whole_with_its_words_marked() -> None:
-    found = excerpt("The train\nto   Lisbon leaves at nine.", ["lisbon", "train"])
+    passage = excerpt("The train\nto   Lisbon leaves at nine.", ["lisbon", "train"])
 
-    assert found.text == "The train to Lisbon leaves at nine."
-    assert marked(found) == ["train", "Lisbon"]
+    assert passage.text == "The train to Lisbon leaves at nine."
+    assert marks_of(passage) == ["train", "Lisbon"]
 
 
 @pytest.mark.parametrize(
-    ("text", "searched", "words"),
+    ("text", "word", "words"),
     [
         ("We walked and walk.", "walking", ["walked", "walk"]),
         ("Café or CAFE?", "cafe", ["Café", "CAFE"]),
@@ -31,34 +31,34 @@ def test_a_short_text_is_shown_whole_with_its_words_marked() -> None:
         ("", "train", []),
     ],
 )
-def test_words_are_marked_in_every_form(text: str, searched: str, words: list[str]) -> None:
-    assert marked(excerpt(text, [searched])) == words
+def test_words_are_marked_in_every_form(text: str, word: str, words: list[str]) -> None:
+    assert marks_of(excerpt(text, [word])) == words
 
 
 def test_of_a_long_text_the_part_is_shown_that_holds_most_of_the_words() -> None:
     text = f"train {'word ' * 100} the train to Lisbon {'word ' * 100}"
-    found = excerpt(text, ["train", "lisbon"], width=80)
+    passage = excerpt(text, ["train", "lisbon"], width=80)
 
-    assert marked(found) == ["train", "Lisbon"]
-    assert found.text.startswith("…")
-    assert found.text.endswith("…")
-    assert len(found.text) <= 82
+    assert marks_of(passage) == ["train", "Lisbon"]
+    assert passage.text.startswith("…")
+    assert passage.text.endswith("…")
+    assert len(passage.text) <= 82
 
 
 def test_of_a_long_text_without_the_words_the_beginning_is_shown() -> None:
-    found = excerpt("word " * 100, ["train"], width=40)
+    passage = excerpt("word " * 100, ["train"], width=40)
 
-    assert found.text == "word word word word word word word word…"
-    assert found.marks == ()
+    assert passage.text == "word word word word word word word word…"
+    assert passage.marks == ()
 
 
 @given(st.text(max_size=400), st.lists(st.text(min_size=1, max_size=8), max_size=3))
-def test_marks_stay_within_the_text_in_order_and_apart(text: str, searched: list[str]) -> None:
-    found = excerpt(text, searched, width=50)
-    ends = [0, *(end for _, end in found.marks)]
+def test_marks_stay_within_the_text_in_order_and_apart(text: str, words: list[str]) -> None:
+    passage = excerpt(text, words, width=50)
+    ends = [0, *(end for _, end in passage.marks)]
 
-    assert all(before <= start < end for before, (start, end) in zip(ends, found.marks, strict=False))
-    assert ends[-1] <= len(found.text) <= 52
+    assert all(before <= start < end for before, (start, end) in zip(ends, passage.marks, strict=False))
+    assert ends[-1] <= len(passage.text) <= 52
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_has_no_ending_keeps_it(word: str) -> None:
 
 @given(st.text(alphabet="aeiousdingyt", min_size=1, max_size=9))
 def test_forms_share_a_stem_and_none_is_there_twice(word: str) -> None:
-    made = forms(word)
+    variants = forms(word)
 
-    assert {stem(form) for form in made} == {stem(word)}
-    assert len(set(made)) == len(made) < 12
+    assert {stem(form) for form in variants} == {stem(word)}
+    assert len(set(variants)) == len(variants) < 12

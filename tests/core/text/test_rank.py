@@ -31,7 +31,7 @@ def test_a_text_without_the_words_is_worth_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "found"),
+    ("counts", "rarest"),
     [
         ({"a": 5, "b": 2, "c": 3}, ["b", "c", "a"]),
         ({"a": 9, "b": 2}, ["b"]),
@@ -41,12 +41,14 @@ def test_a_text_without_the_words_is_worth_nothing() -> None:
         ({}, []),
     ],
 )
-def test_the_rarest_words_find_candidates_within_the_budget(counts: dict[str, int], found: list[str]) -> None:
-    assert rarest_words(counts, 10) == found
+def test_the_rarest_words_find_candidates_within_the_budget(
+    counts: dict[str, int], rarest: list[str]
+) -> None:
+    assert rarest_words(counts, 10) == rarest
 
 
 def test_what_stands_in_both_lists_comes_first() -> None:
-    ranked = fuse_rankings([["a", "b", "c"], ["d", "b"]])
+    ranks = fuse_rankings([["a", "b", "c"], ["d", "b"]])
 
-    assert list(ranked) == ["b", "a", "d", "c"]
-    assert ranked["b"] == pytest.approx(2 / 62)
+    assert list(ranks) == ["b", "a", "d", "c"]
+    assert ranks["b"] == pytest.approx(2 / 62)
