@@ -17,10 +17,10 @@ from tests.database.people import WORDS
 async def die(url: str, commits: int) -> None:
     """Erase, and be killed before a commit."""
     async with clew.open(url) as db:
-        change, left = db.store.change, iter(range(commits))
+        change, budget = db.store.change, iter(range(commits))
 
         async def dying(scope: Scope, planning: Planner) -> Plan:
-            if next(left, None) is None:
+            if next(budget, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return await change(scope, planning)
 

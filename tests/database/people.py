@@ -17,9 +17,9 @@ async def live(db: clew.Database, who: str, *, items: int = 60) -> None:
     word = WORDS[who]
     thread = await db.create(f"{who}-1", owner=who)
     for number in range(items):
-        said = " ".join(f"{word}{number * 7 + n}" for n in range(7))
+        text = " ".join(f"{word}{number * 7 + n}" for n in range(7))
         await thread.append(
-            items=[clew.user(f"I am {who}, {said}", id=f"{who}-item-{number}")],
+            items=[clew.user(f"I am {who}, {text}", id=f"{who}-item-{number}")],
             patches=[clew.set(["note", str(number % 5)], f"{word} in the state" * 20)],
             key=f"{who}-key-{number}",
             author=who,

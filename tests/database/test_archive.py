@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 HERE = Scope()
 
 
-async def exported(store: MemoryStore, ids: Sequence[str] | None = None) -> list[bytes]:
+async def export_lines(store: MemoryStore, ids: Sequence[str] | None = None) -> list[bytes]:
     return [line async for line in export_threads(store, HERE, ids)]
 
 
-async def imported(
+async def import_lines(
     lines: Sequence[bytes], store: MemoryStore | None = None, *, skip_existing: bool = False
 ) -> ImportResult:
     return await import_threads(store or MemoryStore(), HERE, _each(lines), skip_existing=skip_existing)
@@ -70,17 +70,17 @@ def store() -> MemoryStore:
 
 async def test_export_import_export_is_the_same_to_the_byte(store: MemoryStore) -> None:
     await a_family(store)
-    lines, other = await exported(store), MemoryStore()
+    lines, other = await export_lines(store), MemoryStore()
 
-    await imported(lines, other)
+    await import_lines(lines, other)
 
-    assert await exported(other) == lines
+    assert await export_lines(other) == lines
 
 
 @pytest.mark.promise("S-07")
 async def test_an_imported_thread_is_the_same_at_every_version(store: MemoryStore) -> None:
     db, other = await a_family(store), MemoryStore()
-    await imported(await exported(store), other)
+    await import_lines(await export_lines(store), other)
     copy = clew.Database(other)
 
     for thread in (await db.threads()).threads:
@@ -106,7 +106,7 @@ async def same(one: Thread, other: Thread) -> None:
 async def test_idempotency_keys_survive_an_import(store: MemoryStore, store_name: str) -> None:
     await a_family(store)
     other = MemoryStore()
-    await imported(await exported(store), other)
+    await import_lines(await export_lines(store), other)
     root = clew.Database(other).thread("root")
     guest = Item(body=b"\x00\xff", codec="pickled-not", format="guest", log="side")
 
@@ -120,7 +120,7 @@ async def test_idempotency_keys_survive_an_import(store: MemoryStore, store_name
 async def test_a_fork_does_not_take_its_ancestors_keys_along(store: MemoryStore) -> None:
     await a_family(store)
     other = MemoryStore()
-    await imported(await exported(store, ["child"]), other)
+    await import_lines(await export_lines(store, ["child"]), other)
 
     again = (
         await clew.Database(other)
@@ -134,7 +134,7 @@ async def test_a_fork_does_not_take_its_ancestors_keys_along(store: MemoryStore)
 async def test_an_imported_fork_goes_on_alone(store: MemoryStore) -> None:
     await a_family(store)
     other = MemoryStore()
-    await imported(await exported(store, ["grandchild"]), other)
+    await import_lines(await export_lines(store, ["grandchild"]), other)
     thread = clew.Database(other).thread("grandchild")
 
     await thread.append(items=[clew.user("On")])
@@ -151,26 +151,26 @@ async def test_a_very_deep_fork_comes_back_whole(store: MemoryStore) -> None:
         await thread.append(items=[clew.user(str(depth))], patches=[clew.set(["depth"], depth)], key="k")
         thread = await thread.fork(f"t{depth}")
 
-    await imported(await exported(store), other)
+    await import_lines(await export_lines(store), other)
 
     await same(thread, clew.Database(other).thread(thread.id))
-    assert await exported(other) == await exported(store)
+    assert await export_lines(other) == await export_lines(store)
 
 
 async def test_an_imported_fork_is_searched_with_what_it_inherited(store: MemoryStore) -> None:
     await a_family(store)
     other = MemoryStore()
-    await imported(await exported(store, ["child"]), other)
+    await import_lines(await export_lines(store, ["child"]), other)
     await index_threads(other, HERE)
 
-    found = await clew.Database(other).search("hello")
+    hits = await clew.Database(other).search("hello")
 
-    assert [hit.thread for hit in found] == ["child"]
+    assert [hit.thread for hit in hits] == ["child"]
 
 
 async def test_bodies_stand_as_json_where_they_are_json(store: MemoryStore) -> None:
     await a_family(store)
-    steps = [json.loads(line) for line in await exported(store, ["root"])]
+    steps = [json.loads(line) for line in await export_lines(store, ["root"])]
 
     first = steps[2]
 
@@ -179,25 +179,25 @@ async def test_bodies_stand_as_json_where_they_are_json(store: MemoryStore) -> N
 
 
 async def test_the_header_names_the_format_and_no_moment(store: MemoryStore) -> None:
-    lines = await exported(store)
+    lines = await export_lines(store)
 
     assert lines == [b'{"clew":"archive","format":1}\n', b'{"clew":"total"}\n']
 
 
 async def test_every_head_is_told_with_its_hash(store: MemoryStore) -> None:
     db = await a_family(store)
-    told: list[ThreadProgress] = []
+    reports: list[ThreadProgress] = []
 
-    async for _ in export_threads(store, HERE, ["root"], notify=told.append):
+    async for _ in export_threads(store, HERE, ["root"], notify=reports.append):
         pass
 
     head = await db.thread("root").head()
-    assert [passed.hash for passed in told if passed.hash] == [head.hash.hex()]
+    assert [report.hash for report in reports if report.hash] == [head.hash.hex()]
 
 
 async def test_an_unknown_thread_cannot_be_exported(store: MemoryStore) -> None:
     with pytest.raises(ThreadNotFound):
-        await exported(store, ["nobody"])
+        await export_lines(store, ["nobody"])
 
 
 # What is refused.
@@ -207,28 +207,28 @@ async def test_a_thread_that_is_there_already_is_refused(store: MemoryStore) -> 
     await a_family(store)
 
     with pytest.raises(ThreadExists):
-        await imported(await exported(store), store)
+        await import_lines(await export_lines(store), store)
 
 
 async def test_a_thread_that_is_there_already_can_be_skipped(store: MemoryStore) -> None:
     await a_family(store)
-    lines, other = await exported(store), MemoryStore()
-    await imported(await exported(store, ["root"]), other)
+    lines, other = await export_lines(store), MemoryStore()
+    await import_lines(await export_lines(store, ["root"]), other)
 
-    done = await imported(lines, other, skip_existing=True)
+    result = await import_lines(lines, other, skip_existing=True)
 
-    assert done.skipped == ("root",)
-    assert await exported(other) == lines
+    assert result.skipped == ("root",)
+    assert await export_lines(other) == lines
 
 
 async def test_an_archive_cut_anywhere_is_refused_and_leaves_whole_threads_only(store: MemoryStore) -> None:
     await a_family(store)
-    lines = await exported(store)
+    lines = await export_lines(store)
 
     for cut in range(len(lines)):
         other = MemoryStore()
         with pytest.raises(ArchiveInvalid):
-            await imported(lines[:cut], other)
+            await import_lines(lines[:cut], other)
         for thread in (await clew.Database(other).threads()).threads:
             assert (await clew.Database(other).thread(thread.id).verify()).ok
 
@@ -238,23 +238,23 @@ async def test_an_archive_cut_anywhere_is_refused_and_leaves_whole_threads_only(
 async def test_an_archive_altered_anywhere_is_refused(data: st.DataObject) -> None:
     store, other = MemoryStore(), MemoryStore()
     await a_family(store)
-    whole = b"".join(await exported(store))
+    whole = b"".join(await export_lines(store))
     at = data.draw(st.integers(0, len(whole) - 2))
     byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[at]))
-    altered = whole[:at] + bytes([byte]) + whole[at + 1 :]
+    archive = whole[:at] + bytes([byte]) + whole[at + 1 :]
 
     with pytest.raises(ArchiveInvalid):
-        await imported(altered.splitlines(keepends=True), other)
+        await import_lines(archive.splitlines(keepends=True), other)
 
 
 async def test_lines_in_another_order_are_refused(store: MemoryStore) -> None:
     await a_family(store)
-    lines = await exported(store, ["root"])
+    lines = await export_lines(store, ["root"])
     lines[2], lines[3] = lines[3], lines[2]
 
-    with pytest.raises(ArchiveInvalid) as caught:
-        await imported(lines)
-    assert caught.value.line == 3
+    with pytest.raises(ArchiveInvalid) as error:
+        await import_lines(lines)
+    assert error.value.line == 3
 
 
 @pytest.mark.parametrize(
@@ -267,21 +267,21 @@ async def test_lines_in_another_order_are_refused(store: MemoryStore) -> None:
     ],
 )
 async def test_what_is_no_archive_of_ours_is_refused(line: bytes, words: str) -> None:
-    with pytest.raises(ArchiveInvalid) as caught:
-        await imported([line] if line else [])
-    assert words in str(caught.value)
+    with pytest.raises(ArchiveInvalid) as error:
+        await import_lines([line] if line else [])
+    assert words in str(error.value)
 
 
 async def test_a_chain_made_anew_does_not_excuse_what_an_append_would_refuse(store: MemoryStore) -> None:
     await (await clew.Database(store).create("t")).append(items=[clew.user("Hi")])
-    lines = forged(await exported(store))
+    lines = forge(await export_lines(store))
 
-    with pytest.raises(ArchiveInvalid) as caught:
-        await imported(lines)
-    assert "cannot be taken" in str(caught.value)
+    with pytest.raises(ArchiveInvalid) as error:
+        await import_lines(lines)
+    assert "cannot be taken" in str(error.value)
 
 
-def forged(lines: list[bytes]) -> list[bytes]:
+def forge(lines: list[bytes]) -> list[bytes]:
     """An archive whose only item stands far away, with hashes and checksums that fit."""
     opening, step, closing = (json.loads(line) for line in lines[1:4])
     step["items"][0]["place"] = 1 << 40
@@ -292,10 +292,10 @@ def forged(lines: list[bytes]) -> list[bytes]:
     closing["hash"] = step["hash"] = chain.changeset_hash(
         reader._hash, archive_format._changeset_row(line), items
     ).hex()
-    altered = encode_line(step)
-    reader.digest.update(lines[1] + altered)
+    step_line = encode_line(step)
+    reader.digest.update(lines[1] + step_line)
     closing["sha256"] = reader.digest.hexdigest()
-    return [lines[0], lines[1], altered, encode_line(closing), lines[4]]
+    return [lines[0], lines[1], step_line, encode_line(closing), lines[4]]
 
 
 def encode_line(line: object) -> bytes:
@@ -306,7 +306,7 @@ async def test_a_user_cannot_import_what_belongs_to_another(store: MemoryStore) 
     await a_family(store)
 
     with pytest.raises((ArchiveInvalid, InvalidArgument)):
-        await import_threads(MemoryStore(), Scope(user="mallory"), _each(await exported(store, ["root"])))
+        await import_threads(MemoryStore(), Scope(user="mallory"), _each(await export_lines(store, ["root"])))
 
 
 async def test_a_damaged_thread_cannot_be_exported(store: MemoryStore) -> None:
@@ -315,7 +315,7 @@ async def test_a_damaged_thread_cannot_be_exported(store: MemoryStore) -> None:
     rows.changesets[2] = msgspec.structs.replace(rows.changesets[2], time=0)
 
     with pytest.raises(StoreDamaged):
-        await exported(store, ["root"])
+        await export_lines(store, ["root"])
 
 
 # What was erased.
@@ -331,8 +331,8 @@ async def erase(store: MemoryStore, version: int) -> None:
     )
     for at, item in rows.items.items():
         if item.version == version:
-            gone = chain.commitment(item.salt or b"", item.body or b"")
-            rows.items[at] = msgspec.structs.replace(item, body=None, salt=None, erased=gone)
+            commitment = chain.commitment(item.salt or b"", item.body or b"")
+            rows.items[at] = msgspec.structs.replace(item, body=None, salt=None, erased=commitment)
 
 
 @pytest.mark.promise("B-06")
@@ -345,12 +345,12 @@ async def test_what_was_erased_stays_erased_and_leads_to_the_same_state(
     await thread.append(items=[clew.user("secret")], patches=[clew.append(["list"], "secret")], key="k")
     await thread.append(patches=[clew.append(["list"], "plain")])
     await erase(store, 2)
-    lines, other = await exported(store), MemoryStore()
+    lines, other = await export_lines(store), MemoryStore()
 
-    await imported(lines, other)
+    await import_lines(lines, other)
 
     copy = clew.Database(other).thread("t")
-    assert await exported(other) == lines
+    assert await export_lines(other) == lines
     assert await copy.state() == {"list": ["secret", "plain"]}
     assert (await copy.verify()).erased == ("the content of version 2", "item 256 of 'history'")
 
@@ -405,10 +405,10 @@ async def test_any_thread_survives_the_way_out_and_in(steps: list[tuple[str, obj
     thread = await db.create("t")
     for number, step in enumerate(steps):
         thread = await take(db, thread, number, step)
-    lines = await exported(store)
+    lines = await export_lines(store)
 
-    await imported(lines, other)
+    await import_lines(lines, other)
 
-    assert await exported(other) == lines
+    assert await export_lines(other) == lines
     for summary in (await db.threads()).threads:
         await same(db.thread(summary.id), clew.Database(other).thread(summary.id))

@@ -33,8 +33,8 @@ async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
 async def export(
     db: clew.Database, path: Path, ids: list[str] | None = None, kinds: Sequence[str] = ()
 ) -> None:
-    written = export_threads(db.store, Scope(), ids, kinds=kinds)
-    path.write_bytes(b"".join([line async for line in written]))
+    archive = export_threads(db.store, Scope(), ids, kinds=kinds)
+    path.write_bytes(b"".join([line async for line in archive]))
 
 
 async def lines(path: Path) -> AsyncIterator[bytes]:
@@ -48,10 +48,10 @@ async def test_a_person_is_taken_out_of_an_archive(
 ) -> None:
     archive = tmp_path / "threads.jsonl"
     await export(db, archive)
-    found = traces(archive.read_bytes(), "alice")
+    words = traces(archive.read_bytes(), "alice")
     receipt = await db.erase(owner="alice")
 
-    assert WORDS["alice"] in found
+    assert WORDS["alice"] in words
     assert traces(archive.read_bytes(), "alice") == []
     assert receipt.counts["archives"] == 1
 
@@ -64,10 +64,10 @@ async def test_everybody_else_can_still_be_imported(
     await export(db, archive)
     await db.erase(owner="alice")
     async with clew.open("memory://") as other:
-        done = await import_threads(other.store, Scope(), lines(archive))
-        verdicts = [await other.thread(passed.thread).verify() for passed in done.threads]
+        result = await import_threads(other.store, Scope(), lines(archive))
+        verdicts = [await other.thread(entry.thread).verify() for entry in result.threads]
 
-    assert {passed.thread for passed in done.threads} == {"bob-1", "bob-2", "bob-talk", "memory/bob"}
+    assert {entry.thread for entry in result.threads} == {"bob-1", "bob-2", "bob-talk", "memory/bob"}
     assert all(verdict.ok for verdict in verdicts)
 
 
@@ -92,10 +92,10 @@ async def test_zeros_are_written_over_what_an_archive_held(
     await export(db, archive, ids)
     blocks.parent.mkdir()
     blocks.hardlink_to(archive)  # another name for the blocks that the archive lay in
-    found = traces(blocks.read_bytes(), "alice")
+    words = traces(blocks.read_bytes(), "alice")
     await db.erase(owner="alice")
 
-    assert WORDS["alice"] in found
+    assert WORDS["alice"] in words
     assert set(blocks.read_bytes()) == {0}
 
 
@@ -112,15 +112,15 @@ async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
         await runtime.run_turn("other", "Hello")
         await runtime.end_session("two", feedback="positive")
         await export(db, archive, kinds=["run", "episode", FEEDBACK])
-        held = archive.read_bytes()
+        before = archive.read_bytes()
         await db.erase(thread="one")
-        left = archive.read_bytes()
+        after = archive.read_bytes()
         async with clew.open("memory://") as empty:
-            done = await import_threads(empty.store, Scope(), lines(archive))
+            result = await import_threads(empty.store, Scope(), lines(archive))
 
-    assert all(word in held for word in (b"Rex", b"Tom", b"memory/@two", b"positive"))
-    assert not any(word in left for word in (b"Rex", b"Tom", b"memory/@two", b"positive", b"thread:two"))
-    assert [passed.thread for passed in done.threads] == ["other"]
+    assert all(word in before for word in (b"Rex", b"Tom", b"memory/@two", b"positive"))
+    assert not any(word in after for word in (b"Rex", b"Tom", b"memory/@two", b"positive", b"thread:two"))
+    assert [entry.thread for entry in result.threads] == ["other"]
 
 
 @pytest.mark.promise("B-07")
@@ -140,11 +140,11 @@ async def test_a_damaged_archive_makes_the_receipt_wait(
     archive.write_bytes(archive.read_bytes()[:-40])
     waiting = await db.erase(owner="alice")
     archive.unlink()
-    settled = await db.retention.settle()
+    receipts = await db.retention.settle()
 
     assert waiting.status == PENDING
     assert "threads.jsonl could not be rewritten" in waiting.waiting[0]
-    assert [receipt.status for receipt in settled] == [COMPLETE]
+    assert [receipt.status for receipt in receipts] == [COMPLETE]
 
 
 @pytest.mark.promise("B-07")
@@ -156,10 +156,10 @@ async def test_a_part_waits_until_an_archive_of_its_thread_is_gone(
     waiting = await db.thread("bob-1").erase(["bob-item-1"])
     still = await db.retention.settle()
     archive.unlink()
-    settled = await db.retention.settle()
+    receipts = await db.retention.settle()
 
     assert (waiting.status, still) == (PENDING, [])
-    assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
+    assert [(receipt.id, receipt.status) for receipt in receipts] == [(waiting.id, COMPLETE)]
 
 
 @pytest.mark.promise("B-07")
@@ -207,9 +207,9 @@ async def test_a_thread_with_erased_parts_can_be_moved(
     await export(db, tmp_path / "bob.jsonl", ["bob-1"])
     async with clew.open("memory://") as other:
         await import_threads(other.store, Scope(), lines(tmp_path / "bob.jsonl"))
-        moved = other.thread("bob-1")
+        copy = other.thread("bob-1")
 
-        assert await moved.verify() == verdict
-        assert await moved.state() == state
-        assert await moved.state(at=2) == {"$erased": True}
+        assert await copy.verify() == verdict
+        assert await copy.state() == state
+        assert await copy.state(at=2) == {"$erased": True}
     assert verdict.ok

@@ -65,8 +65,8 @@ async def test_a_whole_changeset_or_its_parts_come_to_the_same() -> None:
     await one.append(Changeset(items=(user("Hi"),), reason="x", key="k"))
     await other.append(items=[user("Hi")], reason="x", key="k")
 
-    kept = [(await thread.changesets())[0] for thread in (one, other)]
-    assert [(c.items[0].body, c.reason, c.key) for c in kept] == [({"content": "Hi"}, "x", "k")] * 2
+    changes = [(await thread.changesets())[0] for thread in (one, other)]
+    assert [(c.items[0].body, c.reason, c.key) for c in changes] == [({"content": "Hi"}, "x", "k")] * 2
 
 
 def test_threads_and_databases_can_be_shown() -> None:

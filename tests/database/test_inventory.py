@@ -23,10 +23,10 @@ async def test_every_tenant_that_has_something_is_listed(db: clew.Database) -> N
     await db.scope(tenant=names[2]).commit([Enqueue(job=Job(id="j", kind="k"))])
     await db.scope(tenant=names[3]).threads()
 
-    listed = await list_tenants(db.store)
+    tenants = await list_tenants(db.store)
 
-    assert [name in listed for name in names] == [True, True, True, False]
-    assert listed == sorted(set(listed))
+    assert [name in tenants for name in names] == [True, True, True, False]
+    assert tenants == sorted(set(tenants))
 
 
 async def test_every_thread_is_listed_once(

@@ -24,9 +24,9 @@ class Counting(MemoryStore):
     changesets = 0
 
     async def read(self, scope: Scope, asking: StoreRead[Any]) -> Any:
-        return await super().read(scope, self._counted(asking))
+        return await super().read(scope, self._count(asking))
 
-    def _counted(self, asking: StoreRead[Any]) -> Generator[Any, Any, Any]:
+    def _count(self, asking: StoreRead[Any]) -> Generator[Any, Any, Any]:
         answer: Any = None
         while True:
             try:

@@ -14,11 +14,11 @@ from clew.database import search
 from clew.database.search import CANDIDATES, WordQuery
 from clew.stores.memory import MemoryStore
 
-SAID = "walk walks walked sister sisters garden gardens house tree river work works working day night"
-WORDS = SAID.split()
+TEXT = "walk walks walked sister sisters garden gardens house tree river work works working day night"
+WORDS = TEXT.split()
 
 
-async def filled(count: int) -> clew.Database:
+async def make_database(count: int) -> clew.Database:
     """A database with a thread of so many texts."""
     chance = random.Random(count)
     db = clew.Database(MemoryStore())
@@ -27,7 +27,7 @@ async def filled(count: int) -> clew.Database:
     return db
 
 
-def asked_in(asking: Any) -> list[type]:
+def question_kinds(asking: Any) -> list[type]:
     """The kinds of questions that a reading asks of a store without any thread."""
     kinds: list[type] = []
 
@@ -49,11 +49,11 @@ async def hits(db: clew.Database, query: str) -> list[SearchHit]:
 async def test_of_few_texts_one_question_finds_the_same_as_several(
     monkeypatch: pytest.MonkeyPatch, count: int, query: str
 ) -> None:
-    db = await filled(count)
-    found = await hits(db, query)
-    monkeypatch.setattr(search, "_read_small", lambda wanted: iter(()))
+    db = await make_database(count)
+    before = await hits(db, query)
+    monkeypatch.setattr(search, "_read_small", lambda _: iter(()))
 
-    assert found == await hits(db, query)
+    assert before == await hits(db, query)
 
 
 @pytest.mark.promise("T-14")
@@ -61,16 +61,16 @@ async def test_what_was_ended_does_not_hide_an_older_text_with_a_rarer_word() ->
     db = clew.Database(MemoryStore())
     thread = await db.create("thread")
     await thread.append(items=[clew.user("the river")])
-    ended = await thread.append(items=[clew.user("walk in the garden") for _ in range(CANDIDATES)])
+    commit = await thread.append(items=[clew.user("walk in the garden") for _ in range(CANDIDATES)])
     places = [item.place for item in await thread.items(last=CANDIDATES)]
     cut = Cut(log="history", first=places[0], last=places[-1], count=len(places), open={})
-    await thread.append(Changeset(cuts=(cut,)), expect=Exact(ended.version))
+    await thread.append(Changeset(cuts=(cut,)), expect=Exact(commit.version))
 
     assert [hit.text for hit in await hits(db, "river walk garden")] == ["the river"]
 
 
 async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    db = await filled(20)
+    db = await make_database(20)
 
     def refuse(*words: object, **within: object) -> AskWordCounts:
         raise AssertionError("it was counted")
@@ -84,4 +84,4 @@ async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest
 def test_of_a_thread_without_texts_the_index_is_not_asked(*, any: bool) -> None:
     asking = search._search_or_backlog(WordQuery(words=("fox",), thread="thread"), 5, any=any)
 
-    assert asked_in(asking) == [AskThread]
+    assert question_kinds(asking) == [AskThread]

@@ -23,7 +23,7 @@ KINDS = ("run", EPISODE, FEEDBACK)
 
 
 @pytest.fixture
-async def talked(db: clew.Database) -> AsyncIterator[clew.Database]:
+async def sessions_db(db: clew.Database) -> AsyncIterator[clew.Database]:
     """A thread and a fork of it that belong to nobody, each with a session that was ended."""
     runtime = clew.Runtime(db, model=ScriptedModel("Hi", "Hi"), finalize=Finalizer())
     await runtime.run_turn("one", "My dog is called Rex.")
@@ -35,19 +35,19 @@ async def talked(db: clew.Database) -> AsyncIterator[clew.Database]:
     await runtime.close()
 
 
-async def left(db: clew.Database) -> list[str]:
+async def remnants(db: clew.Database) -> list[str]:
     """What is there of anybody."""
     records = [record for kind in KINDS for record in await db.records.find(RecordQuery(kind=kind))]
     threads = (await db.threads(system=True)).threads
-    named = [*(record.kind for record in records), *(thread.id for thread in threads)]
-    return sorted(name for name in named if name != "clew/receipts")
+    names = [*(record.kind for record in records), *(thread.id for thread in threads)]
+    return sorted(name for name in names if name != "clew/receipts")
 
 
 @pytest.mark.promise("B-07")
-async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: clew.Database) -> None:
-    before = await left(talked)
-    preview = await talked.erase(thread="one", dry_run=True)
-    receipt = await talked.erase(thread="one")
+async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(sessions_db: clew.Database) -> None:
+    before = await remnants(sessions_db)
+    preview = await sessions_db.erase(thread="one", dry_run=True)
+    receipt = await sessions_db.erase(thread="one")
 
     assert before == [
         EPISODE,
@@ -61,7 +61,7 @@ async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: cle
         "run",
         "two",
     ]
-    assert await left(talked) == []
+    assert await remnants(sessions_db) == []
     assert preview.counts == receipt.counts
 
 
@@ -72,16 +72,16 @@ async def test_what_an_owner_remembers_of_one_thread_alone_goes_too(db: clew.Dat
     await memory_of(db, "two").set_recall(on=False)
     await db.erase(owner="ann")
 
-    assert await left(db) == ["memory/@two"]
+    assert await remnants(db) == ["memory/@two"]
 
 
 @pytest.mark.promise("B-07")
-async def test_what_is_about_a_deleted_thread_can_still_be_erased(talked: clew.Database) -> None:
+async def test_what_is_about_a_deleted_thread_can_still_be_erased(sessions_db: clew.Database) -> None:
     for id in ("one", "two", "memory/@one", "memory/@two"):
-        await talked.thread(id).delete()
-    await talked.jobs.enqueue(Job(id="later", kind="k", body={"thread": "two"}))
-    receipt = await talked.erase(thread="two")
-    records = [await talked.records.find(RecordQuery(kind=kind)) for kind in KINDS]
+        await sessions_db.thread(id).delete()
+    await sessions_db.jobs.enqueue(Job(id="later", kind="k", body={"thread": "two"}))
+    receipt = await sessions_db.erase(thread="two")
+    records = [await sessions_db.records.find(RecordQuery(kind=kind)) for kind in KINDS]
 
     assert receipt.counts == {
         "jobs": 1,
@@ -89,9 +89,9 @@ async def test_what_is_about_a_deleted_thread_can_still_be_erased(talked: clew.D
         "records of kind feedback": 1,
         "records of kind run": 1,
     }
-    assert [len(found) for found in records] == [1, 1, 1]
+    assert [len(each) for each in records] == [1, 1, 1]
     with pytest.raises(ThreadNotFound):
-        await talked.erase(thread="two")
+        await sessions_db.erase(thread="two")
 
 
 @pytest.mark.promise("B-07")

@@ -15,7 +15,7 @@ from clew.database.database import Database
 
 Attempt = Callable[[Any], Awaitable[object]]
 
-SAID = [clew.user("Hi")]
+ITEMS = [clew.user("Hi")]
 NO_VERSIONS: dict[str, Any] = {
     "a truth": True,
     "a falsehood": False,
@@ -42,43 +42,43 @@ NO_PARTS: dict[str, Attempt] = {
     "text as an item": lambda thread: thread.append(items=["hi"]),
     "text as items": lambda thread: thread.append(items="hi"),
     "a dict as an item": lambda thread: thread.append(items=[{"role": "user"}]),
-    "one item": lambda thread: thread.append(items=SAID[0]),
+    "one item": lambda thread: thread.append(items=ITEMS[0]),
     "text as a patch": lambda thread: thread.append(patches=["city"]),
     "one patch": lambda thread: thread.append(patches=clew.set("city", "Bern")),
     "a dict as a changeset": lambda thread: thread.append({"items": []}),
-    "items as a changeset": lambda thread: thread.append(SAID),
+    "items as a changeset": lambda thread: thread.append(ITEMS),
     "items in a changeset": lambda thread: thread.append(clew.Changeset(items=["hi"])),  # type: ignore[arg-type]  # the mistake
     "patches in a changeset": lambda thread: thread.append(clew.Changeset(patches=["hi"])),  # type: ignore[arg-type]  # the mistake
     "text as state actions": lambda thread: thread.append(state_actions="hi"),
     "text as actions in a changeset": lambda thread: thread.append(clew.Changeset(state_actions="hi")),  # type: ignore[arg-type]  # the mistake
-    "a changeset and parts": lambda thread: thread.append(clew.Changeset(reason="r"), items=SAID),
+    "a changeset and parts": lambda thread: thread.append(clew.Changeset(reason="r"), items=ITEMS),
 }
 
 
 @pytest.mark.promise("B-20")
 async def test_a_number_is_the_version_that_is_expected(db: Database) -> None:
     thread = await db.create("t")
-    await thread.append(items=SAID, expect=0)
+    await thread.append(items=ITEMS, expect=0)
 
-    with pytest.raises(clew.VersionConflict) as caught:
-        await thread.append(items=SAID, expect=0)
-    assert (caught.value.expected, caught.value.actual, (await thread.head()).version) == (0, 1, 1)
+    with pytest.raises(clew.VersionConflict) as error:
+        await thread.append(items=ITEMS, expect=0)
+    assert (error.value.expected, error.value.actual, (await thread.head()).version) == (0, 1, 1)
 
 
 @pytest.mark.promise("B-20")
 async def test_a_number_is_the_version_that_is_expected_in_a_commit(db: Database) -> None:
     thread = await db.create("t")
-    await thread.append(items=SAID)
+    await thread.append(items=ITEMS)
 
     with pytest.raises(clew.VersionConflict):
-        await db.commit([AppendTo(thread="t", change=clew.Changeset(items=tuple(SAID)), expect=0)])
+        await db.commit([AppendTo(thread="t", change=clew.Changeset(items=tuple(ITEMS)), expect=0)])
     assert (await thread.head()).version == 1
 
 
 @pytest.mark.promise("B-20")
 async def test_a_number_is_the_version_that_is_expected_by_a_delete(db: Database) -> None:
     thread = await db.create("t")
-    await thread.append(items=SAID)
+    await thread.append(items=ITEMS)
 
     with pytest.raises(clew.VersionConflict):
         await thread.delete(expect=0)
@@ -99,7 +99,7 @@ async def test_a_thread_that_must_be_absent_is_not_deleted(db: Database) -> None
 async def test_what_is_no_version_is_refused(db: Database, version: Any) -> None:
     thread = await db.create("t")
     attempts: list[Callable[[], Awaitable[object]]] = [
-        lambda: thread.append(items=SAID, expect=version),
+        lambda: thread.append(items=ITEMS, expect=version),
         lambda: thread.delete(expect=version),
         lambda: db.commit([AppendTo(thread="t", change=clew.Changeset(), expect=version)]),
         lambda: db.records.put(clew.Record(kind="k", id="i", body=1), expect=version),
@@ -180,7 +180,7 @@ async def test_a_misspelled_option_is_answered_by_the_nearest(db: Database) -> N
     thread = await db.create("t")
 
     with pytest.raises(TypeError, match=r"'expct'.*Did you mean 'expect'\?"):
-        await thread.append(items=SAID, expct=0)  # type: ignore[call-arg]  # the mistake
+        await thread.append(items=ITEMS, expct=0)  # type: ignore[call-arg]  # the mistake
 
 
 # Blocking.
@@ -190,10 +190,10 @@ async def test_a_misspelled_option_is_answered_by_the_nearest(db: Database) -> N
 def test_a_number_is_the_version_that_a_blocking_append_expects(store_url: str) -> None:
     with clew.sync.open(store_url) as db:
         thread = db.create("t")
-        thread.append(items=SAID, expect=0)
+        thread.append(items=ITEMS, expect=0)
 
         with pytest.raises(clew.VersionConflict):
-            thread.append(items=SAID, expect=0)
+            thread.append(items=ITEMS, expect=0)
         assert thread.head().version == 1
 
 
@@ -204,7 +204,7 @@ def test_what_is_no_version_is_refused_by_a_blocking_append(store_url: str) -> N
 
         for version in NO_VERSIONS.values():
             with pytest.raises(InvalidArgument, match="expect"):
-                thread.append(items=SAID, expect=version)
+                thread.append(items=ITEMS, expect=version)
         assert thread.head().version == 0
 
 

@@ -14,7 +14,7 @@ from clew.stores.memory import MemoryStore, ThreadRows
 pytestmark = pytest.mark.promise("B-06", "T-13")
 
 
-async def written() -> tuple[Thread, ThreadRows]:
+async def write_thread() -> tuple[Thread, ThreadRows]:
     """A thread of three changesets, and its rows."""
     store = MemoryStore()
     thread = await Database(store).create("t")
@@ -25,14 +25,14 @@ async def written() -> tuple[Thread, ThreadRows]:
 
 
 async def test_a_head_with_another_hash_is_found() -> None:
-    thread, rows = await written()
+    thread, rows = await write_thread()
     rows.set_thread(msgspec.structs.replace(rows.thread, hash=bytes(32)))
 
     assert "does not follow from the last changeset" in (await thread.verify()).problems[0]
 
 
 async def test_a_head_that_was_set_back_is_found_by_the_items_after_it() -> None:
-    thread, rows = await written()
+    thread, rows = await write_thread()
     last, before = rows.changesets.pop(3), rows.changesets[2]
     back = msgspec.structs.replace(
         rows.thread, version=2, hash=before.hash, counters=before.counters, updated=before.time
@@ -44,7 +44,7 @@ async def test_a_head_that_was_set_back_is_found_by_the_items_after_it() -> None
 
 
 async def test_a_head_that_counts_wrong_is_found() -> None:
-    thread, rows = await written()
+    thread, rows = await write_thread()
     wrong = Counters(logs={"history": LogSize(end=3, length=2)})
     rows.set_thread(msgspec.structs.replace(rows.thread, counters=wrong))
 
@@ -52,14 +52,14 @@ async def test_a_head_that_counts_wrong_is_found() -> None:
 
 
 async def test_an_old_state_that_was_altered_is_found() -> None:
-    thread, rows = await written()
+    thread, rows = await write_thread()
     rows.anchors[1] = b'{"altered":1}'
 
     assert "cached at version 1" in (await thread.verify()).problems[0]
 
 
 async def test_a_cut_that_ends_another_item_is_found() -> None:
-    thread, rows = await written()
+    thread, rows = await write_thread()
     await thread.log().pop()
     rows.cuts[0] = msgspec.structs.replace(rows.cuts[0], first=256, last=256)
 

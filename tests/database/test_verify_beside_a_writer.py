@@ -16,7 +16,7 @@ from clew.testing.faults import FailingStore
 T = TypeVar("T")
 
 
-class Written(FailingStore):
+class RacingStore(FailingStore):
     """A store in which somebody appends to the thread just before its nth read."""
 
     async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
@@ -33,6 +33,6 @@ async def test_a_changeset_that_comes_while_a_thread_is_verified_is_no_problem(n
     thread = await Database(store).create("a")
     await thread.append(items=[user("one")])
 
-    verdict = await Database(Written(store, fail_at=number)).thread("a").verify()
+    verdict = await Database(RacingStore(store, fail_at=number)).thread("a").verify()
 
     assert verdict.problems == ()
