@@ -93,7 +93,7 @@ OTHERS: list[Any] = [
     ),
     *(LocalInterpreters, RemoteInterpreters, Questions, Workbench, Volume, Volumes),
 ]
-MADE_BY_US = {"Context", "StateLog", "ToolContext"}
+RUNTIME_CLASSES = {"Context", "StateLog", "ToolContext"}
 """Classes with a constructor that a runtime calls, never a program."""
 
 
@@ -112,22 +112,22 @@ class PublicCall:
     @property
     def parameters(self) -> list[inspect.Parameter]:
         """What a caller gives."""
-        given = list(inspect.signature(self.function).parameters.values())[len(self.before) :]
-        return [each for each in given if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        parameters = list(inspect.signature(self.function).parameters.values())[len(self.before) :]
+        return [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
-    def unnamed(self, parameter: inspect.Parameter) -> str | None:
+    def problem_with(self, parameter: inspect.Parameter) -> str | None:
         """The name of an argument, unless a value that belongs nowhere is refused by that name."""
         by_name = parameter.kind is not parameter.POSITIONAL_ONLY
         try:
-            given = {parameter.name: Nonsense()} if by_name else {}
-            made = self.function(*self.before, *(() if by_name else (Nonsense(),)), **given)
+            arguments = {parameter.name: Nonsense()} if by_name else {}
+            result = self.function(*self.before, *(() if by_name else (Nonsense(),)), **arguments)
         except InvalidInput as error:
-            named = parameter.name.replace("_", " ") in str(error).replace("_", " ")
-            return None if named else parameter.name
+            is_named = parameter.name.replace("_", " ") in str(error).replace("_", " ")
+            return None if is_named else parameter.name
         except TypeError:  # another argument is missing: this one was let through
             return parameter.name
-        if inspect.iscoroutine(made):
-            made.close()
+        if inspect.iscoroutine(result):
+            result.close()
         return parameter.name
 
 
@@ -162,13 +162,15 @@ def methods_of(base: type, kind: type) -> Iterator[PublicCall]:
 
 def public_calls() -> dict[str, PublicCall]:
     """Everything public that can be called, by its name."""
-    named = [getattr(module, name) for module in MODULES for name in module.__all__ if name not in MADE_BY_US]
-    found = [call for thing in [*named, *OTHERS] for call in calls_of(thing)]
-    return {call.name: call for call in reversed(found) if call.parameters}  # a class before its bases
+    things = [
+        getattr(module, name) for module in MODULES for name in module.__all__ if name not in RUNTIME_CLASSES
+    ]
+    calls = [call for thing in [*things, *OTHERS] for call in calls_of(thing)]
+    return {call.name: call for call in reversed(calls) if call.parameters}  # a class before its bases
 
 
 CALLS = public_calls()
-UNCHECKED: dict[str, list[str]] = {
+EXCEPTIONS: dict[str, list[str]] = {
     "append": ["value"],
     "assistant": ["text"],
     "call": ["arguments"],
@@ -210,13 +212,13 @@ def test_a_blocking_call_names_an_option_that_there_is_not() -> None:
 def test_a_blocking_call_names_a_value_of_another_type() -> None:
     with clew.sync.open("memory://") as db:
         calls = blocking_calls(db)
-        unnamed = {
-            name: left
+        problems = {
+            name: names
             for name, call in calls.items()
-            if (left := [each for each in map(call.unnamed, call.parameters) if each is not None])
+            if (names := [each for each in map(call.problem_with, call.parameters) if each is not None])
         }
 
-    assert (len(calls) > 40, unnamed) == (True, {})
+    assert (len(calls) > 40, problems) == (True, {})
 
 
 def test_the_public_calls_are_all_found() -> None:
@@ -228,15 +230,15 @@ def test_the_public_calls_are_all_found() -> None:
 @pytest.mark.promise("B-20")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_an_option_that_there_is_not_is_named(call: PublicCall) -> None:
-    misspelled = f"{call.parameters[-1].name}_"
+    option = f"{call.parameters[-1].name}_"
 
-    with pytest.raises(TypeError, match=f"'{misspelled}'"):
-        call.function(*call.before, **{misspelled: None})
+    with pytest.raises(TypeError, match=f"'{option}'"):
+        call.function(*call.before, **{option: None})
 
 
 @pytest.mark.promise("B-20")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_value_of_another_type_is_named(call: PublicCall) -> None:
-    unnamed = [name for name in map(call.unnamed, call.parameters) if name is not None]
+    names = [name for name in map(call.problem_with, call.parameters) if name is not None]
 
-    assert unnamed == UNCHECKED.get(call.name, [])
+    assert names == EXCEPTIONS.get(call.name, [])

@@ -33,8 +33,8 @@ TWINS = [
 
 @pytest.fixture
 def db() -> Iterator[clew.sync.OwnedDatabase]:
-    with clew.sync.open("memory://") as opened:
-        yield opened
+    with clew.sync.open("memory://") as database:
+        yield database
 
 
 def test_a_thread_is_written_and_read(db: clew.sync.OwnedDatabase) -> None:
@@ -48,11 +48,11 @@ def test_a_thread_is_written_and_read(db: clew.sync.OwnedDatabase) -> None:
 def test_what_is_made_blocks_too(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t")
     thread.append(items=[clew.user("Hi"), clew.user("there")])
-    popped = thread.log().pop()
+    item = thread.log().pop()
     branch = thread.fork("b", at=1)
 
-    assert popped is not None
-    assert popped.body == {"content": "there"}
+    assert item is not None
+    assert item.body == {"content": "there"}
     assert [len(branch.items()), len(thread.items())] == [2, 1]
 
 
@@ -86,9 +86,9 @@ def test_another_tenant_sees_nothing(db: clew.sync.OwnedDatabase) -> None:
 def test_several_threads_write_at_once(db: clew.sync.OwnedDatabase) -> None:
     thread = db.create("t")
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda n: thread.append(items=[clew.user(str(n))]).version, range(100)))
+        versions = list(pool.map(lambda n: thread.append(items=[clew.user(str(n))]).version, range(100)))
 
-    assert sorted(done) == list(range(1, 101))
+    assert sorted(versions) == list(range(1, 101))
 
 
 async def test_it_works_beside_a_running_loop() -> None:

@@ -43,9 +43,9 @@ def test_limits_reach_the_store_that_is_opened_to_block(url: str) -> None:
 async def test_what_was_opened_is_closed(url: str) -> None:
     async with clew.open(url) as db:
         await db.create("t")
-    waited = await clew.open(url)
-    await waited.close()
+    other = await clew.open(url)
+    await other.close()
 
-    for closed in (db, waited):
+    for each in (db, other):
         with pytest.raises(StoreClosed):
-            await closed.create("u")
+            await each.create("u")

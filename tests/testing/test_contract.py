@@ -50,7 +50,7 @@ class TestOurs(StoreContract):
 """
 
 
-def ran(directory: Path, text: str, *options: str) -> str:
+def run_pytest(directory: Path, text: str, *options: str) -> str:
     """What pytest says about a module in a directory of its own."""
     (directory / "test_ours.py").write_text(text, encoding="utf-8")
     (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -64,14 +64,14 @@ def ran(directory: Path, text: str, *options: str) -> str:
 @pytest.mark.promise("T-14")
 @pytest.mark.parametrize("text", [OPENING, STORE], ids=["opening", "store"])
 def test_one_fixture_gives_the_contract(tmp_path: Path, text: str) -> None:
-    said = ran(tmp_path, text, "-k", "window or pop or stale")
+    output = run_pytest(tmp_path, text, "-k", "window or pop or stale")
 
-    assert " passed" in said, said
-    assert "failed" not in said, said
-    assert "error" not in said, said
+    assert " passed" in output, output
+    assert "failed" not in output, output
+    assert "error" not in output, output
 
 
 def test_without_a_fixture_the_contract_says_what_it_needs(tmp_path: Path) -> None:
-    said = ran(tmp_path, NOTHING, "-k", "stale_writer")
+    output = run_pytest(tmp_path, NOTHING, "-k", "stale_writer")
 
-    assert "needs a fixture" in said
+    assert "needs a fixture" in output

@@ -21,9 +21,9 @@ COMMITS = 50
 
 @pytest.fixture
 def disk() -> Iterator[FaultyDisk]:
-    made = FaultyDisk("faulty")
-    yield made
-    made.unregister()
+    device = FaultyDisk("faulty")
+    yield device
+    device.unregister()
 
 
 def connect(disk: FaultyDisk, directory: Path, synchronous: str = "full") -> apsw.Connection:
@@ -75,7 +75,7 @@ def exit_code(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def acknowledged_before(fault: Fault, directory: Path, synchronous: str = "full") -> int:
+def run_until_fault(fault: Fault, directory: Path, synchronous: str = "full") -> int:
     """Run the workload in a child process until the fault stops it."""
     reading, writing = os.pipe()
 
@@ -87,18 +87,18 @@ def acknowledged_before(fault: Fault, directory: Path, synchronous: str = "full"
     code = exit_code(work)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        acknowledged = len(pipe.read())
+        count = len(pipe.read())
     assert code == POWER_LOST
-    return acknowledged
+    return count
 
 
-def is_kept(directory: Path, acknowledged: int) -> bool:
+def is_kept(directory: Path, count: int) -> bool:
     """Whether a new process finds every acknowledged commit, and none out of order."""
 
     def check() -> None:
-        found = numbers(directory)
-        assert found == list(range(len(found)))
-        os._exit(0 if len(found) >= acknowledged else 2)
+        rows = numbers(directory)
+        assert rows == list(range(len(rows)))
+        os._exit(0 if len(rows) >= count else 2)
 
     code = exit_code(check)
     assert code in {0, 2}
@@ -184,15 +184,15 @@ class TestPowerLoss:
         workload(disk, tmp_path, "full", lambda: None)
         trace = disk.trace()
         for point in range(1, trace.points, 41):
-            stopped = tmp_path / str(point)
-            stopped.mkdir()
-            acknowledged_before(Fault("stop", at=point, mode=mode, seed=7), stopped)
-            expected = trace.image_at(point, mode, seed=7)
+            directory = tmp_path / str(point)
+            directory.mkdir()
+            run_until_fault(Fault("stop", at=point, mode=mode, seed=7), directory)
+            image = trace.image_at(point, mode, seed=7)
 
-            assert {p.name for p in stopped.iterdir()} - {"a.db-shm"} == {Path(p).name for p in expected}
+            assert {p.name for p in directory.iterdir()} - {"a.db-shm"} == {Path(p).name for p in image}
             # The salts of a WAL are random, so only sizes can be compared from run to run.
-            assert {Path(p).name: len(b) for p, b in expected.items()} == {
-                Path(p).name: (stopped / Path(p).name).stat().st_size for p in expected
+            assert {Path(p).name: len(b) for p, b in image.items()} == {
+                Path(p).name: (directory / Path(p).name).stat().st_size for p in image
             }
 
 
@@ -202,37 +202,37 @@ class TestDurability:
     def test_acknowledged_commits_survive_a_stop_at_any_point(
         self, tmp_path: Path, mode: PowerLossMode
     ) -> None:
-        lost = []
+        gaps = []
         for point in range(1, points(tmp_path / "counted", "full") + 1, 9):
-            stopped = tmp_path / str(point)
-            stopped.mkdir()
-            acknowledged = acknowledged_before(Fault("stop", at=point, mode=mode, seed=point), stopped)
-            if not is_kept(stopped, acknowledged):
-                lost.append(point)
+            directory = tmp_path / str(point)
+            directory.mkdir()
+            count = run_until_fault(Fault("stop", at=point, mode=mode, seed=point), directory)
+            if not is_kept(directory, count):
+                gaps.append(point)
 
-        assert lost == []
+        assert gaps == []
 
     def test_without_syncs_acknowledged_commits_are_lost(self, tmp_path: Path) -> None:
         point = points(tmp_path / "counted", "off")
-        stopped = tmp_path / "stopped"
-        stopped.mkdir()
-        acknowledged = acknowledged_before(Fault("stop", at=point), stopped, "off")
+        directory = tmp_path / "stopped"
+        directory.mkdir()
+        count = run_until_fault(Fault("stop", at=point), directory, "off")
 
-        assert acknowledged == COMMITS
-        assert not is_kept(stopped, acknowledged)
+        assert count == COMMITS
+        assert not is_kept(directory, count)
 
     def test_acknowledged_commits_are_in_every_later_image(self, disk: FaultyDisk, tmp_path: Path) -> None:
         marks: list[int] = []
         workload(disk, tmp_path, "full", lambda: marks.append(disk.points))
-        trace, lost = disk.trace(), []
+        trace, gaps = disk.trace(), []
         for point in range(1, trace.points + 2, 3):
             directory = tmp_path / str(point)
             directory.mkdir()
             write_image(trace.image_at(point, "torn", seed=point), directory)
             if len(numbers(directory)) < sum(mark < point for mark in marks):
-                lost.append(point)
+                gaps.append(point)
 
-        assert lost == []
+        assert gaps == []
 
 
 class TestErrors:
@@ -253,12 +253,12 @@ class TestErrors:
         commit(connection, 1)
         width = last_point(disk, operation, "-wal") - before
         disk.arm(Fault("eio" if kind == "eio" else "enospc", at=disk.points + width))
-        with pytest.raises(error) as caught:
+        with pytest.raises(error) as failure:
             commit(connection, 2)
         commit(connection, 3)
         connection.close()
 
-        assert str(caught.value).endswith(f"failed {code}")
+        assert str(failure.value).endswith(f"failed {code}")
         assert numbers(tmp_path) == [1, 3]
 
     def test_a_full_disk_stays_full_until_there_is_room(self, disk: FaultyDisk, tmp_path: Path) -> None:
@@ -309,11 +309,11 @@ class TestConnections:
         self, disk: FaultyDisk, tmp_path: Path
     ) -> None:
         writer = connect(disk, tmp_path, "off")
-        seen: list[int] = []
+        rows: list[int] = []
 
         def read() -> None:
             reader = apsw.Connection(str(tmp_path / "a.db"), vfs=disk.name)
-            seen.extend(n for (n,) in reader.execute("SELECT n FROM numbers"))
+            rows.extend(n for (n,) in reader.execute("SELECT n FROM numbers"))
             reader.close()
 
         commit(writer, 1)
@@ -322,7 +322,7 @@ class TestConnections:
         thread.join()
         writer.close()
 
-        assert seen == [1]
+        assert rows == [1]
 
     def test_points_are_counted_one_by_one_over_all_files_and_threads(
         self, disk: FaultyDisk, tmp_path: Path
@@ -338,9 +338,9 @@ class TestConnections:
             thread.start()
         for thread in threads:
             thread.join()
-        counted = [step.point for step in disk.steps if step.operation not in {"open", "create"}]
+        points = [step.point for step in disk.steps if step.operation not in {"open", "create"}]
 
-        assert counted == list(range(1, disk.points + 1))
+        assert points == list(range(1, disk.points + 1))
         assert [len(numbers(directory)) for directory in directories] == [COMMITS] * 3
 
     def test_a_file_that_was_there_before_keeps_its_content(self, disk: FaultyDisk, tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ def test_a_clock_stands_still_until_it_is_advanced() -> None:
 
 
 def test_every_exported_name_is_there() -> None:
-    found = {name for name in clew.testing.__all__ if getattr(clew.testing, name)}
+    names = {name for name in clew.testing.__all__ if getattr(clew.testing, name)}
 
-    assert found == set(clew.testing.__all__)
+    assert names == set(clew.testing.__all__)
 
 
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
@@ -90,8 +90,8 @@ def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
 )
 def test_a_missing_package_is_named(package: str, name: str) -> None:
     script = WITHOUT.format(package=package, name=name)
-    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
 
-    assert said.startswith("missing_extra")
-    assert package.replace("_", "-") in said
-    assert ".[testing]" in said
+    assert output.startswith("missing_extra")
+    assert package.replace("_", "-") in output
+    assert ".[testing]" in output

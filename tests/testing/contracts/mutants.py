@@ -34,24 +34,24 @@ class Mutant:
     contract: str
 
 
-def altered(text: str, pattern: str, by: str) -> str:
+def rewrite(text: str, pattern: str, by: str) -> str:
     """Some SQL with one thing changed; the fault must not be planted in vain."""
-    found, count = re.subn(pattern, by, text, flags=re.DOTALL)
+    sql, count = re.subn(pattern, by, text, flags=re.DOTALL)
     assert count >= 1, f"{pattern!r} is no longer in the SQL; write this mutant anew."
-    return found
+    return sql
 
 
 def query(name: str, pattern: str, by: str) -> Plant:
     """A fault in one named query."""
-    return lambda patch: patch.setitem(QUERIES, name, altered(QUERIES[name], pattern, by))
+    return lambda patch: patch.setitem(QUERIES, name, rewrite(QUERIES[name], pattern, by))
 
 
 def lost_update(patch: pytest.MonkeyPatch) -> None:
     """A changeset is written over another writer's of the same version."""
-    careless = altered(
+    careless = rewrite(
         row_writes._ADVANCE, r"AND :before = CASE.*?END", "AND :before IS :before AND :before_version > -1"
     )
-    patch.setattr(row_writes, "_ADVANCE", altered(careless, "INSERT INTO", "INSERT OR REPLACE INTO"))
+    patch.setattr(row_writes, "_ADVANCE", rewrite(careless, "INSERT INTO", "INSERT OR REPLACE INTO"))
 
 
 def half_batch(patch: pytest.MonkeyPatch) -> None:
@@ -69,9 +69,9 @@ def state_actions_dropped(patch: pytest.MonkeyPatch) -> None:
     whole = SqlWrites._by_write[Advance]
 
     def poorer(self: SqlWrites, write: Advance) -> None:
-        said = json.loads(write.change.content or b"{}")
-        said.pop("state_actions", None)
-        content = encode(said) if said else None
+        fields = json.loads(write.change.content or b"{}")
+        fields.pop("state_actions", None)
+        content = encode(fields) if fields else None
         whole(
             self,
             msgspec.structs.replace(write, change=msgspec.structs.replace(write.change, content=content)),
@@ -89,9 +89,9 @@ def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
     """A snapshot undoes the patches that come with it."""
 
     def fold(state: Document, row: ChangesetRow) -> Document:
-        said = content_of(row)
-        patched = apply_ops(state, said.patches)
-        return patched if said.snapshot is None else said.snapshot
+        content = content_of(row)
+        after = apply_ops(state, content.patches)
+        return after if content.snapshot is None else content.snapshot
 
     patch.setattr(reader, "fold_changeset", fold)
 
@@ -99,10 +99,10 @@ def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
 def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
     """What was written before a commit failed stays."""
 
-    def unguarded(self: Writer, made: SqlWrites, plan: Plan) -> None:
-        made.apply(plan.writes)
+    def apply(self: Writer, writes: SqlWrites, plan: Plan) -> None:
+        writes.apply(plan.writes)
 
-    patch.setattr(Writer, "_apply_in_savepoint", unguarded)
+    patch.setattr(Writer, "_apply_in_savepoint", apply)
 
 
 def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Writer, "_new_key", careless)
 
 
-def unsalted(patch: pytest.MonkeyPatch) -> None:
+def empty_salt(patch: pytest.MonkeyPatch) -> None:
     """Bodies enter the chain without a salt, so that the same words can be told by their hash."""
     honest = Writer._plan_context
 
@@ -133,12 +133,12 @@ def damage_hides_neighbours(patch: pytest.MonkeyPatch) -> None:
 def nan_accepted(patch: pytest.MonkeyPatch) -> None:
     """Values are encoded without a look at them."""
 
-    def unchecked(value: JSON, path: str = "$") -> tuple[bytes, Any]:
+    def encode_anything(value: JSON, path: str = "$") -> tuple[bytes, Any]:
         data = encode(value)
         return data, msgspec.json.decode(data)
 
     for module in (codec, checks):
-        patch.setattr(module, "encode_checked", unchecked)
+        patch.setattr(module, "encode_checked", encode_anything)
 
 
 MUTANTS = {
@@ -157,7 +157,7 @@ MUTANTS = {
         query("record", r"\(:user IS NULL OR owner = :user\)", ":user IS :user"), "scopes.ScopeContract"
     ),
     "one key for two threads": Mutant(one_key_for_two, "records.CommitContract"),
-    "no salt": Mutant(unsalted, "chain.ChainContract"),
+    "no salt": Mutant(empty_salt, "chain.ChainContract"),
     "damage hides its neighbours": Mutant(damage_hides_neighbours, "items.BrokenContract"),
     "state actions dropped": Mutant(state_actions_dropped, "appends.AppendContract"),
     "retry doubles": Mutant(retry_doubles, "keys.IdempotencyContract"),

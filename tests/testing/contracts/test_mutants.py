@@ -61,14 +61,14 @@ def verdict(tmp_path: Path, name: str, contract: str) -> tuple[int, str]:
 @pytest.mark.promise("T-14")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_killed_by_the_contract(tmp_path: Path, name: str) -> None:
-    code, said = verdict(tmp_path, name, MUTANTS[name].contract)
+    code, output = verdict(tmp_path, name, MUTANTS[name].contract)
 
-    assert (code, re.findall(r"\b\d+ (?:failed|error)", said)) == (1, ["1 failed"]), said
+    assert (code, re.findall(r"\b\d+ (?:failed|error)", output)) == (1, ["1 failed"]), output
 
 
 @pytest.mark.promise("T-14")
 @pytest.mark.parametrize("contract", sorted({mutant.contract for mutant in MUTANTS.values()}))
 def test_a_store_without_a_fault_passes(tmp_path: Path, contract: str) -> None:
-    code, said = verdict(tmp_path, HARMLESS, contract)
+    code, output = verdict(tmp_path, HARMLESS, contract)
 
-    assert (code, "failed" in said) == (0, False), said
+    assert (code, "failed" in output) == (0, False), output
