@@ -84,9 +84,9 @@ class SqliteDamage:
         connection = apsw.Connection(str(self._path))
         connection.set_busy_timeout(5000)
         connection.execute(statement, values)
-        changed = connection.changes()
+        count = connection.changes()
         connection.close()
-        assert changed == 1
+        assert count == 1
 
 
 POSTGRES_KEY = "(SELECT key FROM clew.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
@@ -128,5 +128,5 @@ class PostgresDamage:
 
     def _run(self, statement: str, values: dict[str, str | int | bytes]) -> None:
         with psycopg.connect(self._url) as connection:
-            changed = connection.execute(statement.encode(), values).rowcount
-        assert changed == 1
+            count = connection.execute(statement.encode(), values).rowcount
+        assert count == 1

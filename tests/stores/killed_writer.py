@@ -17,7 +17,7 @@ import clew
 from clew.core.values import Committed
 from clew.stores.sqlite import writer
 from clew.stores.sqlite.store import SqliteStore
-from tests.stores.workload import numbered
+from tests.stores.workload import make_changeset
 
 Answer = tuple[int, str, int, str]
 """The number of an append, its thread, its version and its hash."""
@@ -45,13 +45,13 @@ class Trap:
 
     def __init__(self, point: str | None, nth: int) -> None:
         self._point = point
-        self._left = nth
+        self._countdown = nth
 
-    def passed(self, point: str) -> None:
+    def pass_point(self, point: str) -> None:
         """Note that the process is at a point, and end there if it is time."""
         if point == self._point:
-            self._left -= 1
-            if self._left == 0:
+            self._countdown -= 1
+            if self._countdown == 0:
                 time.sleep(LINGER_SECONDS)
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -62,7 +62,7 @@ class WatchedStore(SqliteStore):
     def __init__(self, path: str, trap: Trap) -> None:
         super().__init__(path)
         self._trap = trap
-        self._begun = False
+        self._at_begin = False
         self._inserts = 0
 
     def _connect_and_prepare(self) -> apsw.Connection:
@@ -73,22 +73,22 @@ class WatchedStore(SqliteStore):
 
     def _trace(self, cursor: Any, statement: str, bindings: Any) -> bool:
         words = statement.split(None, 2)
-        if self._begun:
-            self._trap.passed("in an empty transaction")
-        self._begun = words[0] == "BEGIN"
-        if self._begun:
+        if self._at_begin:
+            self._trap.pass_point("in an empty transaction")
+        self._at_begin = words[0] == "BEGIN"
+        if self._at_begin:
             self._inserts = 0
-            self._trap.passed("before the transaction")
+            self._trap.pass_point("before the transaction")
         elif words[0] == "INSERT":
             self._inserts += 1
             if self._inserts == 2:
-                self._trap.passed("amid the writes")
+                self._trap.pass_point("amid the writes")
         elif words[0] == "COMMIT":
-            self._trap.passed("before the commit")
+            self._trap.pass_point("before the commit")
         return True
 
     def _committing(self) -> bool:
-        self._trap.passed("in the commit")
+        self._trap.pass_point("in the commit")
         return False
 
 
@@ -97,7 +97,7 @@ def _watch(trap: Trap) -> None:
 
     def reporting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            trap.passed(name)
+            trap.pass_point(name)
             return original(*args)
 
         return call
@@ -121,34 +121,34 @@ async def _write_all(store: SqliteStore, numbers: Sequence[int], answers: Connec
     db = clew.Database(store)
     for name in THREADS:
         await db.create(name, exist_ok=True)
-    left = list(numbers)
-    while left:
+    rest = list(numbers)
+    while rest:
         # As many at once as the number says, so that they are the same after a restart.
-        some = left[:TOGETHER] if left[0] % 2 else left[:1]
-        del left[: len(some)]
+        some = rest[:TOGETHER] if rest[0] % 2 else rest[:1]
+        del rest[: len(some)]
         await asyncio.gather(*(_append(db, number, answers) for number in some))
     await store.close()
 
 
 async def _append(db: clew.Database, number: int, answers: Connection) -> None:
-    change = msgspec.structs.replace(numbered(number, items=1 + number % 3), key=f"number {number}")
-    done: Committed = await db.thread(THREADS[number % len(THREADS)]).append(change)
-    answers.send((number, done.thread, done.version, done.hash.hex()))
+    change = msgspec.structs.replace(make_changeset(number, items=1 + number % 3), key=f"number {number}")
+    commit: Committed = await db.thread(THREADS[number % len(THREADS)]).append(change)
+    answers.send((number, commit.thread, commit.version, commit.hash.hex()))
 
 
 def numbers_at(url: str) -> dict[str, list[Answer]]:
     """The numbers that are stored, by thread and in order, after every thread was found to be whole."""
-    return stored_at(url, THREADS)
+    return answers_at(url, THREADS)
 
 
-def stored_at(url: str, threads: Sequence[str]) -> dict[str, list[Answer]]:
+def answers_at(url: str, threads: Sequence[str]) -> dict[str, list[Answer]]:
     """The numbers that are stored in some threads."""
-    return asyncio.run(stored(url, threads))
+    return asyncio.run(read_answers(url, threads))
 
 
-async def stored(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[Answer]]:
+async def read_answers(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[Answer]]:
     """The numbers that are stored, by thread and in order, after every thread was found to be whole."""
-    found: dict[str, list[Answer]] = {}
+    by_thread: dict[str, list[Answer]] = {}
     async with clew.open(url) as db:
         for name in threads:
             thread = db.thread(name)
@@ -156,8 +156,8 @@ async def stored(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[A
             changes = await thread.changesets(limit=100_000)
             assert verdict.problems == ()
             assert [change.version for change in changes] == list(range(1, verdict.version + 1))
-            found[name] = [_answer(name, change) for change in changes]
-    return found
+            by_thread[name] = [_answer(name, change) for change in changes]
+    return by_thread
 
 
 def _answer(thread: str, change: clew.Changeset) -> Answer:

@@ -17,7 +17,7 @@ import pytest
 import clew
 from clew.core.values import AppendTo, Enqueue, Put
 from clew.stores.postgres.store import PostgresStore
-from tests.stores.workload import numbered
+from tests.stores.workload import make_changeset
 from tests.support.child_process import run_in_child
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
@@ -29,39 +29,39 @@ SETTLE_SECONDS = 30.0
 """How long something may take to end; most often it has ended at once."""
 
 
-class Cancelled:
+class NumberWriter:
     """Appends of numbers to one database, some of them cancelled."""
 
     def __init__(self, db: clew.Database) -> None:
-        self.answered: set[int] = set()
-        self.begun = 0
+        self.answers: set[int] = set()
+        self.count = 0
         self._db = db
 
     async def append(self) -> None:
         """Append the next number."""
-        self.begun += 1
-        number = self.begun
-        await self._db.thread(THREADS[number % 3]).append(numbered(number, items=1 + number % 3))
-        self.answered.add(number)
+        self.count += 1
+        number = self.count
+        await self._db.thread(THREADS[number % 3]).append(make_changeset(number, items=1 + number % 3))
+        self.answers.add(number)
 
     async def commit(self) -> None:
         """Append the next number together with a record and a job of its name."""
-        self.begun += 1
-        number, name = self.begun, f"number {self.begun}"
+        self.count += 1
+        number, name = self.count, f"number {self.count}"
         await self._db.commit(
             [
-                AppendTo(thread=THREADS[number % 3], change=numbered(number, items=1, record=name)),
+                AppendTo(thread=THREADS[number % 3], change=make_changeset(number, items=1, record=name)),
                 Put(record=clew.Record(kind="fact", id=name, body=number), expect=0),
                 Enqueue(job=clew.Job(id=name, kind="look")),
             ]
         )
-        self.answered.add(number)
+        self.answers.add(number)
 
     async def branch(self) -> None:
         """Create a thread and fork it."""
-        self.begun += 1
-        thread = await self._db.create(f"thread {self.begun}")
-        await thread.fork(f"fork {self.begun}")
+        self.count += 1
+        thread = await self._db.create(f"thread {self.count}")
+        await thread.fork(f"fork {self.count}")
 
     async def read(self) -> None:
         """Read in several ways."""
@@ -89,16 +89,16 @@ class Cancelled:
         jobs = {job.id for job in await self._db.jobs.list(limit=100_000)}
 
         assert len(numbers) == len(set(numbers))
-        assert self.answered <= set(numbers) <= set(range(1, self.begun + 1))
+        assert self.answers <= set(numbers) <= set(range(1, self.count + 1))
         assert together == jobs
 
 
-async def settled(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
+async def wait_until_idle(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
     """What is still going on when there was time enough for it to end."""
     end = time.monotonic() + SETTLE_SECONDS
-    while (found := await look()) and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells us
+    while (leftovers := await look()) and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells us
         await asyncio.sleep(0.02)
-    return found
+    return leftovers
 
 
 def can_write_at_once(path: str) -> bool:
@@ -121,9 +121,9 @@ async def under_way(url: str, db: clew.Database) -> list[str]:
         return [] if free else ["the file is locked"]
     assert isinstance(db.store, PostgresStore)
     stats = db.store._connections.pool.get_stats()
-    taken = stats["pool_size"] - stats["pool_available"]
-    found = [f"{taken} connection(s) were not given back"] if taken else []
-    return found + [each for each in await connections(url) if not each.startswith("idle:")]
+    missing = stats["pool_size"] - stats["pool_available"]
+    leftovers = [f"{missing} connection(s) were not given back"] if missing else []
+    return leftovers + [each for each in await connections(url) if not each.startswith("idle:")]
 
 
 def path_of(url: str) -> str:
@@ -139,10 +139,10 @@ async def still_open(url: str, before: Collection[threading.Thread]) -> list[str
     if url.startswith("postgres"):
         return await connections(url)
     new = [thread for thread in threading.enumerate() if thread not in before]
-    found = [thread.name for thread in new if thread.name.startswith("clew-")]
+    leftovers = [thread.name for thread in new if thread.name.startswith("clew-")]
     if sys.platform == "linux":
-        found += [name for name in open_files() if name.startswith(path_of(url))]
-    return found
+        leftovers += [name for name in open_files() if name.startswith(path_of(url))]
+    return leftovers
 
 
 async def connections(url: str) -> list[str]:
@@ -161,7 +161,7 @@ def open_files() -> list[str]:
     return [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
 
 
-async def cancelled_after(seconds: float, work: Awaitable[object], *, twice: bool = False) -> None:
+async def cancel_after(seconds: float, work: Awaitable[object], *, twice: bool = False) -> None:
     """Begin some work and cancel it."""
     task = asyncio.ensure_future(work)
     await asyncio.sleep(seconds)
@@ -179,7 +179,7 @@ class TestCancellation:
         async with clew.open(shared_url) as db:
             for name in THREADS:
                 await db.create(name)
-            work = Cancelled(db)
+            work = NumberWriter(db)
             for _ in range(ROUNDS):
                 tasks = [asyncio.ensure_future(work.append()) for _ in range(8)]
                 tasks += [asyncio.ensure_future(work.read()) for _ in range(16)]
@@ -188,9 +188,9 @@ class TestCancellation:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-            assert await settled(lambda: under_way(shared_url, db)) == []
+            assert await wait_until_idle(lambda: under_way(shared_url, db)) == []
             await work.verify()
-            assert len(work.answered) < work.begun, "nothing was cancelled"
+            assert len(work.answers) < work.count, "nothing was cancelled"
 
     @pytest.mark.promise("S-04", "S-02")
     @pytest.mark.parametrize("what", ["append", "commit", "branch", "read", "search"])
@@ -198,7 +198,7 @@ class TestCancellation:
         async with clew.open(shared_url) as db:
             for name in THREADS:
                 await db.create(name)
-            work = Cancelled(db)
+            work = NumberWriter(db)
             await work.append()
             for steps in range(STEPS):
                 task = asyncio.ensure_future(getattr(work, what)())
@@ -210,7 +210,7 @@ class TestCancellation:
                     task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-            assert await settled(lambda: under_way(shared_url, db)) == []
+            assert await wait_until_idle(lambda: under_way(shared_url, db)) == []
             await asyncio.wait_for(work.append(), SETTLE_SECONDS)
             await work.verify()
 
@@ -223,9 +223,9 @@ class TestCancellation:
         await open_and_close()
         before = threading.enumerate()
         for n in range(30):
-            await cancelled_after(n * 0.0007, open_and_close(), twice=n % 3 == 0)
+            await cancel_after(n * 0.0007, open_and_close(), twice=n % 3 == 0)
 
-        assert await settled(lambda: still_open(shared_url, before)) == []
+        assert await wait_until_idle(lambda: still_open(shared_url, before)) == []
 
     @pytest.mark.promise("S-04")
     async def test_closing_that_is_cancelled_can_be_finished(self, shared_url: str) -> None:
@@ -233,7 +233,7 @@ class TestCancellation:
         for n in range(6):
             db = await clew.open(shared_url)
             await db.create(f"thread {n}")
-            await cancelled_after(n * 0.0005, db.close())
+            await cancel_after(n * 0.0005, db.close())
             await asyncio.wait_for(db.close(), SETTLE_SECONDS)
 
-        assert await settled(lambda: still_open(shared_url, before)) == []
+        assert await wait_until_idle(lambda: still_open(shared_url, before)) == []

@@ -34,7 +34,7 @@ def use_in_child(url: str) -> tuple[dict[str, str], int]:
     """The code of the error that each call gives in a child, and the version that the parent comes to."""
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads, which is on purpose
     with asyncio.Runner() as runner:
-        db: clew.Database = runner.run(_opened(url))
+        db: clew.Database = runner.run(_open_with_thread(url))
         out, into = os.pipe()
         child = os.fork()
         if child == 0:
@@ -43,12 +43,12 @@ def use_in_child(url: str) -> tuple[dict[str, str], int]:
         with os.fdopen(out, "r") as lines:
             codes = dict(line.split() for line in lines)
         os.waitpid(child, 0)
-        committed = runner.run(db.thread("thread").append(items=[clew.user("from the parent")]))
+        commit = runner.run(db.thread("thread").append(items=[clew.user("from the parent")]))
         runner.run(db.close())
-    return codes, committed.version
+    return codes, commit.version
 
 
-async def _opened(url: str) -> clew.Database:
+async def _open_with_thread(url: str) -> clew.Database:
     db = await clew.open(url)
     thread = await db.create("thread")
     await thread.append(items=[clew.user("from the parent")])
@@ -114,22 +114,27 @@ async def test_a_child_that_outlives_its_parent_keeps_nobody_from_writing(
     try:
         await asyncio.to_thread(parent.process.join, 30)
         async with clew.open(f"sqlite:///{path}") as db:
-            committed = await db.thread("thread").append(items=[clew.user("after all")])
+            commit = await db.thread("thread").append(items=[clew.user("after all")])
     finally:
         os.kill(child, signal.SIGKILL)
         parent.end()
 
-    assert committed.version == 1
+    assert commit.version == 1
 
 
-EXPECTED = {"append": "store_forked", "items": "store_forked", "report": "store_forked", "close": "answered"}
+CHILD_CODES = {
+    "append": "store_forked",
+    "items": "store_forked",
+    "report": "store_forked",
+    "close": "answered",
+}
 
 
 @pytest.mark.promise("T-02")
 def test_a_forked_child_cannot_use_the_store_of_its_parent(tmp_path: Path) -> None:
     codes, version = run_in_child(use_in_child, f"sqlite:///{tmp_path}/agent.db")
 
-    assert codes == EXPECTED
+    assert codes == CHILD_CODES
     assert version == 2
 
 
@@ -138,5 +143,5 @@ def test_a_forked_child_cannot_use_the_store_of_its_parent(tmp_path: Path) -> No
 def test_a_forked_child_cannot_use_the_connections_of_its_parent(postgres_database: PostgresDatabase) -> None:
     codes, version = run_in_child(use_in_child, postgres_database.url)
 
-    assert codes == EXPECTED
+    assert codes == CHILD_CODES
     assert version == 2

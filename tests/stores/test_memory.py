@@ -25,12 +25,12 @@ class TestMemoryStore(StoreContract):
     @pytest.fixture
     def opening(self, stores: list[MemoryStore]) -> StoreOpener:
         @asynccontextmanager
-        async def opened(clock: Clock) -> AsyncIterator[Store]:
+        async def open_store(clock: Clock) -> AsyncIterator[Store]:
             stores.append(MemoryStore(clock=clock))
             yield stores[-1]
             await stores[-1].close()
 
-        return opened
+        return open_store
 
     @pytest.fixture
     def damage(self, stores: list[MemoryStore]) -> Damage:

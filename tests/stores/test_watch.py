@@ -22,7 +22,7 @@ class Elsewhere:
         self.commits = 0
         self.threads: dict[tuple[Scope, str], int | None] = {}
         self.signs = 0
-        self.asked: list[Sequence[ScopedThread]] = []
+        self.requests: list[Sequence[ScopedThread]] = []
         self.error: StoreBusy | None = None
 
     def commit(self, scope: Scope, thread: str, version: int | None) -> None:
@@ -36,20 +36,20 @@ class Elsewhere:
         return self.commits
 
     async def versions(self, threads: Sequence[ScopedThread]) -> list[int | None]:
-        self.asked.append(threads)
+        self.requests.append(threads)
         return [self.threads.get((each.scope, each.thread), 0) for each in threads]
 
-    async def looked(self, times: int = 3) -> None:
+    async def wait_for_looks(self, times: int = 3) -> None:
         """Wait for a few more looks."""
         until = self.signs + times
         while self.signs < until:  # noqa: ASYNC110 - a look tells nobody
             await asyncio.sleep(SOON)
 
 
-async def waited(wakes: ChangeWaiters, scope: Scope, thread: str, after: int = 0) -> bool:
+async def wait_for_change(wakes: ChangeWaiters, scope: Scope, thread: str, after: int = 0) -> bool:
     with wakes.waiter_for(scope, thread, after) as woken:
-        done, _ = await asyncio.wait([woken], timeout=10)
-    return bool(done)
+        ready, _ = await asyncio.wait([woken], timeout=10)
+    return bool(ready)
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def wakes(elsewhere: Elsewhere) -> ChangeWaiters:
     return ChangeWaiters(elsewhere, seconds=SOON)
 
 
-async def begun(wakes: ChangeWaiters, *threads: tuple[Scope, str]) -> list[asyncio.Task[bool]]:
+async def start_waiting(wakes: ChangeWaiters, *threads: tuple[Scope, str]) -> list[asyncio.Task[bool]]:
     """Tasks that wait for some threads."""
-    tasks = [asyncio.create_task(waited(wakes, scope, thread)) for scope, thread in threads]
+    tasks = [asyncio.create_task(wait_for_change(wakes, scope, thread)) for scope, thread in threads]
     await asyncio.sleep(0)
     return tasks
 
@@ -72,7 +72,7 @@ async def begun(wakes: ChangeWaiters, *threads: tuple[Scope, str]) -> list[async
 async def test_a_commit_of_this_process_wakes_without_a_look(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
-    mine, theirs = await begun(wakes, (ANN, "mine"), (ANN, "theirs"))
+    mine, theirs = await start_waiting(wakes, (ANN, "mine"), (ANN, "theirs"))
     wakes.wake("acme", ["mine"])
     woken = await mine
 
@@ -83,12 +83,12 @@ async def test_a_commit_of_this_process_wakes_without_a_look(
 async def test_while_nobody_commits_no_thread_is_asked_for(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
-    tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
-    await elsewhere.looked()
-    first = len(elsewhere.asked)
-    await elsewhere.looked(10)
+    tasks = await start_waiting(wakes, (ANN, "a"), (BOB, "b"))
+    await elsewhere.wait_for_looks()
+    first = len(elsewhere.requests)
+    await elsewhere.wait_for_looks(10)
 
-    assert len(elsewhere.asked) == first
+    assert len(elsewhere.requests) == first
     for task in tasks:
         task.cancel()
 
@@ -96,11 +96,11 @@ async def test_while_nobody_commits_no_thread_is_asked_for(
 async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
-    mine, theirs = await begun(wakes, (ANN, "a"), (BOB, "a"))
-    await elsewhere.looked()
+    mine, theirs = await start_waiting(wakes, (ANN, "a"), (BOB, "a"))
+    await elsewhere.wait_for_looks()
     elsewhere.commit(ANN, "a", 1)
     woken = await mine
-    await elsewhere.looked()
+    await elsewhere.wait_for_looks()
 
     assert (woken, theirs.done()) == (True, False)
     theirs.cancel()
@@ -109,7 +109,7 @@ async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(
 async def test_who_waits_for_a_thread_that_is_gone_is_woken(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
-    [task] = await begun(wakes, (ANN, "a"))
+    [task] = await start_waiting(wakes, (ANN, "a"))
     elsewhere.commit(ANN, "a", None)
 
     assert await task
@@ -119,45 +119,45 @@ async def test_a_crowd_is_asked_for_in_parts_and_all_of_it(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
     names = [f"t{number}" for number in range(THREADS_PER_POLL * 2 + 10)]
-    tasks = await begun(wakes, *((ANN, name) for name in names))
+    tasks = await start_waiting(wakes, *((ANN, name) for name in names))
     for name in names:
         elsewhere.commit(ANN, name, 1)
     woken = await asyncio.gather(*tasks)
 
     assert all(woken)
-    assert max(map(len, elsewhere.asked)) == THREADS_PER_POLL
+    assert max(map(len, elsewhere.requests)) == THREADS_PER_POLL
 
 
 async def test_listeners_of_one_thread_cost_one_question(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
-    tasks = await begun(wakes, *[(ANN, "a")] * 100)
+    tasks = await start_waiting(wakes, *[(ANN, "a")] * 100)
     elsewhere.commit(ANN, "a", 1)
     await asyncio.gather(*tasks)
 
-    assert elsewhere.asked == [[ScopedThread(ANN, "a")]]
+    assert elsewhere.requests == [[ScopedThread(ANN, "a")]]
 
 
 async def test_an_error_wakes_everybody_to_meet_it_themselves(
     wakes: ChangeWaiters, elsewhere: Elsewhere
 ) -> None:
     elsewhere.error = StoreBusy(store="elsewhere")
-    tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
+    tasks = await start_waiting(wakes, (ANN, "a"), (BOB, "b"))
 
     assert await asyncio.gather(*tasks) == [True, True]
 
 
 async def test_after_an_error_it_looks_again(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
     elsewhere.error = StoreBusy(store="elsewhere")
-    await asyncio.gather(*await begun(wakes, (ANN, "a")))
+    await asyncio.gather(*await start_waiting(wakes, (ANN, "a")))
     elsewhere.error = None
-    [task] = await begun(wakes, (ANN, "a"))
+    [task] = await start_waiting(wakes, (ANN, "a"))
     elsewhere.commit(ANN, "a", 1)
 
     assert await task
 
 
 async def test_nobody_looks_while_nobody_waits(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
-    [task] = await begun(wakes, (ANN, "a"))
-    await elsewhere.looked(1)
+    [task] = await start_waiting(wakes, (ANN, "a"))
+    await elsewhere.wait_for_looks(1)
     wakes.wake_all()
     await task
     before = elsewhere.signs
@@ -167,15 +167,15 @@ async def test_nobody_looks_while_nobody_waits(wakes: ChangeWaiters, elsewhere: 
 
 
 def test_it_looks_on_the_loop_that_is_there_now(wakes: ChangeWaiters, elsewhere: Elsewhere) -> None:
-    async def left_waiting() -> None:
-        await begun(wakes, (ANN, "a"))
+    async def wait_in_vain() -> None:
+        await start_waiting(wakes, (ANN, "a"))
 
     async def woken() -> bool:
-        [task] = await begun(wakes, (ANN, "a"))
+        [task] = await start_waiting(wakes, (ANN, "a"))
         elsewhere.commit(ANN, "a", 1)
         return await task
 
-    asyncio.run(left_waiting())
+    asyncio.run(wait_in_vain())
 
     assert asyncio.run(woken())
 
@@ -195,11 +195,11 @@ async def test_a_commit_elsewhere_stirs_and_no_thread_is_asked_for(
 ) -> None:
     before = await wakes.wait_for_any_change(0, 10)
     task = asyncio.create_task(wakes.wait_for_any_change(before, 10))
-    await elsewhere.looked()
-    waited = not task.done()
+    await elsewhere.wait_for_looks()
+    was_waiting = not task.done()
     elsewhere.commit(ANN, "a", 1)
 
-    assert (waited, await task, elsewhere.asked) == (True, before + 1, [])
+    assert (was_waiting, await task, elsewhere.requests) == (True, before + 1, [])
 
 
 async def test_what_was_committed_between_two_calls_is_not_missed(

@@ -35,7 +35,7 @@ def text(number: int, index: int, count: int) -> str:
     return f"append {number}, item {index} of {count}: " + "the kettle hums a quiet tune " * (number % 7)
 
 
-def numbered(number: int, *, items: int, **more: Any) -> clew.Changeset:
+def make_changeset(number: int, *, items: int, **more: Any) -> clew.Changeset:
     """A changeset from which it can be told later whether all of it is there."""
     return clew.Changeset(
         items=tuple(clew.user(text(number, index, items)) for index in range(items)),
@@ -76,7 +76,7 @@ class Day:
         """Commits that wait at the same moment, on several threads and twice on one."""
         targets = [*MAIN, MAIN[turn % 4], MAIN[(turn + 1) % 4]]
         gate = threading.Event()
-        holding = asyncio.ensure_future(self._store.change(clew.Scope(), lambda _: _held(gate)))
+        holding = asyncio.ensure_future(self._store.change(clew.Scope(), lambda _: _blocking_plan(gate)))
         await asyncio.sleep(0)
         waiting = [asyncio.ensure_future(self._append(target, items=2)) for target in targets]
         await asyncio.sleep(0)
@@ -93,27 +93,27 @@ class Day:
     async def _take(self, turn: int) -> None:
         """A compaction, a pop and a clear."""
         b, c = self._db.thread("b"), self._db.thread("c")
-        done = await self._insist(lambda: b.log().compact([clew.system(f"summary {turn}")], keep=3))
-        self._told(done)
+        commit = await self._insist(lambda: b.log().compact([clew.system(f"summary {turn}")], keep=3))
+        self._tell_commit(commit)
         await self._insist(lambda: c.log().pop())
-        self._told_head(await c.head())
+        self._tell_head(await c.head())
         if turn % 2:
-            cleared = await self._insist(lambda: self._db.thread("d").log().clear())
-            assert cleared is not None
-            self._told(cleared)
+            clear_commit = await self._insist(lambda: self._db.thread("d").log().clear())
+            assert clear_commit is not None
+            self._tell_commit(clear_commit)
 
     async def _together(self, turn: int) -> None:
         """A changeset, a record and a job, all or none."""
         name = f"with-{turn}"
-        change = numbered(self._next(), items=1, record=name)
+        change = make_changeset(self._next(), items=1, record=name)
         writes: list[Write] = [
             AppendTo(thread="a", change=change),
             Put(record=clew.Record(kind=RECORD_KIND, id=name, body={"turn": turn}, tags=("x",)), expect=0),
             Enqueue(job=clew.Job(id=name, kind="look", body={"turn": turn})),
         ]
-        done = (await self._insist(lambda: self._db.commit(writes)))[0]
-        assert isinstance(done, Committed)
-        self._told(done)
+        commit = (await self._insist(lambda: self._db.commit(writes)))[0]
+        assert isinstance(commit, Committed)
+        self._tell_commit(commit)
         self._tell(["record", name, 1])
         self._tell(["job", name])
 
@@ -148,12 +148,12 @@ class Day:
         self._tell(["thread", name, at])
 
     async def _append(self, name: str, *, items: int, state: str | None = None) -> None:
-        change = numbered(self._next(), items=items)
+        change = make_changeset(self._next(), items=items)
         if state is not None:
-            change = numbered(self._number, items=items, large=True)
+            change = make_changeset(self._number, items=items, large=True)
             patches = (*change.patches, clew.set(["large"], state))
             change = clew.Changeset(items=change.items, patches=patches, run_meta=change.run_meta)
-        self._told(await self._insist(lambda: self._db.thread(name).append(change)))
+        self._tell_commit(await self._insist(lambda: self._db.thread(name).append(change)))
 
     async def _insist(self, act: Callable[[], Awaitable[T]]) -> T:
         """What an act gives in the end, though the disk may fail it a few times."""
@@ -164,11 +164,11 @@ class Day:
                 self.failures.append(failure)
         raise self.failures[-1]
 
-    def _told(self, done: Committed) -> None:
+    def _tell_commit(self, commit: Committed) -> None:
         self.commits += 1
-        self._tell(["changeset", done.thread, done.version, done.hash.hex()])
+        self._tell(["changeset", commit.thread, commit.version, commit.hash.hex()])
 
-    def _told_head(self, head: Any) -> None:
+    def _tell_head(self, head: Any) -> None:
         self.commits += 1
         self._tell(["changeset", head.id, head.version, head.hash.hex()])
 
@@ -177,7 +177,7 @@ class Day:
         return self._number
 
 
-def _held(gate: threading.Event) -> StoreRead[Plan]:
+def _blocking_plan(gate: threading.Event) -> StoreRead[Plan]:
     """A plan that changes nothing and takes as long as it is told to, so that others queue up behind it."""
     if not gate.wait(HOLD_SECONDS):
         raise StoreBusy(store="The workload")

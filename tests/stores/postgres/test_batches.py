@@ -21,16 +21,16 @@ class TestTurns:
         turns, order = ThreadLocks(), list[int]()
 
         async def work(number: int) -> bool:
-            waited = await turns.acquire("acme", ["thread"])
+            has_waited = await turns.acquire("acme", ["thread"])
             await asyncio.sleep(0)
             order.append(number)
             turns.release("acme", ["thread"])
-            return waited
+            return has_waited
 
-        waited = await asyncio.gather(*map(work, range(5)))
+        waits = await asyncio.gather(*map(work, range(5)))
 
         assert order == [0, 1, 2, 3, 4]
-        assert waited == [False, True, True, True, True]
+        assert waits == [False, True, True, True, True]
         assert turns._queues == {}
 
     async def test_other_threads_and_tenants_are_free(self) -> None:
@@ -41,16 +41,16 @@ class TestTurns:
         assert not await turns.acquire("other", ["a"])
 
     @pytest.mark.promise("S-04")
-    @pytest.mark.parametrize("given_first", [False, True])
-    async def test_one_who_is_cancelled_leaves_the_line(self, *, given_first: bool) -> None:
+    @pytest.mark.parametrize("has_turn", [False, True])
+    async def test_one_who_is_cancelled_leaves_the_line(self, *, has_turn: bool) -> None:
         turns = ThreadLocks()
         await turns.acquire("acme", ["a"])
         waiting = [asyncio.create_task(turns.acquire("acme", ["a"])) for _ in range(2)]
         await asyncio.sleep(0)
-        if given_first:
+        if has_turn:
             turns.release("acme", ["a"])
         waiting[0].cancel()
-        if not given_first:
+        if not has_turn:
             turns.release("acme", ["a"])
         outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
         turns.release("acme", ["a"])
@@ -110,10 +110,10 @@ class TestFlights:
     async def test_what_waits_goes_together_in_order_of_the_threads(self) -> None:
         sky = Sky()
         flights = Batches(sky.send, 1)
-        done = await asyncio.gather(*(flights.append(SCOPE, step(number)) for number in (5, 9, 3, 8)))
+        results = await asyncio.gather(*(flights.append(SCOPE, step(number)) for number in (5, 9, 3, 8)))
 
         assert sky.flights == [[5], [3, 8, 9]]
-        assert done == [False, False, False, True]
+        assert results == [False, False, False, True]
 
     async def test_scopes_do_not_fly_together(self) -> None:
         sky = Sky()

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.postgres
 
 OTHERS = "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
 END_ALL = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OTHERS}"
-STRANDED = f"SELECT pid, state, query FROM pg_stat_activity WHERE {OTHERS} AND state <> 'idle'"
-HELD = """
+BUSY_CONNECTIONS = f"SELECT pid, state, query FROM pg_stat_activity WHERE {OTHERS} AND state <> 'idle'"
+ADVISORY_LOCKS = """
 SELECT locktype, mode FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
 WHERE locktype = 'advisory' AND datname = current_database()
 """
@@ -75,9 +75,9 @@ class TestBrokenConnections:
         ask(postgres_database, END_ALL)
         with pytest.raises(OutcomeUnknown):
             await thread.append(items=[clew.user("Hi")], key="once")
-        done = await thread.append(items=[clew.user("Hi")], key="once")
+        commit = await thread.append(items=[clew.user("Hi")], key="once")
 
-        assert done.version == 1
+        assert commit.version == 1
         assert len(await thread.items()) == 1
 
     async def test_one_fault_is_met_once(
@@ -89,9 +89,9 @@ class TestBrokenConnections:
         ask(postgres_database, END_ALL)
         with pytest.raises(OutcomeUnknown):
             await threads[0].append(items=[clew.user("Hi")])
-        done = [await thread.append(items=[clew.user("Hi")]) for thread in threads[1:]]
+        commits = [await thread.append(items=[clew.user("Hi")]) for thread in threads[1:]]
 
-        assert [one.version for one in done] == [1] * 7
+        assert [one.version for one in commits] == [1] * 7
 
     @pytest.mark.crash
     @pytest.mark.slow
@@ -145,9 +145,9 @@ class TestBrokenConnections:
         appends = [asyncio.create_task(thread.append(items=[clew.user("Hi")])) for thread in threads]
         await asyncio.sleep(0)
         await store.close()
-        done = await asyncio.gather(*appends)
+        commits = await asyncio.gather(*appends)
 
-        assert [one.version for one in done] == [1] * 20
+        assert [one.version for one in commits] == [1] * 20
 
 
 async def _eventually(thread: clew.Thread) -> int:
@@ -218,18 +218,18 @@ class TestCancellation:
                 await asyncio.sleep(chance.choice([0, 0, 0.0002, 0.001, 0.003]))
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
-        done = await asyncio.wait_for(
+        commits = await asyncio.wait_for(
             asyncio.gather(*(thread.append(items=[clew.user("last")]) for thread in threads)), 10
         )
         stats = store._connections.pool.get_stats()
         verdicts = [await thread.verify() for thread in threads]
 
-        assert ask(postgres_database, STRANDED) == []
-        assert ask(postgres_database, HELD) == []
+        assert ask(postgres_database, BUSY_CONNECTIONS) == []
+        assert ask(postgres_database, ADVISORY_LOCKS) == []
         assert stats["pool_available"] == stats["pool_size"] <= 4
         assert stats["requests_waiting"] == 0
         assert [verdict.problems for verdict in verdicts] == [()] * 6
-        assert [verdict.version for verdict in verdicts] == [one.version for one in done]
+        assert [verdict.version for verdict in verdicts] == [one.version for one in commits]
         assert store._locks._queues == {}
         assert store._batches._running_count == 0
 
@@ -267,15 +267,15 @@ class TestOneThread:
         plans = 0
         plan = store._make_plan
 
-        async def counted(*args: Any, **kwargs: Any) -> Any:
+        async def count_plans(*args: Any, **kwargs: Any) -> Any:
             nonlocal plans
             plans += 1
             return await plan(*args, **kwargs)
 
-        store._make_plan = counted  # type: ignore[method-assign]  # counted on its way
-        done = await asyncio.gather(*(thread.append(items=[clew.user(n)]) for n in range(60)))
+        store._make_plan = count_plans  # type: ignore[method-assign]  # counted on its way
+        commits = await asyncio.gather(*(thread.append(items=[clew.user(n)]) for n in range(60)))
 
-        assert sorted(one.version for one in done) == list(range(1, 61))
+        assert sorted(one.version for one in commits) == list(range(1, 61))
         assert plans <= 2 * 60
 
     async def test_another_process_is_seen_within_a_moment(self, postgres_database: PostgresDatabase) -> None:
@@ -317,19 +317,19 @@ class TestPreparedStatements:
             assert isinstance(db.store, PostgresStore)
             async with db.store._connections.pool.connection() as connection:
                 await connection.execute("DEALLOCATE ALL")
-            done = await thread.append(items=[clew.user("after")])
+            commit = await thread.append(items=[clew.user("after")])
 
-        assert done.version == 2
+        assert commit.version == 2
 
     async def test_two_stores_share_a_pool(self, postgres_database: PostgresDatabase) -> None:
         async with AsyncConnectionPool(postgres_database.url, min_size=1, max_size=1, open=False) as pool:
             first, second = clew.Database(PostgresStore(pool)), clew.Database(PostgresStore(pool))
             await first.create("thread")
-            done = [
+            commits = [
                 await db.thread("thread").append(items=[clew.user("Hi")]) for db in (first, second, first)
             ]
 
-        assert [one.version for one in done] == [1, 2, 3]
+        assert [one.version for one in commits] == [1, 2, 3]
 
 
 class TestSwallowedCancellation:

@@ -53,9 +53,9 @@ def empty_database(shared_database: PostgresDatabase, admin: Admin) -> Iterator[
     admin.execute(EMPTY)
     yield shared_database
     deadline = time.monotonic() + 3
-    while (left := admin.execute(OTHERS).fetchall()[0][0]) and time.monotonic() < deadline:
+    while (count := admin.execute(OTHERS).fetchall()[0][0]) and time.monotonic() < deadline:
         time.sleep(0.002)
-    assert left == 0, "a connection was left open"
+    assert count == 0, "a connection was left open"
 
 
 @pytest.mark.postgres
@@ -65,7 +65,7 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def opening(self, empty_database: PostgresDatabase) -> StoreOpener:
         @asynccontextmanager
-        async def opened(clock: Clock) -> AsyncIterator[Store]:
+        async def open_store(clock: Clock) -> AsyncIterator[Store]:
             store = await PostgresStore.open(empty_database.url)
             store._clock = clock
             try:
@@ -73,7 +73,7 @@ class TestPostgresStore(StoreContract):
             finally:
                 await store.close()
 
-        return opened
+        return open_store
 
     @pytest.fixture
     def damage(self, empty_database: PostgresDatabase) -> Damage:

@@ -76,9 +76,9 @@ def migrate_at_once(urls: list[str]) -> list[int]:
         )
         for url in urls
     ]
-    told = [process.communicate("go\n", timeout=60) for process in running]
-    assert [process.returncode for process in running] == [0] * len(urls), told
-    return [int(out) for out, _ in told]
+    outputs = [process.communicate("go\n", timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0] * len(urls), outputs
+    return [int(out) for out, _ in outputs]
 
 
 class TestMigration:
@@ -88,9 +88,9 @@ class TestMigration:
     def test_four_processes_migrate_one_database_once(
         self, postgres_server: PostgresAddress, empty: str
     ) -> None:
-        done = migrate_at_once([postgres_server.url(empty)] * 4)
+        counts = migrate_at_once([postgres_server.url(empty)] * 4)
 
-        assert sum(done) == NEWEST
+        assert sum(counts) == NEWEST
 
     @pytest.mark.slow
     def test_several_databases_of_a_new_server_are_migrated_at_once(
@@ -100,9 +100,9 @@ class TestMigration:
         names = [f"database_{number}" for number in range(4)]
         for name in names:
             private_postgres.create_database(name)
-        done = migrate_at_once([private_postgres.url(name) for name in names])
+        counts = migrate_at_once([private_postgres.url(name) for name in names])
 
-        assert done == [NEWEST] * 4
+        assert counts == [NEWEST] * 4
 
     async def test_opening_migrates_and_again_does_nothing(
         self, postgres_server: PostgresAddress, empty: str
@@ -113,8 +113,8 @@ class TestMigration:
         assert await migrate(postgres_server.url(empty)) == []
 
     async def test_opening_at_once_is_fine(self, postgres_server: PostgresAddress, empty: str) -> None:
-        opened = await asyncio.gather(*(clew.open(postgres_server.url(empty)) for _ in range(4)))
-        for db in opened:
+        databases = await asyncio.gather(*(clew.open(postgres_server.url(empty)) for _ in range(4)))
+        for db in databases:
             await db.close()
 
         assert await migrate(postgres_server.url(empty)) == []
@@ -130,17 +130,17 @@ class TestMigration:
             admin.execute("GRANT CREATE ON DATABASE mine TO keeper")
         async with clew.open(private_postgres.url("mine", "keeper")) as db:
             thread = await db.create("thread")
-            done = await thread.append(items=[clew.user("Hi")])
+            commit = await thread.append(items=[clew.user("Hi")])
 
-        assert done.version == 1
+        assert commit.version == 1
 
     async def test_a_role_that_may_not_migrate_is_told_so(
         self, postgres_server: PostgresAddress, empty: str, role: str
     ) -> None:
-        with pytest.raises(NotMigrated) as caught:
+        with pytest.raises(NotMigrated) as error:
             await clew.open(postgres_server.url(empty, role))
 
-        assert (caught.value.found, caught.value.known) == (0, NEWEST)
+        assert (error.value.found, error.value.known) == (0, NEWEST)
 
     async def test_texts_indexed_before_are_found_within_their_thread(
         self, postgres_server: PostgresAddress, empty: str
@@ -152,9 +152,9 @@ class TestMigration:
         with psycopg.connect(url, autocommit=True) as admin:
             admin.execute(AS_BEFORE)
         async with clew.open(url) as db:
-            found = await db.search("fox", any=True, thread="thread", log="history")
+            hits = await db.search("fox", any=True, thread="thread", log="history")
 
-        assert [hit.text for hit in found] == ["a fox"]
+        assert [hit.text for hit in hits] == ["a fox"]
 
     async def test_a_newer_schema_is_left_alone(self, postgres_server: PostgresAddress, empty: str) -> None:
         await migrate(postgres_server.url(empty))

@@ -37,7 +37,9 @@ INSERT INTO clew.record_tags (tenant, kind, tag, sort, id)
     SELECT tenant, kind, '', sort, id FROM clew.records WHERE id LIKE 'crowd %';
 """
 READ = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'clew'"
-SCANNED = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'clew' AND relname <> 'meta'"
+SEQUENTIAL_READS = (
+    "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'clew' AND relname <> 'meta'"
+)
 
 
 async def use(db: clew.Database) -> None:
@@ -84,7 +86,7 @@ class TestPlans:
                 for _ in range(10):
                     await use(db)
             admin.execute("SELECT pg_stat_clear_snapshot()")
-            (read,), (scanned,) = *admin.execute(READ).fetchall(), *admin.execute(SCANNED).fetchall()
+            (read,), (scans,) = *admin.execute(READ).fetchall(), *admin.execute(SEQUENTIAL_READS).fetchall()
 
         assert 0 < read < CROWD / 10
-        assert scanned == 0
+        assert scans == 0

@@ -42,7 +42,7 @@ default_pool_size = 3
 
 
 @pytest.fixture
-def pooled(postgres_database: PostgresDatabase) -> Iterator[str]:
+def pooler_url(postgres_database: PostgresDatabase) -> Iterator[str]:
     """The URL of the test's database through a pooler that has three connections."""
     server = urlsplit(postgres_database.url)
     directory = new_directory()
@@ -91,14 +91,17 @@ class TestPooler:
     store_name = "postgres"
 
     @pytest.mark.promise("S-04", "S-05", "T-02")
-    async def test_many_tenants_share_three_connections(self, pooled: str) -> None:
-        async with clew.open(f"{pooled}&pool_max=8") as one, clew.open(f"{pooled}&pool_max=8") as other:
+    async def test_many_tenants_share_three_connections(self, pooler_url: str) -> None:
+        async with (
+            clew.open(f"{pooler_url}&pool_max=8") as one,
+            clew.open(f"{pooler_url}&pool_max=8") as other,
+        ):
             scopes = [db.scope(tenant=f"tenant-{n}", user="alice") for n in range(6) for db in (one, other)]
             await asyncio.gather(*(live(db, f"life-{n}") for n, db in enumerate(scopes)))
             for n in range(6):
                 await index_threads(one.store, Scope(tenant=f"tenant-{n}"))
-            seen = [len((await db.threads()).threads) for db in scopes]
-            found = [{hit.thread for hit in await db.search("says")} for db in scopes]
+            counts = [len((await db.threads()).threads) for db in scopes]
+            threads = [{hit.thread for hit in await db.search("says")} for db in scopes]
 
-        assert seen == [4] * 12
-        assert found == [{f"life-{n // 2 * 2}", f"life-{n // 2 * 2 + 1}"} for n in range(12)]
+        assert counts == [4] * 12
+        assert threads == [{f"life-{n // 2 * 2}", f"life-{n // 2 * 2 + 1}"} for n in range(12)]

@@ -20,13 +20,15 @@ pytestmark = [pytest.mark.security, pytest.mark.postgres]
 
 Raw = psycopg.Connection[Any]
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'clew' ORDER BY tablename"
-FORCED = """
+SECURE_TABLES = """
 SELECT relname FROM pg_class
 WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')
   AND relrowsecurity AND relforcerowsecurity
 ORDER BY relname
 """
-LEFT = "SELECT current_setting('clew.tenant', true), current_user, current_setting('enable_seqscan')"
+SESSION_SETTINGS = (
+    "SELECT current_setting('clew.tenant', true), current_user, current_setting('enable_seqscan')"
+)
 BODIES = """
 SELECT table_name || '.' || column_name FROM information_schema.columns
 WHERE table_schema = 'clew' AND data_type IN ('json', 'jsonb')
@@ -40,7 +42,7 @@ WHERE c.relnamespace = 'clew'::regnamespace AND m.amname = 'btree' AND a.attname
 
 # Whatever holds rows and is no table with a forced policy: a view runs as its owner, a foreign table
 # has no policies, a sequence tells how much others write.
-UNPROTECTED = """
+INSECURE_RELATIONS = """
 SELECT relname FROM pg_class
 WHERE relnamespace = 'clew'::regnamespace AND relkind NOT IN ('i', 'I', 't')
   AND NOT (relkind IN ('r', 'p') AND relrowsecurity AND relforcerowsecurity)
@@ -55,14 +57,14 @@ SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.re
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'clew'
   AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!'
 """
-GRANTED = """
+PRIVILEGES = """
 SELECT DISTINCT granted.privilege_type FROM pg_class c, aclexplode(c.relacl) AS granted
 WHERE c.relnamespace = 'clew'::regnamespace AND granted.grantee IN (0, 'clew_app'::regrole) ORDER BY 1
 """
 DEFINERS = """
 SELECT proname FROM pg_proc WHERE pronamespace = 'clew'::regnamespace AND prosecdef ORDER BY 1
 """
-UNPINNED = """
+LOOSE_FUNCTIONS = """
 SELECT proname FROM pg_proc WHERE pronamespace = 'clew'::regnamespace AND prosecdef
   AND NOT coalesce(array_to_string(proconfig, ';') LIKE '%search_path=pg_catalog, pg_temp%', false)
 """
@@ -96,10 +98,10 @@ async def fill(url: str) -> None:
     async with clew.open(url) as db:
         for tenant in ("acme", "other"):
             for user in ("alice", "bob"):
-                scoped = db.scope(tenant=tenant, user=user)
-                await fill_for(scoped, user)
-                await index_threads(scoped.store, Scope(tenant=tenant, user=user))
-                await scoped.thread(f"{user}-s1").append(items=[clew.user("not indexed yet")])
+                view = db.scope(tenant=tenant, user=user)
+                await fill_for(view, user)
+                await index_threads(view.store, Scope(tenant=tenant, user=user))
+                await view.thread(f"{user}-s1").append(items=[clew.user("not indexed yet")])
 
 
 async def fill_for(db: clew.Database, user: str) -> None:
@@ -114,7 +116,7 @@ async def fill_for(db: clew.Database, user: str) -> None:
 
 
 @pytest.fixture
-async def filled(postgres_database: PostgresDatabase) -> PostgresDatabase:
+async def full_database(postgres_database: PostgresDatabase) -> PostgresDatabase:
     await fill(postgres_database.url)
     return postgres_database
 
@@ -132,9 +134,9 @@ def login(postgres_database: PostgresDatabase) -> Iterator[str]:
 
 
 @pytest.fixture
-async def app(filled: PostgresDatabase, login: str) -> AsyncIterator[Raw]:
+async def app(full_database: PostgresDatabase, login: str) -> AsyncIterator[Raw]:
     """A connection of the app's with no scope."""
-    with psycopg.connect(filled.url_for(login), autocommit=True) as connection:
+    with psycopg.connect(full_database.url_for(login), autocommit=True) as connection:
         yield connection
 
 
@@ -163,10 +165,10 @@ class TestSchema:
 
     def test_security_is_forced_on_every_table(self, postgres_database: PostgresDatabase) -> None:
         with psycopg.connect(postgres_database.url) as admin:
-            every, forced = admin.execute(TABLES).fetchall(), admin.execute(FORCED).fetchall()
+            every, secure = admin.execute(TABLES).fetchall(), admin.execute(SECURE_TABLES).fetchall()
 
         assert len(every) == 15
-        assert forced == every
+        assert secure == every
 
     def test_the_tenant_comes_first_in_every_key(self, postgres_database: PostgresDatabase) -> None:
         with psycopg.connect(postgres_database.url) as admin:
@@ -204,7 +206,7 @@ class TestCatalogue:
     @pytest.mark.promise("F-10")
     def test_nothing_holds_rows_without_a_forced_policy(self, postgres_database: PostgresDatabase) -> None:
         with psycopg.connect(postgres_database.url) as admin:
-            assert admin.execute(UNPROTECTED).fetchall() == []
+            assert admin.execute(INSECURE_RELATIONS).fetchall() == []
             assert admin.execute(OUTSIDE).fetchall() == []
 
     @pytest.mark.promise("F-10")
@@ -212,20 +214,20 @@ class TestCatalogue:
         self, postgres_database: PostgresDatabase
     ) -> None:
         with psycopg.connect(postgres_database.url) as admin:
-            found = admin.execute(POLICIES).fetchall()
+            policies = admin.execute(POLICIES).fetchall()
             every = tables(admin)
-        kinds = {row[1:] for row in found}
-        name, permissive, roles, command, seen, written = next(iter(kinds))
+        kinds = {row[1:] for row in policies}
+        name, permissive, roles, command, using, check = next(iter(kinds))
 
-        assert [row[0] for row in found] == every
+        assert [row[0] for row in policies] == every
         assert len(kinds) == 1
         assert (name, permissive, roles, command) == ("scope", "PERMISSIVE", "{public}", "ALL")
-        assert seen == written
-        assert all(f"clew.{word}" in seen for word in ("tenant", "reach", "user"))
+        assert using == check
+        assert all(f"clew.{word}" in using for word in ("tenant", "reach", "user"))
 
     @pytest.mark.promise("F-10")
     def test_the_app_can_do_nothing_that_no_policy_holds(self, app: Raw) -> None:
-        privileges = [name for (name,) in app.execute(GRANTED)]
+        privileges = [name for (name,) in app.execute(PRIVILEGES)]
 
         assert privileges == ["DELETE", "INSERT", "SELECT", "UPDATE"]
         for table in tables(app):
@@ -260,10 +262,10 @@ class TestCatalogue:
             names = [name for (name,) in admin.execute(DEFINERS)]
 
             assert names == ["find_words"]  # it applies the scope itself; see TestRows
-            assert admin.execute(UNPINNED).fetchall() == []
+            assert admin.execute(LOOSE_FUNCTIONS).fetchall() == []
 
     @pytest.mark.parametrize(
-        "added",
+        "statement",
         [
             "CREATE TABLE clew.later (tenant text)",
             "CREATE VIEW clew.later AS SELECT * FROM clew.records",
@@ -272,19 +274,19 @@ class TestCatalogue:
         ],
     )
     def test_what_is_added_without_a_forced_policy_is_found(
-        self, postgres_database: PostgresDatabase, added: str
+        self, postgres_database: PostgresDatabase, statement: str
     ) -> None:
         with psycopg.connect(postgres_database.url) as admin:
-            admin.execute(added.encode())
+            admin.execute(statement.encode())
 
-            assert admin.execute(UNPROTECTED).fetchall() == [("later",)]
+            assert admin.execute(INSECURE_RELATIONS).fetchall() == [("later",)]
 
 
 class TestRows:
     store_name = "postgres"
 
-    def test_every_table_has_rows_to_hide(self, filled: PostgresDatabase) -> None:
-        with psycopg.connect(filled.url) as admin:
+    def test_every_table_has_rows_to_hide(self, full_database: PostgresDatabase) -> None:
+        with psycopg.connect(full_database.url) as admin:
             empty = [table for table in tables(admin) if not count(admin, table, where="tenant = 'acme'")]
 
         assert empty == []
@@ -325,12 +327,12 @@ class TestRows:
 
     def test_a_scope_is_believed_whoever_sets_it(self, app: Raw) -> None:
         """The limit of this layer, as the page on isolation says it: SQL of one's own may name any tenant."""
-        seen = []
+        counts = []
         for tenant in ("acme", "other"):
             enter(app, tenant, "tenant", "")
-            seen.append(count(app, "threads"))
+            counts.append(count(app, "threads"))
 
-        assert all(seen)
+        assert all(counts)
 
     @pytest.mark.parametrize("scope", [("acme", "user", "alice"), ("", "", "")])
     def test_nothing_of_another_is_changed_or_deleted(self, app: Raw, scope: tuple[str, str, str]) -> None:
@@ -338,10 +340,10 @@ class TestRows:
         for table in tables(app):
             name = sql.Identifier(table)
             foreign = sql.SQL(" WHERE owner = 'bob' OR tenant = 'other'")
-            updated = app.execute(sql.SQL("UPDATE clew.{} SET owner = 'alice'").format(name) + foreign)
-            deleted = app.execute(sql.SQL("DELETE FROM clew.{}").format(name) + foreign)
+            update = app.execute(sql.SQL("UPDATE clew.{} SET owner = 'alice'").format(name) + foreign)
+            deletion = app.execute(sql.SQL("DELETE FROM clew.{}").format(name) + foreign)
 
-            assert (updated.rowcount, deleted.rowcount) == (0, 0), table
+            assert (update.rowcount, deletion.rowcount) == (0, 0), table
 
     @pytest.mark.parametrize("change", ["tenant = 'other'", "owner = 'bob'"])
     def test_no_row_is_given_away(self, app: Raw, change: str) -> None:
@@ -355,9 +357,9 @@ class TestRows:
         enter(app, "acme", "user", "alice")
         for table in tables(app):
             copy = sql.SQL("INSERT INTO clew.{0} SELECT (jsonb_populate_record(t, {1})).* FROM clew.{0} t")
-            moved = sql.Literal('{"tenant": "other"}')
+            body = sql.Literal('{"tenant": "other"}')
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                app.execute(copy.format(sql.Identifier(table), moved))
+                app.execute(copy.format(sql.Identifier(table), body))
 
     def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
         query = "SELECT thread FROM clew.find_words('secret', NULL, NULL, NULL, 'best', 100)"
@@ -371,8 +373,8 @@ class TestRows:
         assert {thread for (thread,) in alice} == {"alice-s1"}
         assert {thread for (thread,) in everybody} == {"alice-s1", "bob-s1"}
 
-    def test_maintenance_sees_every_tenant(self, filled: PostgresDatabase) -> None:
-        with psycopg.connect(filled.url) as admin:
+    def test_maintenance_sees_every_tenant(self, full_database: PostgresDatabase) -> None:
+        with psycopg.connect(full_database.url) as admin:
             admin.execute("SET ROLE clew_maintenance")
             tenants = admin.execute("SELECT DISTINCT tenant FROM clew.threads ORDER BY 1").fetchall()
 
@@ -389,11 +391,11 @@ class TestStore:
         await fill(postgres_database.url_for(login))
         async with clew.open(postgres_database.url_for(login)) as db:
             report = await db.report()
-            found = await db.scope(tenant="acme", user="alice").search("secret")
+            hits = await db.scope(tenant="acme", user="alice").search("secret")
 
         assert report.facts["bypasses_row_security"] is False
         assert report.problems == ()
-        assert {hit.thread for hit in found} == {"alice-s1"}
+        assert {hit.thread for hit in hits} == {"alice-s1"}
 
     async def test_a_role_that_can_bypass_is_reported(self, postgres_database: PostgresDatabase) -> None:
         async with clew.open(postgres_database.url) as db:
@@ -402,8 +404,10 @@ class TestStore:
         assert report.facts["bypasses_row_security"] is True
         assert "bypass" in report.problems[0]
 
-    async def test_even_a_superusers_calls_are_held_to_the_policies(self, filled: PostgresDatabase) -> None:
-        with psycopg.connect(filled.url, autocommit=True) as admin:
+    async def test_even_a_superusers_calls_are_held_to_the_policies(
+        self, full_database: PostgresDatabase
+    ) -> None:
+        with psycopg.connect(full_database.url, autocommit=True) as admin:
             inside = admin.execute(
                 "SELECT id FROM clew.threads('acme', 'bob', NULL, NULL, NULL, 9)"
             ).fetchall()
@@ -412,12 +416,12 @@ class TestStore:
         assert set(inside) == {("bob-s1",), ("bob-s2",)}
         assert other == []
 
-    async def test_no_scope_outlives_its_call(self, filled: PostgresDatabase) -> None:
-        store = await PostgresStore.open(f"{filled.url}?pool_max=1")
+    async def test_no_scope_outlives_its_call(self, full_database: PostgresDatabase) -> None:
+        store = await PostgresStore.open(f"{full_database.url}?pool_max=1")
         await clew.Database(store).scope(tenant="acme", user="alice").thread("alice-s1").head()
         pool = store._connections.pool
         async with pool.connection() as connection:
-            row = await (await connection.execute(LEFT)).fetchone()
+            row = await (await connection.execute(SESSION_SETTINGS)).fetchone()
         await store.close()
 
         assert row is not None

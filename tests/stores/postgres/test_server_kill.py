@@ -14,8 +14,8 @@ import clew
 from clew.core.errors import OutcomeUnknown, StoreFailed, StoreUnavailable
 from clew.stores.postgres.errors import ConnectionLost
 from clew.stores.postgres.store import PostgresStore
-from tests.stores.killed_writer import Answer, stored
-from tests.stores.workload import numbered
+from tests.stores.killed_writer import Answer, read_answers
+from tests.stores.workload import make_changeset
 
 if TYPE_CHECKING:
     from clew.stores.postgres.answers import Row, Values
@@ -57,14 +57,14 @@ class Client:
             await asyncio.sleep(0.01)
 
     async def _append(self, number: int) -> None:
-        change = numbered(number, items=1 + number % 3)
+        change = make_changeset(number, items=1 + number % 3)
         if self.keys:
             change = msgspec.structs.replace(change, key=f"number {number}")
         thread = self._db.thread(THREADS[number % len(THREADS)])
         while number not in self.answers:
             try:
-                done = await thread.append(change)
-                self.answers[number] = (number, done.thread, done.version, done.hash.hex())
+                commit = await thread.append(change)
+                self.answers[number] = (number, commit.thread, commit.version, commit.hash.hex())
             except (StoreUnavailable, OutcomeUnknown) as failure:
                 self.failures.append(failure)
                 await asyncio.sleep(0.02)
@@ -80,19 +80,19 @@ class TestPostgresKilled:
     async def test_a_client_that_repeats_under_its_keys_loses_and_doubles_nothing(
         self, private_postgres: PostgresServer, how: str
     ) -> None:
-        client, found = await _survive(private_postgres, how, keys=True)
+        client, answers = await _survive(private_postgres, how, keys=True)
 
         assert client.failures, "nobody noticed that the server had died"
-        assert sorted(found) == sorted(client.answers.values())
+        assert sorted(answers) == sorted(client.answers.values())
 
     @pytest.mark.promise("T-02", "S-02")
     async def test_without_keys_what_was_answered_is_there_once_and_the_rest_at_most_once(
         self, private_postgres: PostgresServer
     ) -> None:
-        client, found = await _survive(private_postgres, "killed", keys=False)
-        numbers = [number for number, *_ in found]
+        client, answers = await _survive(private_postgres, "killed", keys=False)
+        numbers = [number for number, *_ in answers]
 
-        assert set(client.answers.values()) <= set(found)
+        assert set(client.answers.values()) <= set(answers)
         assert len(numbers) == len(set(numbers))
 
     @pytest.mark.promise("T-02", "S-02")
@@ -104,12 +104,12 @@ class TestPostgresKilled:
         names = [f"thread-{n}" for n in range(12)]
         for name in names:
             await db.create(name)
-        fetch, lost = store._connections.fetch, list[str]()
+        fetch, losses = store._connections.fetch, list[str]()
 
         async def forgetful(name: str, values: Values = ()) -> list[Row]:
             rows = await fetch(name, values)
-            if name == "advance_many" and not lost:
-                lost.append(name)
+            if name == "advance_many" and not losses:
+                losses.append(name)
                 raise ConnectionLost("the answer is lost")
             return rows
 
@@ -143,5 +143,5 @@ async def _survive(server: PostgresServer, how: str, *, keys: bool) -> tuple[Cli
         client.stop()
         await asyncio.gather(*tasks)
     await store.close()
-    found = await stored(server.url("mine"), THREADS)
-    return client, list(itertools.chain(*found.values()))
+    by_thread = await read_answers(server.url("mine"), THREADS)
+    return client, list(itertools.chain(*by_thread.values()))

@@ -62,9 +62,9 @@ class TestArrays:
 
     def test_values_are_sent_in_binary(self) -> None:
         key = UUID(int=7)
-        sent = pack_values([None, "é", b"\0", Int8(-1), True, key])
+        values = pack_values([None, "é", b"\0", Int8(-1), True, key])
 
-        assert sent == [None, "é".encode(), b"\0", b"\xff" * 8, b"\1", key.bytes]
+        assert values == [None, "é".encode(), b"\0", b"\xff" * 8, b"\1", key.bytes]
 
     def test_a_type_that_is_not_known_is_not_guessed(self) -> None:
         with pytest.raises(KeyError):
@@ -80,8 +80,8 @@ class TestWords:
         assert len(index_word("x" * (LONGEST_WORD + 1))) == 66
 
     def test_a_vector_stays_below_what_the_server_takes(self) -> None:
-        said = [f"word{number}" for number in range(200_000)]
-        vector = _text_vector(said)
+        words = [f"word{number}" for number in range(200_000)]
+        vector = _text_vector(words)
 
         assert len(vector) < 2 * MOST_WORD_BYTES
         assert vector.startswith("'word0':1 ")
@@ -129,10 +129,10 @@ class TestErrors:
 
     @pytest.mark.parametrize(("state", "becomes"), [("CW001", StaleWrite), ("CW002", ThreadGone)])
     def test_our_own_states_are_known(self, state: str, becomes: type[Exception]) -> None:
-        raised = psycopg.OperationalError("advance")
-        raised.sqlstate = state
+        exception = psycopg.OperationalError("advance")
+        exception.sqlstate = state
 
-        assert type(translation(raised)) is becomes
+        assert type(translation(exception)) is becomes
 
     def test_no_state_means_no_connection(self) -> None:
         assert type(translation(psycopg.OperationalError("server closed the connection"))) is ConnectionLost
@@ -141,8 +141,8 @@ class TestErrors:
         assert type(translation(PoolTimeout("after 30 sec"))) is StoreUnavailable
 
     def test_a_row_of_somebody_else_is_refused_in_words(self) -> None:
-        refused = translation(
+        refusal = translation(
             error("42501", 'new row violates row-level security policy for table "records"')
         )
 
-        assert isinstance(refused, InvalidArgument)
+        assert isinstance(refusal, InvalidArgument)

@@ -29,13 +29,13 @@ class Contents(msgspec.Struct, kw_only=True):
     problems: list[str] = []
 
 
-def found_at(path: str) -> Contents:
+def read_contents(path: str) -> Contents:
     """What is in a file, after a look at every page and every thread, and one more append."""
     contents = asyncio.run(_look(path))
     connection = apsw.Connection(path)
     try:
-        if (said := connection.pragma("integrity_check")) != "ok":
-            contents.problems.append(f"integrity_check: {said}")
+        if (answer := connection.pragma("integrity_check")) != "ok":
+            contents.problems.append(f"integrity_check: {answer}")
     finally:
         connection.close()
     return contents
@@ -89,36 +89,36 @@ def _is_partial(change: clew.Changeset) -> bool:
     number, count = change.run_meta["number"], change.run_meta["items"]
     assert isinstance(number, int)
     assert isinstance(count, int)
-    expected = [{"content": text(number, index, count)} for index in range(count)]
-    return [item.body for item in change.items] != expected
+    bodies = [{"content": text(number, index, count)} for index in range(count)]
+    return [item.body for item in change.items] != bodies
 
 
 async def _go_on(db: clew.Database, contents: Contents) -> None:
     """Append once more, which must give the next version."""
     for id, hashes in list(contents.threads.items())[:1]:
-        done = await db.thread(id).append(items=[clew.user("and on")], expect=clew.Exact(len(hashes)))
-        if done.version != len(hashes) + 1 or not (await db.thread(id).verify()).ok:
+        commit = await db.thread(id).append(items=[clew.user("and on")], expect=clew.Exact(len(hashes)))
+        if commit.version != len(hashes) + 1 or not (await db.thread(id).verify()).ok:
             contents.problems.append(f"{id} cannot be continued")
 
 
 def missing(facts: Sequence[Fact], contents: Contents) -> list[str]:
     """What was acknowledged and is not there, or is there and should not be."""
-    doomed = {str(name) for (name,) in facts_about(facts, "deleting")}
-    gone = {str(name) for (name,) in facts_about(facts, "deleted")}
+    targets = {str(name) for (name,) in facts_about(facts, "deleting")}
+    deletions = {str(name) for (name,) in facts_about(facts, "deleted")}
     threads = contents.threads
-    lost = [f"{name} is there, though deleted" for name in gone & threads.keys()]
+    losses = [f"{name} is there, though deleted" for name in deletions & threads.keys()]
     for name, version in facts_about(facts, "thread"):
-        if str(name) not in doomed and len(threads.get(str(name), [])) < int(version):
-            lost.append(f"version {version} of {name} was lost")
-        if str(name) not in doomed | threads.keys():
-            lost.append(f"thread {name} was lost")
+        if str(name) not in targets and len(threads.get(str(name), [])) < int(version):
+            losses.append(f"version {version} of {name} was lost")
+        if str(name) not in targets | threads.keys():
+            losses.append(f"thread {name} was lost")
     for name, version, hash in facts_about(facts, "changeset"):
-        if str(name) in doomed and str(name) not in threads:
+        if str(name) in targets and str(name) not in threads:
             continue
         if hash not in threads.get(str(name), [])[int(version) - 1 : int(version)]:
-            lost.append(f"version {version} of {name} was lost")
+            losses.append(f"version {version} of {name} was lost")
     for name, revision in facts_about(facts, "record"):
         if contents.records.get(str(name)) != revision:
-            lost.append(f"record {name} was lost")
-    lost += [f"job {name} was lost" for (name,) in facts_about(facts, "job") if name not in contents.jobs]
-    return lost
+            losses.append(f"record {name} was lost")
+    losses += [f"job {name} was lost" for (name,) in facts_about(facts, "job") if name not in contents.jobs]
+    return losses

@@ -39,8 +39,8 @@ class Findings:
     """How many points there are, how many faults somebody was told of, and what was wrong after which."""
 
     points: int = 0
-    failed: int = 0
-    told: int = 0
+    faults: int = 0
+    reports: int = 0
     wrong: dict[int, list[str]] = field(default_factory=dict)
 
 
@@ -58,17 +58,17 @@ def fail_everywhere(plan: Plan, directory: str) -> Findings:
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads
     well = Path(directory) / "well"
     points = _run(well, None).points
-    expected = _shape(look(str(well / "live" / FILE)))
+    shape = _shape(look(str(well / "live" / FILE)))
     findings = Findings(points=points)
     for point in range(plan.first, points + 1, plan.stride):
         place = Path(directory) / str(point)
         run = _run(place, Fault(plan.kind, at=point, until=point + plan.lasts - 1))
-        findings.failed += 1
-        findings.told += bool(run.codes)
+        findings.faults += 1
+        findings.reports += bool(run.codes)
         # A power loss leaves no more than there is, so mostly it is enough to look at what it leaves.
-        places = ["after", "live"] if findings.failed % 4 == 0 else ["after"]
-        found = {name: look(str(place / name / FILE)) for name in places}
-        wrong = _wrong(run, CODES[plan.kind], found, expected)
+        places = ["after", "live"] if findings.faults % 4 == 0 else ["after"]
+        contents = {name: look(str(place / name / FILE)) for name in places}
+        wrong = _wrong(run, CODES[plan.kind], contents, shape)
         if wrong:
             findings.wrong[point] = wrong
         shutil.rmtree(place)
@@ -101,13 +101,13 @@ def _work(place: Path, fault: Fault | None, tell: Callable[[list[Any]], None]) -
     tell(["end", disk.points, [failure.code for failure in day.failures]])
 
 
-def _wrong(run: Run, code: str, founds: dict[str, Contents], expected: dict[str, int]) -> list[str]:
+def _wrong(run: Run, code: str, by_name: dict[str, Contents], shape: dict[str, int]) -> list[str]:
     """What is wrong with the errors, with the file, and with what a power loss would leave of it."""
     wrong = [f"it failed as {other}" for other in run.codes if other != code]
-    for name, found in founds.items():
-        wrong += [f"{name}: {problem}" for problem in [*found.problems, *missing(run.facts, found)]]
-        if _shape(found) != expected:
-            wrong.append(f"{name}: there are {_shape(found)}, not {expected}")
+    for name, contents in by_name.items():
+        wrong += [f"{name}: {problem}" for problem in [*contents.problems, *missing(run.facts, contents)]]
+        if _shape(contents) != shape:
+            wrong.append(f"{name}: there are {_shape(contents)}, not {shape}")
     return wrong
 
 

@@ -18,7 +18,7 @@ import clew
 from clew.core.errors import StoreFailed
 from clew.stores.sqlite import file_lock, writer
 from tests.stores.killed_writer import Answer
-from tests.stores.workload import numbered
+from tests.stores.workload import make_changeset
 
 THREAD: Final = "a"
 BEFORE: Final = 60
@@ -158,7 +158,7 @@ async def _append_until_refused(db: clew.Database, line: Connection, last: int =
 
 
 async def _append(db: clew.Database, number: int, line: Connection) -> None:
-    change = msgspec.structs.replace(numbered(number, items=1 + number % 3), key=f"number {number}")
-    committed = await db.thread(THREAD).append(change)
-    answer: Answer = (number, THREAD, committed.version, committed.hash.hex())
+    change = msgspec.structs.replace(make_changeset(number, items=1 + number % 3), key=f"number {number}")
+    commit = await db.thread(THREAD).append(change)
+    answer: Answer = (number, THREAD, commit.version, commit.hash.hex())
     line.send(answer)

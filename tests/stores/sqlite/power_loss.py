@@ -26,7 +26,7 @@ from clew.testing.disk import (
     _after_power_loss,
     write_image,
 )
-from tests.stores.sqlite.contents import Contents, found_at, missing
+from tests.stores.sqlite.contents import Contents, missing, read_contents
 from tests.stores.workload import FULL_ROUNDS, Fact, Workday
 
 CHECKPOINT_PAGES: Final = 150
@@ -54,8 +54,8 @@ class Findings:
     """How many points there are, at how many it was stopped, and what was wrong after which."""
 
     points: int = 0
-    stopped: int = 0
-    opened: int = 0
+    stops: int = 0
+    images: int = 0
     commits: int = 0
     checkpoints: int = 0
     wrong: dict[int, list[str]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class StoppingDisk(FaultyDisk):
         super().__init__(name)
         self._plan = plan
         self._directory = directory
-        self._tell_stopped = tell
+        self._report_stop = tell
 
     def begin_step(
         self,
@@ -93,46 +93,46 @@ class StoppingDisk(FaultyDisk):
             code = 1
             try:
                 survivors = _after_power_loss(self._contents, step, self._plan.mode, self._plan.seed)
-                left = self._directory / str(step.point)
-                left.mkdir()
-                write_image(survivors, left)
+                place = self._directory / str(step.point)
+                place.mkdir()
+                write_image(survivors, place)
                 code = POWER_LOST
             finally:
                 os._exit(code)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        self._tell_stopped(["stopped", step.point, code])
+        self._report_stop(["stopped", step.point, code])
 
 
 def stop_everywhere(plan: Plan, directory: str) -> Findings:
     """Run the workload once, stop copies of it at its points, and look at what each leaves."""
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads, which is on purpose
     findings, facts = Findings(), list[Fact]()
-    opened: dict[bytes, Contents] = {}
+    cache: dict[bytes, Contents] = {}
     for fact in lines(lambda tell, wait: _work(plan, Path(directory), tell, wait)):
         match fact:
             case ["stopped", point, code]:
                 assert code == POWER_LOST, f"the copy stopped at point {point} ended with {code}"
-                findings.stopped += 1
-                if wrong := _wrong(Path(directory) / str(point), facts, opened):
+                findings.stops += 1
+                if wrong := _wrong(Path(directory) / str(point), facts, cache):
                     findings.wrong[point] = wrong
             case ["end", points, commits, checkpoints]:
                 findings.points, findings.commits, findings.checkpoints = points, commits, checkpoints
             case _:
                 facts.append(fact)
     assert findings.points, "the workload did not come to its end"
-    findings.opened = len(opened)
+    findings.images = len(cache)
     return findings
 
 
 def _work(plan: Plan, directory: Path, tell: Callable[[list[Any]], None], wait: Callable[[], None]) -> None:
     """The workload, in its own process; it waits at each point until the point was looked at."""
 
-    def stopped(fact: list[Any]) -> None:
+    def report(fact: list[Any]) -> None:
         tell(fact)
         wait()
 
     writer.CHECKPOINT_PAGES = CHECKPOINT_PAGES
-    disk = StoppingDisk("stopping", plan, directory, stopped)
+    disk = StoppingDisk("stopping", plan, directory, report)
     place = directory / "live"
     place.mkdir()
     day = Workday(str(place / FILE), vfs=disk.name, synchronous=plan.synchronous)
@@ -143,31 +143,31 @@ def _work(plan: Plan, directory: Path, tell: Callable[[list[Any]], None], wait: 
 
 def checkpoints(disk: FaultyDisk) -> int:
     """How often pages were moved from the WAL to the file, as its syncs say."""
-    started = next((step.point for step in disk.steps if step.suffix == "-wal"), disk.points)
-    return sum(step.operation == "sync" and not step.suffix and step.point > started for step in disk.steps)
+    wal_start = next((step.point for step in disk.steps if step.suffix == "-wal"), disk.points)
+    return sum(step.operation == "sync" and not step.suffix and step.point > wal_start for step in disk.steps)
 
 
-def _wrong(left: Path, facts: list[Fact], opened: dict[bytes, Contents]) -> list[str]:
+def _wrong(place: Path, facts: list[Fact], cache: dict[bytes, Contents]) -> list[str]:
     """What is wrong with what was left; the very same bytes are opened only once."""
     digest = hashlib.sha256()
-    for file in sorted(left.iterdir()):
+    for file in sorted(place.iterdir()):
         digest.update(f"{file.name} {file.stat().st_size} ".encode() + file.read_bytes())
-    found = opened.get(digest.digest())
-    if found is None:
-        found = opened[digest.digest()] = look(str(left / FILE))
-    shutil.rmtree(left)
-    return [*found.problems, *missing(facts, found)]
+    contents = cache.get(digest.digest())
+    if contents is None:
+        contents = cache[digest.digest()] = look(str(place / FILE))
+    shutil.rmtree(place)
+    return [*contents.problems, *missing(facts, contents)]
 
 
 def look(path: str) -> Contents:
     """What a new process finds in a file."""
-    said = b"".join(line for line in _raw_lines(lambda out: _tell_found(path, out)))
-    return msgspec.json.decode(said, type=Contents)
+    data = b"".join(line for line in _raw_lines(lambda out: _tell_contents(path, out)))
+    return msgspec.json.decode(data, type=Contents)
 
 
-def _tell_found(path: str, out: int) -> None:
+def _tell_contents(path: str, out: int) -> None:
     try:
-        contents = found_at(path)
+        contents = read_contents(path)
     except Exception:  # noqa: BLE001 - it is part of what was found
         contents = Contents(problems=[traceback.format_exc()])
     _write(out, msgspec.json.encode(contents))
@@ -209,8 +209,8 @@ def _raw_lines(work: Callable[[int], None]) -> Iterator[bytes]:
         finally:
             os._exit(code)
     os.close(into)
-    with os.fdopen(out, "rb") as told:
-        yield from told
+    with os.fdopen(out, "rb") as pipe:
+        yield from pipe
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code == 0, f"a child process ended with {code}"
 

@@ -20,7 +20,7 @@ class TestSqliteStore(StoreContract):
     @pytest.fixture
     def opening(self, tmp_path: Path) -> Iterator[StoreOpener]:
         @asynccontextmanager
-        async def opened(clock: Clock) -> AsyncIterator[Store]:
+        async def open_store(clock: Clock) -> AsyncIterator[Store]:
             store = SqliteStore(str(tmp_path / "test.db"), clock=clock)
             await store.start()
             try:
@@ -28,7 +28,7 @@ class TestSqliteStore(StoreContract):
             finally:
                 await store.close()
 
-        yield opened
+        yield open_store
         assert not (tmp_path / "test.db-wal").exists(), "a connection was left open"
 
     @pytest.fixture

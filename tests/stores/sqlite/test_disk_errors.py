@@ -22,7 +22,7 @@ def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> N
     with capfd.disabled():
         sys.stderr.write(
             f"\ndisk errors, {plan}: "
-            f"{findings.points} points; failed at {findings.failed}, callers were told at {findings.told}, "
+            f"{findings.points} points; failed at {findings.faults}, callers told at {findings.reports}, "
             f"{len(findings.wrong)} wrong\n"
         )
 
@@ -39,7 +39,7 @@ class TestDiskErrors:
         show(capfd, plan, findings)
 
         assert findings.wrong == {}
-        assert findings.told > findings.failed / 2
+        assert findings.reports > findings.faults / 2
 
     @pytest.mark.promise("S-02")
     @pytest.mark.parametrize("plan", FOR_A_WHILE, ids=str)

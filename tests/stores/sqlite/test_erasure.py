@@ -42,14 +42,14 @@ def index_of(path: Path) -> bytes:
 
 @pytest.mark.promise("B-07")
 async def test_no_word_and_no_token_is_left_in_the_file_or_the_wal(file: Path, store_name: str) -> None:
-    found, indexed = traces(raw(file), "alice"), traces(index_of(file), "alice")
+    words, index_words = traces(raw(file), "alice"), traces(index_of(file), "alice")
     async with clew.open(f"sqlite:///{file}") as db:
         receipt = await db.erase(owner="alice")
-        left = traces(raw(file), "alice")
+        remains = traces(raw(file), "alice")
 
-    assert len(found) == 5
-    assert WORDS["alice"][:6] in indexed
-    assert (receipt.status, left) == (COMPLETE, [])
+    assert len(words) == 5
+    assert WORDS["alice"][:6] in index_words
+    assert (receipt.status, remains) == (COMPLETE, [])
     assert traces(raw(file), "alice") == []
     assert free_pages(file) == 0
 
@@ -93,9 +93,9 @@ async def test_what_leads_to_the_pages_of_the_index_keeps_no_word(
     tmp_path: Path, store_name: str, parts: str
 ) -> None:
     path = tmp_path / "agent.db"
-    said = {who: [f"m{n * 2 + first:05}{who}" for n in range(1500)] for first, who in enumerate(WORDS)}
+    vocabulary = {who: [f"m{n * 2 + first:05}{who}" for n in range(1500)] for first, who in enumerate(WORDS)}
     async with clew.open(f"sqlite:///{path}") as db:
-        for who, words in said.items():
+        for who, words in vocabulary.items():
             thread = await db.create(who, owner=who)
             for start in range(0, 1500, 50):
                 await thread.append(items=[clew.user(" ".join(words[start : start + 50]))])
@@ -107,7 +107,7 @@ async def test_what_leads_to_the_pages_of_the_index_keeps_no_word(
         before = leading(path)
         await db.erase(owner="alice")
 
-    bob = " ".join(said["bob"])
+    bob = " ".join(vocabulary["bob"])
     assert [term for term in before if f" {term}" not in bob] != []
     assert [term for term in leading(path) if f" {term}" not in bob] == []
 
@@ -122,11 +122,11 @@ async def test_a_part_leaves_no_bytes_either(file: Path, store_name: str) -> Non
         await thread.append(patches=[clew.delete(["note", "said"])])
         await thread.fork("bob-3")
         await db.index()
-        found = raw(file).count(secret.encode())
+        count = raw(file).count(secret.encode())
         receipt = await thread.erase(["x"])
         verdicts = [await db.thread(id).verify() for id in ("bob-1", "bob-2", "bob-3")]
 
-    assert found > 3
+    assert count > 3
     assert secret[:6].encode() not in raw(file)
     assert receipt.status == COMPLETE
     assert all(verdict.ok for verdict in verdicts)
@@ -162,11 +162,11 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
         still = await db.retention.settle()
         reader.execute("END")
         reader.close()
-        settled = await db.retention.settle()
+        receipts = await db.retention.settle()
 
     assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.STILL_READING,))
     assert still == []
-    assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
+    assert [(receipt.id, receipt.status) for receipt in receipts] == [(waiting.id, COMPLETE)]
     assert traces(raw(file), "alice") == []
 
 
@@ -179,14 +179,14 @@ async def test_erasing_again_completes_what_waited(
     async with clew.open(f"sqlite:///{file}") as db:
         real = vacuum._rewrite_file
 
-        def locked(connection: apsw.Connection) -> tuple[str, ...]:
+        def rewrite_beside_writer(connection: apsw.Connection) -> tuple[str, ...]:
             writer.execute("BEGIN IMMEDIATE")
             try:
                 return real(connection)
             finally:
                 writer.execute("ROLLBACK")
 
-        monkeypatch.setattr(vacuum, "_rewrite_file", locked)
+        monkeypatch.setattr(vacuum, "_rewrite_file", rewrite_beside_writer)
         waiting = await db.erase(owner="alice")
         monkeypatch.setattr(vacuum, "_rewrite_file", real)
         again = await db.erase(owner="alice")
@@ -222,13 +222,13 @@ async def test_a_log_that_is_being_moved_to_the_file_is_waited_for(
 @pytest.mark.parametrize("commits", [1, 2, 3, 4])
 async def test_killed_in_the_middle_it_goes_on_and_ends(file: Path, store_name: str, commits: int) -> None:
     command = [*DYING, f"sqlite:///{file}", str(commits)]
-    died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
+    process = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
     async with clew.open(f"sqlite:///{file}") as db:
         receipts = await db.retention.receipts()
         receipt = await db.erase(owner="alice")
         every = await db.retention.receipts()
 
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     assert [r.status for r in receipts] == (["unfinished"] if commits > 1 else [])
     assert (receipt.counts["threads"], receipt.status, receipt.waiting) == (4, COMPLETE, ())
     assert every == [receipt]
@@ -244,9 +244,9 @@ async def test_what_another_process_writes_meanwhile_goes_too(file: Path, store_
             assert writer.stdout is not None
             await asyncio.to_thread(writer.stdout.readline)
             receipt = await db.erase(owner="alice")
-            said = await asyncio.to_thread(writer.stdout.read)
-        settled = receipt if receipt.status == COMPLETE else (await db.retention.settle())[0]
+            output = await asyncio.to_thread(writer.stdout.read)
+        final_receipt = receipt if receipt.status == COMPLETE else (await db.retention.settle())[0]
 
-    assert (writer.returncode, said.strip()) == (0, "thread_not_found")
-    assert settled.status == COMPLETE
+    assert (writer.returncode, output.strip()) == (0, "thread_not_found")
+    assert final_receipt.status == COMPLETE
     assert traces(raw(file), "alice") == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.killed_writer import Answer, stored_at
+from tests.stores.killed_writer import Answer, answers_at
 from tests.stores.sqlite.file_accidents import (
     ACCIDENTS,
     BEFORE,
@@ -51,16 +51,16 @@ def gather(line: Connection) -> tuple[list[Answer], Refusal | None]:
     return answers, word
 
 
-def put_together(files: FileSet, saved: str) -> Path:
+def put_together(files: FileSet, log: str) -> Path:
     """The original with the log that was saved, as the documentation says."""
-    if saved:
-        shutil.copyfile(saved, f"{files.original}-wal")
+    if log:
+        shutil.copyfile(log, f"{files.original}-wal")
     return files.original
 
 
-def found(path: Path) -> list[Answer]:
+def answers_in(path: Path) -> list[Answer]:
     """What a new process finds in a file."""
-    return run_in_child(stored_at, f"sqlite:///{path}", [THREAD])[THREAD]
+    return run_in_child(answers_at, f"sqlite:///{path}", [THREAD])[THREAD]
 
 
 class TestFileAccidents:
@@ -81,7 +81,7 @@ class TestFileAccidents:
         assert refusal is not None
         assert refusal.code == "store_file_lost"
         assert refusal.saved in refusal.words
-        assert found(put_together(files, refusal.saved))[: len(before)] == before
+        assert answers_in(put_together(files, refusal.saved))[: len(before)] == before
 
     @pytest.mark.promise("B-13", "T-02")
     @pytest.mark.parametrize("accident", RACING)
@@ -96,7 +96,7 @@ class TestFileAccidents:
 
         assert refusal is not None
         assert refusal.code == "store_file_lost"
-        assert found(put_together(files, refusal.saved))[: len(answers)] == answers
+        assert answers_in(put_together(files, refusal.saved))[: len(answers)] == answers
 
     @pytest.mark.promise("B-13", "T-02")
     def test_another_library_in_the_process_does_no_harm(self, files: FileSet) -> None:
@@ -107,7 +107,7 @@ class TestFileAccidents:
 
         assert refusal is None
         assert len(answers) == 2 * BEFORE - 1
-        assert found(files.path) == answers
+        assert answers_in(files.path) == answers
 
     @pytest.mark.promise("B-13", "T-02")
     def test_another_library_that_deletes_the_log_is_noticed(self, files: FileSet) -> None:
@@ -120,4 +120,4 @@ class TestFileAccidents:
 
         assert refusal.code == "store_file_lost"
         assert len(answers) == BEFORE - 1
-        assert found(put_together(files, refusal.saved))[: len(answers)] == answers
+        assert answers_in(put_together(files, refusal.saved))[: len(answers)] == answers

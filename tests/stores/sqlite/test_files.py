@@ -73,12 +73,12 @@ def body_of(path: Path, text: str) -> int:
     return row
 
 
-async def refused(path: Path | str, kind: type[ClewError]) -> ClewError:
+async def refusal_of(path: Path | str, kind: type[ClewError]) -> ClewError:
     """The error with which a file is refused."""
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as error:
         await SqliteStore.open(str(path))
-    assert type(caught.value) is kind
-    return caught.value
+    assert type(error.value) is kind
+    return error.value
 
 
 async def read_all(path: Path) -> dict[str, int]:
@@ -88,7 +88,7 @@ async def read_all(path: Path) -> dict[str, int]:
 
 
 @pytest.fixture
-async def filled(tmp_path: Path) -> Path:
+async def database_path(tmp_path: Path) -> Path:
     """A database of two threads, closed."""
     path = tmp_path / "agent.db"
     await fill(path)
@@ -99,9 +99,13 @@ class TestDamagedRows:
     store_name = "sqlite"
 
     @pytest.mark.promise("S-06")
-    async def test_an_unreadable_item_hides_nothing_else(self, filled: Path) -> None:
-        change(filled, "UPDATE items SET body = x'ff00fe22' WHERE row = ?", body_of(filled, "said 2 in 0"))
-        async with clew.open(f"sqlite:///{filled}") as db:
+    async def test_an_unreadable_item_hides_nothing_else(self, database_path: Path) -> None:
+        change(
+            database_path,
+            "UPDATE items SET body = x'ff00fe22' WHERE row = ?",
+            body_of(database_path, "said 2 in 0"),
+        )
+        async with clew.open(f"sqlite:///{database_path}") as db:
             window = await db.thread("thread-0").items(last=ITEMS)
             verdict = await db.thread("thread-0").verify()
             other = await db.thread("thread-1").verify()
@@ -109,18 +113,20 @@ class TestDamagedRows:
             after = await db.thread("thread-0").items(last=2)
 
         assert [item.body["content"][:6] for item in window] == ["said 0", "said 1", "said 3", "said 4"]
-        assert [broken.version for broken in window.broken] == [3]
+        assert [item.version for item in window.broken] == [3]
         assert any(f"item {window.broken[0].place} of" in problem for problem in verdict.problems)
         assert other.ok
         assert after[1].body == {"content": "and on"}
 
     @pytest.mark.promise("B-06", "T-13")
-    async def test_an_altered_item_is_found_though_it_can_be_read(self, filled: Path) -> None:
-        row = body_of(filled, "said 2 in 0")
+    async def test_an_altered_item_is_found_though_it_can_be_read(self, database_path: Path) -> None:
+        row = body_of(database_path, "said 2 in 0")
         change(
-            filled, """UPDATE items SET body = CAST('{"content":"never said"}' AS BLOB) WHERE row = ?""", row
+            database_path,
+            """UPDATE items SET body = CAST('{"content":"never said"}' AS BLOB) WHERE row = ?""",
+            row,
         )
-        async with clew.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{database_path}") as db:
             window = await db.thread("thread-0").items()
             verdict = await db.thread("thread-0").verify()
 
@@ -129,29 +135,29 @@ class TestDamagedRows:
 
     @pytest.mark.parametrize("column", ["counters", "envelope"])
     async def test_a_damaged_changeset_has_a_code_and_harms_no_other_thread(
-        self, filled: Path, column: str
+        self, database_path: Path, column: str
     ) -> None:
-        connection = apsw.Connection(str(filled))
+        connection = apsw.Connection(str(database_path))
         [(row,)] = connection.execute(
             "SELECT max(at) FROM changesets WHERE at >> 32 = (SELECT key FROM threads WHERE id = 'thread-0')"
         ).fetchall()
         connection.close()
-        change(filled, f"UPDATE changesets SET {column} = x'fffefd' WHERE at = ?", row)
+        change(database_path, f"UPDATE changesets SET {column} = x'fffefd' WHERE at = ?", row)
         codes: list[str] = []
-        async with asyncio.timeout(20), clew.open(f"sqlite:///{filled}") as db:
-            damaged, whole = db.thread("thread-0"), db.thread("thread-1")
-            for call in (damaged.items, damaged.changesets, lambda: damaged.append(items=[clew.user("x")])):
+        async with asyncio.timeout(20), clew.open(f"sqlite:///{database_path}") as db:
+            bad, whole = db.thread("thread-0"), db.thread("thread-1")
+            for call in (bad.items, bad.changesets, lambda: bad.append(items=[clew.user("x")])):
                 try:
                     await call()
                 except ClewError as error:
                     codes.append(error.code)
-            verdict = await _verdict(damaged)
-            done = await whole.append(items=[clew.user("x")])
+            verdict = await _verdict(bad)
+            commit = await whole.append(items=[clew.user("x")])
 
         assert set(codes) <= {"store_damaged"}
         assert codes or column == "envelope"
         assert verdict
-        assert done.version == ITEMS + 1
+        assert commit.version == ITEMS + 1
 
 
 async def _verdict(thread: clew.Thread) -> tuple[str, ...]:
@@ -165,19 +171,21 @@ async def _verdict(thread: clew.Thread) -> tuple[str, ...]:
 class TestDamagedFiles:
     store_name = "sqlite"
 
-    @pytest.mark.parametrize("left", ["half", "less than a page", "all but its last bytes"])
-    async def test_a_truncated_file_is_refused_and_left_as_it_is(self, filled: Path, left: str) -> None:
-        size = filled.stat().st_size
-        cut = {"half": size // 2, "less than a page": 700, "all but its last bytes": size - 100}[left]
-        with filled.open("rb+") as file:
+    @pytest.mark.parametrize("length", ["half", "less than a page", "all but its last bytes"])
+    async def test_a_truncated_file_is_refused_and_left_as_it_is(
+        self, database_path: Path, length: str
+    ) -> None:
+        size = database_path.stat().st_size
+        cut = {"half": size // 2, "less than a page": 700, "all but its last bytes": size - 100}[length]
+        with database_path.open("rb+") as file:
             file.truncate(cut)
-        before = filled.read_bytes()
-        error = await refused(filled, StoreDamaged)
+        before = database_path.read_bytes()
+        error = await refusal_of(database_path, StoreDamaged)
 
         assert error.code == "store_damaged"
-        assert str(filled) in str(error)
+        assert str(database_path) in str(error)
         assert "restore a backup" in str(error)
-        assert filled.read_bytes() == before
+        assert database_path.read_bytes() == before
 
     @pytest.mark.parametrize("what", ["random bytes", "text", "another program's", "another program's empty"])
     async def test_a_file_of_something_else_is_refused_and_left_as_it_is(
@@ -195,7 +203,7 @@ class TestDamagedFiles:
                 connection.execute("CREATE TABLE threads (id TEXT); INSERT INTO threads VALUES ('mine')")
             connection.close()
         before = path.read_bytes()
-        error = await refused(path, StoreDamaged)
+        error = await refusal_of(path, StoreDamaged)
 
         assert error.code == "store_damaged"
         assert "not a Clew database" in str(error)
@@ -205,7 +213,7 @@ class TestDamagedFiles:
     async def test_a_file_that_was_refused_is_not_kept_open_by_the_error(self, tmp_path: Path) -> None:
         path = tmp_path / "agent.db"
         path.write_text("Dear diary, today I wrote no database. " * 200)
-        error = await refused(path, StoreDamaged)
+        error = await refusal_of(path, StoreDamaged)
         still_open = [file.path for file in psutil.Process().open_files()]
 
         assert str(path) not in still_open, error
@@ -273,18 +281,20 @@ def copy_files(source: str, target: str) -> None:
 class TestVersions:
     store_name = "sqlite"
 
-    async def test_a_database_of_a_newer_release_is_refused_and_left_as_it_is(self, filled: Path) -> None:
-        connection = apsw.Connection(str(filled))
+    async def test_a_database_of_a_newer_release_is_refused_and_left_as_it_is(
+        self, database_path: Path
+    ) -> None:
+        connection = apsw.Connection(str(database_path))
         connection.pragma("user_version", opening.FORMAT + 1)
         connection.close()
-        before = filled.read_bytes()
-        error = await refused(filled, NewerFormat)
+        before = database_path.read_bytes()
+        error = await refusal_of(database_path, NewerFormat)
 
         assert isinstance(error, NewerFormat)
         assert (error.code, error.found, error.known) == ("newer_format", opening.FORMAT + 1, opening.FORMAT)
         assert "upgrade Clew" in str(error)
-        assert filled.read_bytes() == before
-        assert [file.name for file in filled.parent.iterdir()] == ["agent.db"]
+        assert database_path.read_bytes() == before
+        assert [file.name for file in database_path.parent.iterdir()] == ["agent.db"]
 
     async def test_an_index_of_an_older_format_is_made_anew(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path / 'agent.db'}"
@@ -297,16 +307,16 @@ class TestVersions:
         connection.pragma("user_version", 1)
         connection.close()
         async with clew.open(url) as db:
-            found = await db.search("fox", any=True, thread="thread")
+            hits = await db.search("fox", any=True, thread="thread")
 
-        assert [hit.text for hit in found] == ["a fox"]
+        assert [hit.text for hit in hits] == ["a fox"]
 
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     """A directory that every account can reach."""
-    with tempfile.TemporaryDirectory(prefix="clew-files-") as made:
-        directory = Path(made)
+    with tempfile.TemporaryDirectory(prefix="clew-files-") as name:
+        directory = Path(name)
         directory.chmod(0o755)
         yield directory
         directory.chmod(0o755)
@@ -378,7 +388,7 @@ class TestFullDisk:
         )
         read = [item.body["content"] for item in await thread.items()]
         disk.arm()
-        done = await thread.append(items=[clew.user("after")])
+        commit = await thread.append(items=[clew.user("after")])
         verdict = await thread.verify()
         await store.close()
         disk.unregister()
@@ -386,7 +396,7 @@ class TestFullDisk:
         assert [type(error) for error in errors] == [StorageFull] * 4
         assert "make room and try again" in str(errors[0])
         assert read == ["before"]
-        assert (done.version, verdict.ok) == (2, True)
+        assert (commit.version, verdict.ok) == (2, True)
         assert await read_all(tmp_path / "agent.db") == {"thread-0": 2}
 
     async def test_a_disk_too_full_to_begin_is_said_to_be_so(self, tmp_path: Path) -> None:
@@ -417,22 +427,22 @@ class TestPaths:
         assert [file.name for file in tmp_path.iterdir()] == [name]
 
     async def test_a_missing_directory_is_named(self, tmp_path: Path) -> None:
-        error = await refused(tmp_path / "nowhere" / "agent.db", StorageError)
+        error = await refusal_of(tmp_path / "nowhere" / "agent.db", StorageError)
 
         assert error.code == "storage_error"
         assert "its directory does not exist" in str(error)
         assert not (tmp_path / "nowhere").exists()
 
     async def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(ClewError) as caught:
+        with pytest.raises(ClewError) as error:
             await SqliteStore.open(str(tmp_path))
 
-        assert caught.value.code in {"storage_error", "store_read_only"}
-        assert str(tmp_path) in str(caught.value)
+        assert error.value.code in {"storage_error", "store_read_only"}
+        assert str(tmp_path) in str(error.value)
 
     @pytest.mark.parametrize("path", [":memory:", ""])
     async def test_a_database_without_a_file_is_refused(self, path: str) -> None:
-        error = await refused(path, InvalidArgument)
+        error = await refusal_of(path, InvalidArgument)
 
         assert "memory://" in str(error)
 
@@ -489,44 +499,44 @@ class TestSharing:
                     for db in (first, second)
                     for _ in range(20)
                 ]
-                done = await asyncio.gather(*many)
+                commits = await asyncio.gather(*many)
             await first.thread("thread-0").append(items=[clew.user("alone again")])
             verdict = await first.thread("thread-0").verify()
 
-        assert sorted(one.version for one in done) == list(range(21, 61))
+        assert sorted(one.version for one in commits) == list(range(21, 61))
         assert (verdict.ok, verdict.version) == (True, 61)
 
     @pytest.mark.promise("T-02")
     @pytest.mark.parametrize("use", ["opened", "opened twice and closed once", "reported on"])
-    async def test_a_file_in_use_stays_locked_against_others(self, filled: Path, use: str) -> None:
-        async with clew.open(f"sqlite:///{filled}") as db:
+    async def test_a_file_in_use_stays_locked_against_others(self, database_path: Path, use: str) -> None:
+        async with clew.open(f"sqlite:///{database_path}") as db:
             if use == "opened twice and closed once":
-                await (await clew.open(f"sqlite:///{filled}")).close()
+                await (await clew.open(f"sqlite:///{database_path}")).close()
             elif use == "reported on":
                 await db.report()
-            before = await asyncio.to_thread(run_in_child, lock_exclusively, str(filled))
-        after = run_in_child(lock_exclusively, str(filled))
+            before = await asyncio.to_thread(run_in_child, lock_exclusively, str(database_path))
+        after = run_in_child(lock_exclusively, str(database_path))
 
         assert (before, after) == (False, True)
 
     async def test_a_file_that_another_process_keeps_locked_is_said_to_be_busy(
-        self, filled: Path, monkeypatch: pytest.MonkeyPatch
+        self, database_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(opening, "BUSY_SECONDS", 0.3)
-        async with clew.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{database_path}") as db:
             ours, theirs = pipe()
-            holder = ChildProcess(hold_write_lock, str(filled), theirs)
+            holder = ChildProcess(hold_write_lock, str(database_path), theirs)
             assert ours.recv() == "locked"
-            with pytest.raises(StoreBusy) as caught:
+            with pytest.raises(StoreBusy) as error:
                 await db.thread("thread-0").append(items=[clew.user("x")])
             read = len(await db.thread("thread-0").items())
             ours.send("enough")
             holder.result()
-            done = await db.thread("thread-0").append(items=[clew.user("x")])
+            commit = await db.thread("thread-0").append(items=[clew.user("x")])
 
-        assert caught.value.code == "store_busy"
-        assert "try again" in str(caught.value)
-        assert (read, done.version) == (ITEMS, ITEMS + 1)
+        assert error.value.code == "store_busy"
+        assert "try again" in str(error.value)
+        assert (read, commit.version) == (ITEMS, ITEMS + 1)
 
     @pytest.mark.crash
     @pytest.mark.promise("T-02", "S-02")
@@ -535,12 +545,12 @@ class TestSharing:
         writer: ChildProcess[None] = ChildProcess(write_and_die, str(path), 20)
         await asyncio.to_thread(writer.process.join, 30)
         writer.end()
-        left = (tmp_path / "agent.db-wal").stat().st_size
+        size = (tmp_path / "agent.db-wal").stat().st_size
         async with clew.open(f"sqlite:///{path}") as db:
             report = await db.report()
             verdict = await db.thread("thread-0").verify()
 
-        assert left > 0
+        assert size > 0
         assert report.healthy
         assert (verdict.ok, verdict.version) == (True, 20)
 
@@ -549,26 +559,26 @@ class TestSharing:
 def test_a_file_that_somebody_makes_just_now_is_no_file_of_another_program(tmp_path: Path) -> None:
     path = str(tmp_path / "new.db")
 
-    def made() -> None:
+    def make_file() -> None:
         connection = opening.connect(path)
         opening.prepare_file(connection, path)
         connection.close()
 
-    class Overtaken(apsw.Connection):
+    class RacingConnection(apsw.Connection):
         """Somebody else makes the file while this one looks at it."""
 
-        maker = threading.Thread(target=made)
+        maker = threading.Thread(target=make_file)
 
         def pragma(self, name: str, *values: Any, **rest: Any) -> Any:
-            found = super().pragma(name, *values, **rest)
+            value = super().pragma(name, *values, **rest)
             if name == "application_id":
                 self.maker.start()
                 self.maker.join(0.3)
-            return found
+            return value
 
-    looking = Overtaken(path)
-    found = opening.check_file(looking, path)
+    looking = RacingConnection(path)
+    version = opening.check_file(looking, path)
     looking.close()
     looking.maker.join()
 
-    assert (found, opening.schema_of_file(path)) == (0, opening.FORMAT)
+    assert (version, opening.schema_of_file(path)) == (0, opening.FORMAT)

@@ -20,7 +20,7 @@ TOTAL = 120
 MANY = 6000
 KILLS = 4
 RANDOM_KILLS = 40
-REPEATED = 4
+REPEATS = 4
 
 
 class Rounds:
@@ -34,7 +34,7 @@ class Rounds:
     def start(self, point: str | None = None, nth: int = 0) -> tuple[ChildProcess[None], Connection]:
         """A writer for what was not answered, and for the last answers once more."""
         ours, theirs = pipe()
-        writer = ChildProcess(write_all, str(self._path), self._left(), point, nth, theirs)
+        writer = ChildProcess(write_all, str(self._path), self._remaining(), point, nth, theirs)
         theirs.close()
         return writer, ours
 
@@ -54,14 +54,14 @@ class Rounds:
         writer, answers = self.start()
         self.gather(answers)
         writer.result()
-        found = run_in_child(numbers_at, f"sqlite:///{self._path}")
-        stored = sorted(answer for thread in found.values() for answer in thread)
+        by_thread = run_in_child(numbers_at, f"sqlite:///{self._path}")
+        rows = sorted(answer for thread in by_thread.values() for answer in thread)
 
-        assert stored == sorted(self.answers.values())
-        assert [number for number, *_ in stored] == list(range(1, self._total + 1))
+        assert rows == sorted(self.answers.values())
+        assert [number for number, *_ in rows] == list(range(1, self._total + 1))
 
-    def _left(self) -> Sequence[int]:
-        again = sorted(self.answers)[-REPEATED:]
+    def _remaining(self) -> Sequence[int]:
+        again = sorted(self.answers)[-REPEATS:]
         return again + [number for number in range(1, self._total + 1) if number not in self.answers]
 
 

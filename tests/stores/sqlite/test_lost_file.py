@@ -26,7 +26,7 @@ from tests.stores.sqlite.file_accidents import read_elsewhere
 from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 SMALL_WAL = 64 << 10
-RACED = 200
+APPENDS_EACH = 200
 
 
 @pytest.fixture
@@ -77,19 +77,19 @@ class TestOrphanedLog:
         if leaves == "an empty file":
             path.touch()
         log = Path(f"{path}-wal").read_bytes()
-        with pytest.raises(WalOrphaned) as caught:
+        with pytest.raises(WalOrphaned) as error:
             await SqliteStore.open(str(path))
 
-        assert caught.value.code == "wal_orphaned"
+        assert error.value.code == "wal_orphaned"
         assert Path(f"{path}-wal").read_bytes() == log
 
     @pytest.mark.promise("B-13")
     async def test_with_its_database_put_back_the_log_is_read(self, path: Path) -> None:
         make_wal(path)
-        moved = path.rename(f"{path}.moved")
+        elsewhere = path.rename(f"{path}.moved")
         with pytest.raises(WalOrphaned):
             await SqliteStore.open(str(path))
-        moved.rename(path)
+        elsewhere.rename(path)
         async with clew.open(f"sqlite:///{path}") as db:
             verdict = await db.thread("thread").verify()
 
@@ -111,10 +111,10 @@ class TestOrphanedLog:
         db = await open_with_thread(path, appends=50)
         await db.close()
         os.truncate(path, path.stat().st_size - 4096)
-        with pytest.raises(StoreDamaged) as caught:
+        with pytest.raises(StoreDamaged) as error:
             await SqliteStore.open(str(path))
 
-        assert "copied without its write-ahead log" in str(caught.value)
+        assert "copied without its write-ahead log" in str(error.value)
 
 
 class BlindWatch(FileWatch):
@@ -174,10 +174,10 @@ class TestLostFile:
         path.touch()
         path.chmod(0o600)
         (path.parent / "another.txt").touch()
-        committed = await db.thread("thread").append(items=[clew.user("as before")])
+        commit = await db.thread("thread").append(items=[clew.user("as before")])
         await db.close()
 
-        assert committed.version == 4
+        assert commit.version == 4
 
     @pytest.mark.promise("B-13")
     async def test_shared_memory_that_is_deleted_is_noticed(
@@ -197,12 +197,12 @@ class TestLostFile:
         monkeypatch.setattr(open_file, "LOOK_SECONDS", 0)
         db = await open_with_thread(path)
         await db.thread("thread").items()
-        changed = asyncio.ensure_future(db.store.wait_for_change(clew.Scope(), "thread", 3, 60))
+        change = asyncio.ensure_future(db.store.wait_for_change(clew.Scope(), "thread", 3, 60))
         for _ in range(5):  # it looks whether the thread has changed already, and waits then
             await asyncio.sleep(0)
         path.rename(f"{path}.moved")
         async with asyncio.timeout(20):
-            await changed
+            await change
         with pytest.raises(StoreFileLost):
             await db.thread("thread").head()
         await db.close()
@@ -241,11 +241,11 @@ class TestLostFile:
             for _ in range(2)
         ]
         await db.close()
-        saved = [file for file in path.parent.iterdir() if "saved" in file.name]
+        logs = [file for file in path.parent.iterdir() if "saved" in file.name]
 
-        assert {error.saved for (error,) in errors if isinstance(error, StoreFileLost)} == {str(saved[0])}
-        assert len(saved) == 1
-        assert saved[0].read_bytes().startswith(log)
+        assert {error.saved for (error,) in errors if isinstance(error, StoreFileLost)} == {str(logs[0])}
+        assert len(logs) == 1
+        assert logs[0].read_bytes().startswith(log)
 
     @pytest.mark.promise("B-13")
     async def test_a_file_that_is_vacuumed_is_not_lost(self, path: Path) -> None:
@@ -259,12 +259,12 @@ class TestLostFile:
         for number in range(40):
             await db.thread(f"gone-{number}").delete()
         await db.store.scrub()
-        committed = await db.thread("thread").append(items=[clew.user("and small")])
+        commit = await db.thread("thread").append(items=[clew.user("and small")])
         after = path.stat().st_size
         await db.close()
 
         assert after < before
-        assert committed.version == 5
+        assert commit.version == 5
 
     @pytest.mark.promise("B-13")
     async def test_a_working_directory_that_changes_is_no_other_file(self, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ async def _append_beside(path: str, appends: int, line: Connection) -> list[int]
         versions = [(await thread.append(items=[clew.user("the first")])).version]  # it learns of the other
         with reading_elsewhere(Path(path)):
             rest = [await thread.append(items=[clew.user(f"{number}")]) for number in range(1, appends)]
-        return versions + [committed.version for committed in rest]
+        return versions + [commit.version for commit in rest]
 
 
 @contextmanager
@@ -350,13 +350,13 @@ class TestOtherLibrary:
     @pytest.mark.promise("B-13", "T-02")
     async def test_two_processes_and_another_library_keep_one_chain(self, path: Path) -> None:
         db = await open_with_thread(path, appends=10)
-        seen = read_elsewhere(path)
+        count = read_elsewhere(path)
         version = await asyncio.to_thread(run_in_child, append_some, str(path))
-        committed = await db.thread("thread").append(items=[clew.user("after both")])
+        commit = await db.thread("thread").append(items=[clew.user("after both")])
         verdict = await db.thread("thread").verify()
         await db.close()
 
-        assert (seen, version, committed.version) == (10, 20, 21)
+        assert (count, version, commit.version) == (10, 20, 21)
         assert (verdict.ok, verdict.version) == (True, 21)
 
     @pytest.mark.race
@@ -366,7 +366,7 @@ class TestOtherLibrary:
     ) -> None:
         await (await open_with_thread(path, appends=0)).close()
         lines = [pipe() for _ in range(2)]
-        writers = [ChildProcess(append_beside, str(path), RACED, theirs) for _, theirs in lines]
+        writers = [ChildProcess(append_beside, str(path), APPENDS_EACH, theirs) for _, theirs in lines]
         assert [line.recv() for line, _ in lines] == ["open", "open"]
         for line, _ in lines:
             line.send("go on")
@@ -375,7 +375,7 @@ class TestOtherLibrary:
             verdict = await db.thread("thread").verify()
 
         assert (verdict.ok, verdict.problems) == (True, ())
-        assert sorted(versions[0] + versions[1]) == list(range(1, 2 * RACED + 1))
+        assert sorted(versions[0] + versions[1]) == list(range(1, 2 * APPENDS_EACH + 1))
 
     @pytest.mark.promise("B-13")
     async def test_a_clean_close_still_leaves_one_file(self, path: Path) -> None:
@@ -437,12 +437,12 @@ class TestLongReader:
         reading.execute("BEGIN; SELECT count(*) FROM threads").fetchall()
         for number in range(30):
             await db.thread("thread").append(items=[clew.user(f"{number} " + "x" * 20_000)])
-        grown = Path(f"{path}-wal").stat().st_size
+        peak = Path(f"{path}-wal").stat().st_size
         reading.close()
         for number in range(5):
             await db.thread("thread").append(items=[clew.user(f"{number}")])
-        left = Path(f"{path}-wal").stat().st_size
+        size = Path(f"{path}-wal").stat().st_size
         await db.close()
 
-        assert grown > 10 * SMALL_WAL
-        assert left <= SMALL_WAL
+        assert peak > 10 * SMALL_WAL
+        assert size <= SMALL_WAL

@@ -12,7 +12,7 @@ import pytest
 
 from clew.stores.sqlite import writer
 from clew.testing.disk import POWER_LOST, Fault, FaultyDisk
-from tests.stores.sqlite.contents import found_at, missing
+from tests.stores.sqlite.contents import missing, read_contents
 from tests.stores.sqlite.power_loss import CHECKPOINT_PAGES, FILE, Findings, Plan, stop_everywhere
 from tests.stores.workload import FULL_ROUNDS, Fact, Workday
 from tests.support.child_process import run_in_child
@@ -28,7 +28,7 @@ def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> N
     with capfd.disabled():
         sys.stderr.write(
             f"\npower loss, {plan.mode}{share}: {findings.points} points in {findings.commits} commits and "
-            f"{findings.checkpoints} checkpoints; stopped at {findings.stopped}, opened {findings.opened} "
+            f"{findings.checkpoints} checkpoints; stopped at {findings.stops}, opened {findings.images} "
             f"different images, {len(findings.wrong)} wrong\n"
         )
 
@@ -47,7 +47,7 @@ class TestPowerLoss:
         assert findings.wrong == {}
         assert findings.commits >= 200
         assert findings.checkpoints >= 2
-        assert findings.stopped == findings.points + 1
+        assert findings.stops == findings.points + 1
 
     @pytest.mark.promise("T-02", "S-02", "S-04", "T-13")
     @pytest.mark.parametrize("share", range(1, SHARES + 1))
@@ -59,7 +59,7 @@ class TestPowerLoss:
         show(capfd, plan, findings)
 
         assert findings.wrong == {}
-        assert findings.stopped * 2 * SHARES >= findings.points - 2 * SHARES
+        assert findings.stops * 2 * SHARES >= findings.points - 2 * SHARES
 
     def test_without_syncs_acknowledged_commits_are_lost(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -69,32 +69,32 @@ class TestPowerLoss:
         show(capfd, plan, findings)
 
         assert any("was lost" in wrong for wrongs in findings.wrong.values() for wrong in wrongs)
-        assert len(findings.wrong) > findings.stopped / 2
+        assert len(findings.wrong) > findings.stops / 2
 
     def test_a_process_that_really_stops_leaves_the_same(self, tmp_path: Path) -> None:
         """The points above are met by copies of one process; here each process is stopped for good."""
         for point in range(20, 2400, 130):
             directory = tmp_path / str(point)
             directory.mkdir()
-            facts = run_in_child(stopped_for_good, point, str(directory))
+            facts = run_in_child(run_until_power_loss, point, str(directory))
 
-            found = run_in_child(found_at, str(directory / FILE))
-            assert [*found.problems, *missing(facts, found)] == []
+            contents = run_in_child(read_contents, str(directory / FILE))
+            assert [*contents.problems, *missing(facts, contents)] == []
 
     def test_two_runs_ask_the_same_of_the_disk(self, tmp_path: Path) -> None:
-        first, second = (run_in_child(asked, str(tmp_path / name)) for name in ("one", "two"))
+        first, second = (run_in_child(disk_steps, str(tmp_path / name)) for name in ("one", "two"))
 
         assert first == second
 
 
-def asked(path: str) -> list[str]:
+def disk_steps(path: str) -> list[str]:
     """What the workload asks of a disk, without the bytes."""
     disk = FaultyDisk("asked")
     asyncio.run(Workday(path, vfs=disk.name).spend(lambda _: None, FULL_ROUNDS))
     return [str(step) for step in disk.steps]
 
 
-def stopped_for_good(point: int, directory: str) -> list[Fact]:
+def run_until_power_loss(point: int, directory: str) -> list[Fact]:
     """What was acknowledged by a process that lost power at a point."""
     out, into = os.pipe()
 
@@ -110,7 +110,7 @@ def stopped_for_good(point: int, directory: str) -> list[Fact]:
         finally:
             os._exit(1)
     os.close(into)
-    with os.fdopen(out, "rb") as told:
-        facts: list[Fact] = [json.loads(line) for line in told]
+    with os.fdopen(out, "rb") as pipe:
+        facts: list[Fact] = [json.loads(line) for line in pipe]
     assert os.waitstatus_to_exitcode(os.wait()[1]) == POWER_LOST
     return facts

@@ -32,11 +32,11 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     """A store with one thread, whose last reader has its connection open."""
-    opened = await SqliteStore.open(str(tmp_path / "agent.db"))
-    async with clew.Database(opened, owns_store=True) as db:
+    sqlite_store = await SqliteStore.open(str(tmp_path / "agent.db"))
+    async with clew.Database(sqlite_store, owns_store=True) as db:
         await db.create("trip")
-        await opened.read(SCOPE, ask(MANY))
-        yield opened
+        await sqlite_store.read(SCOPE, ask(MANY))
+        yield sqlite_store
 
 
 def goes(*questions: Ask[Any], seconds: float = 0.0) -> StoreRead[list[str]]:
@@ -112,10 +112,10 @@ def beside(path: str) -> None:
 
 
 async def test_a_loop_that_only_reads_lets_others_run(store: SqliteStore) -> None:
-    done = asyncio.Event()
-    asyncio.get_running_loop().call_soon(done.set)
+    event = asyncio.Event()
+    asyncio.get_running_loop().call_soon(event.set)
     readings = 0
-    while not done.is_set() and readings < 100:
+    while not event.is_set() and readings < 100:
         await store.read(SCOPE, version())
         readings += 1
 
