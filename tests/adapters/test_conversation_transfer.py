@@ -41,41 +41,41 @@ RESPONSES: list[Any] = [
 ]
 
 
-def called(id: str, city: str) -> PlainToolCall:
+def weather_call(id: str, city: str) -> PlainToolCall:
     return PlainToolCall(id=id, name="weather", arguments={"city": city})
 
 
-def answered(id: str, output: str) -> PlainToolResult:
+def weather_result(id: str, output: str) -> PlainToolResult:
     return PlainToolResult(id=id, name="weather", output=output)
 
 
-SAID = [
+MESSAGES = [
     PlainMessage(role="user", text="How are Lisbon and Porto?"),
-    PlainMessage(role="assistant", calls=(called("c1", "Lisbon"),)),
-    PlainMessage(role="assistant", calls=(called("c2", "Porto"),)),
-    PlainMessage(role="tool", results=(answered("c1", "blue"),)),
-    PlainMessage(role="tool", results=(answered("c2", '{"sky":"grey"}'),)),
+    PlainMessage(role="assistant", calls=(weather_call("c1", "Lisbon"),)),
+    PlainMessage(role="assistant", calls=(weather_call("c2", "Porto"),)),
+    PlainMessage(role="tool", results=(weather_result("c1", "blue"),)),
+    PlainMessage(role="tool", results=(weather_result("c2", '{"sky":"grey"}'),)),
     PlainMessage(role="assistant", text="Blue, and grey."),
 ]
-JOINED = [
-    SAID[0],
-    PlainMessage(role="assistant", calls=(called("c1", "Lisbon"), called("c2", "Porto"))),
-    PlainMessage(role="tool", results=(answered("c1", "blue"), answered("c2", '{"sky":"grey"}'))),
-    SAID[5],
+BY_ROLE = [
+    MESSAGES[0],
+    PlainMessage(role="assistant", calls=(weather_call("c1", "Lisbon"), weather_call("c2", "Porto"))),
+    PlainMessage(role="tool", results=(weather_result("c1", "blue"), weather_result("c2", '{"sky":"grey"}'))),
+    MESSAGES[5],
 ]
 """The same, where a framework keeps what is said at once in one message."""
 
 
-def joined(messages: list[PlainMessage]) -> list[PlainMessage]:
+def merge_roles(messages: list[PlainMessage]) -> list[PlainMessage]:
     """Messages of one role that follow each other as one, so that two ways to cut them compare."""
     return [
         PlainMessage(
             role=role,
-            text="".join(each.text for each in said),
-            calls=tuple(call for each in said for call in each.calls),
-            results=tuple(result for each in said for result in each.results),
+            text="".join(each.text for each in group),
+            calls=tuple(call for each in group for call in each.calls),
+            results=tuple(result for each in group for result in each.results),
         )
-        for role, said in messages_by_role(messages)
+        for role, group in messages_by_role(messages)
     ]
 
 
@@ -87,93 +87,93 @@ async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
         yield db
 
 
-async def exported(db: clew.Database, thread: str = "from-openai") -> list[PlainMessage]:
+async def export_messages(db: clew.Database, thread: str = "from-openai") -> list[PlainMessage]:
     return plain_messages(await db.thread(thread).items())
 
 
 async def test_a_thread_of_openai_agents_is_plain_messages(db: clew.Database) -> None:
-    assert await exported(db) == SAID
+    assert await export_messages(db) == MESSAGES
 
 
 async def test_it_goes_on_in_pydantic_ai(db: clew.Database) -> None:
-    seen: list[ModelMessage] = []
+    inputs: list[ModelMessage] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.extend(messages)
+        inputs.extend(messages)
         return ModelResponse(parts=[TextPart(content="You are welcome.")])
 
-    history = history_of(await exported(db))
+    history = history_of(await export_messages(db))
     start = Conversation(conversation_id="in-pydantic-ai", messages=history)
     store = Conversations(db)
     await store.save(await Agent(FunctionModel(model)).run("Thanks!", conversation=start))
-    told = await exported(db, "in-pydantic-ai")
+    messages = await export_messages(db, "in-pydantic-ai")
 
-    assert [message.kind for message in seen] == ["request", "response", "request", "response", "request"]
-    assert joined(told)[:4] == JOINED
-    assert [message.text for message in told[-2:]] == ["Thanks!", "You are welcome."]
+    assert [message.kind for message in inputs] == ["request", "response", "request", "response", "request"]
+    assert merge_roles(messages)[:4] == BY_ROLE
+    assert [message.text for message in messages[-2:]] == ["Thanks!", "You are welcome."]
 
 
 async def test_it_goes_on_in_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
-    for event in events_of(await exported(db), agent="agent"):
+    for event in events_of(await export_messages(db), agent="agent"):
         await service.append_event(session, event)
     agent = weather_agent(text("You are welcome."))
     message = types.Content(role="user", parts=[types.Part(text="Thanks!")])
     running = Runner(app_name="weather", agent=agent, session_service=service)
     async for _ in running.run_async(user_id="alice", session_id="s1", new_message=message):
         pass
-    told = await exported(db, thread_id_of("weather", "alice", "s1"))
+    messages = await export_messages(db, thread_id_of("weather", "alice", "s1"))
 
     assert isinstance(agent.model, ScriptedLlm)
-    assert agent.model.asked == [["How are Lisbon and Porto?", "Blue, and grey.", "Thanks!"]]
-    assert told[:4] == JOINED
-    assert [message.text for message in told[4:]] == ["Thanks!", "You are welcome."]
+    assert agent.model.prompts == [["How are Lisbon and Porto?", "Blue, and grey.", "Thanks!"]]
+    assert messages[:4] == BY_ROLE
+    assert [message.text for message in messages[4:]] == ["Thanks!", "You are welcome."]
 
 
 async def test_it_comes_back_to_openai_agents(db: clew.Database) -> None:
-    history = history_of(await exported(db))
+    history = history_of(await export_messages(db))
     await Conversations(db).save(Conversation(conversation_id="in-pydantic-ai", messages=history))
     back = Session("back", db)
-    items: list[Any] = as_responses(await exported(db, "in-pydantic-ai"))
+    items: list[Any] = as_responses(await export_messages(db, "in-pydantic-ai"))
     await back.add_items(items)
 
-    assert joined(await exported(db, "back")) == JOINED
+    assert merge_roles(await export_messages(db, "back")) == BY_ROLE
     assert (await back.get_items())[1:3] == RESPONSES[1:3]
 
 
 async def test_it_comes_back_from_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
-    for event in events_of(await exported(db), agent="agent"):
+    for event in events_of(await export_messages(db), agent="agent"):
         await service.append_event(session, event)
-    told = await exported(db, thread_id_of("weather", "alice", "s1"))
+    messages = await export_messages(db, thread_id_of("weather", "alice", "s1"))
 
-    items = [clew.Item(body=body, format="openai.responses") for body in as_responses(told)]
+    items = [clew.Item(body=body, format="openai.responses") for body in as_responses(messages)]
 
-    assert told == JOINED
-    assert plain_messages(items) == SAID
+    assert messages == BY_ROLE
+    assert plain_messages(items) == MESSAGES
 
 
 async def test_it_goes_to_langchain_and_back(db: clew.Database) -> None:
-    messages = convert_to_messages(as_chat(await exported(db)))
+    messages = convert_to_messages(as_chat(await export_messages(db)))
     bodies = [message_to_dict(message) for message in messages]
-    told = plain_messages(clew.Item(body=body, format="langchain") for body in bodies)
+    round_trip = plain_messages(clew.Item(body=body, format="langchain") for body in bodies)
 
-    assert joined(told) == JOINED
+    assert merge_roles(round_trip) == BY_ROLE
 
 
 async def test_words_are_found_whatever_framework_wrote_them(db: clew.Database) -> None:
     await Conversations(db).save(
-        Conversation(conversation_id="in-pydantic-ai", messages=history_of(await exported(db)))
+        Conversation(conversation_id="in-pydantic-ai", messages=history_of(await export_messages(db)))
     )
     service = SessionService(db)
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
-    for event in events_of(await exported(db), agent="agent"):
+    for event in events_of(await export_messages(db), agent="agent"):
         await service.append_event(session, event)
-    found = await db.search("Lisbon Porto")
+    hits = await db.search("Lisbon Porto")
 
-    assert {hit.thread for hit in found} == {"from-openai", "in-pydantic-ai", "adk/weather/alice/s1"}
+    assert {hit.thread for hit in hits} == {"from-openai", "in-pydantic-ai", "adk/weather/alice/s1"}
 
 
 async def test_what_another_framework_wrote_is_not_taken_for_ones_own(db: clew.Database) -> None:

@@ -18,7 +18,7 @@ class ScriptedLlm(BaseLlm):
 
     model: str = "scripted"
     answers: list[list[types.Part]]
-    asked: list[list[str]] = Field(default_factory=list)
+    prompts: list[list[str]] = Field(default_factory=list)
 
     async def generate_content_async(
         self,
@@ -26,7 +26,7 @@ class ScriptedLlm(BaseLlm):
         stream: bool = False,  # noqa: FBT001, FBT002 - the interface says so
     ) -> AsyncGenerator[LlmResponse, None]:
         """The next answer; in a stream letter by letter first."""
-        self.asked.append([text for content in llm_request.contents for text in _texts(content)])
+        self.prompts.append([text for content in llm_request.contents for text in _texts(content)])
         parts = self.answers.pop(0)
         if stream:
             for letter in "".join(part.text or "" for part in parts):

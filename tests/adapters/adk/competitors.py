@@ -13,7 +13,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 import clew
 from clew.adapters.adk import SessionService
-from tests.adapters.adk.contract import found, said
+from tests.adapters.adk.contract import load_session, text_event
 
 LAST = GetSessionConfig(num_recent_events=1)
 
@@ -31,19 +31,19 @@ def race(url: str, writer: str, rounds: int, line: Connection) -> list[str]:
 
 
 async def _race(url: str, writer: str, rounds: int, line: Connection) -> list[str]:
-    taken: list[str] = []
+    winners: list[str] = []
     async with ours(url) as service:
         for number in range(rounds):
-            session = await found(service, config=LAST)
+            session = await load_session(service, config=LAST)
             line.send(session._storage_update_marker)
             line.recv()
             text = f"{writer} {number}"
             state = {writer: number, "last": text, "app__last": text, f"user__{writer}": number}
             try:
-                await service.append_event(session, said(text, state))
-                taken.append(text)
+                await service.append_event(session, text_event(text, state))
+                winners.append(text)
             except StaleSessionError:
                 pass
             line.send("done")
             line.recv()
-    return taken
+    return winners

@@ -19,14 +19,14 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-Opened = Callable[[], AbstractAsyncContextManager[BaseSessionService]]
+OpenService = Callable[[], AbstractAsyncContextManager[BaseSessionService]]
 """Opens a service on the storage of the test; a second call opens another one on the same."""
 
 APP, ALICE, BOB = "weather", "alice", "bob"
 NOON = 1_750_000_000.0
 
 
-def said(
+def text_event(
     text: str,
     changes: Mapping[str, object] | None = None,
     *,
@@ -56,13 +56,15 @@ def texts(session: Session | None) -> list[str | None]:
     return [part.text for event in session.events for part in (event.content or types.Content()).parts or ()]
 
 
-async def begun(service: BaseSessionService, id: str = "s1", user: str = ALICE, **state: object) -> Session:
+async def begin_session(
+    service: BaseSessionService, id: str = "s1", user: str = ALICE, **state: object
+) -> Session:
     """A new session."""
-    named: dict[str, Any] = {key.replace("__", ":"): value for key, value in state.items()}
-    return await service.create_session(app_name=APP, user_id=user, session_id=id, state=named)
+    start_state: dict[str, Any] = {key.replace("__", ":"): value for key, value in state.items()}
+    return await service.create_session(app_name=APP, user_id=user, session_id=id, state=start_state)
 
 
-async def found(
+async def load_session(
     service: BaseSessionService, id: str = "s1", user: str = ALICE, config: GetSessionConfig | None = None
 ) -> Session:
     """A session that must be there."""
@@ -72,7 +74,7 @@ async def found(
 
 
 class SessionServiceContract:
-    """Subclass it, and give it the fixture ``opened``."""
+    """Subclass it, and give it the fixture ``open_service``."""
 
     wrong: ClassVar[dict[str, str]] = {}
 
@@ -83,19 +85,21 @@ class SessionServiceContract:
             request.applymarker(pytest.mark.xfail(reason=self.wrong[name], strict=True))
 
     @pytest.fixture
-    async def service(self, opened: Opened) -> AsyncIterator[BaseSessionService]:
-        async with opened() as service:
+    async def service(self, open_service: OpenService) -> AsyncIterator[BaseSessionService]:
+        async with open_service() as service:
             yield service
 
     @pytest.fixture
-    async def other(self, opened: Opened, service: BaseSessionService) -> AsyncIterator[BaseSessionService]:
-        async with opened() as other:
+    async def other(
+        self, open_service: OpenService, service: BaseSessionService
+    ) -> AsyncIterator[BaseSessionService]:
+        async with open_service() as other:
             yield other
 
     # Sessions.
 
     async def test_a_session_begins_with_what_it_was_given(self, service: BaseSessionService) -> None:
-        session = await begun(service, mood="calm")
+        session = await begin_session(service, mood="calm")
 
         assert (session.app_name, session.user_id, session.id) == (APP, ALICE, "s1")
         assert (session.state, session.events) == ({"mood": "calm"}, [])
@@ -111,18 +115,18 @@ class SessionServiceContract:
     async def test_an_id_that_is_taken_is_refused(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await begun(service, mood="calm")
+        await begin_session(service, mood="calm")
 
         with pytest.raises(AlreadyExistsError):
-            await begun(other, mood="wild")
-        assert (await found(service)).state == {"mood": "calm"}
+            await begin_session(other, mood="wild")
+        assert (await load_session(service)).state == {"mood": "calm"}
 
     async def test_one_id_under_two_users_is_two_sessions(self, service: BaseSessionService) -> None:
-        await service.append_event(await begun(service, user=ALICE), said("I am Alice"))
-        await begun(service, user=BOB)
+        await service.append_event(await begin_session(service, user=ALICE), text_event("I am Alice"))
+        await begin_session(service, user=BOB)
 
-        assert texts(await found(service, user=ALICE)) == ["I am Alice"]
-        assert texts(await found(service, user=BOB)) == []
+        assert texts(await load_session(service, user=ALICE)) == ["I am Alice"]
+        assert texts(await load_session(service, user=BOB)) == []
 
     async def test_a_session_that_is_not_there_is_none(self, service: BaseSessionService) -> None:
         assert await service.get_session(app_name=APP, user_id=ALICE, session_id="nowhere") is None
@@ -130,24 +134,24 @@ class SessionServiceContract:
     async def test_a_session_is_there_for_another_instance(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await service.append_event(await begun(service), said("Hi"))
+        await service.append_event(await begin_session(service), text_event("Hi"))
 
-        assert texts(await found(other)) == ["Hi"]
+        assert texts(await load_session(other)) == ["Hi"]
 
     async def test_names_may_hold_any_letter(self, service: BaseSessionService) -> None:
         for id in ("a/b", "a%2Fb", "ä ß", "a.b:c"):
-            await service.append_event(await begun(service, id, user="al/ice"), said(id))
+            await service.append_event(await begin_session(service, id, user="al/ice"), text_event(id))
 
-        seen = await service.list_sessions(app_name=APP, user_id="al/ice")
-        assert sorted(session.id for session in seen.sessions) == ["a%2Fb", "a.b:c", "a/b", "ä ß"]
-        assert texts(await found(service, "a/b", user="al/ice")) == ["a/b"]
+        response = await service.list_sessions(app_name=APP, user_id="al/ice")
+        assert sorted(session.id for session in response.sessions) == ["a%2Fb", "a.b:c", "a/b", "ä ß"]
+        assert texts(await load_session(service, "a/b", user="al/ice")) == ["a/b"]
 
     async def test_a_deleted_session_is_gone(self, service: BaseSessionService) -> None:
-        await service.append_event(await begun(service), said("Hi"))
+        await service.append_event(await begin_session(service), text_event("Hi"))
         await service.delete_session(app_name=APP, user_id=ALICE, session_id="s1")
-        await begun(service)
+        await begin_session(service)
 
-        assert texts(await found(service)) == []
+        assert texts(await load_session(service)) == []
 
     async def test_deleting_what_is_not_there_is_fine(self, service: BaseSessionService) -> None:
         await service.delete_session(app_name=APP, user_id=ALICE, session_id="nowhere")
@@ -157,10 +161,10 @@ class SessionServiceContract:
     async def test_deleting_a_session_keeps_the_state_of_app_and_user(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, app__unit="C", user__name="Alice", mood="calm")
+        await begin_session(service, app__unit="C", user__name="Alice", mood="calm")
         await service.delete_session(app_name=APP, user_id=ALICE, session_id="s1")
 
-        assert (await begun(service, "s2")).state == {"app:unit": "C", "user:name": "Alice"}
+        assert (await begin_session(service, "s2")).state == {"app:unit": "C", "user:name": "Alice"}
 
     # Events.
 
@@ -190,97 +194,101 @@ class SessionServiceContract:
                 escalate=True,
             ),
         )
-        await service.append_event(await begun(service), event)
+        await service.append_event(await begin_session(service), event)
 
-        assert (await found(service)).events == [event]
+        assert (await load_session(service)).events == [event]
 
     async def test_a_tool_result_comes_back_as_it_was(self, service: BaseSessionService) -> None:
         answer = types.FunctionResponse(id="c1", name="look", response={"result": None, "n": {"a": [1]}})
         event = Event(
             author="agent", content=types.Content(role="user", parts=[types.Part(function_response=answer)])
         )
-        await service.append_event(await begun(service), event)
+        await service.append_event(await begin_session(service), event)
 
-        assert (await found(service)).events[0].get_function_responses() == [answer]
+        assert (await load_session(service)).events[0].get_function_responses() == [answer]
 
     async def test_events_keep_the_order_in_which_they_were_appended(
         self, service: BaseSessionService
     ) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         for id in ("c", "b", "a"):
-            await service.append_event(session, said(id, id=id, at=NOON))
+            await service.append_event(session, text_event(id, id=id, at=NOON))
 
-        assert texts(await found(service)) == ["c", "b", "a"]
+        assert texts(await load_session(service)) == ["c", "b", "a"]
 
     async def test_the_session_at_hand_is_brought_up_to_date(self, service: BaseSessionService) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         before = session.last_update_time
-        event = await service.append_event(session, said("Hi", mood="calm"))
+        event = await service.append_event(session, text_event("Hi", mood="calm"))
 
         assert session.events == [event]
         assert session.state == {"mood": "calm"}
         assert session.last_update_time >= before
-        assert (await found(service)).last_update_time == pytest.approx(session.last_update_time, abs=1e-3)
+        assert (await load_session(service)).last_update_time == pytest.approx(
+            session.last_update_time, abs=1e-3
+        )
 
     async def test_a_part_of_a_stream_is_not_stored(self, service: BaseSessionService) -> None:
-        session = await begun(service)
-        part = said("H", mood="wild")
+        session = await begin_session(service)
+        part = text_event("H", mood="wild")
         part.partial = True
         await service.append_event(session, part)
 
         assert (session.events, session.state) == ([], {})
-        assert texts(await found(service)) == []
+        assert texts(await load_session(service)) == []
 
     async def test_an_event_that_comes_twice_is_there_once(self, service: BaseSessionService) -> None:
-        session = await begun(service)
-        event = said("Hi", app__seen=1)
+        session = await begin_session(service)
+        event = text_event("Hi", app__seen=1)
         await service.append_event(session, event)
         await service.append_event(session, event.model_copy(deep=True))
 
         assert texts(session) == ["Hi"]
-        assert texts(await found(service)) == ["Hi"]
+        assert texts(await load_session(service)) == ["Hi"]
 
     async def test_an_event_for_a_deleted_session_is_refused(self, service: BaseSessionService) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         await service.delete_session(app_name=APP, user_id=ALICE, session_id="s1")
 
         with pytest.raises(SessionNotFoundError):
-            await service.append_event(session, said("Anybody?"))
+            await service.append_event(session, text_event("Anybody?"))
 
     # State.
 
     async def test_state_changes_by_key(self, service: BaseSessionService) -> None:
-        session = await begun(service, mood="calm", city="Lisbon")
-        await service.append_event(session, said("Hm", mood="wild", city=None))
-        await service.append_event(session, said("Oh", {"a.b": {"c": 1}}))
+        session = await begin_session(service, mood="calm", city="Lisbon")
+        await service.append_event(session, text_event("Hm", mood="wild", city=None))
+        await service.append_event(session, text_event("Oh", {"a.b": {"c": 1}}))
 
-        assert (await found(service)).state == {"mood": "wild", "city": None, "a.b": {"c": 1}}
+        assert (await load_session(service)).state == {"mood": "wild", "city": None, "a.b": {"c": 1}}
 
     async def test_the_state_of_an_app_is_seen_by_all_of_its_sessions(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, "s2", user=BOB)
-        await service.append_event(await begun(service), said("Hi", app__unit="C"))
+        await begin_session(service, "s2", user=BOB)
+        await service.append_event(await begin_session(service), text_event("Hi", app__unit="C"))
         elsewhere = await service.create_session(app_name="other", user_id=ALICE)
 
-        assert (await found(service, "s2", user=BOB)).state == {"app:unit": "C"}
+        assert (await load_session(service, "s2", user=BOB)).state == {"app:unit": "C"}
         assert elsewhere.state == {}
 
     async def test_the_state_of_a_user_is_seen_by_all_of_their_sessions(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, "s2")
-        await begun(service, "s3", user=BOB)
-        await service.append_event(await begun(service), said("Hi", user__name="Alice"))
+        await begin_session(service, "s2")
+        await begin_session(service, "s3", user=BOB)
+        await service.append_event(await begin_session(service), text_event("Hi", user__name="Alice"))
         elsewhere = await service.create_session(app_name="other", user_id=ALICE)
 
-        assert (await found(service, "s2")).state == {"user:name": "Alice"}
-        assert (await found(service, "s3", user=BOB)).state == {}
+        assert (await load_session(service, "s2")).state == {"user:name": "Alice"}
+        assert (await load_session(service, "s3", user=BOB)).state == {}
         assert elsewhere.state == {}
 
     async def test_state_begins_in_its_scopes(self, service: BaseSessionService) -> None:
-        first = await begun(service, app__unit="C", user__name="Alice", mood="calm", temp__key="secret")
-        second = await begun(service, "s2")
+        first = await begin_session(
+            service, app__unit="C", user__name="Alice", mood="calm", temp__key="secret"
+        )
+        second = await begin_session(service, "s2")
 
         assert first.state == {"app:unit": "C", "user:name": "Alice", "mood": "calm"}
         assert second.state == {"app:unit": "C", "user:name": "Alice"}
@@ -288,9 +296,9 @@ class SessionServiceContract:
     async def test_temporary_state_lives_in_the_session_at_hand_only(
         self, service: BaseSessionService
     ) -> None:
-        session = await begun(service)
-        await service.append_event(session, said("Hi", temp__key="secret", mood="calm"))
-        again = await found(service)
+        session = await begin_session(service)
+        await service.append_event(session, text_event("Hi", temp__key="secret", mood="calm"))
+        again = await load_session(service)
 
         assert session.state == {"temp:key": "secret", "mood": "calm"}
         assert again.state == {"mood": "calm"}
@@ -299,7 +307,7 @@ class SessionServiceContract:
     async def test_the_state_of_a_user_can_be_read_without_a_session(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, user__name="Alice", mood="calm")
+        await begin_session(service, user__name="Alice", mood="calm")
 
         assert await service.get_user_state(app_name=APP, user_id=ALICE) == {"name": "Alice"}
         assert await service.get_user_state(app_name=APP, user_id=BOB) == {}
@@ -307,12 +315,12 @@ class SessionServiceContract:
     async def test_what_was_read_can_be_changed_without_changing_what_is_stored(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, app__units=["C"], user__names=["Alice"], moods=["calm"])
-        session = await found(service)
+        await begin_session(service, app__units=["C"], user__names=["Alice"], moods=["calm"])
+        session = await load_session(service)
         for value in session.state.values():
             value.append("changed")
 
-        assert (await found(service)).state == {
+        assert (await load_session(service)).state == {
             "app:units": ["C"],
             "user:names": ["Alice"],
             "moods": ["calm"],
@@ -320,54 +328,54 @@ class SessionServiceContract:
 
     # Windows.
 
-    @pytest.mark.parametrize(("count", "seen"), [(0, []), (2, ["3", "4"]), (9, ["0", "1", "2", "3", "4"])])
+    @pytest.mark.parametrize(("count", "latest"), [(0, []), (2, ["3", "4"]), (9, ["0", "1", "2", "3", "4"])])
     async def test_a_window_holds_the_latest_events(
-        self, service: BaseSessionService, count: int, seen: list[str]
+        self, service: BaseSessionService, count: int, latest: list[str]
     ) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         for number in range(5):
-            await service.append_event(session, said(str(number), mood=number))
-        window = await found(service, config=GetSessionConfig(num_recent_events=count))
+            await service.append_event(session, text_event(str(number), mood=number))
+        window = await load_session(service, config=GetSessionConfig(num_recent_events=count))
 
-        assert texts(window) == seen
+        assert texts(window) == latest
         assert window.state == {"mood": 4}
 
-    @pytest.mark.parametrize(("at", "seen"), [(0, ["0", "1", "2"]), (1, ["1", "2"]), (1.5, ["2"]), (3, [])])
+    @pytest.mark.parametrize(("at", "later"), [(0, ["0", "1", "2"]), (1, ["1", "2"]), (1.5, ["2"]), (3, [])])
     async def test_a_window_holds_the_events_since_a_time(
-        self, service: BaseSessionService, at: float, seen: list[str]
+        self, service: BaseSessionService, at: float, later: list[str]
     ) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         for number in range(3):
-            await service.append_event(session, said(str(number), at=NOON + number))
+            await service.append_event(session, text_event(str(number), at=NOON + number))
 
-        assert texts(await found(service, config=GetSessionConfig(after_timestamp=NOON + at))) == seen
+        assert texts(await load_session(service, config=GetSessionConfig(after_timestamp=NOON + at))) == later
 
     async def test_a_window_may_be_both(self, service: BaseSessionService) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         for number in range(5):
-            await service.append_event(session, said(str(number), at=NOON + number))
+            await service.append_event(session, text_event(str(number), at=NOON + number))
         both = GetSessionConfig(num_recent_events=2, after_timestamp=NOON + 1)
         late = GetSessionConfig(num_recent_events=4, after_timestamp=NOON + 3)
 
-        assert texts(await found(service, config=both)) == ["3", "4"]
-        assert texts(await found(service, config=late)) == ["3", "4"]
+        assert texts(await load_session(service, config=both)) == ["3", "4"]
+        assert texts(await load_session(service, config=late)) == ["3", "4"]
 
     async def test_a_session_read_by_a_window_can_be_appended_to(self, service: BaseSessionService) -> None:
-        session = await begun(service)
+        session = await begin_session(service)
         for number in range(3):
-            await service.append_event(session, said(str(number)))
-        window = await found(service, config=GetSessionConfig(num_recent_events=1))
-        await service.append_event(window, said("3"))
+            await service.append_event(session, text_event(str(number)))
+        window = await load_session(service, config=GetSessionConfig(num_recent_events=1))
+        await service.append_event(window, text_event("3"))
 
-        assert texts(await found(service)) == ["0", "1", "2", "3"]
+        assert texts(await load_session(service)) == ["0", "1", "2", "3"]
 
     # Lists.
 
     async def test_a_list_holds_the_sessions_of_a_user_without_events(
         self, service: BaseSessionService
     ) -> None:
-        await service.append_event(await begun(service, app__unit="C"), said("Hi", mood="calm"))
-        await begun(service, "s2", user=BOB)
+        await service.append_event(await begin_session(service, app__unit="C"), text_event("Hi", mood="calm"))
+        await begin_session(service, "s2", user=BOB)
         [session] = (await service.list_sessions(app_name=APP, user_id=ALICE)).sessions
 
         assert (session.id, session.events) == ("s1", [])
@@ -376,8 +384,8 @@ class SessionServiceContract:
     async def test_a_list_without_a_user_holds_all_sessions_of_the_app(
         self, service: BaseSessionService
     ) -> None:
-        await begun(service, user__name="Alice")
-        await begun(service, "s2", user=BOB, user__name="Bob")
+        await begin_session(service, user__name="Alice")
+        await begin_session(service, "s2", user=BOB, user__name="Bob")
         await service.create_session(app_name="other", user_id=ALICE)
         sessions = (await service.list_sessions(app_name=APP)).sessions
 
@@ -387,13 +395,13 @@ class SessionServiceContract:
         }
 
     async def test_the_session_used_last_is_the_last_of_a_list(self, service: BaseSessionService) -> None:
-        sessions = {id: await begun(service, id) for id in ("s1", "s2", "s3")}
+        sessions = {id: await begin_session(service, id) for id in ("s1", "s2", "s3")}
         for id in ("s3", "s1", "s2"):
             await asyncio.sleep(0.002)  # the times of two uses must differ
-            await service.append_event(sessions[id], said("Hi"))
-        listed = await service.list_sessions(app_name=APP, user_id=ALICE)
+            await service.append_event(sessions[id], text_event("Hi"))
+        response = await service.list_sessions(app_name=APP, user_id=ALICE)
 
-        assert [session.id for session in listed.sessions] == ["s3", "s1", "s2"]
+        assert [session.id for session in response.sessions] == ["s3", "s1", "s2"]
 
     async def test_a_list_of_nothing_is_empty(self, service: BaseSessionService) -> None:
         assert (await service.list_sessions(app_name="nowhere", user_id=ALICE)).sessions == []
@@ -403,82 +411,84 @@ class SessionServiceContract:
     async def test_a_stale_session_is_refused(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await begun(service)
-        mine, theirs = await found(service), await found(other)
-        await service.append_event(mine, said("first", mood="mine", app__who="mine", user__who="mine"))
+        await begin_session(service)
+        mine, theirs = await load_session(service), await load_session(other)
+        await service.append_event(mine, text_event("first", mood="mine", app__who="mine", user__who="mine"))
 
         with pytest.raises(StaleSessionError):
-            await other.append_event(theirs, said("second", mood="theirs", app__who="theirs", user__who="x"))
-        now = await found(service)
+            await other.append_event(
+                theirs, text_event("second", mood="theirs", app__who="theirs", user__who="x")
+            )
+        now = await load_session(service)
         assert texts(now) == ["first"]
         assert now.state == {"mood": "mine", "app:who": "mine", "user:who": "mine"}
 
     async def test_a_stale_session_is_refused_whatever_the_clock_says(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        session = await begun(service)
-        await service.append_event(session, said("zero", at=NOON))
-        mine, theirs = await found(service), await found(other)
-        await service.append_event(mine, said("first", at=NOON))
+        session = await begin_session(service)
+        await service.append_event(session, text_event("zero", at=NOON))
+        mine, theirs = await load_session(service), await load_session(other)
+        await service.append_event(mine, text_event("first", at=NOON))
 
         with pytest.raises(StaleSessionError):
-            await other.append_event(theirs, said("second", at=NOON))
+            await other.append_event(theirs, text_event("second", at=NOON))
 
     async def test_a_session_that_was_deleted_and_made_anew_is_another(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await begun(service)
-        old = await found(other)
+        await begin_session(service)
+        old = await load_session(other)
         await service.delete_session(app_name=APP, user_id=ALICE, session_id="s1")
-        await begun(service)
+        await begin_session(service)
 
         with pytest.raises(StaleSessionError):
-            await other.append_event(old, said("late"))
-        assert texts(await found(service)) == []
+            await other.append_event(old, text_event("late"))
+        assert texts(await load_session(service)) == []
 
     async def test_a_refused_event_leaves_the_session_as_it_was(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await begun(service)
-        mine, theirs = await found(service), await found(other)
-        await service.append_event(mine, said("first"))
+        await begin_session(service)
+        mine, theirs = await load_session(service), await load_session(other)
+        await service.append_event(mine, text_event("first"))
         with pytest.raises(StaleSessionError):
-            await other.append_event(theirs, said("second", mood="wild", temp__key="secret"))
+            await other.append_event(theirs, text_event("second", mood="wild", temp__key="secret"))
 
         assert (theirs.events, theirs.state) == ([], {})
 
     async def test_a_refused_writer_reads_again_and_goes_on(
         self, service: BaseSessionService, other: BaseSessionService
     ) -> None:
-        await begun(service)
-        mine, theirs = await found(service), await found(other)
-        await service.append_event(mine, said("first"))
+        await begin_session(service)
+        mine, theirs = await load_session(service), await load_session(other)
+        await service.append_event(mine, text_event("first"))
         with pytest.raises(StaleSessionError):
-            await other.append_event(theirs, said("second"))
-        await other.append_event(await found(other), said("second"))
+            await other.append_event(theirs, text_event("second"))
+        await other.append_event(await load_session(other), text_event("second"))
 
-        assert texts(await found(service)) == ["first", "second"]
+        assert texts(await load_session(service)) == ["first", "second"]
 
     async def test_tasks_that_share_a_session_append_one_after_another(
         self, service: BaseSessionService
     ) -> None:
-        session = await begun(service)
-        events = [said(str(number), {f"k{number}": number}) for number in range(8)]
+        session = await begin_session(service)
+        events = [text_event(str(number), {f"k{number}": number}) for number in range(8)]
         await asyncio.gather(*(service.append_event(session, event) for event in events))
-        stored = await found(service)
+        result = await load_session(service)
 
-        assert sorted(filter(None, texts(stored))) == [str(number) for number in range(8)]
-        assert stored.state == {f"k{number}": number for number in range(8)}
+        assert sorted(filter(None, texts(result))) == [str(number) for number in range(8)]
+        assert result.state == {f"k{number}": number for number in range(8)}
 
     async def test_a_session_made_elsewhere_must_know_the_newest_event(
         self, service: BaseSessionService
     ) -> None:
-        await service.append_event(await begun(service), said("zero"))
-        events = (await found(service)).events
+        await service.append_event(await begin_session(service), text_event("zero"))
+        events = (await load_session(service)).events
         knowing = Session(app_name=APP, user_id=ALICE, id="s1", events=list(events))
         ignorant = Session(app_name=APP, user_id=ALICE, id="s1", events=list(events))
-        await service.append_event(knowing, said("one"))
+        await service.append_event(knowing, text_event("one"))
 
         with pytest.raises(StaleSessionError):
-            await service.append_event(ignorant, said("two"))
-        assert texts(await found(service)) == ["zero", "one"]
+            await service.append_event(ignorant, text_event("two"))
+        assert texts(await load_session(service)) == ["zero", "one"]

@@ -11,18 +11,18 @@ from google.adk.sessions import BaseSessionService
 
 import clew
 from clew.adapters.adk import SessionService
-from tests.adapters.adk.contract import Opened, SessionServiceContract
+from tests.adapters.adk.contract import OpenService, SessionServiceContract
 
 
-def opening(url: str, tenant: str = "default") -> Opened:
+def opening(url: str, tenant: str = "default") -> OpenService:
     """Each service with a database of its own, as two processes would have."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[BaseSessionService]:
+    async def open_service() -> AsyncIterator[BaseSessionService]:
         async with clew.open(url) as db:
             yield SessionService(db.scope(tenant=tenant))
 
-    return opened
+    return open_service
 
 
 @pytest.mark.promise("B-10")
@@ -30,14 +30,14 @@ class TestOnMemory(SessionServiceContract):
     store_name = "memory"
 
     @pytest.fixture
-    async def opened(self) -> AsyncIterator[Opened]:
+    async def open_service(self) -> AsyncIterator[OpenService]:
         async with clew.open("memory://") as db:
 
             @asynccontextmanager
-            async def opened() -> AsyncIterator[BaseSessionService]:
+            async def open_service() -> AsyncIterator[BaseSessionService]:
                 yield SessionService(db)
 
-            yield opened
+            yield open_service
 
 
 @pytest.mark.promise("B-10")
@@ -45,7 +45,7 @@ class TestOnSqlite(SessionServiceContract):
     store_name = "sqlite"
 
     @pytest.fixture
-    def opened(self, tmp_path: Path) -> Opened:
+    def open_service(self, tmp_path: Path) -> OpenService:
         return opening(f"sqlite:///{tmp_path}/agent.db")
 
 
@@ -55,5 +55,5 @@ class TestOnPostgres(SessionServiceContract):
     store_name = "postgres"
 
     @pytest.fixture
-    def opened(self, postgres_url: str, tenant: str) -> Opened:
+    def open_service(self, postgres_url: str, tenant: str) -> OpenService:
         return opening(postgres_url, tenant)

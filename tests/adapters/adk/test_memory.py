@@ -25,22 +25,22 @@ from tests.adapters.adk.memory_contract import (
     SEA,
     TALK,
     MemoryServiceContract,
-    Opened,
-    found,
-    said,
+    OpenService,
+    search_texts,
     session,
+    text_event,
 )
 
 
-def opening(url: str, tenant: str = "default") -> Opened:
+def opening(url: str, tenant: str = "default") -> OpenService:
     """Each service with a database of its own, as two processes would have."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[BaseMemoryService]:
+    async def open_service() -> AsyncIterator[BaseMemoryService]:
         async with clew.open(url) as db:
             yield MemoryService(db.scope(tenant=tenant))
 
-    return opened
+    return open_service
 
 
 @pytest.mark.promise("B-10")
@@ -48,14 +48,14 @@ class TestOnMemory(MemoryServiceContract):
     store_name = "memory"
 
     @pytest.fixture
-    async def opened(self) -> AsyncIterator[Opened]:
+    async def open_service(self) -> AsyncIterator[OpenService]:
         async with clew.open("memory://") as db:
 
             @asynccontextmanager
-            async def opened() -> AsyncIterator[BaseMemoryService]:
+            async def open_service() -> AsyncIterator[BaseMemoryService]:
                 yield MemoryService(db)
 
-            yield opened
+            yield open_service
 
 
 @pytest.mark.promise("B-10")
@@ -63,7 +63,7 @@ class TestOnSqlite(MemoryServiceContract):
     store_name = "sqlite"
 
     @pytest.fixture
-    def opened(self, tmp_path: Path) -> Opened:
+    def open_service(self, tmp_path: Path) -> OpenService:
         return opening(f"sqlite:///{tmp_path}/agent.db")
 
 
@@ -73,7 +73,7 @@ class TestOnPostgres(MemoryServiceContract):
     store_name = "postgres"
 
     @pytest.fixture
-    def opened(self, postgres_url: str, tenant: str) -> Opened:
+    def open_service(self, postgres_url: str, tenant: str) -> OpenService:
         return opening(postgres_url, tenant)
 
 
@@ -81,14 +81,14 @@ class TestInMemoryMemoryService(MemoryServiceContract):
     wrong: ClassVar[dict[str, str]] = {}
 
     @pytest.fixture
-    def opened(self) -> Opened:
+    def open_service(self) -> OpenService:
         service = InMemoryMemoryService()
 
         @asynccontextmanager
-        async def opened() -> AsyncIterator[BaseMemoryService]:
+        async def open_service() -> AsyncIterator[BaseMemoryService]:
             yield service
 
-        return opened
+        return open_service
 
 
 class TestSqliteMemoryService(MemoryServiceContract):
@@ -99,12 +99,12 @@ class TestSqliteMemoryService(MemoryServiceContract):
     }
 
     @pytest.fixture
-    def opened(self, tmp_path: Path) -> Opened:
+    def open_service(self, tmp_path: Path) -> OpenService:
         @asynccontextmanager
-        async def opened() -> AsyncIterator[BaseMemoryService]:
+        async def open_service() -> AsyncIterator[BaseMemoryService]:
             yield SqliteMemoryService(tmp_path / "memory.db", max_results=10)
 
-        return opened
+        return open_service
 
 
 @pytest.fixture
@@ -127,17 +127,17 @@ async def test_an_agent_finds_in_a_new_session_what_was_said_in_another(db: clew
     )
     message = types.Content(role="user", parts=[types.Part(text="How was the sea?")])
     events = [event async for event in runner.run_async(user_id=ALICE, session_id="s2", new_message=message)]
-    given = [answer.response for event in events for answer in event.get_function_responses()]
+    answers = [answer.response for event in events for answer in event.get_function_responses()]
 
-    assert SEA in str(given)
+    assert SEA in str(answers)
 
 
 @pytest.mark.promise("B-10")
 async def test_a_memory_says_which_session_it_comes_from(memory: MemoryService) -> None:
     await memory.add_session_to_memory(TALK)
-    (found,) = (await memory.search_memory(app_name=APP, user_id=ALICE, query="cold")).memories
+    (entry,) = (await memory.search_memory(app_name=APP, user_id=ALICE, query="cold")).memories
 
-    assert found.custom_metadata == {"session_id": "s1"}
+    assert entry.custom_metadata == {"session_id": "s1"}
 
 
 async def test_an_event_that_changed_is_renewed_and_one_that_did_not_costs_nothing(
@@ -145,10 +145,10 @@ async def test_an_event_that_changed_is_renewed_and_one_that_did_not_costs_nothi
 ) -> None:
     await memory.add_session_to_memory(TALK)
     await memory.add_session_to_memory(TALK)
-    await memory.add_session_to_memory(session(said("The sea at Lisbon was warm", "e1")))
+    await memory.add_session_to_memory(session(text_event("The sea at Lisbon was warm", "e1")))
 
     assert (await db.thread(memory_thread_id_of(APP, ALICE)).head()).version == 2
-    assert await found(memory, "sea") == ["The sea at Lisbon was warm"]
+    assert await search_texts(memory, "sea") == ["The sea at Lisbon was warm"]
 
 
 async def test_it_is_out_of_the_way_and_goes_with_its_owner(memory: MemoryService, db: clew.Database) -> None:
@@ -157,12 +157,12 @@ async def test_it_is_out_of_the_way_and_goes_with_its_owner(memory: MemoryServic
 
     assert (await db.threads()).threads == ()
     assert SEA.encode() in lines
-    assert await found(MemoryService(db.scope(tenant=db.tenant, user=ALICE)), "sea") == [SEA]
+    assert await search_texts(MemoryService(db.scope(tenant=db.tenant, user=ALICE)), "sea") == [SEA]
 
 
 @pytest.mark.parametrize("name", ["a/b", "%2F", "ü ~@", "memory"])
 async def test_any_name_has_a_memory_of_its_own(memory: MemoryService, name: str) -> None:
-    await memory.add_session_to_memory(session(said("Lisbon", "e1"), user=name, app=name))
+    await memory.add_session_to_memory(session(text_event("Lisbon", "e1"), user=name, app=name))
 
-    assert await found(memory, "Lisbon", name, name) == ["Lisbon"]
-    assert await found(memory, "Lisbon", ALICE, name) == []
+    assert await search_texts(memory, "Lisbon", name, name) == ["Lisbon"]
+    assert await search_texts(memory, "Lisbon", ALICE, name) == []

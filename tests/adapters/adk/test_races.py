@@ -13,7 +13,7 @@ import clew
 from clew.adapters.adk import thread_id_of
 from clew.database.verify import Verdict
 from tests.adapters.adk.competitors import ours, race
-from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
+from tests.adapters.adk.contract import ALICE, APP, begin_session, load_session, texts
 from tests.support.child_process import ChildProcess, pipe
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return database.url
 
 
-def told_apart(lines: list[Connection], rounds: int) -> list[bool]:
+def run_rounds(lines: list[Connection], rounds: int) -> list[bool]:
     """Let both go at once, round after round; whether they had read the same version each time."""
     same = []
     for _ in range(rounds):
@@ -47,12 +47,12 @@ def told_apart(lines: list[Connection], rounds: int) -> list[bool]:
 
 async def begin(url: str) -> None:
     async with ours(url) as service:
-        await begun(service)
+        await begin_session(service)
 
 
 async def outcome(url: str) -> tuple[Session, Verdict]:
     async with ours(url) as service, clew.open(url) as db:
-        return await found(service), await db.thread(thread_id_of(APP, ALICE, "s1")).verify()
+        return await load_session(service), await db.thread(thread_id_of(APP, ALICE, "s1")).verify()
 
 
 @pytest.mark.promise("B-10", "S-04")
@@ -64,23 +64,23 @@ def test_of_two_that_read_the_same_exactly_one_is_taken(url: str) -> None:
         processes.append(ChildProcess(race, url, writer, ROUNDS, theirs))
         theirs.close()
         lines.append(line)
-    same = told_apart(lines, ROUNDS)
-    taken = [process.result() for process in processes]
+    same = run_rounds(lines, ROUNDS)
+    winners = [process.result() for process in processes]
     for line in lines:
         line.close()
     session, verdict = asyncio.run(outcome(url))
     by_round = [
-        sum(f"{writer} {number}" in each for writer, each in zip(WRITERS, taken, strict=True))
+        sum(f"{writer} {number}" in each for writer, each in zip(WRITERS, winners, strict=True))
         for number in range(ROUNDS)
     ]
 
     assert (all(same), by_round) == (True, [1] * ROUNDS)
-    assert sorted(filter(None, texts(session))) == sorted(taken[0] + taken[1])
-    assert session.state == folded(session)
+    assert sorted(filter(None, texts(session))) == sorted(winners[0] + winners[1])
+    assert session.state == state_of(session)
     assert verdict.ok
 
 
-def folded(session: Session) -> dict[str, object]:
+def state_of(session: Session) -> dict[str, object]:
     """The state that a session's events lead to."""
     state: dict[str, object] = {}
     for event in session.events:

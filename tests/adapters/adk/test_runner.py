@@ -18,7 +18,7 @@ from clew.adapters.adk import SessionService, thread_id_of
 from clew.core.messages.plain import PlainMessage, PlainToolCall, PlainToolResult
 from clew.core.messages.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, call, parallel, sequence, text, weather_agent
-from tests.adapters.adk.contract import ALICE, APP, found, texts
+from tests.adapters.adk.contract import ALICE, APP, load_session, texts
 
 pytestmark = pytest.mark.promise("B-10")
 
@@ -36,7 +36,7 @@ async def say(running: Runner, words: str, config: RunConfig | None = None) -> l
 async def test_a_turn_with_a_tool_is_stored_event_by_event(service: SessionService) -> None:
     agent = weather_agent(call("weather", city="Lisbon"), text("It is blue."))
     await say(runner(agent, service), "How is Lisbon?")
-    session = await found(service)
+    session = await load_session(service)
 
     assert [event.author for event in session.events] == ["user", "agent", "agent", "agent"]
     assert texts(session) == ["How is Lisbon?", None, None, "It is blue."]
@@ -49,16 +49,16 @@ async def test_the_next_turn_goes_on_where_the_last_one_ended(service: SessionSe
     await say(runner(agent, service), "What did I say?")
     assert isinstance(agent.model, ScriptedLlm)
 
-    assert agent.model.asked == [["Hi", "Hello!", "What did I say?"]]
+    assert agent.model.prompts == [["Hi", "Hello!", "What did I say?"]]
 
 
 async def test_parts_of_a_stream_are_shown_and_not_stored(service: SessionService) -> None:
-    shown = await say(
+    events = await say(
         runner(weather_agent(text("Hello!")), service), "Hi", RunConfig(streaming_mode=StreamingMode.SSE)
     )
 
-    assert [event.partial for event in shown] == [True] * 6 + [None]
-    assert texts(await found(service)) == ["Hi", "Hello!"]
+    assert [event.partial for event in events] == [True] * 6 + [None]
+    assert texts(await load_session(service)) == ["Hi", "Hello!"]
 
 
 @pytest.mark.parametrize("db", ["memory", "sqlite"], indirect=True)
@@ -71,7 +71,7 @@ async def test_the_blocking_way_to_run_works_too(service: SessionService) -> Non
 
     await asyncio.to_thread(run)
 
-    assert texts(await found(service)) == ["Hi", "Hello!"]
+    assert texts(await load_session(service)) == ["Hi", "Hello!"]
 
 
 @pytest.mark.filterwarnings("ignore:.* is deprecated in favor of Workflow:DeprecationWarning")
@@ -80,7 +80,7 @@ async def test_several_agents_write_to_one_session(
     service: SessionService, agent: Callable[[], BaseAgent]
 ) -> None:
     await say(runner(agent(), service), "Who is there?")
-    session = await found(service)
+    session = await load_session(service)
 
     assert sorted(filter(None, texts(session))) == ["I am one", "I am two", "Who is there?"]
     assert session.state == {"said_by_one": "I am one", "said_by_two": "I am two"}
@@ -95,16 +95,16 @@ async def test_a_turn_can_be_taken_back(service: SessionService) -> None:
         user_id=ALICE, session_id="s1", rewind_before_invocation_id=events[0].invocation_id
     )
 
-    assert (await found(service)).state.get("mood") is None
+    assert (await load_session(service)).state.get("mood") is None
 
 
 async def test_a_thread_of_adk_is_plain_to_read(db: clew.Database, service: SessionService) -> None:
     agent = weather_agent(call("weather", city="Lisbon"), text("It is blue."))
     await say(runner(agent, service), "How is Lisbon?")
-    told = plain_messages(await db.thread(thread_id_of(APP, ALICE, "s1")).items())
-    id = told[1].calls[0].id
+    messages = plain_messages(await db.thread(thread_id_of(APP, ALICE, "s1")).items())
+    id = messages[1].calls[0].id
 
-    assert told == [
+    assert messages == [
         PlainMessage(role="user", text="How is Lisbon?"),
         PlainMessage(
             role="assistant", calls=(PlainToolCall(id=id, name="weather", arguments={"city": "Lisbon"}),)

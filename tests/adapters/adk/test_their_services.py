@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 
-from tests.adapters.adk.contract import Opened, SessionServiceContract
+from tests.adapters.adk.contract import OpenService, SessionServiceContract
 
 
 @pytest.mark.promise("B-10")
@@ -28,14 +28,14 @@ class TestInMemorySessionService(SessionServiceContract):
     )
 
     @pytest.fixture
-    def opened(self) -> Opened:
+    def open_service(self) -> OpenService:
         service = InMemorySessionService()
 
         @asynccontextmanager
-        async def opened() -> AsyncIterator[BaseSessionService]:
+        async def open_service() -> AsyncIterator[BaseSessionService]:
             yield service
 
-        return opened
+        return open_service
 
 
 @pytest.mark.promise("B-10")
@@ -54,10 +54,10 @@ class TestDatabaseSessionService(SessionServiceContract):
     }
 
     @pytest.fixture
-    def opened(self, tmp_path: Path) -> Opened:
+    def open_service(self, tmp_path: Path) -> OpenService:
         @asynccontextmanager
-        async def opened() -> AsyncIterator[BaseSessionService]:
+        async def open_service() -> AsyncIterator[BaseSessionService]:
             async with DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path}/adk.db") as service:
                 yield service
 
-        return opened
+        return open_service

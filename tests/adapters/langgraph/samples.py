@@ -24,17 +24,17 @@ class Chat(TypedDict):
 
 def config(thread: str = "t", id: str | None = None, namespace: str = "") -> RunnableConfig:
     """What names a thread, or one of its checkpoints."""
-    named: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": namespace}
-    return {"configurable": named if id is None else {**named, "checkpoint_id": id}}
+    fields: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": namespace}
+    return {"configurable": fields if id is None else {**fields, "checkpoint_id": id}}
 
 
 def checkpoint(values: Mapping[str, Any], versions: Mapping[str, Any], number: int = 0) -> Checkpoint:
     """A checkpoint with some values."""
-    made = empty_checkpoint()
-    made["id"] = str(uuid6(clock_seq=number))
-    made["channel_values"] = dict(values)
-    made["channel_versions"] = dict(versions)
-    return made
+    snapshot = empty_checkpoint()
+    snapshot["id"] = str(uuid6(clock_seq=number))
+    snapshot["channel_values"] = dict(values)
+    snapshot["channel_versions"] = dict(versions)
+    return snapshot
 
 
 async def put(
@@ -42,15 +42,15 @@ async def put(
 ) -> RunnableConfig:
     """Put a checkpoint in which every channel has changed."""
     versions: ChannelVersions = dict.fromkeys(values, version)
-    made = checkpoint(values, versions, version)
-    return await saver.aput(parent, made, {"source": "loop", "step": version, "parents": {}}, versions)
+    snapshot = checkpoint(values, versions, version)
+    return await saver.aput(parent, snapshot, {"source": "loop", "step": version, "parents": {}}, versions)
 
 
 async def values_at(saver: BaseCheckpointSaver[Any], at: RunnableConfig) -> dict[str, Any]:
     """The values of a checkpoint."""
-    found = await saver.aget_tuple(at)
-    assert found is not None
-    return found.checkpoint["channel_values"]
+    entry = await saver.aget_tuple(at)
+    assert entry is not None
+    return entry.checkpoint["channel_values"]
 
 
 def answer(state: Chat) -> dict[str, Sequence[AnyMessage]]:

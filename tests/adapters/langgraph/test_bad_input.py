@@ -72,9 +72,9 @@ async def test_a_write_of_a_type_nobody_named_is_refused(saver: Checkpointer) ->
 
     with pytest.raises(InvalidValue, match="write to 'order'"):
         await saver.aput_writes(at, [("order", Order(7))], "task")
-    found = await saver.aget_tuple(at)
-    assert found is not None
-    assert found.pending_writes == []
+    entry = await saver.aget_tuple(at)
+    assert entry is not None
+    assert entry.pending_writes == []
 
 
 async def test_what_cannot_be_encoded_is_refused(saver: Checkpointer) -> None:
@@ -83,11 +83,11 @@ async def test_what_cannot_be_encoded_is_refused(saver: Checkpointer) -> None:
 
 
 @pytest.mark.promise("B-10")
-@pytest.mark.parametrize("named", [[Order, Mood], [State]])
+@pytest.mark.parametrize("types", [[Order, Mood], [State]])
 async def test_a_type_named_by_itself_or_by_a_schema_is_read_back(
-    db: clew.Database, named: list[type]
+    db: clew.Database, types: list[type]
 ) -> None:
-    saver = Checkpointer(db, types=named)
+    saver = Checkpointer(db, types=types)
 
     at = await put(saver, config(), {"order": Order(7)})
 
@@ -125,17 +125,17 @@ def test_bytes_that_name_something_dangerous_do_not_call_it(monkeypatch: pytest.
 
     import ormsgpack
 
-    called: list[str] = []
-    monkeypatch.setattr(os, "system", called.append)
+    commands: list[str] = []
+    monkeypatch.setattr(os, "system", commands.append)
     body = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", "rm"))))
-    nested = ormsgpack.packb(
+    envelope = ormsgpack.packb(
         ormsgpack.Ext(2, ormsgpack.packb(("builtins", "set", {"a": ormsgpack.Ext(0, body)})))
     )
 
-    for data in (body, nested):
+    for data in (body, envelope):
         with pytest.raises(InvalidArgument, match="cannot be read"):
             Serializer().unpack(data)
-    assert called == []
+    assert commands == []
 
 
 def test_a_method_that_nobody_named_is_not_called() -> None:

@@ -16,7 +16,7 @@ from clew.core.values import Window
 from tests.adapters.langgraph.samples import TEXT, chat, config, put, say, values_at
 
 
-async def stored_bytes(db: clew.Database, thread: str, after: int = 0) -> int:
+async def count_bytes(db: clew.Database, thread: str, after: int = 0) -> int:
     """How many bytes the items of a thread have that came after a version."""
     changes = await db.thread(thread).changesets(after=after, limit=10_000)
     return sum(len(item.body) for change in changes for item in change.items)
@@ -35,7 +35,7 @@ async def test_the_bytes_of_a_step_do_not_grow_with_the_thread(
     for number in range(60):
         before = (await db.thread("t").head()).version if number else 0
         await graph.ainvoke(say(f"{TEXT}{number}"), config())
-        sizes.append(await stored_bytes(db, "t", before))
+        sizes.append(await count_bytes(db, "t", before))
 
     assert max(sizes[50:]) <= max(sizes[5:15]) * 1.05
 
@@ -105,9 +105,9 @@ async def test_removed_messages_are_gone_and_cost_nothing(db: clew.Database, sav
     for number in range(5):
         await graph.ainvoke(say(f"Hello {number}"), config())
     messages = (await graph.aget_state(config())).values["messages"]
-    removed = [RemoveMessage(id=message.id) for message in messages[2:6]]
+    removals = [RemoveMessage(id=message.id) for message in messages[2:6]]
 
-    await graph.aupdate_state(config(), {"messages": removed}, as_node="answer")
+    await graph.aupdate_state(config(), {"messages": removals}, as_node="answer")
 
     assert (await graph.aget_state(config())).values["messages"] == messages[:2] + messages[6:]
     assert len(await history(db)) == 10
@@ -121,7 +121,7 @@ async def test_a_growing_dictionary_stores_its_new_entries(db: clew.Database, sa
         at = await put(saver, at, {"facts": facts}, number)
 
     assert await values_at(saver, at) == {"facts": facts}
-    assert await stored_bytes(db, "t") < 40 * (len(TEXT) + 450)
+    assert await count_bytes(db, "t") < 40 * (len(TEXT) + 450)
 
 
 async def test_a_value_that_did_not_change_is_not_stored_again(
@@ -164,18 +164,18 @@ async def test_the_thread_can_be_verified_and_read_at_any_version(
 
 async def test_the_history_reads_as_plain_messages(db: clew.Database, saver: Checkpointer) -> None:
     call = {"name": "look", "args": {"where": "here"}, "id": "c1", "type": "tool_call"}
-    asked = [
+    messages = [
         HumanMessage("Where?"),
         AIMessage("", tool_calls=[call]),
         ToolMessage("a box", tool_call_id="c1"),
     ]
 
-    await put(saver, config(), {"messages": asked})
+    await put(saver, config(), {"messages": messages})
 
-    question, called, answered = plain_messages(await history(db))
+    question, tool_call, answer = plain_messages(await history(db))
     assert (question.role, question.text) == ("user", "Where?")
-    assert [(tool.name, tool.arguments) for tool in called.calls] == [("look", {"where": "here"})]
-    assert [(tool.name, tool.output) for tool in answered.results] == [("look", "a box")]
+    assert [(tool.name, tool.arguments) for tool in tool_call.calls] == [("look", {"where": "here"})]
+    assert [(tool.name, tool.output) for tool in answer.results] == [("look", "a box")]
 
 
 async def test_a_thread_can_be_exported_and_imported(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ async def test_a_thread_can_be_exported_and_imported(tmp_path: Path) -> None:
         await graph.ainvoke(say("Hello again"), config())
         await import_threads(target.store, clew.Scope(), export_threads(source.store, clew.Scope()))
 
-        found = await Checkpointer(target).areindex("t")
+        count = await Checkpointer(target).areindex("t")
 
-        moved = await chat(Checkpointer(target)).aget_state(config())
-        assert moved == await graph.aget_state(config())
-        assert found == 4
+        state = await chat(Checkpointer(target)).aget_state(config())
+        assert state == await graph.aget_state(config())
+        assert count == 4

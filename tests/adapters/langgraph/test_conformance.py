@@ -33,10 +33,10 @@ def test_every_capability_is_tested() -> None:
 @pytest.mark.parametrize("capability", TESTS)
 async def test_a_capability_passes_the_suite(db: clew.Database, capability: str) -> None:
     @checkpointer_test(name="clew")
-    async def made() -> AsyncGenerator[BaseCheckpointSaver[int], None]:
+    async def make_checkpointer() -> AsyncGenerator[BaseCheckpointSaver[int], None]:
         yield Checkpointer(db)
 
-    report = await validate(made, capabilities={capability})
+    report = await validate(make_checkpointer, capabilities={capability})
 
     assert report.results[capability].failures == []
     assert report.results[capability].tests_passed == TESTS[capability]

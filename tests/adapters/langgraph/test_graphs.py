@@ -25,7 +25,7 @@ class Count(TypedDict):
     done: Annotated[list[str], operator.add]
 
 
-def joined(state: list[str], writes: Any) -> list[str]:
+def join_writes(state: list[str], writes: Any) -> list[str]:
     """The reducer of a delta channel."""
     return [*state, *(part for write in writes for part in write)]
 
@@ -33,7 +33,7 @@ def joined(state: list[str], writes: Any) -> list[str]:
 class Delta(TypedDict):
     """A state with a delta channel."""
 
-    done: Annotated[list[str], DeltaChannel(joined, snapshot_frequency=4)]
+    done: Annotated[list[str], DeltaChannel(join_writes, snapshot_frequency=4)]
 
 
 @pytest.mark.promise("B-10")
@@ -43,25 +43,25 @@ async def test_an_interrupted_graph_goes_on_in_another_process(
     def ask(state: Count) -> Count:
         return {"done": [interrupt({"question": "Go on?"})]}
 
-    def compiled(saver: Checkpointer) -> Any:
+    def compile_graph(saver: Checkpointer) -> Any:
         builder = StateGraph(Count)
         builder.add_node("ask", ask)
         builder.add_edge(START, "ask")
         return builder.compile(checkpointer=saver)
 
-    waiting = await compiled(saver).ainvoke({"done": ["started"]}, config())
+    waiting = await compile_graph(saver).ainvoke({"done": ["started"]}, config())
     assert waiting["__interrupt__"][0].value == {"question": "Go on?"}
 
-    answered = await compiled(Checkpointer(db)).ainvoke(Command(resume="yes"), config())
+    result = await compile_graph(Checkpointer(db)).ainvoke(Command(resume="yes"), config())
 
-    assert answered == {"done": ["started", "yes"]}
+    assert result == {"done": ["started", "yes"]}
 
 
-async def written(db: clew.Database, saver: Checkpointer) -> None:
+async def wait_for_writes(db: clew.Database, saver: Checkpointer) -> None:
     """Return once a task of the newest checkpoint has finished."""
     async for _ in db.thread("t").watch(after=0):
-        found = await saver.aget_tuple(config())
-        if found is not None and found.pending_writes:
+        entry = await saver.aget_tuple(config())
+        if entry is not None and entry.pending_writes:
             return
 
 
@@ -69,16 +69,16 @@ async def written(db: clew.Database, saver: Checkpointer) -> None:
 async def test_what_a_sibling_did_before_a_failure_is_not_done_twice(
     db: clew.Database, saver: Checkpointer
 ) -> None:
-    ran: list[str] = []
+    runs: list[str] = []
 
     async def good(state: Count) -> Count:
-        ran.append("good")
+        runs.append("good")
         return {"done": ["good"]}
 
     async def bad(state: Count) -> Count:
-        ran.append("bad")
-        if ran.count("bad") == 1:
-            await written(db, saver)
+        runs.append("bad")
+        if runs.count("bad") == 1:
+            await wait_for_writes(db, saver)
             raise OSError("the network is down")
         return {"done": ["bad"]}
 
@@ -93,7 +93,7 @@ async def test_what_a_sibling_did_before_a_failure_is_not_done_twice(
     result = await builder.compile(checkpointer=Checkpointer(db)).ainvoke(None, config())
 
     assert sorted(result["done"]) == ["bad", "good"]
-    assert ran.count("good") == 1
+    assert runs.count("good") == 1
 
 
 @pytest.mark.promise("B-10")
@@ -111,7 +111,7 @@ async def test_a_graph_goes_on_from_any_of_its_checkpoints(saver: Checkpointer) 
     assert len([state async for state in graph.aget_state_history(config())]) == len(history) + 3
 
 
-async def nested(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, list[str]]]:
+async def run_subgraphs(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, list[str]]]:
     """What the namespaces of a graph hold after two turns; one of its subgraphs is kept, one made anew."""
     inner = StateGraph(Count)
     inner.add_node("inner", lambda state: {"done": ["inner"]})
@@ -125,19 +125,19 @@ async def nested(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, list[str]]]
     for _ in range(2):
         await graph.ainvoke({"done": ["outer"]}, config())
     everything: RunnableConfig = {"configurable": {"thread_id": "t"}}
-    found = {found.config["configurable"]["checkpoint_ns"] async for found in saver.alist(everything)}
-    return sorted([(space.partition(":")[0], await done_in(saver, space)) for space in found])
+    spaces = {entry.config["configurable"]["checkpoint_ns"] async for entry in saver.alist(everything)}
+    return sorted([(space.partition(":")[0], await results_in(saver, space)) for space in spaces])
 
 
-async def done_in(saver: BaseCheckpointSaver[Any], namespace: str) -> list[str]:
-    done: list[str] = (await values_at(saver, config(namespace=namespace)))["done"]
-    return done
+async def results_in(saver: BaseCheckpointSaver[Any], namespace: str) -> list[str]:
+    results: list[str] = (await values_at(saver, config(namespace=namespace)))["done"]
+    return results
 
 
 async def test_subgraphs_keep_their_own_checkpoints(saver: Checkpointer) -> None:
-    ours = await nested(saver)
+    ours = await run_subgraphs(saver)
 
-    assert ours == await nested(InMemorySaver())
+    assert ours == await run_subgraphs(InMemorySaver())
     assert [name for name, _ in ours] == ["", "fresh", "fresh", "kept"]
 
 
@@ -159,7 +159,7 @@ def delta_graph(saver: BaseCheckpointSaver[Any]) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-async def lived(saver: BaseCheckpointSaver[Any]) -> list[Any]:
+async def run_turns(saver: BaseCheckpointSaver[Any]) -> list[Any]:
     """A delta channel's life: some turns, and one more from a checkpoint in the middle."""
     graph = delta_graph(saver)
     for number in range(6):
@@ -171,21 +171,21 @@ async def lived(saver: BaseCheckpointSaver[Any]) -> list[Any]:
 
 @pytest.mark.promise("B-10")
 async def test_delta_channels_live_as_in_memory(db: clew.Database, saver: Checkpointer) -> None:
-    ours = await lived(saver)
+    ours = await run_turns(saver)
 
-    assert ours == await lived(InMemorySaver())
+    assert ours == await run_turns(InMemorySaver())
     assert ours[0] == (await delta_graph(Checkpointer(db)).aget_state(config())).values
 
 
 @pytest.mark.promise("B-10")
 async def test_delta_channels_survive_pruning(db: clew.Database, saver: Checkpointer) -> None:
-    await lived(saver)
+    await run_turns(saver)
     before = (await delta_graph(saver).aget_state(config())).values
 
     await saver.aprune(["t"])
 
     assert (await delta_graph(Checkpointer(db)).aget_state(config())).values == before
-    assert len([found async for found in saver.alist(config())]) == 1
+    assert len([entry async for entry in saver.alist(config())]) == 1
 
 
 async def test_pruning_from_the_middle_leaves_the_rest_whole(db: clew.Database, saver: Checkpointer) -> None:
@@ -286,4 +286,4 @@ async def test_two_users_never_see_each_others_threads(db: clew.Database) -> Non
     await chat(alice).ainvoke(say("Hello"), config())
 
     assert await bob.aget_tuple(config()) is None
-    assert [found async for found in bob.alist(None)] == []
+    assert [entry async for entry in bob.alist(None)] == []

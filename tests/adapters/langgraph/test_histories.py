@@ -56,7 +56,7 @@ MESSAGES = st.builds(
 CHANNELS = ("messages", "notes", "facts", "plain")
 
 
-def changed_list(data: st.DataObject, old: list[Any], parts: st.SearchStrategy[Any]) -> list[Any]:
+def next_list(data: st.DataObject, old: list[Any], parts: st.SearchStrategy[Any]) -> list[Any]:
     """A list after one of the things that happen to lists."""
     new = list(old)
     at = data.draw(st.integers(0, max(len(new) - 1, 0)))
@@ -76,12 +76,12 @@ def changed_list(data: st.DataObject, old: list[Any], parts: st.SearchStrategy[A
     return new
 
 
-def changed(data: st.DataObject, channel: str, old: Any) -> Any:
+def next_value(data: st.DataObject, channel: str, old: Any) -> Any:
     """The next value of a channel."""
     if channel == "messages":
-        return changed_list(data, old or [], MESSAGES)
+        return next_list(data, old or [], MESSAGES)
     if channel == "notes":
-        return changed_list(data, old or [], PLAIN)
+        return next_list(data, old or [], PLAIN)
     if channel == "facts":
         return (old or {}) | data.draw(st.dictionaries(WORDS, PLAIN, max_size=3))
     return data.draw(PLAIN)
@@ -96,14 +96,14 @@ class Both:
         self._data = data
         self._theirs = InMemorySaver()
         self._ours = Checkpointer(db)
-        self._known: list[RunnableConfig] = []
+        self._configs: list[RunnableConfig] = []
 
     async def step(self) -> None:
         """Do one of the things that a graph does with a saver, or start as a new process."""
         do: Callable[[], Awaitable[None]] = self._data.draw(
             st.sampled_from([self.put, self.put, self.put, self.write, self.hide, self.restart])
         )
-        await (do() if self._known else self.put())
+        await (do() if self._configs else self.put())
 
     async def put(self) -> None:
         namespace = self._data.draw(st.sampled_from(["", "", "sub:1"]))
@@ -113,30 +113,35 @@ class Both:
         versions = dict(before.checkpoint["channel_versions"]) if before else {}
         names = self._data.draw(st.lists(st.sampled_from(CHANNELS), unique=True))
         for name in names:
-            values[name] = changed(self._data, name, values.get(name))
+            values[name] = next_value(self._data, name, values.get(name))
             versions[name] = uuid4().hex
         if self._data.draw(st.integers(0, 9)) == 0:
-            gone = self._data.draw(st.sampled_from(CHANNELS))
-            values.pop(gone, None)
-            versions.pop(gone, None)
-            names = [name for name in names if name != gone]
-        made = checkpoint(values, versions, len(self._known))
+            channel = self._data.draw(st.sampled_from(CHANNELS))
+            values.pop(channel, None)
+            versions.pop(channel, None)
+            names = [name for name in names if name != channel]
+        snapshot = checkpoint(values, versions, len(self._configs))
         new = {name: versions[name] for name in names}
         run = self._data.draw(st.sampled_from(["r1", "r2"]))
-        about: CheckpointMetadata = {"source": "loop", "step": len(self._known), "parents": {}, "run_id": run}
-        after = await self._theirs.aput(parent, made, about, new)
-        assert await self._ours.aput(parent, made, about, new) == after
-        self._known.append(after)
+        about: CheckpointMetadata = {
+            "source": "loop",
+            "step": len(self._configs),
+            "parents": {},
+            "run_id": run,
+        }
+        after = await self._theirs.aput(parent, snapshot, about, new)
+        assert await self._ours.aput(parent, snapshot, about, new) == after
+        self._configs.append(after)
 
     def _parent(self, namespace: str) -> RunnableConfig:
-        known = [at for at in self._known if at["configurable"]["checkpoint_ns"] == namespace]
-        if not known or self._data.draw(st.integers(0, 9)) == 0:
+        configs = [at for at in self._configs if at["configurable"]["checkpoint_ns"] == namespace]
+        if not configs or self._data.draw(st.integers(0, 9)) == 0:
             return config(self.thread, namespace=namespace)
         newest = self._data.draw(st.booleans())
-        return known[-1] if newest else self._data.draw(st.sampled_from(known))
+        return configs[-1] if newest else self._data.draw(st.sampled_from(configs))
 
     async def write(self) -> None:
-        at = self._data.draw(st.sampled_from(self._known))
+        at = self._data.draw(st.sampled_from(self._configs))
         channels = st.sampled_from([*CHANNELS, "__error__", "__interrupt__"])
         writes = self._data.draw(st.lists(st.tuples(channels, PLAIN), min_size=1, max_size=3))
         task, path = self._data.draw(st.tuples(st.sampled_from("ab"), st.sampled_from(["", "x"])))
@@ -147,13 +152,13 @@ class Both:
         """Delete a run in the middle; the in-memory saver cannot, so it is done to its dictionaries."""
         run = self._data.draw(st.sampled_from(["r1", "r2"]))
         await self._ours.adelete_for_runs([run])
-        for namespace, found in self._theirs.storage[self.thread].items():
-            for id, (_, metadata, _) in list(found.items()):
+        for namespace, entries in self._theirs.storage[self.thread].items():
+            for id, (_, metadata, _) in list(entries.items()):
                 if self._theirs.serde.loads_typed(metadata)["run_id"] == run:
-                    del found[id]
+                    del entries[id]
                     self._theirs.writes.pop((self.thread, namespace, id), None)
-        gone = [at for at in self._known if await self._theirs.aget_tuple(at) is None]
-        self._known = [at for at in self._known if at not in gone]
+        deletions = [at for at in self._configs if await self._theirs.aget_tuple(at) is None]
+        self._configs = [at for at in self._configs if at not in deletions]
 
     async def restart(self) -> None:
         self._ours = Checkpointer(self._db)
@@ -164,21 +169,21 @@ class Both:
             for namespace in ("", "sub:1"):
                 latest = config(self.thread, namespace=namespace)
                 assert plain(await saver.aget_tuple(latest)) == plain(await self._theirs.aget_tuple(latest))
-                assert [plain(found) async for found in saver.alist(latest)] == [
-                    plain(found) async for found in self._theirs.alist(latest)
+                assert [plain(entry) async for entry in saver.alist(latest)] == [
+                    plain(entry) async for entry in self._theirs.alist(latest)
                 ]
-            for at in self._known:
+            for at in self._configs:
                 assert plain(await saver.aget_tuple(at)) == plain(await self._theirs.aget_tuple(at))
-        if self._known:
+        if self._configs:
             assert (await self._db.thread(self.thread).verify()).ok
 
 
-def plain(found: CheckpointTuple | None) -> Any:
+def plain(entry: CheckpointTuple | None) -> Any:
     """A checkpoint as something to compare, types and order included."""
-    if found is None:
+    if entry is None:
         return None
-    return [repr(found.checkpoint["channel_values"].get(name)) for name in CHANNELS], found._replace(
-        config=config_only(found.config)
+    return [repr(entry.checkpoint["channel_values"].get(name)) for name in CHANNELS], entry._replace(
+        config=config_only(entry.config)
     )
 
 
@@ -186,7 +191,7 @@ def config_only(at: RunnableConfig) -> RunnableConfig:
     return {"configurable": dict(at["configurable"])}
 
 
-async def told(url: str, data: st.DataObject) -> None:
+async def compare_histories(url: str, data: st.DataObject) -> None:
     async with clew.open(url) as db:
         both = Both(db, data)
         for _ in range(data.draw(st.integers(1, 12))):
@@ -199,7 +204,7 @@ async def told(url: str, data: st.DataObject) -> None:
 @QUICK
 @given(data=st.data())
 def test_a_random_history_reads_as_in_memory(store_name: str, data: st.DataObject) -> None:
-    asyncio.run(told("memory://", data))
+    asyncio.run(compare_histories("memory://", data))
 
 
 @pytest.mark.promise("B-10")
@@ -209,7 +214,7 @@ def test_a_random_history_reads_as_in_memory(store_name: str, data: st.DataObjec
 def test_a_random_history_reads_as_in_memory_on_sqlite(
     store_name: str, data: st.DataObject, tmp_path: Path
 ) -> None:
-    asyncio.run(told(f"sqlite:///{tmp_path}/agent.db", data))
+    asyncio.run(compare_histories(f"sqlite:///{tmp_path}/agent.db", data))
 
 
 @pytest.mark.promise("B-10")
@@ -219,7 +224,7 @@ def test_a_random_history_reads_as_in_memory_on_sqlite(
 def test_a_random_history_reads_as_in_memory_on_postgres(
     store_name: str, data: st.DataObject, postgres_database: Any
 ) -> None:
-    asyncio.run(told(postgres_database.url, data))
+    asyncio.run(compare_histories(postgres_database.url, data))
 
 
 def newer(old: str, new: str) -> str:
@@ -240,23 +245,23 @@ def node(number: int, acts: list[str]) -> RunnableLambda[Notebook, dict[str, Any
     """A node that does some of the things that nodes do."""
 
     async def act(state: Notebook) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        update: dict[str, Any] = {}
         for what in acts:
-            seen = len(state.get("messages", []))
+            count = len(state.get("messages", []))
             match what:
                 case "answer":
-                    made["messages"] = [AIMessage(f"{TEXT}{number} {seen}", id=f"{number}-{seen}")]
-                case "edit" if seen:
-                    state["messages"][seen // 2].content = f"edited by {number}"
-                case "forget" if seen and number == 0:  # two nodes may not remove one message
-                    made["messages"] = [RemoveMessage(id=state["messages"][0].id or "")]
+                    update["messages"] = [AIMessage(f"{TEXT}{number} {count}", id=f"{number}-{count}")]
+                case "edit" if count:
+                    state["messages"][count // 2].content = f"edited by {number}"
+                case "forget" if count and number == 0:  # two nodes may not remove one message
+                    update["messages"] = [RemoveMessage(id=state["messages"][0].id or "")]
                 case "note":
-                    made["notes"] = [{"by": number, "text": TEXT}, number]
+                    update["notes"] = [{"by": number, "text": TEXT}, number]
                 case "learn":
-                    made["facts"] = {f"{number}": [TEXT, number], f"{seen}": None}
+                    update["facts"] = {f"{number}": [TEXT, number], f"{count}": None}
                 case "feel":
-                    made["mood"] = TEXT * number
-        return made
+                    update["mood"] = TEXT * number
+        return update
 
     return RunnableLambda(act)
 
@@ -268,7 +273,7 @@ GRAPHS = st.lists(ACTS, min_size=1, max_size=3)
 MOVES = st.lists(st.tuples(st.sampled_from(["say", "say", "fork", "update"]), st.integers(0, 40)), max_size=5)
 
 
-async def lived(
+async def run_graph(
     saver: BaseCheckpointSaver[Any], graph: list[list[str]], moves: list[tuple[str, int]], *, fan: bool
 ) -> list[Any]:
     """The whole history of a graph: what each checkpoint says, the newest first."""
@@ -277,24 +282,24 @@ async def lived(
         builder.add_node(f"n{number}", node(number, acts))
         builder.add_edge(START if number == 0 else "n0" if fan else f"n{number - 1}", f"n{number}")
     builder.add_edge(f"n{len(graph) - 1}", END)
-    compiled = builder.compile(checkpointer=saver)
-    await compiled.ainvoke(said(0), config())
+    app = builder.compile(checkpointer=saver)
+    await app.ainvoke(inputs(0), config())
     for kind, number in moves:
-        history = [state async for state in compiled.aget_state_history(config())]
+        history = [state async for state in app.aget_state_history(config())]
         past = history[number % len(history)]
         if kind == "say":
-            await compiled.ainvoke(said(number), config())
+            await app.ainvoke(inputs(number), config())
         elif kind == "fork":
-            await compiled.ainvoke(None, past.config)
+            await app.ainvoke(None, past.config)
         else:
-            await compiled.aupdate_state(past.config, said(number), as_node="n0")
+            await app.aupdate_state(past.config, inputs(number), as_node="n0")
     return [
         (state.values, state.next, (state.metadata or {}).get("step"), (state.metadata or {}).get("source"))
-        async for state in compiled.aget_state_history(config())
+        async for state in app.aget_state_history(config())
     ]
 
 
-def said(number: int) -> Any:
+def inputs(number: int) -> Any:
     return {
         "messages": [HumanMessage(f"{TEXT}{number}", id=f"h{number}")],
         "mood": "",
@@ -303,10 +308,10 @@ def said(number: int) -> Any:
     }
 
 
-async def lived_in_both(graph: list[list[str]], moves: list[tuple[str, int]], *, fan: bool) -> None:
-    theirs = await lived(InMemorySaver(), graph, moves, fan=fan)
+async def compare_graphs(graph: list[list[str]], moves: list[tuple[str, int]], *, fan: bool) -> None:
+    theirs = await run_graph(InMemorySaver(), graph, moves, fan=fan)
     async with clew.open("memory://") as db:
-        assert await lived(Checkpointer(db), graph, moves, fan=fan) == theirs
+        assert await run_graph(Checkpointer(db), graph, moves, fan=fan) == theirs
         assert (await db.thread("t").verify()).ok
 
 
@@ -316,4 +321,4 @@ async def lived_in_both(graph: list[list[str]], moves: list[tuple[str, int]], *,
 def test_a_random_graph_lives_as_in_memory(
     graph: list[list[str]], moves: list[tuple[str, int]], *, fan: bool
 ) -> None:
-    asyncio.run(lived_in_both(graph, moves, fan=fan))
+    asyncio.run(compare_graphs(graph, moves, fan=fan))

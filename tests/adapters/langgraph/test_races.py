@@ -35,12 +35,12 @@ async def check(db: clew.Database, runs: list[list[str]]) -> None:
     saver = Checkpointer(db)
     for name, ids in enumerate(runs):
         for number, id in enumerate(ids, start=1):
-            found = await saver.aget_tuple(config(id=id))
-            assert found is not None
-            texts = [message.content for message in found.checkpoint["channel_values"]["messages"]]
+            entry = await saver.aget_tuple(config(id=id))
+            assert entry is not None
+            texts = [message.content for message in entry.checkpoint["channel_values"]["messages"]]
             assert texts == [f"{TEXT}{name} {before}" for before in range(1, number + 1)]
-            assert len(found.pending_writes or []) == 1
-    assert len([found async for found in saver.alist(config())]) == sum(map(len, runs))
+            assert len(entry.pending_writes or []) == 1
+    assert len([entry async for entry in saver.alist(config())]) == sum(map(len, runs))
     assert (await db.thread("t").verify()).ok
 
 
@@ -98,9 +98,9 @@ def test_two_processes_on_one_thread_lose_nothing(store_name: str, tmp_path: Pat
         child.communicate("go\n")
 
     with Checkpointer(url) as saver:
-        found = list(saver.list(config()))
+        entries = list(saver.list(config()))
     assert [child.returncode for child in children] == [0, 0]
-    assert len(found) == 1 + 2 * 5 * 3
+    assert len(entries) == 1 + 2 * 5 * 3
 
 
 @pytest.mark.race

@@ -44,10 +44,10 @@ async def store(db: clew.Database) -> Store:
 async def test_an_item_is_there_for_the_next_process(db: clew.Database, store: Store) -> None:
     await store.aput(("users", "alice"), "likes", {"food": "plums", "rank": 1})
 
-    found = await Store(db).aget(("users", "alice"), "likes")
+    item = await Store(db).aget(("users", "alice"), "likes")
 
-    assert found is not None
-    assert (found.value, found.key, found.namespace) == (
+    assert item is not None
+    assert (item.value, item.key, item.namespace) == (
         {"food": "plums", "rank": 1},
         "likes",
         ("users", "alice"),
@@ -61,10 +61,10 @@ async def test_an_item_that_is_put_again_keeps_its_birth(db: clew.Database) -> N
     now[0] = 5_000
     await store.aput(("a",), "k", {"n": 2})
 
-    found = await store.aget(("a",), "k")
+    item = await store.aget(("a",), "k")
 
-    assert found is not None
-    assert (found.created_at.timestamp(), found.updated_at.timestamp()) == (1, 5)
+    assert item is not None
+    assert (item.created_at.timestamp(), item.updated_at.timestamp()) == (1, 5)
 
 
 async def test_a_deleted_item_is_gone(store: Store) -> None:
@@ -79,9 +79,9 @@ async def test_namespaces_do_not_run_into_each_other(store: Store) -> None:
     await store.aput(("a", "b"), "c", {"n": 1})
     await store.aput(("a b",), "c", {"n": 2})
 
-    found = [item.value["n"] for item in await store.asearch(("a",))]
+    values = [item.value["n"] for item in await store.asearch(("a",))]
 
-    assert found == [1]
+    assert values == [1]
 
 
 async def test_a_batch_is_written_together_or_not_at_all(store: Store) -> None:
@@ -108,11 +108,11 @@ async def test_the_nearest_in_meaning_comes_first(db: clew.Database) -> None:
     await store.aput(("docs",), "two", {"text": "cch"})
     await store.aput(("docs",), "none", {"text": "hha"}, index=False)
 
-    found = await store.asearch(("docs",), query="ccc")
+    hits = await store.asearch(("docs",), query="ccc")
 
-    assert [item.key for item in found] == ["two", "one", "none"]
-    assert found[0].score == pytest.approx(2 / 5**0.5)
-    assert found[2].score is None
+    assert [item.key for item in hits] == ["two", "one", "none"]
+    assert hits[0].score == pytest.approx(2 / 5**0.5)
+    assert hits[2].score is None
 
 
 async def test_vectors_of_another_length_are_refused(db: clew.Database) -> None:
@@ -131,9 +131,9 @@ async def test_an_item_whose_time_is_over_is_not_seen_and_is_swept(db: clew.Data
     await store.aput(("a",), "long", {"n": 2})
     now[0] = 60_001
 
-    seen = await store.aget(("a",), "short"), [item.key for item in await store.asearch(("a",))]
+    contents = await store.aget(("a",), "short"), [item.key for item in await store.asearch(("a",))]
 
-    assert seen == (None, ["long"])
+    assert contents == (None, ["long"])
     assert await store.asweep_ttl() == 1
     assert await store.asweep_ttl() == 0
 
@@ -186,10 +186,10 @@ def test_a_graph_that_is_invoked_reaches_the_store(url: str) -> None:
     builder.add_edge(START, "remember")
     with Store(url) as store:
         builder.compile(store=store).invoke({"name": "Alice"})
-        found = store.get(("names",), "last")
+        item = store.get(("names",), "last")
 
-    assert found is not None
-    assert found.value == {"name": "Alice"}
+    assert item is not None
+    assert item.value == {"name": "Alice"}
 
 
 LABELS = st.sampled_from(["a", "b", "c"])
@@ -229,10 +229,10 @@ OPS = st.one_of(
 )
 
 
-def seen(result: Any) -> Any:
+def comparable(result: Any) -> Any:
     """A result as something to compare; the order of a search without a query is nobody's promise."""
     if isinstance(result, list):
-        return sorted(str(seen(part)) for part in result)
+        return sorted(str(comparable(part)) for part in result)
     return (result.namespace, result.key, result.value) if hasattr(result, "value") else result
 
 
@@ -244,7 +244,7 @@ def test_any_operations_end_as_in_memory(ops: list[Any]) -> None:
         for op in ops:
             if isinstance(op, PutOp) and op.value is None and not theirs.get(op.namespace, op.key):
                 continue  # the in-memory store lists a namespace that only ever saw a delete
-            mine, other = seen(ours.batch([op])[0]), seen(theirs.batch([op])[0])
+            mine, other = comparable(ours.batch([op])[0]), comparable(theirs.batch([op])[0])
             if isinstance(op, ListNamespacesOp):
                 assert set(mine) <= set(other)  # nor does it forget one that is empty
             else:

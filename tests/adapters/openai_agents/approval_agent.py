@@ -19,9 +19,9 @@ def send() -> str:
 def sender() -> Agent[Any]:
     """The agent, as every process builds it: it sends, then it says so."""
 
-    def answered(call: Any) -> ModelStep:
-        done = any(part.get("type") == "function_call_output" for part in call.input)
-        return says("It is sent.") if done else calls("send")
+    def answer(call: Any) -> ModelStep:
+        is_sent = any(part.get("type") == "function_call_output" for part in call.input)
+        return says("It is sent.") if is_sent else calls("send")
 
-    steps = [ModelStep.respond(answered) for _ in range(4)]
+    steps = [ModelStep.respond(answer) for _ in range(4)]
     return Agent(name="sender", model=ScriptedModel(steps), tools=[send])

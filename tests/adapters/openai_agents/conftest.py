@@ -29,7 +29,7 @@ def shared_database(postgres_server: PostgresAddress) -> Iterator[PostgresDataba
     postgres_server.drop_database(database.name)
 
 
-def emptied(database: PostgresDatabase) -> str:
+def clear_database(database: PostgresDatabase) -> str:
     """The address of a database, once it is empty."""
     with psycopg.connect(database.url, autocommit=True) as connection:
         for (name,) in connection.execute(TABLES).fetchall():
@@ -41,7 +41,7 @@ def emptied(database: PostgresDatabase) -> str:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty database is."""
     if request.param == "postgres":
-        return emptied(request.getfixturevalue("shared_database"))
+        return clear_database(request.getfixturevalue("shared_database"))
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"
 
 

@@ -10,7 +10,7 @@ from agents.memory import Session as Protocol
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 QUIET = RunConfig(tracing_disabled=True)
-SPENT = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
+USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 
 
 def item(**body: Any) -> TResponseInputItem:
@@ -23,7 +23,7 @@ def user(text: str) -> TResponseInputItem:
     return item(role="user", content=text)
 
 
-def numbered(count: int, start: int = 0) -> list[TResponseInputItem]:
+def sample_items(count: int, start: int = 0) -> list[TResponseInputItem]:
     """Some messages."""
     return [user(f"message {number}") for number in range(start, start + count)]
 
@@ -44,12 +44,12 @@ def _text(body: dict[str, Any]) -> str:
 
 def says(text: str) -> ModelStep:
     """A step in which the model answers."""
-    return ModelStep(output=[assistant_message(text)], usage=SPENT)
+    return ModelStep(output=[assistant_message(text)], usage=USAGE)
 
 
 def calls(name: str, call_id: str = "call-1", arguments: str = "{}") -> ModelStep:
     """A step in which the model calls a tool."""
-    return ModelStep(output=[function_call(name, arguments, call_id=call_id)], usage=SPENT)
+    return ModelStep(output=[function_call(name, arguments, call_id=call_id)], usage=USAGE)
 
 
 def agent(*steps: ModelStep | Exception, **more: Any) -> Agent[Any]:
@@ -58,12 +58,12 @@ def agent(*steps: ModelStep | Exception, **more: Any) -> Agent[Any]:
 
 
 async def run(
-    who: Agent[Any], said: Any, session: Protocol, *, way: str = "whole", config: RunConfig = QUIET
+    who: Agent[Any], prompt: Any, session: Protocol, *, way: str = "whole", config: RunConfig = QUIET
 ) -> RunResult | RunResultStreaming:
     """One run of an agent, streamed or not, to its end."""
     if way == "whole":
-        return await Runner.run(who, said, session=session, run_config=config)
-    result = Runner.run_streamed(who, said, session=session, run_config=config)
+        return await Runner.run(who, prompt, session=session, run_config=config)
+    result = Runner.run_streamed(who, prompt, session=session, run_config=config)
     async for _ in result.stream_events():
         pass
     return result

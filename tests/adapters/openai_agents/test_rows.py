@@ -18,7 +18,7 @@ from clew.adapters import openai_agents
 from clew.adapters.openai_agents import FORMAT, Session
 from clew.core.log import reader
 from clew.core.text.words import text_of
-from tests.adapters.openai_agents.samples import agent, numbered, run, says
+from tests.adapters.openai_agents.samples import agent, run, sample_items, says
 
 STORES = {
     "SQLiteSession",
@@ -37,21 +37,21 @@ except Exception as error:
 """
 
 
-def imported() -> set[str]:
+def imports() -> set[str]:
     """Every name and module that the adapter imports."""
-    found: set[str] = set()
+    names: set[str] = set()
     for module in pkgutil.iter_modules(openai_agents.__path__, "clew.adapters.openai_agents."):
         for node in ast.walk(ast.parse(inspect.getsource(import_module(module.name)))):
             if isinstance(node, ast.ImportFrom):
-                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-    return found
+                names |= {alias.name for alias in node.names}
+    return names
 
 
 @pytest.mark.promise("B-10", "S-15")
 def test_the_adapter_imports_none_of_the_sdk_s_stores() -> None:
-    names = {part for name in imported() for part in name.split(".")}
+    names = {part for name in imports() for part in name.split(".")}
 
     assert names & (STORES | {"extensions", "sqlite3", "sqlalchemy"}) == set()
     assert not issubclass(Session, tuple(_sdk_stores()))
@@ -74,24 +74,24 @@ async def test_the_rows_are_ours(session: Session, db: clew.Database) -> None:
         ("assistant", "In Bremen.", FORMAT),
     ]
     assert (await db.thread("alice").verify()).ok
-    assert [found.thread for found in await db.search("bremen")] == ["alice"]
+    assert [hit.thread for hit in await db.search("bremen")] == ["alice"]
 
 
 async def test_the_head_of_a_session_costs_the_same_however_long_it_is(
     session: Session, db: clew.Database
 ) -> None:
-    await session.add_items(numbered(1))
+    await session.add_items(sample_items(1))
     row = await db.store.read(clew.Scope(), reader.read_thread("alice"))
 
-    with pytest.raises(StopIteration) as asked:
+    with pytest.raises(StopIteration) as stop:
         next(reader.read_state(row, row.version))
-    assert asked.value.value == {}
+    assert stop.value.value == {}
 
 
 @pytest.mark.promise("S-15")
 async def test_the_file_holds_no_table_of_the_sdk(tmp_path: Path) -> None:
     async with Session("alice", clew.open(f"sqlite:///{tmp_path}/agent.db")) as session:
-        await session.add_items(numbered(1))
+        await session.add_items(sample_items(1))
     connection = apsw.Connection(f"{tmp_path}/agent.db", flags=apsw.SQLITE_OPEN_READONLY)
     tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     connection.close()
@@ -101,7 +101,7 @@ async def test_the_file_holds_no_table_of_the_sdk(tmp_path: Path) -> None:
 
 
 def test_a_missing_sdk_says_what_to_install() -> None:
-    done = subprocess.run([sys.executable, "-c", NO_SDK], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", NO_SDK], capture_output=True, text=True, check=True)
 
-    assert done.stdout.startswith("MissingExtra ")
-    assert "pip install '.[openai-agents]'" in done.stdout
+    assert process.stdout.startswith("MissingExtra ")
+    assert "pip install '.[openai-agents]'" in process.stdout

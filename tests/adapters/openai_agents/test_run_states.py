@@ -59,8 +59,8 @@ async def test_a_refusal_is_part_of_the_history(session: Session) -> None:
 
 
 async def test_a_newer_state_takes_the_place_of_the_older(session: Session) -> None:
-    for said in ("Send it.", "Send it again."):
-        await session.paused_run.save((await run(sender(), said, session)).to_state())
+    for prompt in ("Send it.", "Send it again."):
+        await session.paused_run.save((await run(sender(), prompt, session)).to_state())
     state = await session.paused_run.load(sender())
 
     assert state is not None
@@ -89,7 +89,7 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     async with Session("alice", clew.open(url)) as session:
         await session.paused_run.save((await run(sender(), "Send it.", session)).to_state())
 
-    done = subprocess.run(  # noqa: ASYNC221 - nothing else goes on meanwhile
+    process = subprocess.run(  # noqa: ASYNC221 - nothing else goes on meanwhile
         [sys.executable, "-m", "tests.adapters.openai_agents.approval_process", url],
         cwd=ROOT,
         capture_output=True,
@@ -98,6 +98,6 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
     )
 
     async with Session("alice", clew.open(url)) as session:
-        kept, left = texts(await session.get_items()), await session.paused_run.load(sender())
-    assert (done.returncode, done.stdout, done.stderr) == (0, "It is sent.\n", "")
-    assert (kept, left) == (WHOLE, None)
+        history, state = texts(await session.get_items()), await session.paused_run.load(sender())
+    assert (process.returncode, process.stdout, process.stderr) == (0, "It is sent.\n", "")
+    assert (history, state) == (WHOLE, None)

@@ -29,7 +29,7 @@ from openai import APIConnectionError
 
 import clew
 from clew.adapters.openai_agents import Session
-from tests.adapters.openai_agents.samples import QUIET, agent, calls, numbered, run, says, texts, user
+from tests.adapters.openai_agents.samples import QUIET, agent, calls, run, sample_items, says, texts, user
 
 pytestmark = pytest.mark.parametrize("way", ["whole", "streamed"])
 
@@ -46,10 +46,10 @@ def script(who: Agent[Any]) -> ScriptedModel:
     return who.model
 
 
-def seen(who: Agent[Any], call: int = -1) -> list[str]:
+def model_input(who: Agent[Any], call: int = -1) -> list[str]:
     """What the model was shown at a call."""
-    shown = script(who).calls[call].input
-    return texts(shown) if isinstance(shown, list) else [shown]
+    items = script(who).calls[call].input
+    return texts(items) if isinstance(items, list) else [items]
 
 
 def trips(guardrail: type[InputGuardrail[Any]] | type[OutputGuardrail[Any]], **more: Any) -> Any:
@@ -67,8 +67,8 @@ async def test_a_conversation_goes_on_and_nothing_is_saved_twice(session: Sessio
     await run(helper, "Where is it?", session, way=way)
     await run(helper, "And when will it come?", session, way=way)
 
-    assert seen(helper) == ["Where is it?", "In Bremen.", "And when will it come?"]
-    assert texts(await session.get_items()) == [*seen(helper), "Tomorrow."]
+    assert model_input(helper) == ["Where is it?", "In Bremen.", "And when will it come?"]
+    assert texts(await session.get_items()) == [*model_input(helper), "Tomorrow."]
 
 
 @pytest.mark.promise("S-10")
@@ -109,10 +109,10 @@ async def test_a_hand_off_hides_items_from_the_model_and_history_keeps_all(
         handoffs=[handoff(clerk, input_filter=only_input)],
     )
     await run(helper, "Where is it?", session, way=way)
-    kept = texts(await session.get_items())
+    history = texts(await session.get_items())
 
-    assert seen(clerk) == ["Where is it?"]
-    assert (kept[:3], len(kept), kept[-1]) == (
+    assert model_input(clerk) == ["Where is it?"]
+    assert (history[:3], len(history), history[-1]) == (
         ["Where is it?", "function_call", "found it"],
         6,
         "It is on its way.",
@@ -122,30 +122,30 @@ async def test_a_hand_off_hides_items_from_the_model_and_history_keeps_all(
 Items = list[TResponseInputItem]
 
 
-def turned(history: Items, new: Items) -> Items:
+def reverse(history: Items, new: Items) -> Items:
     """A callback that copies and turns around."""
     return [*reversed(copy.deepcopy(history)), *copy.deepcopy(new)]
 
 
-def repeated(history: Items, new: Items) -> Items:
+def repeat(history: Items, new: Items) -> Items:
     """A callback that shows the history twice."""
     return [*history, *history, *new]
 
 
-def dropped(history: Items, new: Items) -> Items:
+def drop(history: Items, new: Items) -> Items:
     """A callback that shows nothing of the history."""
     return new
 
 
-def rebuilt(history: Items, new: Items) -> Items:
+def rebuild(history: Items, new: Items) -> Items:
     """A callback that makes every item anew."""
     return [user(text) for text in texts([*history, *new])]
 
 
 @pytest.mark.promise("S-09")
-@pytest.mark.parametrize("callback", [turned, repeated, dropped, rebuilt])
+@pytest.mark.parametrize("callback", [reverse, repeat, drop, rebuild])
 async def test_history_is_never_appended_again(session: Session, callback: Any, way: str) -> None:
-    await session.add_items(numbered(2))
+    await session.add_items(sample_items(2))
     config = RunConfig(tracing_disabled=True, session_input_callback=callback)
     await run(agent(says("Yes.")), "Really?", session, way=way, config=config)
 
@@ -155,11 +155,11 @@ async def test_history_is_never_appended_again(session: Session, callback: Any, 
 @pytest.mark.promise("S-05")
 async def test_the_runner_keeps_to_the_limit(db: clew.Database, way: str) -> None:
     session = Session("alice", db, session_settings={"limit": 2})
-    await session.add_items(numbered(6))
+    await session.add_items(sample_items(6))
     helper = agent(says("Yes."))
     await run(helper, "Really?", session, way=way)
 
-    assert seen(helper) == ["message 4", "message 5", "Really?"]
+    assert model_input(helper) == ["message 4", "message 5", "Really?"]
 
 
 @pytest.mark.promise("S-12")
@@ -167,7 +167,7 @@ async def test_the_runner_keeps_to_the_limit(db: clew.Database, way: str) -> Non
 async def test_an_input_guardrail_keeps_what_was_said_and_drops_the_answer(
     session: Session, when: str, way: str
 ) -> None:
-    await session.add_items(numbered(1))
+    await session.add_items(sample_items(1))
     guard = trips(InputGuardrail, run_in_parallel=when == "parallel")
     helper = agent(says("A secret."), input_guardrails=[guard])
 
@@ -189,9 +189,9 @@ async def test_an_output_guardrail_keeps_what_was_said_and_drops_the_answer(
 
 @pytest.mark.promise("S-11")
 async def test_a_retry_of_the_model_saves_nothing_twice(session: Session, way: str) -> None:
-    lost = APIConnectionError(message="lost", request=cast(Any, None))
+    error = APIConnectionError(message="lost", request=cast(Any, None))
     again = ModelRetrySettings(max_retries=1, policy=retry_policies.network_error())
-    helper = agent(lost, says("Here."), model_settings=ModelSettings(retry=again))
+    helper = agent(error, says("Here."), model_settings=ModelSettings(retry=again))
     await run(helper, "Where?", session, way=way)
 
     assert texts(await session.get_items()) == ["Where?", "Here."]
@@ -199,16 +199,14 @@ async def test_a_retry_of_the_model_saves_nothing_twice(session: Session, way: s
 
 @pytest.mark.promise("S-14")
 async def test_a_session_is_never_a_second_owner_of_a_conversation(session: Session, way: str) -> None:
-    started = Runner.run if way == "whole" else Runner.run_streamed
+    start = Runner.run if way == "whole" else Runner.run_streamed
 
     with pytest.raises(UserError):
-        await _finished(
-            started(agent(), "Where?", session=session, conversation_id="conv-1", run_config=QUIET)
-        )
+        await _finish(start(agent(), "Where?", session=session, conversation_id="conv-1", run_config=QUIET))
     assert await session.get_items() == []
 
 
-async def _finished(running: Any) -> None:
+async def _finish(running: Any) -> None:
     """Wait for a run, streamed or not."""
     if not hasattr(running, "stream_events"):
         await running
@@ -221,13 +219,13 @@ async def test_what_each_turn_used_is_kept(session: Session, way: str) -> None:
     helper = agent(calls("look"), says("Found."), says("Bye."), tools=[look])
     await run(helper, "Look.", session, way=way)
     await run(helper, "Thanks.", session, way=way)
-    turns, spent = await session.turns(), await session.usage()
+    turns, usage = await session.turns(), await session.usage()
 
     assert [(turn.text, turn.usage.requests, turn.usage.total) for turn in turns] == [
         ("Look.", 2, 30),
         ("Thanks.", 1, 15),
     ]
-    assert (spent.requests, spent.input, spent.output) == (3, 30, 15)
+    assert (usage.requests, usage.input, usage.output) == (3, 30, 15)
 
 
 async def test_two_runs_at_once_are_counted_apart(session: Session, db: clew.Database, way: str) -> None:

@@ -18,20 +18,20 @@ from tests.support.nested import only_plugins
 PAGE = ROOT / "docs" / "how-to" / "openai-agents.md"
 PLUGINS = ROOT / "tests" / "support" / "agents_sdk"
 RUN = re.compile(r"^\| `(tests/[^`]+)` \| (\d+) \|$", re.MULTILINE)
-LEFT_OUT = re.compile(r"^- `(tests/[^`]+\.py)`:((?:\s+`test_\w+`,?)+)", re.MULTILINE)
+EXCLUSION = re.compile(r"^- `(tests/[^`]+\.py)`:((?:\s+`test_\w+`,?)+)", re.MULTILINE)
 MEMORY, RUNNER = "memory", "runner"
 
 
-def promised() -> dict[str, int]:
+def counts_by_file() -> dict[str, int]:
     """How many tests of each file run against the adapter, as the page says."""
     return {file: int(count) for file, count in RUN.findall(PAGE.read_text(encoding="utf-8"))}
 
 
-def left_out() -> list[str]:
+def exclusions() -> list[str]:
     """The tests that the page says cannot apply."""
     return [
         f"{file}::{name}"
-        for file, names in LEFT_OUT.findall(PAGE.read_text(encoding="utf-8"))
+        for file, names in EXCLUSION.findall(PAGE.read_text(encoding="utf-8"))
         for name in re.findall(r"`(\w+)`", names)
     ]
 
@@ -42,13 +42,15 @@ def part_of(file: str) -> str:
 
 
 def test_the_page_names_files_and_tests_of_the_distribution() -> None:
-    told = {file: (source() / file).read_text(encoding="utf-8") for file in promised()}
+    sources = {file: (source() / file).read_text(encoding="utf-8") for file in counts_by_file()}
 
-    assert sum(promised().values()) > 800
+    assert sum(counts_by_file().values()) > 800
     assert [
-        name for name in left_out() if f"def {name.partition('::')[2]}(" not in told[name.partition("::")[0]]
+        name
+        for name in exclusions()
+        if f"def {name.partition('::')[2]}(" not in sources[name.partition("::")[0]]
     ] == []
-    assert len(set(left_out())) == len(left_out())
+    assert len(set(exclusions())) == len(exclusions())
 
 
 def test_the_lock_holds_the_hash_of_the_distribution() -> None:
@@ -63,8 +65,8 @@ def test_the_lock_holds_the_hash_of_the_distribution() -> None:
 @pytest.mark.promise("S-15", "B-10")
 @pytest.mark.parametrize("part", [MEMORY, RUNNER])
 def test_the_tests_of_the_sdk_pass_against_the_adapter(part: str, tmp_path: Path) -> None:
-    files = [file for file in promised() if part_of(file) == part]
-    done = subprocess.run(
+    files = [file for file in counts_by_file() if part_of(file) == part]
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "construction", "-p", "no:cacheprovider", *files],
         cwd=source(),
         env={
@@ -72,15 +74,15 @@ def test_the_tests_of_the_sdk_pass_against_the_adapter(part: str, tmp_path: Path
             **only_plugins("asyncio", "anyio"),
             "PYTHONPATH": os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")]),
             "CLEW_SDK_RESULT": str(tmp_path / "result.json"),
-            "CLEW_SDK_EXCLUDED": json.dumps(left_out()),
+            "CLEW_SDK_EXCLUDED": json.dumps(exclusions()),
         },
         capture_output=True,
         text=True,
         check=False,
     )
     result: dict[str, tuple[str, int]] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
-    ran = Counter(name.partition("::")[0] for name, (outcome, built) in result.items() if built)
+    counts = Counter(name.partition("::")[0] for name, (outcome, count) in result.items() if count)
 
     assert [name for name, (outcome, _) in result.items() if outcome == "failed"] == []
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert dict(ran) == {file: promised()[file] for file in files}
+    assert process.returncode == 0, process.stdout[-4000:]
+    assert dict(counts) == {file: counts_by_file()[file] for file in files}

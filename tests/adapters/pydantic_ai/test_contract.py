@@ -11,31 +11,31 @@ from pydantic_ai.conversation_store import ConversationStore, InMemoryConversati
 
 import clew
 from clew.adapters.pydantic_ai import Conversations
-from tests.adapters.pydantic_ai.contract import ConversationStoreContract, Opened
+from tests.adapters.pydantic_ai.contract import ConversationStoreContract, OpenStore
 
 
-def opening(url: str, tenant: str = "default") -> Opened:
+def opening(url: str, tenant: str = "default") -> OpenStore:
     """Each store with a database of its own, as two processes would have."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[ConversationStore]:
+    async def open_store() -> AsyncIterator[ConversationStore]:
         async with clew.open(url) as db:
             yield Conversations(db.scope(tenant=tenant))
 
-    return opened
+    return open_store
 
 
 @pytest.mark.promise("B-10")
 class TestTheirsInMemory(ConversationStoreContract):
     @pytest.fixture
-    def opened(self) -> Opened:
+    def open_store(self) -> OpenStore:
         store = InMemoryConversationStore()
 
         @asynccontextmanager
-        async def opened() -> AsyncIterator[ConversationStore]:
+        async def open_store() -> AsyncIterator[ConversationStore]:
             yield store
 
-        return opened
+        return open_store
 
 
 @pytest.mark.promise("B-10")
@@ -43,14 +43,14 @@ class TestOnMemory(ConversationStoreContract):
     store_name = "memory"
 
     @pytest.fixture
-    async def opened(self) -> AsyncIterator[Opened]:
+    async def open_store(self) -> AsyncIterator[OpenStore]:
         async with clew.open("memory://") as db:
 
             @asynccontextmanager
-            async def opened() -> AsyncIterator[ConversationStore]:
+            async def open_store() -> AsyncIterator[ConversationStore]:
                 yield Conversations(db)
 
-            yield opened
+            yield open_store
 
 
 @pytest.mark.promise("B-10")
@@ -58,7 +58,7 @@ class TestOnSqlite(ConversationStoreContract):
     store_name = "sqlite"
 
     @pytest.fixture
-    def opened(self, tmp_path: Path) -> Opened:
+    def open_store(self, tmp_path: Path) -> OpenStore:
         return opening(f"sqlite:///{tmp_path}/agent.db")
 
 
@@ -68,5 +68,5 @@ class TestOnPostgres(ConversationStoreContract):
     store_name = "postgres"
 
     @pytest.fixture
-    def opened(self, postgres_url: str, tenant: str) -> Opened:
+    def open_store(self, postgres_url: str, tenant: str) -> OpenStore:
         return opening(postgres_url, tenant)
