@@ -47,12 +47,12 @@ def blocks_of(text: str) -> list[Block]:
     """The Python blocks of a page, in order."""
     return [
         Block(
-            line=text.count("\n", 0, found.start("code")) + 1,
-            code=found["code"],
-            output=found["output"] or "",
-            runs=found["mark"] is None,
+            line=text.count("\n", 0, match.start("code")) + 1,
+            code=match["code"],
+            output=match["output"] or "",
+            runs=match["mark"] is None,
         )
-        for found in BLOCK.finditer(text)
+        for match in BLOCK.finditer(text)
     ]
 
 
@@ -70,11 +70,11 @@ def run(block: Block, page: str, runner: asyncio.Runner, names: dict[str, object
         flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
         dont_inherit=True,
     )
-    with redirect_stdout(io.StringIO()) as printed:
+    with redirect_stdout(io.StringIO()) as output:
         waiting = eval(code, names)
         if code.co_flags & CO_COROUTINE:
             runner.run(waiting)
-    return printed.getvalue()
+    return output.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -84,25 +84,25 @@ def test_a_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pyte
     blocks = [block for block in blocks_of(page.read_text(encoding="utf-8")) if block.runs]
 
     with asyncio.Runner() as runner:
-        printed = [(block.line, run(block, name_of(page), runner, names)) for block in blocks]
+        outputs = [(block.line, run(block, name_of(page), runner, names)) for block in blocks]
 
-    assert printed == [(block.line, block.output) for block in blocks]
+    assert outputs == [(block.line, block.output) for block in blocks]
 
 
 def test_what_is_not_run_is_known() -> None:
-    left_out = {
+    omissions = {
         name_of(page): sum(not block.runs for block in blocks_of(page.read_text(encoding="utf-8")))
         for page in PAGES
     }
 
-    assert {page: count for page, count in left_out.items() if count} == NOT_RUN
+    assert {page: count for page, count in omissions.items() if count} == NOT_RUN
 
 
 def test_every_python_block_is_found() -> None:
-    found = {name_of(page): len(blocks_of(page.read_text(encoding="utf-8"))) for page in PAGES}
+    counts = {name_of(page): len(blocks_of(page.read_text(encoding="utf-8"))) for page in PAGES}
     fences = {name_of(page): page.read_text(encoding="utf-8").count("```py") for page in PAGES}
 
-    assert found == fences
+    assert counts == fences
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_the_store_of_the_guide_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "counting.py").write_text(store.code, encoding="utf-8")
     (tmp_path / "test_counting.py").write_text(test.code, encoding="utf-8")
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "append or fork or window"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -121,6 +121,6 @@ def test_the_store_of_the_guide_keeps_the_contract(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout
-    assert "failed" not in done.stdout
-    assert " passed" in done.stdout
+    assert process.returncode == 0, process.stdout
+    assert "failed" not in process.stdout
+    assert " passed" in process.stdout

@@ -17,7 +17,7 @@ LEAVES_BEHIND = {"quickstart.py": {"agent.db"}}
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.name))
 def test_an_example_runs(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,
         capture_output=True,
@@ -25,6 +25,6 @@ def test_an_example_runs(example: Path, tmp_path: Path) -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip()
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.strip()
     assert {path.name for path in tmp_path.iterdir()} == LEAVES_BEHIND.get(example.name, set())

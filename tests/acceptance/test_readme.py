@@ -39,7 +39,7 @@ def test_the_example_goes_on_when_it_is_run_again(tmp_path: Path) -> None:
 
 def test_the_readme_names_only_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = {line.split()[1] for line in README.splitlines() if line.startswith("make ")}
+    targets = {line.split()[1] for line in README.splitlines() if line.startswith("make ")}
 
-    assert named == {"demo", "serve", "test"}
-    assert all(f"\n{target}:" in makefile for target in named)
+    assert targets == {"demo", "serve", "test"}
+    assert all(f"\n{target}:" in makefile for target in targets)

@@ -24,7 +24,7 @@ async def main():
         print((await thread.append(items=[clew.user("Hi")])).version)
 asyncio.run(main())
 """
-IMPORTED = """
+LIST_PACKAGES = """
 import json, sys, time
 begin = time.process_time()
 import clew
@@ -112,7 +112,7 @@ def test_the_command_without_extras_says_what_to_install(bare: Environment, tmp_
 
 
 def test_an_import_loads_no_driver_and_takes_little_time(both: Environment, tmp_path: Path) -> None:
-    outputs = [both.run("python", "-c", IMPORTED, cwd=tmp_path) for _ in range(IMPORTS)]
+    outputs = [both.run("python", "-c", LIST_PACKAGES, cwd=tmp_path) for _ in range(IMPORTS)]
     imports = [json.loads(output.stdout) for output in outputs]
 
     assert {name for _, packages in imports for name in packages} == {"clew", "msgspec", "typing_extensions"}
@@ -124,8 +124,8 @@ def test_an_import_loads_no_driver_and_takes_little_time(both: Environment, tmp_
 def test_a_command_answers(
     environment: str, command: list[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    installed: Environment = request.getfixturevalue(environment)
-    run = installed.run("clew", *command, cwd=tmp_path)
+    installation: Environment = request.getfixturevalue(environment)
+    run = installation.run("clew", *command, cwd=tmp_path)
 
     assert run.returncode == 0, run.stderr
     assert "clew" in run.stdout
@@ -133,8 +133,8 @@ def test_a_command_answers(
 
 @pytest.mark.parametrize("environment", ["alone", "both"])
 def test_the_demo_loses_nothing(environment: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    installed: Environment = request.getfixturevalue(environment)
-    run = installed.run("clew", "demo", "--rounds", "1", "--json", cwd=tmp_path)
+    installation: Environment = request.getfixturevalue(environment)
+    run = installation.run("clew", "demo", "--rounds", "1", "--json", cwd=tmp_path)
 
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["count"]["lost"] == 0

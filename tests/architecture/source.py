@@ -56,26 +56,26 @@ def _read(path: Path) -> Module:
 @cache
 def texts() -> dict[str, str]:
     """Every text file that is, or would be, in the repository."""
-    found: dict[str, str] = {}
-    for name in _listed() or _walked():
+    contents: dict[str, str] = {}
+    for name in _git_files() or _walk_files():
         try:
-            found[name] = (ROOT / name).read_text(encoding="utf-8")
+            contents[name] = (ROOT / name).read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
             continue  # not text, or just deleted
-    return found
+    return contents
 
 
-def _listed() -> list[str]:
+def _git_files() -> list[str]:
     """What git knows or would add; nothing where this is a copy without its history."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        process = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return []
-    return [name for name in listed.stdout.split("\0") if name]
+    return [name for name in process.stdout.split("\0") if name]
 
 
-def _walked() -> list[str]:
+def _walk_files() -> list[str]:
     paths = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
     return [str(path) for path in paths if not _is_made(path)]
 

@@ -78,18 +78,18 @@ def test_no_heading_of_the_errors_is_without_a_code() -> None:
 
 @pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: str(kind.code))
 def test_what_an_error_carries_is_said(kind: type[ClewError]) -> None:
-    said = sections()[kind.code]
+    section = sections()[kind.code]
 
     assert [
-        name for name in (kind.__name__, *(f.name for f in fields(kind))) if f"`{name}`" not in said
+        name for name in (kind.__name__, *(f.name for f in fields(kind))) if f"`{name}`" not in section
     ] == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    said = prose(REFERENCE / "api.md")
+    page = prose(REFERENCE / "api.md")
     names = [*clew.__all__, *clew.testing.__all__]
 
-    assert [name for name in names if not re.search(rf"^\| `{name}\b", said, re.MULTILINE)] == []
+    assert [name for name in names if not re.search(rf"^\| `{name}\b", page, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("kind", [Database, Thread, Log, Records, Jobs], ids=lambda kind: str(kind.__name__))
@@ -100,20 +100,20 @@ def test_every_method_is_in_the_reference(kind: type) -> None:
 
 
 def test_every_op_is_in_the_reference() -> None:
-    said = re.findall(r"^\| `(\w+)\(path", prose(REFERENCE / "ops.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)\(path", prose(REFERENCE / "ops.md"), re.MULTILINE)
 
-    assert said == [kind.__name__.lower() for kind in ops.Op.__args__]
+    assert rows == [kind.__name__.lower() for kind in ops.Op.__args__]
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    said = prose(REFERENCE / "settings.md")
+    page = prose(REFERENCE / "settings.md")
     variables = {
         name for module in modules(*SOURCES) for name in re.findall(r"[\"'](CLEW_[A-Z_]+)[\"']", module.text)
     }
-    named = [*Limits.__struct_fields__, *Address.__struct_fields__[1:], *variables]
+    names = [*Limits.__struct_fields__, *Address.__struct_fields__[1:], *variables]
 
-    assert [name for name in named if f"\n| `{name}` |" not in said] == []
-    assert set(re.findall(r"CLEW_[A-Z_]+", said)) == variables
+    assert [name for name in names if f"\n| `{name}` |" not in page] == []
+    assert set(re.findall(r"CLEW_[A-Z_]+", page)) == variables
 
 
 def fields_of(config: object, path: str = "config") -> list[str]:
@@ -139,7 +139,7 @@ def test_every_keyword_of_a_runtime_is_in_the_reference() -> None:
 
 
 def test_every_table_of_sqlite_is_in_the_reference() -> None:
-    said = prose(REFERENCE / "format.md")
+    page = prose(REFERENCE / "format.md")
     folder = ROOT / "src/clew/stores/sqlite/migrations"
     tables = {
         name: COLUMN.findall(body)
@@ -148,27 +148,27 @@ def test_every_table_of_sqlite_is_in_the_reference() -> None:
     }
     rows = {name: ", ".join(f"`{column}`" for column in columns) for name, columns in tables.items()}
 
-    assert [name for name, columns in rows.items() if f"\n| `{name}` | {columns} |" not in said] == []
+    assert [name for name, columns in rows.items() if f"\n| `{name}` | {columns} |" not in page] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(prose(page)) if "://" not in link]
-    lost = []
+    dead = []
     for link in links:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            lost.append(link)
+            dead.append(link)
 
-    assert lost == []
+    assert dead == []
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
-    reached = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(prose(DOCS / "index.md"))}
+    targets = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(prose(DOCS / "index.md"))}
     pages = {page.resolve() for page in DOCS.rglob("*.md")} - {(DOCS / "index.md").resolve()}
 
-    assert sorted(str(page.relative_to(ROOT)) for page in pages - reached) == []
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - targets) == []
 
 
 def test_a_decision_fits_on_a_page() -> None:

@@ -59,10 +59,8 @@ def pins(lock: Path) -> set[tuple[str, str]]:
 
 def project(folder: Path) -> dict[str, Any]:
     """What a distribution says of itself."""
-    declared: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
-    return declared
+    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
 
 
 @pytest.mark.parametrize(
@@ -94,7 +92,7 @@ def test_no_page_and_no_message_has_a_command_that_fetches_ours() -> None:
         for path in TEXTS
     }
 
-    assert {path: fetched for path, fetched in commands.items() if fetched} == {}
+    assert {path: lines for path, lines in commands.items() if lines} == {}
 
 
 def test_no_page_and_no_message_names_an_extra_as_an_index_would() -> None:

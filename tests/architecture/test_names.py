@@ -22,7 +22,7 @@ IRREGULAR = """
 """
 NO_PARTICIPLES = {"need", "feed", "speed", "embed", "seed", "exceed", "proceed", "shed", "bed", "red", "id"}
 NOUNS_IN_ING = {"string", "thing", "setting", "meaning", "encoding", "embedding", "testing", "sibling"}
-PRESCRIBED = {"Database", "Jobs", "Log", "Records", "Retention", "Store", "Thread"}
+PROTOCOL_NAMES = {"Database", "Jobs", "Log", "Records", "Retention", "Store", "Thread"}
 """Names that a guest's protocol or the blocking façade prescribes, so that two classes may have them."""
 QUESTION = re.compile(r"(What|Whether|Which|How|Where|Who|Whose|When|Why|Somebody|Whoever)\b")
 """Openings of a docstring that ask instead of saying what a thing does or is."""
@@ -104,7 +104,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
 
-    assert {name for name, count in names.items() if count > 1} <= PRESCRIBED
+    assert {name for name, count in names.items() if count > 1} <= PROTOCOL_NAMES
 
 
 def test_a_docstring_opens_with_what_a_thing_does_or_is() -> None:

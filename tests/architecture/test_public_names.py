@@ -15,11 +15,11 @@ NAMES = """
 DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
 
 
-def imported_by(statement: str) -> set[str]:
+def imports_of(statement: str) -> set[str]:
     """The top-level modules that a fresh interpreter holds after a statement."""
     code = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(process.stdout.split())
 
 
 def test_the_public_names_are_these() -> None:
@@ -31,12 +31,12 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 
 def test_importing_it_imports_no_driver() -> None:
-    assert imported_by("import clew") & DRIVERS == set()
+    assert imports_of("import clew") & DRIVERS == set()
 
 
 def test_importing_the_blocking_facade_imports_no_driver() -> None:
-    assert imported_by("import clew.sync") & DRIVERS == set()
+    assert imports_of("import clew.sync") & DRIVERS == set()
 
 
 def test_a_driver_is_imported_when_its_store_is_opened() -> None:
-    assert "apsw" in imported_by("import clew.stores.sqlite.store")
+    assert "apsw" in imports_of("import clew.stores.sqlite.store")

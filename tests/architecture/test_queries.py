@@ -106,7 +106,7 @@ ONLY_POSTGRES = {
 }
 
 
-def named(reasons: dict[str, list[str]]) -> list[str]:
+def names_in(reasons: dict[str, list[str]]) -> list[str]:
     return sorted(name for names in reasons.values() for name in names)
 
 
@@ -115,5 +115,5 @@ def test_what_both_stores_have_stands_in_the_same_order() -> None:
 
 
 def test_what_only_one_store_has_is_listed_with_its_reason() -> None:
-    assert sorted(SQLITE.keys() - POSTGRES.keys()) == named(ONLY_SQLITE)
-    assert sorted(POSTGRES.keys() - SQLITE.keys()) == named(ONLY_POSTGRES)
+    assert sorted(SQLITE.keys() - POSTGRES.keys()) == names_in(ONLY_SQLITE)
+    assert sorted(POSTGRES.keys() - SQLITE.keys()) == names_in(ONLY_POSTGRES)

@@ -15,13 +15,13 @@ HOME = re.compile(r"(?<![\w.>*/-])/(?:root|home|Users|work)/[\w.]")
 
 def imports(module: Module) -> set[str]:
     """The top-level names of everything a module imports."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def is_composed(node: ast.expr) -> bool:
@@ -47,13 +47,13 @@ def composed_sql(module: Module) -> list[str]:
         f"{module.name}:{node.lineno}"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
-        and _called(node) in RUNS_SQL
+        and _callee(node) in RUNS_SQL
         and node.args
         and is_composed(node.args[0])
     ]
 
 
-def _called(node: ast.Call) -> str:
+def _callee(node: ast.Call) -> str:
     match node.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -61,7 +61,7 @@ def _called(node: ast.Call) -> str:
             return ""
 
 
-def parsed(text: str) -> Module:
+def module_of(text: str) -> Module:
     """A module made of text, to try the checks on."""
     return Module(name="example.py", text=text)
 
@@ -70,29 +70,29 @@ def test_nothing_is_pickled() -> None:
     suspects = [module for module in modules(*CODE) if module.mentions(UNSAFE_MODULES)]
     unsafe = {module.name: imports(module) & UNSAFE_MODULES for module in suspects}
 
-    assert {name: found for name, found in unsafe.items() if found} == {}
+    assert {name: names for name, names in unsafe.items() if names} == {}
 
 
 def test_what_would_be_pickled_is_found() -> None:
     text = '"The module."\nfrom pickle import loads'
 
-    assert parsed(text).mentions(UNSAFE_MODULES)
-    assert imports(parsed(text)) & UNSAFE_MODULES == {"pickle"}
+    assert module_of(text).mentions(UNSAFE_MODULES)
+    assert imports(module_of(text)) & UNSAFE_MODULES == {"pickle"}
 
 
 def test_sql_is_never_put_together_from_values() -> None:
-    found = [place for module in modules(*SOURCES) for place in composed_sql(module)]
+    places = [place for module in modules(*SOURCES) for place in composed_sql(module)]
 
-    assert found == []
+    assert places == []
 
 
 def test_sql_put_together_is_found() -> None:
-    assert composed_sql(parsed('db.execute(f"DELETE FROM {table}")'))
-    assert composed_sql(parsed('db.execute("DELETE FROM %s" % table)'))
-    assert composed_sql(parsed('db.execute("DELETE FROM {}".format(table))'))
-    assert composed_sql(parsed('db.execute("DELETE FROM " + table)'))
-    assert not composed_sql(parsed('db.execute("DELETE FROM items WHERE id = %s", [id])'))
-    assert not composed_sql(parsed("db.execute(queries.delete_items, [id])"))
+    assert composed_sql(module_of('db.execute(f"DELETE FROM {table}")'))
+    assert composed_sql(module_of('db.execute("DELETE FROM %s" % table)'))
+    assert composed_sql(module_of('db.execute("DELETE FROM {}".format(table))'))
+    assert composed_sql(module_of('db.execute("DELETE FROM " + table)'))
+    assert not composed_sql(module_of('db.execute("DELETE FROM items WHERE id = %s", [id])'))
+    assert not composed_sql(module_of("db.execute(queries.delete_items, [id])"))
 
 
 def test_no_file_names_a_registry() -> None:

@@ -11,7 +11,7 @@ from tests.architecture.source import SOURCES, modules
 
 TENANT = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
 USER = re.compile(r":user IS NULL (?:AND\b|OR (?:\w+\.)?:?owner = :user\b)")
-INSERTED = re.compile(
+SCOPE_INSERT = re.compile(
     r"^INSERT INTO (?:threads|records|jobs) \([^)]*\btenant\b[^)]*\)\s*SELECT [^;]*:tenant\b", re.DOTALL
 )
 EMPTY = re.compile(r":(\w+) (?:=|IS) :\1\b")
@@ -68,8 +68,8 @@ UNBOUND = {
 
 def is_bound(query: str) -> bool:
     """Whether a query reaches only what is the tenant's, and the user's if there is one."""
-    told = EMPTY.sub("true", query)
-    return bool(USER.search(told)) and bool(TENANT.search(told) or INSERTED.search(told))
+    text = EMPTY.sub("true", query)
+    return bool(USER.search(text)) and bool(TENANT.search(text) or SCOPE_INSERT.search(text))
 
 
 def test_every_query_is_bound_to_tenant_and_user_or_listed_with_its_reason() -> None:
