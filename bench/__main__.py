@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import report
-from bench.ground import Ground, prepared
+from bench.ground import Ground, prepare_ground
 from bench.verdict import Section
 
 FLOOR = ("append", "many", "window", "postgres_append", "postgres_many")
@@ -46,28 +46,28 @@ CLAIMS = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for."""
-    asked = _parser().parse_args(arguments)
-    names = [name for name in asked.only or CLAIMS if not asked.floor or name in FLOOR]
+    options = _parser().parse_args(arguments)
+    names = [name for name in options.only or CLAIMS if not options.floor or name in FLOOR]
     build = Path("build")
     build.mkdir(exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=build)).resolve()
-    with prepared(root, quick=asked.quick, with_us=not asked.floor) as ground:
-        sections = asyncio.run(_measured(names, ground))
-    if asked.json:
+    with prepare_ground(root, quick=options.quick, with_us=not options.floor) as ground:
+        sections = asyncio.run(_measure_claims(names, ground))
+    if options.json:
         print(report.as_json(sections))
-    elif folder := asked.out or _page_of(asked):
+    elif folder := options.out or _page_of(options):
         report.write(sections, folder)
 
 
-async def _measured(names: Sequence[str], ground: Ground) -> list[Section]:
+async def _measure_claims(names: Sequence[str], ground: Ground) -> list[Section]:
     sections = []
     for number, name in enumerate(names, start=1):
         report.tell(f"[{number}/{len(names)}] {name} …")
-        started = time.monotonic()
+        start = time.monotonic()
         section = await _section(name, ground)
         sections.append(section)
         report.tell(report.summary(section))
-        report.tell(f"  {time.monotonic() - started:.0f} s")
+        report.tell(f"  {time.monotonic() - start:.0f} s")
     if not ground.is_one_disk:
         report.tell("PostgreSQL's data was on another disk than the SQLite files.")
     return sections
@@ -81,9 +81,9 @@ async def _section(name: str, ground: Ground) -> Section:
     return section
 
 
-def _page_of(asked: argparse.Namespace) -> Path | None:
+def _page_of(options: argparse.Namespace) -> Path | None:
     """Only a whole run may change the published figures."""
-    return None if asked.only or asked.quick or asked.floor else Path("docs")
+    return None if options.only or options.quick or options.floor else Path("docs")
 
 
 def _parser() -> argparse.ArgumentParser:

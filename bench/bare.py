@@ -36,12 +36,12 @@ class Line:
         reader = await self.begin(method, path, body, key=key)
         status, headers = await head(reader)
         if status == 204:
-            said = b""
+            content = b""
         elif "content-length" in headers:
-            said = await reader.readexactly(int(headers["content-length"]))
+            content = await reader.readexactly(int(headers["content-length"]))
         else:
-            said = await _chunks(reader)
-        return Answer(status=status, headers=headers, body=said)
+            content = await _chunks(reader)
+        return Answer(status=status, headers=headers, body=content)
 
     async def begin(
         self, method: str, path: str, body: bytes = b"", *, key: str | None = None
@@ -49,9 +49,9 @@ class Line:
         """Send a request; where its answer comes."""
         if self._writer is None or self._reader is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        keyed = f"Idempotency-Key: {key}\r\n" if key is not None else ""
+        key_header = f"Idempotency-Key: {key}\r\n" if key is not None else ""
         self._writer.write(
-            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: {self._user}\r\n{keyed}"
+            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: {self._user}\r\n{key_header}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
@@ -72,9 +72,9 @@ async def head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    said = b""
+    data = b""
     while size := int(await reader.readline(), 16):
-        said += await reader.readexactly(size)
+        data += await reader.readexactly(size)
         await reader.readexactly(2)
     await reader.readexactly(2)
-    return said
+    return data

@@ -71,15 +71,15 @@ class _Lane:
 
     def timing(self) -> Timing:
         """The samples in four numbers."""
-        ordered = sorted(self.samples)
-        last = len(ordered) - 1
+        series = sorted(self.samples)
+        last = len(series) - 1
         return Timing(
             name=self.contestant.name,
             detail=self.contestant.detail,
-            p50=statistics.median(ordered),
-            p99=ordered[min(last, round(last * 0.99))],
-            mean=statistics.fmean(ordered),
-            count=len(ordered),
+            p50=statistics.median(series),
+            p99=series[min(last, round(last * 0.99))],
+            mean=statistics.fmean(series),
+            count=len(series),
             per_second=1e6 / statistics.median(self.walls),
         )
 
@@ -90,7 +90,7 @@ async def one_by_one(contestants: Sequence[Contestant], pace: Pace) -> list[Timi
     for lane in lanes:
         await _run(lane.take(round(pace.warmup * lane.contestant.share)))
     for number in range(pace.rounds):
-        for lane in _rotated(lanes, number):
+        for lane in _rotate(lanes, number):
             count = max(1, round(pace.block * lane.contestant.share))
             _record(lane, [await _run(lane.take(count))])
     return [lane.timing() for lane in lanes]
@@ -102,11 +102,11 @@ async def all_at_once(contestants: Sequence[tuple[Contestant, int]], pace: Pace)
     for lane, tasks in lanes:
         await _together(lane.take(max(pace.warmup, tasks)), tasks)
     for number in range(pace.rounds):
-        for lane, tasks in _rotated(lanes, number):
+        for lane, tasks in _rotate(lanes, number):
             acts = lane.take(pace.block)
-            started = time.perf_counter()
+            start = time.perf_counter()
             latencies = await _together(acts, tasks)
-            _record(lane, latencies, wall=time.perf_counter() - started)
+            _record(lane, latencies, wall=time.perf_counter() - start)
     return [lane.timing() for lane, _ in lanes]
 
 
@@ -116,12 +116,12 @@ async def turn_by_turn(pair: tuple[Contestant, Contestant], pace: Pace) -> tuple
     for lane in (first, second):
         await _run(lane.take(pace.warmup))
     for number in range(pace.acts):
-        for lane in _rotated([first, second], number):
+        for lane in _rotate([first, second], number):
             _record(lane, [await _run(lane.take(1))])
     return first.timing(), second.timing()
 
 
-def _rotated(lanes: Sequence[T], by: int) -> list[T]:
+def _rotate(lanes: Sequence[T], by: int) -> list[T]:
     by %= len(lanes)
     return [*lanes[by:], *lanes[:by]]
 
@@ -139,7 +139,7 @@ async def _together(acts: list[Act], tasks: int) -> list[list[float]]:
 async def _run(acts: Sequence[Act]) -> list[float]:
     samples: list[float] = []
     for act in acts:
-        started = time.perf_counter()
+        start = time.perf_counter()
         await act()
-        samples.append((time.perf_counter() - started) * 1e6)
+        samples.append((time.perf_counter() - start) * 1e6)
     return samples

@@ -43,7 +43,7 @@ class Ground:
     def database(self) -> str:
         """URL of a new empty PostgreSQL database; the first starts the server."""
         name = f"bench_{next(self._numbers)}"
-        server = self._started()
+        server = self._start_server()
         server.create_database(name)
         return server.url(name)
 
@@ -57,7 +57,7 @@ class Ground:
         if self._server is not None:
             self._server.remove()
 
-    def _started(self) -> PostgresServer:
+    def _start_server(self) -> PostgresServer:
         if self._server is None:
             from tests.support.postgres import PostgresServer, find_binaries, new_directory
 
@@ -67,7 +67,7 @@ class Ground:
 
 
 @contextmanager
-def prepared(root: Path, *, quick: bool, with_us: bool) -> Iterator[Ground]:
+def prepare_ground(root: Path, *, quick: bool, with_us: bool) -> Iterator[Ground]:
     """A ground that leaves nothing behind."""
     ground = Ground(root=root, quick=quick, with_us=with_us)
     try:

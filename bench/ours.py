@@ -24,8 +24,8 @@ async def append(url: str, *, name: str = NAME, start: int = 0) -> AsyncIterator
         thread = db.thread("alice") if start else await db.create("alice", owner="bench")
 
         def ready(number: int) -> Act:
-            said = turn(start + number)
-            return lambda: _append(thread, said)
+            exchange = turn(start + number)
+            return lambda: _append(thread, exchange)
 
         yield Contestant(name=name, detail=_detail(url), ready=ready)
 
@@ -37,8 +37,8 @@ async def many(url: str, *, threads: int) -> AsyncIterator[Contestant]:
         own = [await db.create(f"t{number}", owner="bench") for number in range(threads)]
 
         def ready(number: int) -> Act:
-            said = turn(number)
-            return lambda: _append(own[number % threads], said)
+            exchange = turn(number)
+            return lambda: _append(own[number % threads], exchange)
 
         yield Contestant(name=NAME, detail=_detail(url), ready=ready)
 
@@ -85,8 +85,8 @@ async def fork_and_append(
             return lambda: thread.fork(f"fork-{number}", at=at)
 
         def append(number: int) -> Act:
-            said = turn(versions + number)
-            return lambda: _append(thread, said)
+            exchange = turn(versions + number)
+            return lambda: _append(thread, exchange)
 
         detail = f"{state_bytes:,} bytes of state, {versions} versions"
         yield (
@@ -95,7 +95,7 @@ async def fork_and_append(
         )
 
 
-async def filled(folder: Path, turns: int) -> Path:
+async def fill_file(folder: Path, turns: int) -> Path:
     """A closed SQLite file with one thread of so many turns; made once, then copied."""
     master = folder.parent / f"filled-{turns}.db"
     if not master.exists():
@@ -108,25 +108,25 @@ async def filled(folder: Path, turns: int) -> Path:
     return Path(shutil.copy(master, folder / "filled.db"))
 
 
-async def _append(thread: clew.Thread, said: Turn) -> None:
-    await thread.append(items=_items(said), patches=[clew.set(["mood"], said.mood)])
+async def _append(thread: clew.Thread, exchange: Turn) -> None:
+    await thread.append(items=_items(exchange), patches=[clew.set(["mood"], exchange.mood)])
 
 
-def _items(said: Turn) -> list[clew.Item]:
+def _items(exchange: Turn) -> list[clew.Item]:
     return [
-        clew.user(said.question),
-        clew.call(said.call_id, "search_notes", {"query": said.query, "limit": 5}),
-        clew.result(said.call_id, said.found),
-        clew.assistant(said.answer),
+        clew.user(exchange.question),
+        clew.call(exchange.call_id, "search_notes", {"query": exchange.query, "limit": 5}),
+        clew.result(exchange.call_id, exchange.result),
+        clew.assistant(exchange.answer),
     ]
 
 
 def _notes(size: int) -> dict[str, str]:
     notes: dict[str, str] = {}
-    written = 0
-    while written < size:
+    total = 0
+    while total < size:
         notes[f"note-{len(notes)}"] = turn(len(notes)).answer
-        written += len(notes[f"note-{len(notes) - 1}"]) + 16
+        total += len(notes[f"note-{len(notes) - 1}"]) + 16
     return notes
 
 

@@ -113,8 +113,8 @@ async def langgraph_postgres(url: str) -> AsyncIterator[Contestant]:
     """LangGraph's AsyncPostgresSaver: one aput of the grown messages channel."""
     async with AsyncPostgresSaver.from_conn_string(url) as saver:
         await saver.setup()
-        released = version("langgraph-checkpoint-postgres")
-        detail = f"langgraph-checkpoint-postgres {released}, {await postgres_detail(url)}"
+        release = version("langgraph-checkpoint-postgres")
+        detail = f"langgraph-checkpoint-postgres {release}, {await postgres_detail(url)}"
         yield _graph(saver, "LangGraph AsyncPostgresSaver", detail)
 
 
@@ -124,14 +124,14 @@ def _graph(saver: BaseCheckpointSaver[str], name: str, detail: str) -> Contestan
     config: RunnableConfig = {}
 
     def ready(number: int) -> Act:
-        added = _messages(turn(number))
+        new = _messages(turn(number))
 
         async def act() -> None:
             nonlocal config
             if number % TURNS_PER_GRAPH_THREAD == 0:
                 messages.clear()
                 config = {"configurable": {"thread_id": f"alice-{number}", "checkpoint_ns": ""}}
-            messages.extend(added)
+            messages.extend(new)
             checkpoint = _checkpoint(saver, messages, number)
             versions = checkpoint["channel_versions"]
             config = await saver.aput(config, checkpoint, {"source": "loop", "step": number}, versions)
@@ -155,18 +155,18 @@ def _messages(turn: Turn) -> list[AnyMessage]:
     return [
         HumanMessage(turn.question, id=f"{turn.number}-question"),
         AIMessage("", tool_calls=[call], id=f"{turn.number}-call"),
-        ToolMessage(turn.found, tool_call_id=turn.call_id, id=f"{turn.number}-found"),
+        ToolMessage(turn.result, tool_call_id=turn.call_id, id=f"{turn.number}-found"),
         AIMessage(turn.answer, id=f"{turn.number}-answer"),
     ]
 
 
 def _events(turn: Turn) -> list[Event]:
     call = types.FunctionCall(id=turn.call_id, name="search_notes", args={"query": turn.query, "limit": 5})
-    found = types.FunctionResponse(id=turn.call_id, name="search_notes", response={"result": turn.found})
+    response = types.FunctionResponse(id=turn.call_id, name="search_notes", response={"result": turn.result})
     return [
         _event("user", types.Part(text=turn.question)),
         _event("agent", types.Part(function_call=call)),
-        _event("agent", types.Part(function_response=found)),
+        _event("agent", types.Part(function_response=response)),
         _event("agent", types.Part(text=turn.answer), mood=turn.mood),
     ]
 

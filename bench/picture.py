@@ -9,19 +9,19 @@ from bench.clock import Timing
 from bench.verdict import Section
 
 WIDTH, LABELS, FIGURES, BAR, GAP, TITLE = 860, 250, 180, 20, 10, 44
-PICTURED = "append one turn"
+PICTURE_TITLE = "append one turn"
 OURS, OTHERS, FLOOR = "#0b7a75", "#9aa5b1", "#d8dee4"
 STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2933}.t{font-weight:600}.n{fill:#52606d}"
 
 
-def drawn(sections: Sequence[Section]) -> str:
+def draw(sections: Sequence[Section]) -> str:
     """Bars of the median for every section about appending one turn."""
     parts: list[str] = []
     top = 0
     for section in sections:
-        if section.title.endswith(PICTURED):
+        if section.title.endswith(PICTURE_TITLE):
             parts.append(_group(section, top))
-            top += TITLE + len(_pictured(section)) * (BAR + GAP) + GAP
+            top += TITLE + len(_timings_of(section)) * (BAR + GAP) + GAP
     style = f'<style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
     size = f'width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
     label = 'role="img" aria-label="Time to append one turn, median and 99th percentile"'
@@ -29,15 +29,15 @@ def drawn(sections: Sequence[Section]) -> str:
 
 
 def _group(section: Section, top: int) -> str:
-    ordered = _pictured(section)
+    timings = _timings_of(section)
     bars = [
-        _bar(timing, top + TITLE + row * (BAR + GAP), ordered[-1].p50) for row, timing in enumerate(ordered)
+        _bar(timing, top + TITLE + row * (BAR + GAP), timings[-1].p50) for row, timing in enumerate(timings)
     ]
     title = f"{escape(section.title)}: median and 99th percentile (shorter is better)"
     return f'<text class="t" x="12" y="{top + 28}">{title}</text>' + "".join(bars)
 
 
-def _pictured(section: Section) -> list[Timing]:
+def _timings_of(section: Section) -> list[Timing]:
     """Those that store a turn, the quickest first."""
     storing = [timing for timing in section.timings if not timing.name.startswith("bare")]
     return sorted(storing, key=lambda timing: timing.p50)

@@ -55,8 +55,10 @@ def sqlite_commits(folder: Path, count: int) -> Iterator[Contestant]:
     with closing(_sqlite(folder / "commits.db")) as connection:
 
         def ready(number: int) -> Act:
-            said = turn(number)
-            bodies = [msgspec.json.encode(body) for body in (said.question, said.answer, {"status": "done"})]
+            exchange = turn(number)
+            bodies = [
+                msgspec.json.encode(body) for body in (exchange.question, exchange.answer, {"status": "done"})
+            ]
 
             async def act() -> None:
                 for index in range(count):

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bench.clock import Timing
-from bench.picture import drawn
+from bench.picture import draw
 from bench.verdict import Section, Verdict
 
 BEGIN = "<!-- bench: begin (written by `make bench`; only the last column is kept) -->"
@@ -28,11 +28,11 @@ def write(sections: Sequence[Section], folder: Path) -> None:
     text = page.read_text() if page.exists() else SKELETON
     head, rest = text.split(BEGIN)
     old, tail = rest.split(END)
-    page.write_text(f"{head}{BEGIN}\n{rendered(sections, _reasons(old))}\n{END}{tail}")
-    (folder / "performance.svg").write_text(drawn(sections))
+    page.write_text(f"{head}{BEGIN}\n{render(sections, _reasons(old))}\n{END}{tail}")
+    (folder / "performance.svg").write_text(draw(sections))
 
 
-def rendered(sections: Sequence[Section], reasons: dict[str, str]) -> str:
+def render(sections: Sequence[Section], reasons: dict[str, str]) -> str:
     """The block between the markers."""
     verdicts = [verdict for section in sections for verdict in section.verdicts]
     rows = [_claim(verdict, reasons.get(verdict.bound.what, "")) for verdict in verdicts]
@@ -43,17 +43,17 @@ def summary(section: Section) -> str:
     """A section as lines for the terminal."""
     lines = [_line(timing) for timing in section.timings]
     lines += [
-        f"  {_mark(verdict)} {verdict.bound.what}: {_measured(verdict)} ({verdict.bound})"
+        f"  {_mark(verdict)} {verdict.bound.what}: {_values(verdict)} ({verdict.bound})"
         for verdict in section.verdicts
     ]
     return "\n".join([*lines, *(f"  {note}" for note in section.notes)])
 
 
 def _claim(verdict: Verdict, reason: str) -> str:
-    return f"| {verdict.bound.what} | {verdict.bound} | {_measured(verdict)} | {_mark(verdict)} | {reason} |"
+    return f"| {verdict.bound.what} | {verdict.bound} | {_values(verdict)} | {_mark(verdict)} | {reason} |"
 
 
-def _measured(verdict: Verdict) -> str:
+def _values(verdict: Verdict) -> str:
     return " / ".join(f"{value:.2f}" for value in verdict.values) + f" {verdict.bound.unit}".rstrip()
 
 

@@ -44,8 +44,8 @@ async def turns(
             await runtime.run_turn(f"t{number % threads}", turn(number).question)
 
         def ready(number: int) -> Act:
-            said = turn(number).question
-            return lambda: runtime.run_turn(f"t{number % threads}", said)
+            text = turn(number).question
+            return lambda: runtime.run_turn(f"t{number % threads}", text)
 
         yield Contestant(
             name=name, detail="run_turn, 3 checkpoints, a model that answers at once", ready=ready

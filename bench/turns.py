@@ -44,7 +44,7 @@ class Turn:
     number: int
     question: str
     query: str
-    found: str
+    result: str
     answer: str
     mood: str
 
@@ -57,9 +57,9 @@ class Turn:
 def turn(number: int) -> Turn:
     """The turn of that number: equal on every machine and in every run."""
     chance = random.Random(number)
-    question, query, found, answer = (_prose(chance, size - _ENVELOPE[i]) for i, size in enumerate(SIZES))
+    question, query, result, answer = (_prose(chance, size - _ENVELOPE[i]) for i, size in enumerate(SIZES))
     mood = chance.choice(MOODS)
-    return Turn(number=number, question=question, query=query, found=found, answer=answer, mood=mood)
+    return Turn(number=number, question=question, query=query, result=result, answer=answer, mood=mood)
 
 
 def plain(turn: Turn) -> list[dict[str, object]]:
@@ -68,7 +68,7 @@ def plain(turn: Turn) -> list[dict[str, object]]:
     return [
         {"role": "user", "content": turn.question},
         {"role": "assistant", "call": turn.call_id, "name": "search_notes", "arguments": arguments},
-        {"role": "tool", "call": turn.call_id, "output": turn.found},
+        {"role": "tool", "call": turn.call_id, "output": turn.result},
         {"role": "assistant", "content": turn.answer},
     ]
 
@@ -80,7 +80,7 @@ def responses(turn: Turn) -> list[dict[str, object]]:
     return [
         {"type": "message", "role": "user", "content": turn.question},
         {"type": "function_call", "call_id": turn.call_id, "name": "search_notes", "arguments": arguments},
-        {"type": "function_call_output", "call_id": turn.call_id, "output": turn.found},
+        {"type": "function_call_output", "call_id": turn.call_id, "output": turn.result},
         {"type": "message", "role": "assistant", "status": "completed", "content": [text]},
     ]
 

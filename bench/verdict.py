@@ -30,7 +30,7 @@ class Verdict:
     """A bound and what was measured: by the median, and by the mean where that says more."""
 
     bound: Bound
-    measured: float
+    value: float
     by_mean: float | None = None
 
     @property
@@ -42,7 +42,7 @@ class Verdict:
     @property
     def values(self) -> list[float]:
         """The median and, if given, the mean."""
-        return [self.measured] if self.by_mean is None else [self.measured, self.by_mean]
+        return [self.value] if self.by_mean is None else [self.value, self.by_mean]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def of_latency(bound: Bound, timings: Iterable[Timing], name: str, against: str)
     if name not in by_name or against not in by_name:
         return []
     ours, theirs = by_name[name], by_name[against]
-    return [Verdict(bound=bound, measured=ours.p50 / theirs.p50, by_mean=ours.mean / theirs.mean)]
+    return [Verdict(bound=bound, value=ours.p50 / theirs.p50, by_mean=ours.mean / theirs.mean)]
 
 
 def of_throughput(bound: Bound, timings: Iterable[Timing], name: str, against: str) -> list[Verdict]:
@@ -69,4 +69,4 @@ def of_throughput(bound: Bound, timings: Iterable[Timing], name: str, against: s
     rates = {timing.name: timing.per_second for timing in timings}
     if name not in rates or against not in rates:
         return []
-    return [Verdict(bound=bound, measured=rates[name] / rates[against])]
+    return [Verdict(bound=bound, value=rates[name] / rates[against])]

@@ -33,9 +33,9 @@ LARGE_STATE = Bound(
 
 async def measure(ground: Ground) -> Section:
     """1,000 events each: a quarter of them change the state by one key."""
-    small = await _timed(ground, _sqlite(ground.folder()), state=0, suffix="")
-    large = await _timed(ground, _sqlite(ground.folder()), state=LARGE, suffix=", 256 KB of state")
-    server = await _timed(ground, _postgres(ground), state=0, suffix=", PostgreSQL")
+    small = await _timings(ground, _sqlite(ground.folder()), state=0, suffix="")
+    large = await _timings(ground, _sqlite(ground.folder()), state=LARGE, suffix=", 256 KB of state")
+    server = await _timings(ground, _postgres(ground), state=0, suffix=", PostgreSQL")
     return Section(
         title="Google ADK: append an event",
         timings=[*small, *large, *server],
@@ -47,7 +47,7 @@ async def measure(ground: Ground) -> Section:
     )
 
 
-async def _timed(ground: Ground, urls: tuple[str, str], *, state: int, suffix: str) -> list[Timing]:
+async def _timings(ground: Ground, urls: tuple[str, str], *, state: int, suffix: str) -> list[Timing]:
     async with AsyncExitStack() as stack:
         contestants = [await stack.enter_async_context(_theirs(urls[1], state, suffix))]
         if ground.with_us:
@@ -99,19 +99,23 @@ def _notes(size: int) -> dict[str, str]:
 
 def _event(number: int) -> Event:
     """One of the four events of a turn, in their order; the last changes the state."""
-    said = turn(number // 4)
-    call = types.FunctionCall(id=said.call_id, name="search_notes", args={"query": said.query, "limit": 5})
-    found = types.FunctionResponse(id=said.call_id, name="search_notes", response={"result": said.found})
+    exchange = turn(number // 4)
+    call = types.FunctionCall(
+        id=exchange.call_id, name="search_notes", args={"query": exchange.query, "limit": 5}
+    )
+    response = types.FunctionResponse(
+        id=exchange.call_id, name="search_notes", response={"result": exchange.result}
+    )
     parts = [
-        types.Part(text=said.question),
+        types.Part(text=exchange.question),
         types.Part(function_call=call),
-        types.Part(function_response=found),
-        types.Part(text=said.answer),
+        types.Part(function_response=response),
+        types.Part(text=exchange.answer),
     ]
     which = number % 4
     return Event(
         author="agent" if which else "user",
-        invocation_id=f"turn-{said.number}",
+        invocation_id=f"turn-{exchange.number}",
         content=types.Content(role="model" if which else "user", parts=[parts[which]]),
-        actions=EventActions(state_delta={"mood": said.mood} if which == 3 else {}),
+        actions=EventActions(state_delta={"mood": exchange.mood} if which == 3 else {}),
     )

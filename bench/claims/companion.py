@@ -14,7 +14,7 @@ from clew_companion.agent import companion
 
 EARLY, LATE = 10, 5_000
 MILLISECONDS = 15.0
-SAID = (
+MESSAGES = (
     "My manager asked me to stay late again today, and I said yes although I did not want to.",
     "I had soup with my sister at noon. She told me about her new flat and the long way to work.",
     "I slept a little better, but I woke up at four and thought about the presentation.",
@@ -37,7 +37,7 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="SQLite: a turn of the companion, without model time",
         timings=list(timings),
-        verdicts=[Verdict(bound=_bound(timing.name), measured=timing.p50 / 1000) for timing in timings],
+        verdicts=[Verdict(bound=_bound(timing.name), value=timing.p50 / 1000) for timing in timings],
     )
 
 
@@ -55,14 +55,14 @@ async def _turns(url: str, start: int) -> AsyncIterator[Contestant]:
         ) as runtime,
     ):
         for number in range(start):
-            await runtime.run_turn("t", _said(number), user="ada")
+            await runtime.run_turn("t", _message(number), user="ada")
 
         def ready(number: int) -> Act:
-            return lambda: runtime.run_turn("t", _said(start + number), user="ada")
+            return lambda: runtime.run_turn("t", _message(start + number), user="ada")
 
         detail = "listen, sort, answer offline, finish; memory of one user"
         yield Contestant(name=f"turn {start:,}", detail=detail, ready=ready)
 
 
-def _said(number: int) -> str:
-    return SAID[number % len(SAID)]
+def _message(number: int) -> str:
+    return MESSAGES[number % len(MESSAGES)]

@@ -23,23 +23,23 @@ MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "
 
 async def measure(ground: Ground) -> Section:
     """Every message by itself, behind those before it, and those alone that the network is asked about."""
-    said = [json.loads(line)["text"] for line in MESSAGES.read_text("utf-8").splitlines()]
-    doubted = [text for text in said if _doubted(text)]
+    messages = [json.loads(line)["text"] for line in MESSAGES.read_text("utf-8").splitlines()]
+    doubtful = [text for text in messages if _is_doubtful(text)]
     new = itertools.count(1)
     contestants = [
-        _judging("a message alone", said, 0, new),
-        _judging("a message behind others", said, MOST_TURNS, new),
-        _judging(f"one of the {len(doubted)} in {len(said)} that the network reads", doubted, 0, new),
+        _judging("a message alone", messages, 0, new),
+        _judging("a message behind others", messages, MOST_TURNS, new),
+        _judging(f"one of the {len(doubtful)} in {len(messages)} that the network reads", doubtful, 0, new),
     ]
     timings = await one_by_one(contestants, ground.pace(rounds=14, block=50, warmup=50))
     return Section(
         title="The companion's crisis floor",
         timings=timings,
-        verdicts=[Verdict(bound=_bound(timing.name), measured=timing.p50 / 1000) for timing in timings[:2]],
+        verdicts=[Verdict(bound=_bound(timing.name), value=timing.p50 / 1000) for timing in timings[:2]],
     )
 
 
-def _doubted(text: str) -> bool:
+def _is_doubtful(text: str) -> bool:
     reading = read_message(text, load_lexicon())
     return is_in_doubt(reading, score_margins(features(reading), load_weights()))
 
@@ -48,19 +48,19 @@ def _bound(name: str) -> Bound:
     return Bound(what=f"Crisis floor: {name}", sign="≤", target=MILLISECONDS, unit="ms")
 
 
-def _judging(name: str, given: Sequence[str], turns: int, new: Iterator[int]) -> Contestant:
+def _judging(name: str, texts: Sequence[str], turns: int, new: Iterator[int]) -> Contestant:
     """Judge each message. None was met before: blanks behind it make it another."""
-    said: list[str] = []
+    history: list[str] = []
 
     def ready(number: int) -> Act:
         tabs, blanks = divmod(next(new), 40)
-        said.append(given[number % len(given)] + " " * blanks + "\t" * tabs)
-        before = [Message(role="user", content=text) for text in said[-turns - 1 : -1]] if turns else []
-        message = said[-1]
+        history.append(texts[number % len(texts)] + " " * blanks + "\t" * tabs)
+        before = [Message(role="user", content=text) for text in history[-turns - 1 : -1]] if turns else []
+        message = history[-1]
 
-        async def judged() -> object:
+        async def judge() -> object:
             return judge_message(message, before)
 
-        return judged
+        return judge
 
     return Contestant(name=name, detail=f"{turns} turns before it", ready=ready)

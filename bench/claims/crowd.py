@@ -31,10 +31,10 @@ async def measure(ground: Ground) -> Section:
     crowd = ground.count(THREADS, 20_000)
     full, empty = ground.folder() / "full.db", ground.folder() / "empty.db"
     await load_sqlite(full, crowd)
-    sqlite = await _compared(ground, f"sqlite:///{full}", f"sqlite:///{empty}")
+    sqlite = await _compare(ground, f"sqlite:///{full}", f"sqlite:///{empty}")
     full_url, empty_url = ground.database(), ground.database()
     await load_postgres(full_url, crowd)
-    postgres = await _compared(ground, full_url, empty_url)
+    postgres = await _compare(ground, full_url, empty_url)
     return Section(
         title=f"Append among {crowd:,} other threads",
         timings=[*sqlite, *postgres],
@@ -109,7 +109,7 @@ async def _first_of_crowd(url: str) -> None:
         await thread.append(items=[clew.user("Somebody said something here once.")])
 
 
-async def _compared(ground: Ground, full: str, empty: str) -> tuple[Timing, Timing]:
+async def _compare(ground: Ground, full: str, empty: str) -> tuple[Timing, Timing]:
     pace = ground.pace(rounds=20, block=50)
-    async with ours.append(full, name="crowded") as crowded, ours.append(empty, name="empty") as alone:
-        return await turn_by_turn((crowded, alone), pace)
+    async with ours.append(full, name="crowded") as busy, ours.append(empty, name="empty") as alone:
+        return await turn_by_turn((busy, alone), pace)

@@ -21,15 +21,15 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="SQLite: append to a long thread",
         timings=[late, early],
-        verdicts=[Verdict(bound=BOUND, measured=statistics.median(ratios))],
+        verdicts=[Verdict(bound=BOUND, value=statistics.median(ratios))],
         notes=(f"Ratios of the {REPETITIONS} repetitions: " + ", ".join(f"{ratio:.2f}" for ratio in ratios),),
     )
 
 
 async def _pair(ground: Ground) -> tuple[Timing, Timing]:
     long, short = ground.count(10_000, 1_000), 100
-    late = f"sqlite:///{await ours.filled(ground.folder(), long)}"
-    early = f"sqlite:///{await ours.filled(ground.folder(), short)}"
+    late = f"sqlite:///{await ours.fill_file(ground.folder(), long)}"
+    early = f"sqlite:///{await ours.fill_file(ground.folder(), short)}"
     async with (
         ours.append(late, name=f"turn {long:,}", start=long) as first,
         ours.append(early, name=f"turn {short}", start=short) as second,

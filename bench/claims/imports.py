@@ -18,15 +18,15 @@ PROGRAM = "import time; start = time.process_time(); import clew; print(time.pro
 async def measure(ground: Ground) -> Section:
     """The median of eleven new processes."""
     seconds = [_seconds() for _ in range(ground.count(11, 3))]
-    loaded = sorted(_imported() & DRIVERS)
+    drivers = sorted(_imports() & DRIVERS)
     return Section(
         title="Import",
         timings=[],
         verdicts=[
-            Verdict(bound=CPU, measured=statistics.median(seconds)),
-            Verdict(bound=NONE_LOADED, measured=len(loaded)),
+            Verdict(bound=CPU, value=statistics.median(seconds)),
+            Verdict(bound=NONE_LOADED, value=len(drivers)),
         ],
-        notes=("Drivers imported: " + (", ".join(loaded) or "none") + ".",),
+        notes=("Drivers imported: " + (", ".join(drivers) or "none") + ".",),
     )
 
 
@@ -34,7 +34,7 @@ def _seconds() -> float:
     return float(_child("-c", PROGRAM).stdout)
 
 
-def _imported() -> set[str]:
+def _imports() -> set[str]:
     lines = _child("-X", "importtime", "-c", "import clew").stderr.splitlines()
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 

@@ -65,10 +65,10 @@ async def measure(ground: Ground) -> Section:
         title="LangGraph: a chat",
         timings=[*steps, *puts],
         verdicts=[
-            Verdict(bound=BYTES, measured=mine / other),
+            Verdict(bound=BYTES, value=mine / other),
             *of_latency(PUT, puts, OURS, THEIRS),
             *of_latency(STEP, steps, OURS, THEIRS),
-            Verdict(bound=GROWTH, measured=(fourth - third) / (second - first)),
+            Verdict(bound=GROWTH, value=(fourth - third) / (second - first)),
         ],
         notes=(f"{turns} turns of two messages: {mine / 1e6:,.1f} MB, against {other / 1e6:,.1f} MB.",),
     )

@@ -31,14 +31,14 @@ async def measure(ground: Ground) -> Section:
     count = ground.count(100_000, 5_000)
     url = f"sqlite:///{ground.folder() / 'memory.db'}"
     async with clew.open(url) as db:
-        memory = await filled(db, count)
+        memory = await fill_memory(db, count)
         words = Retriever(memory)
         embedder = HashingEmbedder()
-        vectors = Retriever(await filled(db, MOST_VECTORS, owner="few"), embedder)
+        vectors = Retriever(await fill_memory(db, MOST_VECTORS, owner="few"), embedder)
         await vectors.embed_missing()
         contestants = [
             contestant("words", f"top 20 of {count:,} facts", words.recall),
-            contestant("search", f"first page among {count:,} facts", lambda said: _searched(db, said)),
+            contestant("search", f"first page among {count:,} facts", lambda text: _search(db, text)),
             contestant(
                 "words and vectors", f"hashing, {MOST_VECTORS:,} facts and vectors", vectors.recall, 0.1
             ),
@@ -56,7 +56,7 @@ async def measure(ground: Ground) -> Section:
     )
 
 
-async def filled(db: clew.Database, count: int, owner: str = "bench") -> Memory:
+async def fill_memory(db: clew.Database, count: int, owner: str = "bench") -> Memory:
     """A memory of so many facts, indexed."""
     memory = Memory(db, owner)
     await memory.learn([Candidate(object="nothing", quote="nothing")])
@@ -95,8 +95,8 @@ def _name(number: int) -> str:
     return word
 
 
-async def _searched(db: clew.Database, said: str) -> SearchPage:
-    return await search_everything(db, Search(query=said, owner="bench"))
+async def _search(db: clew.Database, text: str) -> SearchPage:
+    return await search_everything(db, Search(query=text, owner="bench"))
 
 
 def contestant(
@@ -106,8 +106,8 @@ def contestant(
     chance = random.Random("messages")
 
     def ready(number: int) -> Act:
-        said = _message(number, chance)
-        return lambda: find(said)
+        text = _message(number, chance)
+        return lambda: find(text)
 
     return Contestant(name=name, detail=detail, ready=ready, share=share)
 
@@ -120,7 +120,7 @@ def _message(number: int, chance: random.Random) -> str:
 
 def _verdicts(timings: Sequence[Timing]) -> list[Verdict]:
     return [
-        Verdict(bound=BOUND, measured=timing.p50 / 1_000, by_mean=timing.mean / 1_000)
+        Verdict(bound=BOUND, value=timing.p50 / 1_000, by_mean=timing.mean / 1_000)
         for timing in timings
         if timing.name == "words"
     ]

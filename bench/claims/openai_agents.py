@@ -27,14 +27,14 @@ MANY = Bound(what="OpenAI Agents: 64 sessions at once, turns/s, against SQLiteSe
 async def measure(ground: Ground) -> Section:
     """2,000 turns and 2,000 reads each; then 64 sessions of one file, each in a task of its own."""
     turns = ground.count(5_000, 500)
-    written = await _timed(ground, "write a turn", 1)
-    read = await _timed(ground, f"last {LAST} of {turns:,} turns", 1, filled=turns)
-    many = await _timed(ground, "64 sessions", TASKS)
+    writes = await _timings(ground, "write a turn", 1)
+    read = await _timings(ground, f"last {LAST} of {turns:,} turns", 1, turns=turns)
+    many = await _timings(ground, "64 sessions", TASKS)
     return Section(
         title="OpenAI Agents sessions",
-        timings=[*written, *read, *many],
+        timings=[*writes, *read, *many],
         verdicts=[
-            *of_latency(WRITE, written, *_names("write a turn")),
+            *of_latency(WRITE, writes, *_names("write a turn")),
             *of_latency(READ, read, *_names(f"last {LAST} of {turns:,} turns")),
             *of_throughput(MANY, many, *_names("64 sessions")),
         ],
@@ -45,29 +45,29 @@ def _names(what: str) -> tuple[str, str]:
     return f"Clew Session: {what}", f"SQLiteSession: {what}"
 
 
-async def _timed(ground: Ground, what: str, sessions: int, *, filled: int = 0) -> list[Timing]:
+async def _timings(ground: Ground, what: str, sessions: int, *, turns: int = 0) -> list[Timing]:
     folder = ground.folder()
     async with AsyncExitStack() as stack:
         contestants = []
         if ground.with_us:
-            kept = await stack.enter_async_context(_ours(folder, sessions))
-            contestants.append(await _contestant(kept, _names(what)[0], "public API on sqlite", filled))
-        kept = await stack.enter_async_context(_theirs(folder, sessions))
+            handles = await stack.enter_async_context(_ours(folder, sessions))
+            contestants.append(await _contestant(handles, _names(what)[0], "public API on sqlite", turns))
+        handles = await stack.enter_async_context(_theirs(folder, sessions))
         detail = f"openai-agents {version('openai-agents')}"
-        contestants.append(await _contestant(kept, _names(what)[1], detail, filled))
+        contestants.append(await _contestant(handles, _names(what)[1], detail, turns))
         if sessions > 1:
             pace = ground.pace(rounds=10, block=5 * sessions, warmup=sessions)
             return await all_at_once([(contestant, sessions) for contestant in contestants], pace)
         return await one_by_one(contestants, ground.pace(rounds=40, block=50))
 
 
-async def _contestant(sessions: list[Protocol], name: str, detail: str, filled: int) -> Contestant:
+async def _contestant(sessions: list[Protocol], name: str, detail: str, turns: int) -> Contestant:
     """Who writes turns, or reads the last items of a session that was filled before."""
-    for number in range(filled):
+    for number in range(turns):
         await sessions[0].add_items(_items(number))
 
     def ready(number: int) -> Act:
-        if filled:
+        if turns:
             return lambda: sessions[0].get_items(LAST)
         session, items = sessions[number % len(sessions)], _items(number)
         return lambda: session.add_items(items)
@@ -90,9 +90,9 @@ async def _ours(folder: Path, sessions: int) -> AsyncIterator[list[Protocol]]:
 
 @asynccontextmanager
 async def _theirs(folder: Path, sessions: int) -> AsyncIterator[list[Protocol]]:
-    kept = [SQLiteSession(f"session-{number}", folder / "theirs.db") for number in range(sessions)]
+    handles = [SQLiteSession(f"session-{number}", folder / "theirs.db") for number in range(sessions)]
     try:
-        yield list(kept)
+        yield list(handles)
     finally:
-        for session in kept:
+        for session in handles:
             session.close()

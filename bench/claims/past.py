@@ -13,7 +13,7 @@ BOUND = Bound(what="state_at any of 10,000 versions, against head", sign="≤", 
 async def measure(ground: Ground) -> Section:
     """1,000 versions drawn at random."""
     turns = ground.count(10_000, 1_000)
-    url = f"sqlite:///{await ours.filled(ground.folder(), turns)}"
+    url = f"sqlite:///{await ours.fill_file(ground.folder(), turns)}"
     async with ours.past_and_head(url, versions=turns) as contestants:
         timings = await one_by_one(contestants, ground.pace(rounds=40, block=25))
     return Section(

@@ -56,15 +56,15 @@ async def measure(ground: Ground) -> Section:
     """All three, each on a server of its own."""
     program = os.environ.get("BENCH_SERVER", "uvicorn")
     timing, load = await under_load(ground, program)
-    polite, crowd = await crowded(ground, program)
+    polite, crowd = await run_crowd(ground, program)
     even, sizes = await flat(ground, program)
     return Section(
         title=f"The server, by {program}",
         timings=[timing],
         verdicts=[
-            Verdict(bound=NO_ERROR, measured=load.errors),
-            Verdict(bound=NO_LOSS, measured=load.lost),
-            Verdict(bound=FAIR, measured=timing.p99 / 1e6 * timing.per_second / load.clients),
+            Verdict(bound=NO_ERROR, value=load.errors),
+            Verdict(bound=NO_LOSS, value=load.losses),
+            Verdict(bound=FAIR, value=timing.p99 / 1e6 * timing.per_second / load.clients),
             polite,
             even,
         ],
@@ -73,7 +73,7 @@ async def measure(ground: Ground) -> Section:
 
 
 @dataclass
-class Served:
+class ServerProcess:
     """A server in a process of its own."""
 
     port: int
@@ -93,45 +93,45 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(ground: Ground, program: str, **settings: object) -> AsyncIterator[Served]:
+async def serving(ground: Ground, program: str, **settings: object) -> AsyncIterator[ServerProcess]:
     """A server on a new file, ready to be asked."""
-    told = {
+    options = {
         "url": f"sqlite:///{ground.folder() / 'server.db'}",
         "requests": 10**9,
         "turns": 10**6,
         **settings,
     }
-    variables = {f"CLEW_SERVER_{name.upper()}": str(value) for name, value in told.items()}
-    child = _started(program, variables)
+    variables = {f"CLEW_SERVER_{name.upper()}": str(value) for name, value in options.items()}
+    child = _start(program, variables)
     assert child.stdout is not None
     try:
-        said = await asyncio.to_thread(child.stdout.readline)
-        if not said.strip():
+        port = await asyncio.to_thread(child.stdout.readline)
+        if not port.strip():
             raise NotImplementedError("the server is not installed here")
-        served = Served(port=int(said), pid=child.pid)
-        await _up(served)
+        server = ServerProcess(port=int(port), pid=child.pid)
+        await _up(server)
         if program == "granian":  # what serves is its child
-            served.pid = _children(child.pid)[-1]
-        yield served
+            server.pid = _children(child.pid)[-1]
+        yield server
     finally:
         child.terminate()
         await asyncio.to_thread(child.wait)
         child.stdout.close()
 
 
-def _started(program: str, variables: dict[str, str]) -> subprocess.Popen[str]:
+def _start(program: str, variables: dict[str, str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "bench.serving", program]
     return subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True)
 
 
 def _children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(each) for each in found.split()]
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in pids.split()]
 
 
-async def _up(served: Served) -> None:
+async def _up(server: ServerProcess) -> None:
     for _ in range(600):
-        line = Line(served.port, "bench")
+        line = Line(server.port, "bench")
         with suppress(OSError, asyncio.IncompleteReadError):
             if (await line.ask("GET", "/ready")).status == 200:
                 line.close()
@@ -150,100 +150,100 @@ class Load:
 
     clients: int
     samples: list[float] = field(default_factory=list)
-    done: Counter[str] = field(default_factory=Counter)
+    turns: Counter[str] = field(default_factory=Counter)
     errors: int = 0
-    lost: int = 0
+    losses: int = 0
 
 
 async def under_load(ground: Ground, program: str) -> tuple[Timing, Load]:
     """Clients that each send one turn after another, and afterwards count what is there."""
     clients, seconds = ground.count(CLIENTS, 50), SECONDS if not ground.quick else 5.0
     load = Load(clients=clients)
-    async with serving(ground, program) as served:
-        lines = [Line(served.port, f"user-{number}") for number in range(clients)]
-        began = time.perf_counter()
-        await asyncio.gather(*(_talk(line, f"t-{n}", load, began + seconds) for n, line in enumerate(lines)))
-        took = time.perf_counter() - began
+    async with serving(ground, program) as server:
+        lines = [Line(server.port, f"user-{number}") for number in range(clients)]
+        start = time.perf_counter()
+        await asyncio.gather(*(_talk(line, f"t-{n}", load, start + seconds) for n, line in enumerate(lines)))
+        elapsed = time.perf_counter() - start
         for number, line in enumerate(lines):
-            load.lost += await _missing(line, f"t-{number}", load.done[f"t-{number}"])
+            load.losses += await _missing(line, f"t-{number}", load.turns[f"t-{number}"])
             line.close()
     return _timing(
-        f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, took
+        f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, elapsed
     ), load
 
 
 async def _talk(line: Line, thread: str, load: Load, until: float) -> None:
     body = json.dumps({"message": "What do you have to say?"}).encode()
-    while (began := time.perf_counter()) < until:
+    while (start := time.perf_counter()) < until:
         try:
             answer = await line.ask("POST", f"/threads/{thread}/turns", body)
         except (OSError, asyncio.IncompleteReadError):
             load.errors += 1
             line.close()
             continue
-        load.samples.append((time.perf_counter() - began) * 1e6)
+        load.samples.append((time.perf_counter() - start) * 1e6)
         if answer.status == 200:
-            load.done[thread] += 1
+            load.turns[thread] += 1
         else:
             load.errors += 1
 
 
-async def _missing(line: Line, thread: str, done: int) -> int:
+async def _missing(line: Line, thread: str, turns: int) -> int:
     """How many turns were answered that are not there, or are there and were not answered."""
-    if not done:
+    if not turns:
         return 0
-    found = (await line.ask("GET", f"/threads/{thread}")).json
-    return abs(done * 2 - int(found["logs"]["history"]))
+    body = (await line.ask("GET", f"/threads/{thread}")).json
+    return abs(turns * 2 - int(body["logs"]["history"]))
 
 
-def _timing(name: str, detail: str, samples: list[float], took: float) -> Timing:
-    ordered = sorted(samples) or [0.0]
-    last = len(ordered) - 1
+def _timing(name: str, detail: str, samples: list[float], elapsed: float) -> Timing:
+    series = sorted(samples) or [0.0]
+    last = len(series) - 1
     return Timing(
         name=name,
         detail=detail,
-        p50=statistics.median(ordered),
-        p99=ordered[min(last, round(last * 0.99))],
-        mean=statistics.fmean(ordered),
+        p50=statistics.median(series),
+        p99=series[min(last, round(last * 0.99))],
+        mean=statistics.fmean(series),
         count=len(samples),
-        per_second=len(samples) / took,
+        per_second=len(samples) / elapsed,
     )
 
 
 # Streams.
 
 
-async def crowded(ground: Ground, program: str) -> tuple[Verdict, str]:
+async def run_crowd(ground: Ground, program: str) -> tuple[Verdict, str]:
     """As many streams as are allowed, all held open, and more; and what the open ones cost while idle."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     more = ground.count(MORE, 50)
-    allowed = min(ground.count(STREAMS, 250), hard - OTHER_FILES - more)
-    async with serving(ground, program, streams=allowed) as served:
-        first = Line(served.port, "user")
+    limit = min(ground.count(STREAMS, 250), hard - OTHER_FILES - more)
+    async with serving(ground, program, streams=limit) as server:
+        first = Line(server.port, "user")
         await first.ask("POST", "/threads/t/turns", b'{"message": "hi"}')
-        empty, room = served.memory, asyncio.Semaphore(OPENING)
-        lines = [Line(served.port, EVERYBODY) for _ in range(allowed + more)]
-        found = Counter(await asyncio.gather(*(_opened(line, room) for line in lines)))
-        each = (served.memory - empty) * 1024 / max(found[200], 1)
-        share = await _share(served, IDLE_SECONDS if not ground.quick else 2.0)
+        empty, room = server.memory, asyncio.Semaphore(OPENING)
+        lines = [Line(server.port, EVERYBODY) for _ in range(limit + more)]
+        statuses = Counter(await asyncio.gather(*(_open(line, room) for line in lines)))
+        each = (server.memory - empty) * 1024 / max(statuses[200], 1)
+        share = await _share(server, IDLE_SECONDS if not ground.quick else 2.0)
         after = (await first.ask("POST", "/threads/t/turns", b'{"message": "still there?"}')).status
         for line in (first, *lines):
             line.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    wrong = abs(found[200] - allowed) + abs(found[503] - more) + (after != 200)
-    note = f"{found[200]:,} idle streams: {each:.0f} KiB each, and {share:.1%} of one processor together."
-    return Verdict(bound=POLITE, measured=wrong), note
+    wrong = abs(statuses[200] - limit) + abs(statuses[503] - more) + (after != 200)
+    note = f"{statuses[200]:,} idle streams: {each:.0f} KiB each, and {share:.1%} of one processor together."
+    return Verdict(bound=POLITE, value=wrong), note
 
 
-async def _share(served: Served, seconds: float) -> float:
+async def _share(server: ServerProcess, seconds: float) -> float:
     """Which part of a processor it uses."""
-    before = served.processor
+    before = server.processor
     await asyncio.sleep(seconds)
-    return (served.processor - before) / seconds
+    return (server.processor - before) / seconds
 
 
-async def _opened(line: Line, room: asyncio.Semaphore) -> int:
+async def _open(line: Line, room: asyncio.Semaphore) -> int:
     async with room:
         try:
             status, _ = await head(await line.begin("GET", "/threads/t/events"))
@@ -258,24 +258,24 @@ async def _opened(line: Line, room: asyncio.Semaphore) -> int:
 async def flat(ground: Ground, program: str) -> tuple[Verdict, str]:
     """Requests of all kinds, and what the process holds after a tenth of them, after half and at the end."""
     requests, clients, sizes = ground.count(REQUESTS, 2_000), 20, []
-    async with serving(ground, program, user_streams=clients) as served:
-        lines = [Line(served.port, "user") for _ in range(clients)]
+    async with serving(ground, program, user_streams=clients) as server:
+        lines = [Line(server.port, "user") for _ in range(clients)]
         await lines[0].ask("POST", "/threads/t/turns", b'{"message": "hi"}')
-        done = 0
+        start = 0
         for part in LOOKS:
-            wanted = round(requests * part) // clients
-            await asyncio.gather(*(_mixed(line, each, done, wanted) for each, line in enumerate(lines)))
-            done = wanted
-            sizes.append(served.memory)
+            end = round(requests * part) // clients
+            await asyncio.gather(*(_send_mixture(line, each, start, end) for each, line in enumerate(lines)))
+            start = end
+            sizes.append(server.memory)
         for line in lines:
             line.close()
-    told = ", ".join(
+    note = ", ".join(
         f"{size:.0f} MiB after {requests * part:,.0f}" for size, part in zip(sizes, LOOKS, strict=True)
     )
-    return Verdict(bound=FLAT, measured=sizes[-1] / sizes[0]), f"Memory over mixed requests: {told}."
+    return Verdict(bound=FLAT, value=sizes[-1] / sizes[0]), f"Memory over mixed requests: {note}."
 
 
-async def _mixed(line: Line, client: int, first: int, upto: int) -> None:
+async def _send_mixture(line: Line, client: int, first: int, upto: int) -> None:
     """Each time another request: most read, also what is not there; some write, stream and delete."""
     reads = (
         "/threads/t",

@@ -21,14 +21,14 @@ SEARCH = "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name GLOB 'text*'"
 async def measure(ground: Ground) -> Section:
     """What 2,000 turns add to a file that holds 200, write-ahead log included."""
     few, lots = 200, ground.count(2_200, 700)
-    before = _bytes_on_disk(await ours.filled(ground.folder(), few))
-    after = _bytes_on_disk(await ours.filled(ground.folder(), lots))
+    before = _bytes_on_disk(await ours.fill_file(ground.folder(), few))
+    after = _bytes_on_disk(await ours.fill_file(ground.folder(), lots))
     text = sum(json_bytes(turn(number)) for number in range(few, lots))
     per_turn = (after - before) / (lots - few)
     return Section(
         title="SQLite: bytes per turn",
         timings=[],
-        verdicts=[Verdict(bound=BOUND, measured=(after - before) / text)],
+        verdicts=[Verdict(bound=BOUND, value=(after - before) / text)],
         notes=(f"{per_turn:,.0f} bytes on disk for a turn of {text / (lots - few):,.0f} bytes of JSON.",),
     )
 

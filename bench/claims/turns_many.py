@@ -33,5 +33,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="SQLite: 200 threads with turns at once",
         timings=timings,
-        verdicts=[Verdict(bound=BOUND, measured=commits / rate)],
+        verdicts=[Verdict(bound=BOUND, value=commits / rate)],
     )

@@ -44,8 +44,8 @@ async def measure(ground: Ground) -> Section:
         title="30 turns at once on each of 16 threads",
         timings=timings,
         verdicts=[
-            *(Verdict(bound=WAITS[store], measured=waits[store]) for store in STORES),
-            Verdict(bound=AGAINST_SQLITE, measured=against),
+            *(Verdict(bound=WAITS[store], value=waits[store]) for store in STORES),
+            Verdict(bound=AGAINST_SQLITE, value=against),
         ],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import clew
-from bench.claims.memory import contestant, filled
+from bench.claims.memory import contestant, fill_memory
 from bench.clock import Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Section
@@ -41,14 +41,14 @@ async def measure(ground: Ground) -> Section:
 
 async def _contestants(db: clew.Database, store: str, count: int) -> list[Contestant]:
     embedder = HashingEmbedder()
-    found = Retriever(await filled(db, count), embedder)
-    made = await found.embed_missing()
+    retriever = Retriever(await fill_memory(db, count), embedder)
+    total = await retriever.embed_missing()
 
-    async def by_vector(said: str) -> object:
-        (vector,) = await embedder.embed([said])
-        return await found.places_by_vector(vector)
+    async def by_vector(text: str) -> object:
+        (vector,) = await embedder.embed([text])
+        return await retriever.places_by_vector(vector)
 
     return [
-        contestant(f"{store}, vectors", f"{made:,} vectors, hashing", by_vector),
-        contestant(f"{store}, words and vectors", f"top 20 of {count:,} facts", found.recall),
+        contestant(f"{store}, vectors", f"{total:,} vectors, hashing", by_vector),
+        contestant(f"{store}, words and vectors", f"top 20 of {count:,} facts", retriever.recall),
     ]

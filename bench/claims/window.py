@@ -23,7 +23,7 @@ async def measure(ground: Ground) -> Section:
         if ground.with_us:
             from bench import ours
 
-            url = f"sqlite:///{await ours.filled(ground.folder(), turns)}"
+            url = f"sqlite:///{await ours.fill_file(ground.folder(), turns)}"
             contestants.append(await stack.enter_async_context(ours.window(url, last=LAST)))
         timings = await one_by_one(contestants, ground.pace(rounds=40, block=50))
     return Section(

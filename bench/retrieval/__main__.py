@@ -18,13 +18,13 @@ FIRST = 5
 PATHS = ("words", "hashing vectors", "both, fused")
 
 
-async def ranked() -> dict[str, list[list[str]]]:
+async def rank_all() -> dict[str, list[list[str]]]:
     """For each path and question, the quotes of what was found, the best first."""
     with TemporaryDirectory() as folder:
-        return await _ranked(f"sqlite:///{folder}/facts.db")
+        return await _rank_all(f"sqlite:///{folder}/facts.db")
 
 
-async def _ranked(url: str) -> dict[str, list[list[str]]]:
+async def _rank_all(url: str) -> dict[str, list[list[str]]]:
     async with clew.open(url) as db:
         memory = Memory(db, "somebody")
         await memory.learn(facts())
@@ -32,7 +32,7 @@ async def _ranked(url: str) -> dict[str, list[list[str]]]:
         retriever = Retriever(memory, embedder)
         await retriever.embed_missing()
         quotes = {item.place: fact_of(item).quote for item in await db.thread(memory.thread).items(log=FACTS)}
-        found: dict[str, list[list[str]]] = {path: [] for path in PATHS}
+        rankings: dict[str, list[list[str]]] = {path: [] for path in PATHS}
         for question in questions():
             by_words = await retriever.places_by_words(question.text)
             (vector,) = await embedder.embed([question.text])
@@ -40,53 +40,53 @@ async def _ranked(url: str) -> dict[str, list[list[str]]]:
             for path, places in zip(
                 PATHS, (by_words, by_vector, fuse_rankings([by_words, by_vector])), strict=True
             ):
-                found[path].append([quotes[place] for place in places])
-        return found
+                rankings[path].append([quotes[place] for place in places])
+        return rankings
 
 
-def recall(asked: Sequence[Question], found: Sequence[Sequence[str]]) -> float:
+def recall(questions: Sequence[Question], rankings: Sequence[Sequence[str]]) -> float:
     """Of what answers a question, the part that is among the first five; the mean over all questions."""
     parts = [
         len(question.answers & set(quotes[:FIRST])) / min(len(question.answers), FIRST)
-        for question, quotes in zip(asked, found, strict=True)
+        for question, quotes in zip(questions, rankings, strict=True)
     ]
     return sum(parts) / len(parts)
 
 
-def reciprocal_rank(asked: Sequence[Question], found: Sequence[Sequence[str]]) -> float:
+def reciprocal_rank(questions: Sequence[Question], rankings: Sequence[Sequence[str]]) -> float:
     """One over the rank of the first answer, 0 if there is none; the mean over all questions."""
     ranks = [
         next((1 / rank for rank, quote in enumerate(quotes, start=1) if quote in question.answers), 0.0)
-        for question, quotes in zip(asked, found, strict=True)
+        for question, quotes in zip(questions, rankings, strict=True)
     ]
     return sum(ranks) / len(ranks)
 
 
-def table(found: Mapping[str, Sequence[Sequence[str]]], *, held_out: bool) -> list[str]:
+def table(rankings: Mapping[str, Sequence[Sequence[str]]], *, held_out: bool) -> list[str]:
     """The figures as lines of Markdown: one row for each kind of question, and one for all."""
-    asked = questions()
-    part = [n for n, question in enumerate(asked) if question.held_out is held_out]
-    kinds = [*dict.fromkeys(asked[n].kind for n in part)]
+    dataset = questions()
+    part = [n for n, question in enumerate(dataset) if question.held_out is held_out]
+    kinds = [*dict.fromkeys(dataset[n].kind for n in part)]
     head = "| questions | number | " + " | ".join(f"{path}: recall@5 / MRR" for path in PATHS) + " |"
     lines = [head, "|---|---|" + "---|" * len(PATHS)]
     for kind in [*kinds, "all"]:
-        chosen = [n for n in part if kind in (asked[n].kind, "all")]
+        picks = [n for n in part if kind in (dataset[n].kind, "all")]
         cells = []
         for path in PATHS:
-            some = [found[path][n] for n in chosen]
-            of = [asked[n] for n in chosen]
+            some = [rankings[path][n] for n in picks]
+            of = [dataset[n] for n in picks]
             cells.append(f"{recall(of, some):.2f} / {reciprocal_rank(of, some):.2f}")
-        lines.append(f"| {kind} | {len(chosen)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {kind} | {len(picks)} | " + " | ".join(cells) + " |")
     return lines
 
 
 def main() -> None:
     """Print the tables."""
-    found = asyncio.run(ranked())
+    rankings = asyncio.run(rank_all())
     print(f"{len(facts())} facts, {len(questions())} questions")
     for title, held_out in (("Tuned on", False), ("Held out", True)):
         print(f"\n{title}\n")
-        print("\n".join(table(found, held_out=held_out)))
+        print("\n".join(table(rankings, held_out=held_out)))
 
 
 if __name__ == "__main__":

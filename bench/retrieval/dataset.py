@@ -43,8 +43,8 @@ def _held_out_facts() -> Iterator[Candidate]:
 
 
 def _held_out_questions() -> Iterator[Question]:
-    for *_, quote, kind, asked in _lines(held_out.HELD_OUT):
-        yield Question(text=asked, kind=kind, answers=frozenset({quote}), held_out=True)
+    for *_, quote, kind, text in _lines(held_out.HELD_OUT):
+        yield Question(text=text, kind=kind, answers=frozenset({quote}), held_out=True)
 
 
 def _lines(text: str) -> list[list[str]]:
@@ -57,10 +57,10 @@ def _people() -> Iterator[tuple[int, str, dict[str, str]]]:
 
 
 ASPECTS = {
-    "name": ("IS_CALLED", people.NAMED, people.ASK_NAME),
+    "name": ("IS_CALLED", people.IS_NAMED, people.ASK_NAME),
     "city": ("LIVES_IN", people.LIVES, people.ASK_CITY),
     "job": ("WORKS_AS", people.WORKS, people.ASK_JOB),
-    "day": ("HAS_BIRTHDAY_ON", people.BORN, people.ASK_DAY),
+    "day": ("HAS_BIRTHDAY_ON", people.BIRTHDAYS, people.ASK_DAY),
 }
 
 
@@ -83,8 +83,8 @@ def _of_people() -> Iterator[Candidate]:
 
 def _about_people() -> Iterator[Question]:
     for number, _, person in _people():
-        for aspect, (_, _, asked) in ASPECTS.items():
-            text = asked[number % len(asked)].format(**person)
+        for aspect, (_, _, templates) in ASPECTS.items():
+            text = templates[number % len(templates)].format(**person)
             yield Question(text=text, kind="people", answers=frozenset({_quote(aspect, number, person)}))
 
 
@@ -94,41 +94,43 @@ def _of_life() -> Iterator[Candidate]:
 
 
 def _about_life() -> Iterator[Question]:
-    for _, predicate, _, quote, asked in _lines(life.LIFE):
+    for _, predicate, _, quote, text in _lines(life.LIFE):
         kind = "negation" if predicate.startswith(NEGATIVE) else "paraphrase"
-        yield Question(text=asked, kind=kind, answers=frozenset({quote}))
-    for _, _, _, quote, asked in _lines(life.THEIR_OWN):
-        yield Question(text=asked, kind="not English", answers=frozenset({quote}))
+        yield Question(text=text, kind=kind, answers=frozenset({quote}))
+    for _, _, _, quote, text in _lines(life.THEIR_OWN):
+        yield Question(text=text, kind="not English", answers=frozenset({quote}))
 
 
 def _details() -> Iterator[Candidate]:
     rows = [
-        *_filled(details.OF_ITEMS, ("item", "place", "year"), _lines(details.ITEMS)),
-        *_filled(details.OF_MONTHS, ("month", "whom", "what"), _lines(details.MONTHS)),
-        *_filled(details.OF_PLACES, ("place",), _lines(details.PLACES)),
-        *_filled(details.OF_FILMS, ("film",), _lines(details.FILMS)),
+        *_fill_templates(details.OF_ITEMS, ("item", "place", "year"), _lines(details.ITEMS)),
+        *_fill_templates(details.OF_MONTHS, ("month", "whom", "what"), _lines(details.MONTHS)),
+        *_fill_templates(details.OF_PLACES, ("place",), _lines(details.PLACES)),
+        *_fill_templates(details.OF_FILMS, ("film",), _lines(details.FILMS)),
     ]
     for quote in rows:
         yield Candidate(category="context", predicate="MENTIONED", object=quote.rstrip("."), quote=quote)
 
 
-def _filled(templates: tuple[str, ...], names: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
+def _fill_templates(
+    templates: tuple[str, ...], names: tuple[str, ...], rows: list[list[str]]
+) -> Iterator[str]:
     for row in rows:
         yield from (template.format(**dict(zip(names, row, strict=True))) for template in templates)
 
 
 def _about_details() -> Iterator[Question]:
-    for text, quote in _lines(details.ASKED):
+    for text, quote in _lines(details.QUESTIONS):
         yield Question(text=text, kind="near-miss", answers=frozenset({quote}))
 
 
 def _in_other_languages() -> Iterator[Question]:
-    numbered = {relation: (number, person) for number, relation, person in _people()}
+    by_relation = {relation: (number, person) for number, relation, person in _people()}
     for aspect, relation, text in _lines(people.OTHER_LANGUAGES):
-        answer = _quote(aspect, *numbered[relation])
+        answer = _quote(aspect, *by_relation[relation])
         yield Question(text=text, kind="across languages", answers=frozenset({answer}))
     quotes = {(what, category): quote for category, _, what, quote, _ in _lines(life.LIFE)}
     for text, whats in _lines(life.OTHER_LANGUAGES):
-        wanted = set(whats.split(";"))
-        answers = frozenset(quote for (what, _), quote in quotes.items() if what in wanted)
+        objects = set(whats.split(";"))
+        answers = frozenset(quote for (what, _), quote in quotes.items() if what in objects)
         yield Question(text=text, kind="across languages", answers=answers)

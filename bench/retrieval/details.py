@@ -86,7 +86,7 @@ a war film
 """
 OF_FILMS = ("Last month we watched {film} and I fell asleep.",)
 
-ASKED = """
+QUESTIONS = """
 Where do I keep the telescope?|I keep the telescope in the attic.
 Since when have I had the sewing machine?|I bought the sewing machine in 2011.
 Where is the fishing rod?|I keep the fishing rod in the garage.

@@ -30,7 +30,7 @@ colleague|Farid|Tunis|accountant|the sixteenth of August
 ex|Daniel|Porto|photographer|the first of April
 """
 
-NAMED = (
+IS_NAMED = (
     "My {relation} is called {name}.",
     "{name} is the name of my {relation}.",
     "I should tell you about my {relation}, {name}.",
@@ -41,7 +41,7 @@ LIVES = (
     "{name}, my {relation}, has settled in {city}.",
 )
 WORKS = ("{name} works as a {job}.", "My {relation} is a {job}.", "{name} has been a {job} for years.")
-BORN = (
+BIRTHDAYS = (
     "{name}'s birthday is on {day}.",
     "My {relation} turns another year older on {day}.",
     "We always celebrate {name} on {day}.",

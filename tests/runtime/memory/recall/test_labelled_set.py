@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.retrieval.__main__ import ranked, recall, reciprocal_rank, table
+from bench.retrieval.__main__ import rank_all, recall, reciprocal_rank, table
 from bench.retrieval.dataset import Question, facts, questions
 
 PAGE = Path(__file__).parents[4] / "docs" / "memory.md"
@@ -43,7 +43,7 @@ def test_a_third_and_more_of_what_is_tuned_on_is_held_out() -> None:
 
 
 async def test_the_page_shows_the_figures_of_the_set() -> None:
-    found = await ranked()
+    found = await rank_all()
 
     assert shown("retrieval") == table(found, held_out=False)
     assert shown("held out") == table(found, held_out=True)
