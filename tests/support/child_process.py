@@ -85,10 +85,10 @@ def run_in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 def _do(pipe: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
     try:
-        said = ("done", work(*args))
+        message = ("done", work(*args))
     except BaseException:  # noqa: BLE001 - it is told to whoever waits
-        said = ("raised", traceback.format_exc())
-    pipe.send(said)
+        message = ("raised", traceback.format_exc())
+    pipe.send(message)
 
 
 def pipe() -> tuple[Connection, Connection]:

@@ -26,13 +26,13 @@ class EchoModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One short answer, word by word."""
-        said = [message.text for message in request.messages if message.role == "user" and message.text]
-        text = f"You said: “{said[-1][:LONGEST] if said else ''}”."
+        texts = [message.text for message in request.messages if message.role == "user" and message.text]
+        text = f"You said: “{texts[-1][:LONGEST] if texts else ''}”."
         words = text.split(" ")
         for index, word in enumerate(words):
             yield TextChunk(word if index == len(words) - 1 else f"{word} ")
-        heard = sum(len(message.text.split()) for message in request.messages)
-        yield Reply(text=text, usage=Usage(calls=1, input_tokens=heard, output_tokens=len(words)))
+        input_tokens = sum(len(message.text.split()) for message in request.messages)
+        yield Reply(text=text, usage=Usage(calls=1, input_tokens=input_tokens, output_tokens=len(words)))
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing: it can fill no form."""
@@ -41,16 +41,16 @@ class EchoModel:
 
 def chatting(model: Model | None = None, settings: ServerSettings | None = None) -> MakeRuntime:
     """Makes runtimes that chat with a model, as the settings of a server say."""
-    told, speaker = settings or ServerSettings(), model or EchoModel()
+    server_settings, speaker = settings or ServerSettings(), model or EchoModel()
 
     def make(db: Database) -> Runtime:
         return Runtime(
             db,
             model=speaker,
             config=RuntimeConfig(
-                leases=LeaseConfig(sweep_seconds=told.sweep_seconds),
+                leases=LeaseConfig(sweep_seconds=server_settings.sweep_seconds),
                 sessions=SessionConfig(finalize_active_sessions_on_close=False),
-                pinned=told.workers == 1 and not told.url.startswith("postgres"),
+                pinned=server_settings.workers == 1 and not server_settings.url.startswith("postgres"),
             ),
             finalize=Finalizer(speaker),
         )

@@ -54,14 +54,14 @@ class Issuer:
 
     def settings(self, **fields: Any) -> IssuerSettings:
         """What a server is told about this issuer."""
-        told: dict[str, Any] = {
+        options: dict[str, Any] = {
             "issuer": self.template,
             "keys_url": f"{self.url}/keys",
             "audience": (AUDIENCE,),
             "tenants": frozenset({TENANT}),
             "user_claim": "oid",
         }
-        return IssuerSettings(**(told | fields))
+        return IssuerSettings(**(options | fields))
 
     def rotate(self, *names: str) -> None:
         """Publish other keys, and no longer those of before."""
@@ -71,7 +71,7 @@ class Issuer:
         """What a good token says; a field that is None is left out."""
         now = int(time.time())
         tenant = fields.get("tid", TENANT)
-        told: dict[str, Any] = {
+        claims: dict[str, Any] = {
             "iss": self.template.replace("{tenantid}", str(tenant)),
             "aud": AUDIENCE,
             "tid": tenant,
@@ -81,15 +81,15 @@ class Issuer:
             "nbf": now,
             "exp": now + 600,
         }
-        return {name: value for name, value in (told | fields).items() if value is not None}
+        return {name: value for name, value in (claims | fields).items() if value is not None}
 
     def token(
         self, *, key: str | None = None, headers: Mapping[str, Any] | None = None, **fields: Any
     ) -> str:
         """A token signed by one of the keys, the first if none is named."""
         name = key or next(iter(self.keys))
-        said = {"kid": name, **(headers or {})}
-        return jwt.encode(self.claims(**fields), self.keys[name], algorithm="RS256", headers=said)
+        head = {"kid": name, **(headers or {})}
+        return jwt.encode(self.claims(**fields), self.keys[name], algorithm="RS256", headers=head)
 
     def forged(self, *, alg: str, **fields: Any) -> str:
         """A token that nobody with the private key has made: unsigned, or signed with the public one."""
@@ -112,13 +112,13 @@ class Issuer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request and close the connection."""
         try:
-            asked = await reader.readuntil(b"\r\n\r\n")
+            request = await reader.readuntil(b"\r\n\r\n")
             self.asked += 1
             self.heard.set()
             if self.wait is not None:
                 await self.wait.wait()
             body = self.answer if self.answer is not None else self.published()
-            if DISCOVERY.encode() in asked.partition(b"\r\n")[0]:
+            if DISCOVERY.encode() in request.partition(b"\r\n")[0]:
                 body = json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"} | self.says).encode()
             head = f"HTTP/1.1 {self.status} x\r\ncontent-length: {len(body)}\r\nlocation: {self.url}/keys\r\n"
             writer.write(f"{head}connection: close\r\n\r\n".encode() + body)

@@ -12,7 +12,7 @@ PREFIX = "clew-"
 PATIENCE_SECONDS = 10
 
 
-def left_behind(before: Collection[threading.Thread], *, patience: float) -> list[str]:
+def lingering_threads(before: Collection[threading.Thread], *, patience: float) -> list[str]:
     """The names of our threads that were not there before and do not end in time."""
     deadline = time.monotonic() + patience
     ours = [t for t in threading.enumerate() if t.name.startswith(PREFIX) and t not in before]
@@ -26,5 +26,5 @@ def leaves_no_thread() -> Iterator[None]:
     """Fail a test that leaves one behind."""
     before = set(threading.enumerate())
     yield
-    if left := left_behind(before, patience=PATIENCE_SECONDS):
-        pytest.fail(f"The test left threads behind: {', '.join(left)}. Close the store.", pytrace=False)
+    if names := lingering_threads(before, patience=PATIENCE_SECONDS):
+        pytest.fail(f"The test left threads behind: {', '.join(names)}. Close the store.", pytrace=False)

@@ -101,17 +101,17 @@ class ChatServer:
         assert task is not None
         self._serving[task] = writer
         try:
-            body = await self._heard(reader)
+            body = await self._read_request(reader)
             line = self._script.pop(0) if self._script else Refused(status=400, message="the script is over")
             self.asked.set()
-            await self._unless_left(reader, _answer(writer, line, body))
+            await self._answer_or_stop(reader, _answer(writer, line, body))
         except (ConnectionError, asyncio.IncompleteReadError):
             self.left.set()
         finally:
             del self._serving[task]
             writer.close()
 
-    async def _heard(self, reader: asyncio.StreamReader) -> Body:
+    async def _read_request(self, reader: asyncio.StreamReader) -> Body:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
@@ -122,20 +122,20 @@ class ChatServer:
         self.requests.append(body)
         return body
 
-    async def _unless_left(self, reader: asyncio.StreamReader, answering: Any) -> None:
+    async def _answer_or_stop(self, reader: asyncio.StreamReader, answering: Any) -> None:
         """Answer, and stop at once when the client closes the connection."""
         answer = asyncio.ensure_future(answering)
-        gone = asyncio.ensure_future(reader.read(1))
+        departure = asyncio.ensure_future(reader.read(1))
         try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({answer, departure}, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 await answer
             else:
                 self.left.set()
         finally:
-            for task in (answer, gone):
+            for task in (answer, departure):
                 task.cancel()
-            await asyncio.gather(answer, gone, return_exceptions=True)
+            await asyncio.gather(answer, departure, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -155,9 +155,9 @@ async def chat_server(*script: Line | str) -> AsyncIterator[ChatServer]:
 
 def refusing_url() -> str:
     """An address where nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
 
 
 async def _answer(writer: asyncio.StreamWriter, line: Line, body: Body) -> None:
@@ -167,17 +167,17 @@ async def _answer(writer: asyncio.StreamWriter, line: Line, body: Body) -> None:
     elif isinstance(line, Raw):
         _whole(writer, 200, line.body, line.content_type)
     elif isinstance(line, Embedded):
-        await _met(line.before)
+        await _wait_for(line.before)
         _embeddings(writer, line, body)
     elif not body.get("stream"):
-        await _met(line.before)
+        await _wait_for(line.before)
         _whole(writer, 200, json.dumps(_completion(line, body)), "application/json")
     else:
-        await _streamed(writer, line, body)
+        await _stream(writer, line, body)
     await writer.drain()
 
 
-async def _met(event: asyncio.Event | None) -> None:
+async def _wait_for(event: asyncio.Event | None) -> None:
     if event is not None:
         await event.wait()
 
@@ -218,21 +218,21 @@ def letters_of(text: str, size: int) -> list[float]:
     return vector
 
 
-async def _streamed(writer: asyncio.StreamWriter, line: Said, body: Body) -> None:
+async def _stream(writer: asyncio.StreamWriter, line: Said, body: Body) -> None:
     """Chunked, so that a cut can be seen; quietly, the end of the connection is the end of the answer."""
-    await _met(line.before)
+    await _wait_for(line.before)
     headers = {"content-type": "text/event-stream", "connection": "close"}
-    chunked = not line.quietly
-    writer.write(_head(200, headers | ({"transfer-encoding": "chunked"} if chunked else {})))
+    is_chunked = not line.quietly
+    writer.write(_head(200, headers | ({"transfer-encoding": "chunked"} if is_chunked else {})))
     for number, event in enumerate([*_events(line, body), "[DONE]"]):
         if number == line.cut:
             return
         if number == 1:
-            await _met(line.midway)
+            await _wait_for(line.midway)
         data = f"data: {event}\n\n".encode()
-        writer.write(b"%x\r\n%s\r\n" % (len(data), data) if chunked else data)
+        writer.write(b"%x\r\n%s\r\n" % (len(data), data) if is_chunked else data)
         await writer.drain()
-    if chunked:
+    if is_chunked:
         writer.write(b"0\r\n\r\n")
 
 
@@ -246,8 +246,12 @@ def _finish(line: Said) -> str:
 
 
 def _usage(line: Said) -> Body:
-    heard, said = line.tokens
-    return {"prompt_tokens": heard, "completion_tokens": said, "total_tokens": heard + said}
+    prompt_tokens, completion_tokens = line.tokens
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
 
 
 def _completion(line: Said, body: Body) -> Body:
@@ -258,7 +262,7 @@ def _completion(line: Said, body: Body) -> Body:
             for id, name, arguments in line.calls
         ]
     choice = {"index": 0, "message": message, "finish_reason": _finish(line)}
-    return {**_shared(body, "chat.completion"), "choices": [choice], "usage": _usage(line)}
+    return {**_envelope(body, "chat.completion"), "choices": [choice], "usage": _usage(line)}
 
 
 def _events(line: Said, body: Body) -> Iterator[str]:
@@ -279,10 +283,10 @@ def _deltas(line: Said) -> Iterator[Body]:
 
 
 def _chunk(body: Body, choices: list[Body], **more: Any) -> str:
-    return json.dumps({**_shared(body, "chat.completion.chunk"), "choices": choices, **more})
+    return json.dumps({**_envelope(body, "chat.completion.chunk"), "choices": choices, **more})
 
 
-def _shared(body: Body, kind: str) -> Body:
+def _envelope(body: Body, kind: str) -> Body:
     return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": body["model"]}
 
 

@@ -83,7 +83,7 @@ class Account(TypedDict, total=False):
     extra_groups: list[int]
 
 
-def unprivileged() -> Account:
+def server_account() -> Account:
     """The account that runs PostgreSQL: our own, or ``nobody`` where we are root."""
     if os.geteuid() != 0:
         return {}
@@ -119,7 +119,7 @@ def _system_binaries() -> list[Path]:
 
 def new_directory() -> Path:
     """A new directory that the server's account owns, with room for a socket's name."""
-    account = unprivileged()
+    account = server_account()
     for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):
         if len(str(parent)) < LONGEST_DIRECTORY - 20 and _can(account, "-x", parent):
             directory = Path(tempfile.mkdtemp(prefix="clew-pg-", dir=parent))
@@ -131,7 +131,7 @@ def new_directory() -> Path:
 
 def runnable(binaries: Path, directory: Path) -> Path:
     """The same binaries where the server's account can run them, copied below `directory` if need be."""
-    account = unprivileged()
+    account = server_account()
     if not account or _can(account, "-x", binaries / "postgres"):
         return binaries
     # A wheel keeps the libraries it brings beside its package, and its programs look for them there.
@@ -297,10 +297,10 @@ class PostgresServer:
     def _initialise(self) -> None:
         words = self.directory / "password"
         words.write_text(self._password)
-        if account := unprivileged():
+        if account := server_account():
             os.chown(words, account["user"], account["group"])
         locale = "C.UTF-8" if sys.platform == "linux" else "en_US.UTF-8"
-        said = {
+        options = {
             "--pgdata": self.data,
             "--username": ADMIN,
             "--pwfile": words,
@@ -310,13 +310,13 @@ class PostgresServer:
             "--lc-ctype": locale,
         }
         command = [str(self._binaries / "initdb"), "--no-sync", "--no-instructions"]
-        command += [f"{option}={value}" for option, value in said.items()]
-        made = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=self.directory, **unprivileged()
+        command += [f"{option}={value}" for option, value in options.items()]
+        process = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=self.directory, **server_account()
         )
         words.unlink()
-        if made.returncode != 0:
-            raise PostgresNotStarted(f"initdb failed:\n{made.stdout}{made.stderr}")
+        if process.returncode != 0:
+            raise PostgresNotStarted(f"initdb failed:\n{process.stdout}{process.stderr}")
         (self.data / "pg_hba.conf").write_text(ACCESS)
 
     def _launch(self) -> None:
@@ -337,7 +337,7 @@ class PostgresServer:
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,  # so that an interrupt from the keyboard is ours to handle
-                **unprivileged(),
+                **server_account(),
             )
         self._post_guard(self._process.pid)
         self._wait_until_ready(self._process)

@@ -40,7 +40,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     promises: list[Promise]
 
 
-class Shown(msgspec.Struct, kw_only=True):
+class PromiseResult(msgspec.Struct, kw_only=True):
     """What the tests of one promise on one store came to."""
 
     outcome: Outcome
@@ -53,7 +53,7 @@ class Shown(msgspec.Struct, kw_only=True):
 class Report(msgspec.Struct, kw_only=True):
     """What one run has shown, by promise and store; `lost` names tests whose process died."""
 
-    promises: dict[str, dict[str, Shown]]
+    promises: dict[str, dict[str, PromiseResult]]
     lost: list[str]
 
 
@@ -74,40 +74,42 @@ def read_promises(path: Path = PROMISES) -> list[Group]:
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """What a test came to after its set-up, call and tear-down."""
-    seen = set(outcomes)
-    if "failed" in seen:
+    kinds = set(outcomes)
+    if "failed" in kinds:
         return "failed"
-    return "skipped" if "skipped" in seen else "passed"
+    return "skipped" if "skipped" in kinds else "passed"
 
 
-def tally(results: dict[str, Outcome]) -> Shown:
+def tally(results: dict[str, Outcome]) -> PromiseResult:
     """What several tests came to together: one failure breaks a promise, one pass shows it."""
     counts = Counter(results.values())
     passed, failed, skipped = counts["passed"], counts["failed"], counts["skipped"]
     outcome = _outcome(passed=passed, failed=failed)
-    return Shown(outcome=outcome, passed=passed, failed=failed, skipped=skipped, tests=sorted(results))
+    return PromiseResult(
+        outcome=outcome, passed=passed, failed=failed, skipped=skipped, tests=sorted(results)
+    )
 
 
 def merge(reports: Sequence[Report]) -> Report:
     """What several runs have shown together: one failure in any of them breaks a promise."""
-    merged: dict[str, dict[str, list[Shown]]] = {}
+    by_promise: dict[str, dict[str, list[PromiseResult]]] = {}
     for report in reports:
         for promise, by_store in report.promises.items():
-            for store, shown in by_store.items():
-                merged.setdefault(promise, {}).setdefault(store, []).append(shown)
+            for store, result in by_store.items():
+                by_promise.setdefault(promise, {}).setdefault(store, []).append(result)
     promises = {
         promise: {store: _sum(parts) for store, parts in by_store.items()}
-        for promise, by_store in merged.items()
+        for promise, by_store in by_promise.items()
     }
     return Report(promises=promises, lost=sorted({test for report in reports for test in report.lost}))
 
 
-def _sum(parts: list[Shown]) -> Shown:
+def _sum(parts: list[PromiseResult]) -> PromiseResult:
     passed, failed, skipped = (
         sum(getattr(part, kind) for part in parts) for kind in ("passed", "failed", "skipped")
     )
     tests = sorted({test for part in parts for test in part.tests})
-    return Shown(
+    return PromiseResult(
         outcome=_outcome(passed=passed, failed=failed),
         passed=passed,
         failed=failed,
@@ -143,8 +145,8 @@ class PromiseReporter:
     def pytest_sessionfinish(self) -> None:
         """Write the report."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        encoded = msgspec.json.encode(self._report(), order="sorted")
-        self._path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+        data = msgspec.json.encode(self._report(), order="sorted")
+        self._path.write_bytes(msgspec.json.format(data, indent=1) + b"\n")
 
     def _report(self) -> Report:
         results: dict[str, dict[str, dict[str, Outcome]]] = {}
@@ -165,12 +167,12 @@ def _properties(report: pytest.TestReport) -> list[tuple[str, list[str]]]:
 def store_of(item: pytest.Item) -> str:
     """The store that a test runs on, or ``-`` if it needs none."""
     callspec = getattr(item, "callspec", None)
-    said = list(callspec.params.values()) if callspec is not None else []
-    said.append(getattr(getattr(item, "cls", None), "store_name", None))
-    return next((value for value in said if isinstance(value, str) and value in STORES), NO_STORE)
+    values = list(callspec.params.values()) if callspec is not None else []
+    values.append(getattr(getattr(item, "cls", None), "store_name", None))
+    return next((value for value in values if isinstance(value, str) and value in STORES), NO_STORE)
 
 
-def promised_by(item: pytest.Item) -> list[str]:
+def promise_ids(item: pytest.Item) -> list[str]:
     """The ids of all promises that a test is marked with."""
     return [id_ for mark in item.iter_markers("promise") for id_ in mark.args]
 
@@ -188,10 +190,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    known = {promise.id for group in read_promises() for promise in group.promises}
+    ids = {promise.id for group in read_promises() for promise in group.promises}
     for item in items:
-        for id_ in promised_by(item):
-            if id_ not in known:
+        for id_ in promise_ids(item):
+            if id_ not in ids:
                 raise pytest.UsageError(
                     f"{item.nodeid} names the promise {id_}, which {PROMISES.name} lacks."
                 )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tests.support.promises import NO_STORE, STORES, Group, Promise, Report, Shown, merge, read_promises
+from tests.support.promises import (
+    NO_STORE,
+    STORES,
+    Group,
+    Promise,
+    PromiseResult,
+    Report,
+    merge,
+    read_promises,
+)
 from tests.support.suites import SUITES, Suite
 
 if TYPE_CHECKING:
@@ -34,8 +43,8 @@ TABLE_HEAD = "| | promise | memory | SQLite | PostgreSQL | no store |\n|---|---|
 def page(groups: list[Group], report: Report, not_run: Sequence[Suite] = ()) -> str:
     """The whole page, the same for the same report."""
     promises = [promise for group in groups for promise in group.promises]
-    shown = sum(_is_shown(report.promises.get(promise.id, {})) for promise in promises)
-    count = f"{shown} of {len(promises)} promises have a passing test and no failing one."
+    passing = sum(_is_shown(report.promises.get(promise.id, {})) for promise in promises)
+    count = f"{passing} of {len(promises)} promises have a passing test and no failing one."
     summary = " ".join([count, *(_not_run(suite) for suite in not_run)])
     sections = [_section(group, report) for group in groups]
     return "\n\n".join([HEADING.strip(), summary, *sections, "## In full", _in_full(promises)]) + "\n"
@@ -53,7 +62,7 @@ def _section(group: Group, report: Report) -> str:
     return "\n".join([f"## {title}", "", TABLE_HEAD, *rows])
 
 
-def _row(promise: Promise, by_store: dict[str, Shown]) -> str:
+def _row(promise: Promise, by_store: dict[str, PromiseResult]) -> str:
     signs = [SIGNS[by_store[store].outcome] if store in by_store else "–" for store in COLUMNS]
     return "| " + " | ".join([promise.id, promise.title, *signs]) + " |"
 
@@ -62,8 +71,8 @@ def _in_full(promises: list[Promise]) -> str:
     return "\n".join(f"- **{promise.id}** {promise.text}" for promise in promises)
 
 
-def _is_shown(by_store: dict[str, Shown]) -> bool:
-    outcomes = {shown.outcome for shown in by_store.values()}
+def _is_shown(by_store: dict[str, PromiseResult]) -> bool:
+    outcomes = {result.outcome for result in by_store.values()}
     return "passed" in outcomes and "failed" not in outcomes
 
 

@@ -42,8 +42,8 @@ class Proxy:
         self._tasks.add(task)
         there: asyncio.StreamWriter | None = None
         try:
-            back, there = await self._reached()
-            ways = [asyncio.create_task(_passed(reader, there)), asyncio.create_task(_passed(back, writer))]
+            back, there = await self._connect()
+            ways = [asyncio.create_task(_forward(reader, there)), asyncio.create_task(_forward(back, writer))]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
                 way.cancel()
@@ -56,20 +56,20 @@ class Proxy:
                     each.transport.abort()
             self._tasks.discard(task)
 
-    async def _reached(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         order = list(self._addresses)
         if self._in_turn:
             self._addresses.append(self._addresses.pop(0))
         for address in order:
             target = urlsplit(address)
             with contextlib.suppress(ConnectionError):
-                found = await asyncio.open_connection(target.hostname, target.port)
+                connection = await asyncio.open_connection(target.hostname, target.port)
                 self.taken.append(address)
-                return found
+                return connection
         raise ConnectionError("no server answers")
 
 
-async def _passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(65_536):
             writer.write(data)

@@ -44,10 +44,10 @@ class RealtimeServer:
             return
         status = fault if isinstance(fault, int) else 200
         number = len(self.asked)
-        said: Any = {"value": f"ek_{number}", "expires_at": 1_900_000_000, "session": {"type": "realtime"}}
+        answer: Any = {"value": f"ek_{number}", "expires_at": 1_900_000_000, "session": {"type": "realtime"}}
         if status != 200:
-            said = {"error": {"message": "Incorrect API key provided: sk-secret", "code": "no"}}
-        content = b"no json" if fault == "nonsense" else json.dumps(said).encode()
+            answer = {"error": {"message": "Incorrect API key provided: sk-secret", "code": "no"}}
+        content = b"no json" if fault == "nonsense" else json.dumps(answer).encode()
         lines = [
             f"HTTP/1.1 {status} {REASONS[status]}",
             f"content-length: {len(content)}",
@@ -62,10 +62,10 @@ class RealtimeServer:
 @asynccontextmanager
 async def realtime_server() -> AsyncIterator[RealtimeServer]:
     """A stand-in on this machine, until the block ends."""
-    made = RealtimeServer()
-    server = await asyncio.start_server(made.answer, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    provider = RealtimeServer()
+    server = await asyncio.start_server(provider.answer, "127.0.0.1", 0)
+    provider.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
-        yield made
+        yield provider
     finally:
         server.close()

@@ -92,25 +92,25 @@ def ask(place: str) -> PostgresAddress:
         line.connect(place)
         line.sendall(b"where\n")
         with line.makefile("rb") as answer:
-            told = json.loads(answer.read())
-    if "failed" in told:
-        pytest.fail(told["failed"], pytrace=False)
-    return PostgresAddress(port=told["port"], password=told["password"])
+            reply = json.loads(answer.read())
+    if "failed" in reply:
+        pytest.fail(reply["failed"], pytrace=False)
+    return PostgresAddress(port=reply["port"], password=reply["password"])
 
 
-SHARED = pytest.StashKey[SharedPostgres]()
+STASH_KEY = pytest.StashKey[SharedPostgres]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        shared = config.stash[SHARED] = SharedPostgres()
-        shared.open()
-        os.environ[ASK_AT] = str(shared.place)
+        postgres = config.stash[STASH_KEY] = SharedPostgres()
+        postgres.open()
+        os.environ[ASK_AT] = str(postgres.place)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if shared := config.stash.get(SHARED, None):
-        shared.close()
+    if postgres := config.stash.get(STASH_KEY, None):
+        postgres.close()
 
 
 # First, so that ``-m`` chooses by this mark as by those that are written down.
@@ -150,20 +150,20 @@ def postgres_database(postgres_server: PostgresAddress) -> Iterator[PostgresData
     database = PostgresDatabase(server=postgres_server, name=f"test_{uuid.uuid4().hex}")
     postgres_server.create_database(database.name, TEMPLATE)
     yield database
-    left = _left_open(database)
+    count = _count_connections(database)
     postgres_server.drop_database(database.name)
-    if left:
-        pytest.fail(f"The test left {left} connection(s) to PostgreSQL open.", pytrace=False)
+    if count:
+        pytest.fail(f"The test left {count} connection(s) to PostgreSQL open.", pytrace=False)
 
 
-def _left_open(database: PostgresDatabase) -> int:
+def _count_connections(database: PostgresDatabase) -> int:
     """How many connections are still there after the server had time to notice the closed ones."""
     deadline = time.monotonic() + LINGER_SECONDS
-    while left := database.server.connections(database.name):
+    while count := database.server.connections(database.name):
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
-    return left
+    return count
 
 
 @pytest.fixture

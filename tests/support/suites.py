@@ -50,13 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the chosen suite, or those of no suite."""
-    chosen = config.getoption("--suite")
+    name = config.getoption("--suite")
     suites = [
         next((suite.name for suite in SUITES if item.get_closest_marker(suite.name)), None) for item in items
     ]
-    left_out = [item for item, suite in zip(items, suites, strict=True) if suite != chosen]
-    items[:] = [item for item, suite in zip(items, suites, strict=True) if suite == chosen]
-    config.hook.pytest_deselected(items=left_out)
+    others = [item for item, suite in zip(items, suites, strict=True) if suite != name]
+    items[:] = [item for item, suite in zip(items, suites, strict=True) if suite == name]
+    config.hook.pytest_deselected(items=others)
 
 
 def main(name: str) -> int:

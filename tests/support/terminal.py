@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
-UNNOTICED = 5.0
+RETRY_SECONDS = 5.0
 LOOK = 0.05
 
 
@@ -29,12 +29,12 @@ class Terminal:
 
     def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Run a program; when it is over, the window stays and tells its exit code."""
-        given = [f"{name}={value}" for name, value in (environment or {}).items()]
-        line = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *given, *command])
+        variables = [f"{name}={value}" for name, value in (environment or {}).items()]
+        line = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *variables, *command])
         # The shell ignores Ctrl-C, which is meant for the program alone.
         script = f"trap : INT; {line}; echo \"[ended with $?]\"; trap '' INT; exec sleep 1000"
-        made = ["new-session", "-d", "-s", "t", *self._size, "-c", str(self._directory), script]
-        self._tmux("-f", os.devnull, *made)
+        arguments = ["new-session", "-d", "-s", "t", *self._size, "-c", str(self._directory), script]
+        self._tmux("-f", os.devnull, *arguments)
 
     def type(self, line: str) -> None:
         """Type a line, and Enter."""
@@ -57,8 +57,8 @@ class Terminal:
     def screen(self, *, colours: bool = False) -> str:
         """What has been written, what has scrolled away too."""
         extra = ["-e"] if colours else []
-        shown = self._tmux("capture-pane", "-t", "t", "-p", "-S", "-2000", *extra)
-        return "\n".join(line.rstrip() for line in shown.splitlines()).rstrip()
+        text = self._tmux("capture-pane", "-t", "t", "-p", "-S", "-2000", *extra)
+        return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
     def interrupt(self, *texts: str) -> str:
         """Press Ctrl-C at a prompt and wait until something shows.
@@ -68,7 +68,7 @@ class Terminal:
         """
         self.press("C-c")
         try:
-            return self.wait_for(*texts, patience=UNNOTICED)
+            return self.wait_for(*texts, patience=RETRY_SECONDS)
         except AssertionError:
             self.press("C-c")
             return self.wait_for(*texts)
@@ -77,10 +77,10 @@ class Terminal:
         """What stands on the screen once it holds all of these, behind the last of something."""
         until = time.monotonic() + patience
         while time.monotonic() < until:
-            shown = self.screen()
-            _, found, part = shown.rpartition(after) if after else ("", "all", shown)
-            if found and all(text in part for text in texts):
-                return shown
+            screen = self.screen()
+            _, separator, part = screen.rpartition(after) if after else ("", "all", screen)
+            if separator and all(text in part for text in texts):
+                return screen
             time.sleep(LOOK)
         raise AssertionError(f"{texts} did not come; there is:\n{self.screen()}")
 
@@ -100,10 +100,10 @@ class Terminal:
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
 
     def _tmux(self, *arguments: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             ["tmux", "-u", "-S", self._socket, *arguments], capture_output=True, text=True, check=True
         )
-        return done.stdout
+        return process.stdout
 
 
 @contextmanager
@@ -112,8 +112,8 @@ def terminal(directory: Path, *, width: int = 80, height: int = 24) -> Iterator[
     if shutil.which("tmux") is None:
         subprocess.run([ROOT / "tools" / "install-tmux"], check=True)
     with TemporaryDirectory() as sockets:  # the path of a socket has to be short
-        made = Terminal(directory, sockets, width=width, height=height)
+        session = Terminal(directory, sockets, width=width, height=height)
         try:
-            yield made
+            yield session
         finally:
-            made.close()
+            session.close()

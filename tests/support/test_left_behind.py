@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.left_behind import PATIENCE_SECONDS, left_behind
+from tests.support.left_behind import PATIENCE_SECONDS, lingering_threads
 from tests.support.nested import only_plugins
 
 CARELESS = """
@@ -33,34 +33,34 @@ def test_a_thread_that_does_not_end_is_named() -> None:
     before, end = set(threading.enumerate()), threading.Event()
     thread = threading.Thread(target=end.wait, name="clew-forgotten")
     thread.start()
-    left = left_behind(before, patience=0)
+    names = lingering_threads(before, patience=0)
     end.set()
     thread.join()
 
-    assert left == ["clew-forgotten"]
+    assert names == ["clew-forgotten"]
 
 
 def test_a_thread_that_is_about_to_end_is_waited_for() -> None:
     before = set(threading.enumerate())
-    left = left_behind_while_ending(before)
+    names = check_ending_thread(before)
 
-    assert left == []
+    assert names == []
 
 
-def left_behind_while_ending(before: set[threading.Thread]) -> list[str]:
+def check_ending_thread(before: set[threading.Thread]) -> list[str]:
     """What is said of a thread that ends only once somebody waits for it."""
-    waited_for = threading.Event()
+    joining = threading.Event()
 
     class Ending(threading.Thread):
         def run(self) -> None:
-            waited_for.wait()
+            joining.wait()
 
         def join(self, timeout: float | None = None) -> None:
-            waited_for.set()
+            joining.set()
             super().join(timeout)
 
     Ending(name="clew-ending").start()
-    return left_behind(before, patience=PATIENCE_SECONDS)
+    return lingering_threads(before, patience=PATIENCE_SECONDS)
 
 
 def test_the_test_that_left_a_thread_fails_and_the_next_does_not(

@@ -101,13 +101,15 @@ def test_a_restarted_server_keeps_its_address(private_postgres: PostgresServer, 
 @pytest.mark.crash
 def test_a_server_does_not_outlive_the_process_that_started_it() -> None:
     command = [sys.executable, "-c", STARTS_A_SERVER_AND_DIES]
-    told = subprocess.run(command, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    directory, pid = told.stdout.split()
+    process = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    directory, pid = process.stdout.split()
     deadline = time.monotonic() + 20
     while Path(directory).exists() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-    assert told.returncode == 9
+    assert process.returncode == 9
     assert not Path(directory).exists()
     assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
 

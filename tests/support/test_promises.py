@@ -8,12 +8,22 @@ import msgspec
 import pytest
 
 from tests.support.nested import only_plugins
-from tests.support.promises import Group, Outcome, Promise, Report, Shown, merge, read_promises, tally, worst
+from tests.support.promises import (
+    Group,
+    Outcome,
+    Promise,
+    PromiseResult,
+    Report,
+    merge,
+    read_promises,
+    tally,
+    worst,
+)
 from tests.support.promises_page import page, read_reports
 from tests.support.suites import SUITES
 
 CONFTEST = 'pytest_plugins = ["tests.support.promises"]'
-MARKED = """
+SAMPLE_TESTS = """
 import pytest
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -52,13 +62,15 @@ def importable(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> No
 
 def outcomes(report: Report) -> dict[tuple[str, str], str]:
     """What each promise came to on each store."""
-    return {(id_, store): shown.outcome for id_, by in report.promises.items() for store, shown in by.items()}
+    return {
+        (id_, store): result.outcome for id_, by in report.promises.items() for store, result in by.items()
+    }
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> Report:
     """Run the marked tests in a process of their own and read their report."""
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(MARKED)
+    pytester.makepyfile(SAMPLE_TESTS)
     pytester.makeini("[pytest]\nmarkers = promise(*ids): a promise\n")
     pytester.runpytest_subprocess("--promise-report=build/promises.json", *arguments)
     return msgspec.json.decode((pytester.path / "build" / "promises.json").read_bytes(), type=Report)
@@ -131,11 +143,11 @@ def test_the_page_has_a_row_for_every_promise() -> None:
             promises=[Promise(id=id_, title="Title", text="Text.") for id_ in ("T-01", "T-02")],
         )
     ]
-    kept = Shown(outcome="passed", passed=1, failed=0, skipped=0, tests=["test"])
-    broken = Shown(outcome="failed", passed=0, failed=1, skipped=0, tests=["test"])
+    good = PromiseResult(outcome="passed", passed=1, failed=0, skipped=0, tests=["test"])
+    bad = PromiseResult(outcome="failed", passed=0, failed=1, skipped=0, tests=["test"])
 
     text = page(
-        groups, Report(promises={"T-01": {"memory": kept, "sqlite": broken}, "T-02": {"-": kept}}, lost=[])
+        groups, Report(promises={"T-01": {"memory": good, "sqlite": bad}, "T-02": {"-": good}}, lost=[])
     )
 
     assert "| T-01 | Title | ✓ | ✗ | – | – |" in text
@@ -143,34 +155,36 @@ def test_the_page_has_a_row_for_every_promise() -> None:
     assert "1 of 2 promises have a passing test and no failing one." in text
 
 
-def shown(outcome: Outcome) -> Shown:
+def result_of(outcome: Outcome) -> PromiseResult:
     """What one test came to."""
     return tally({f"test_{outcome}": outcome})
 
 
-def write_report(path: Path, promises: dict[str, dict[str, Shown]]) -> None:
+def write_report(path: Path, promises: dict[str, dict[str, PromiseResult]]) -> None:
     """Write a report as a run does."""
     path.write_bytes(msgspec.json.encode(Report(promises=promises, lost=[])))
 
 
 def test_a_failure_in_any_run_breaks_a_promise() -> None:
-    plain = Report(promises={"T-01": {"sqlite": shown("passed")}, "T-02": {"-": shown("passed")}}, lost=["a"])
-    suite = Report(promises={"T-01": {"sqlite": shown("failed"), "-": shown("passed")}}, lost=["b"])
+    plain = Report(
+        promises={"T-01": {"sqlite": result_of("passed")}, "T-02": {"-": result_of("passed")}}, lost=["a"]
+    )
+    suite = Report(promises={"T-01": {"sqlite": result_of("failed"), "-": result_of("passed")}}, lost=["b"])
 
-    merged = merge([plain, suite])
+    report = merge([plain, suite])
 
-    assert outcomes(merged) == {
+    assert outcomes(report) == {
         ("T-01", "sqlite"): "failed",
         ("T-01", "-"): "passed",
         ("T-02", "-"): "passed",
     }
-    assert merged.promises["T-01"]["sqlite"].tests == ["test_failed", "test_passed"]
-    assert merged.lost == ["a", "b"]
+    assert report.promises["T-01"]["sqlite"].tests == ["test_failed", "test_passed"]
+    assert report.lost == ["a", "b"]
 
 
 def test_the_page_merges_the_reports_that_exist_and_names_what_was_not_run(tmp_path: Path) -> None:
-    write_report(tmp_path / "promises.json", {"T-01": {"sqlite": shown("passed")}})
-    write_report(tmp_path / "promises-interop.json", {"B-17": {"-": shown("passed")}})
+    write_report(tmp_path / "promises.json", {"T-01": {"sqlite": result_of("passed")}})
+    write_report(tmp_path / "promises-interop.json", {"B-17": {"-": result_of("passed")}})
 
     report, not_run = read_reports(tmp_path)
     text = page(read_promises(), report, not_run)

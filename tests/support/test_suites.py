@@ -11,7 +11,7 @@ from tests.support.promises import read_promises
 from tests.support.suites import NO_TESTS, SUITES, Suite, has_tests, main
 
 # The marks are put in later: this file itself belongs to no suite.
-MARKED = """
+SAMPLE_TESTS = """
 import pytest
 
 def test_plain():
@@ -50,7 +50,7 @@ def importable(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_run_has_the_tests_of_one_suite(pytester: pytest.Pytester, arguments: list[str], test: str) -> None:
     pytester.makeconftest('pytest_plugins = ["tests.support.suites"]')
-    pytester.makepyfile(MARKED)
+    pytester.makepyfile(SAMPLE_TESTS)
     pytester.makeini(INI)
 
     result = pytester.runpytest_subprocess("-v", *arguments)
@@ -60,9 +60,9 @@ def test_a_run_has_the_tests_of_one_suite(pytester: pytest.Pytester, arguments: 
 
 
 def test_every_promise_that_waits_for_a_suite_exists() -> None:
-    known = {promise.id for group in read_promises() for promise in group.promises}
+    ids = {promise.id for group in read_promises() for promise in group.promises}
 
-    assert {promise for suite in SUITES for promise in suite.promises} <= known
+    assert {promise for suite in SUITES for promise in suite.promises} <= ids
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: str(suite.name))
@@ -81,7 +81,7 @@ def test_a_suite_without_tests_names_the_promises_that_wait(
 
 def test_a_suite_has_tests_once_a_file_names_its_mark(tmp_path: Path) -> None:
     interop, ha = SUITES
-    (tmp_path / "test_it.py").write_text(MARKED.replace("ha\n", "slow\n"), encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(SAMPLE_TESTS.replace("ha\n", "slow\n"), encoding="utf-8")
 
     assert has_tests(interop, tmp_path)
     assert not has_tests(ha, tmp_path)

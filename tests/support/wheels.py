@@ -67,8 +67,8 @@ def make_environment(folder: Path, wheels: Sequence[Path], *, extras: Iterable[s
     install = ["install", "--no-deps", "--no-index", *map(str, wheels)]
     subprocess.run([*pip, *install], check=True, capture_output=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    installed = map(PathDistribution, packages.glob("*.dist-info"))
-    ours: dict[str, PathDistribution] = {canonicalize_name(each.name): each for each in installed}
+    distributions = map(PathDistribution, packages.glob("*.dist-info"))
+    ours: dict[str, PathDistribution] = {canonicalize_name(each.name): each for each in distributions}
     for dependency in _dependencies(ours, extras):
         _link(dependency, packages)
     return Environment(folder=folder)
@@ -77,18 +77,18 @@ def make_environment(folder: Path, wheels: Sequence[Path], *, extras: Iterable[s
 def _dependencies(ours: dict[str, PathDistribution], extras: Iterable[str]) -> list[Distribution]:
     """All that distributions require, directly or not, for this platform."""
     pending = [(name, frozenset(extras if name == "clew" else ())) for name in ours]
-    seen = set(pending)
+    edges = set(pending)
     while pending:
-        name, wanted = pending.pop()
+        name, names = pending.pop()
         for requirement in map(Requirement, (ours.get(name) or distribution(name)).requires or []):
             applies = requirement.marker is None or any(
-                requirement.marker.evaluate({"extra": extra}) for extra in ("", *wanted)
+                requirement.marker.evaluate({"extra": extra}) for extra in ("", *names)
             )
             edge = (canonicalize_name(requirement.name), frozenset(requirement.extras))
-            if applies and edge not in seen:
-                seen.add(edge)
+            if applies and edge not in edges:
+                edges.add(edge)
                 pending.append(edge)
-    return [distribution(name) for name in sorted({name for name, _ in seen} - set(ours))]
+    return [distribution(name) for name in sorted({name for name, _ in edges} - set(ours))]
 
 
 def _link(dependency: Distribution, packages: Path) -> None:

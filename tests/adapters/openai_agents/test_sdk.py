@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents_sdk.source import ROOT, locked, source
+from tests.support.agents_sdk.source import ROOT, lock_entry, source
 from tests.support.nested import only_plugins
 
 PAGE = ROOT / "docs" / "how-to" / "openai-agents.md"
@@ -54,7 +54,7 @@ def test_the_page_names_files_and_tests_of_the_distribution() -> None:
 
 
 def test_the_lock_holds_the_hash_of_the_distribution() -> None:
-    version, hashes = locked()
+    version, hashes = lock_entry()
 
     assert source().name == version
     assert len(hashes) >= 2

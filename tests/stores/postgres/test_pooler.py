@@ -17,7 +17,7 @@ import pytest
 import clew
 from clew.core.values import AppendTo, Changeset, Put, Record, Scope
 from clew.database.search import index_threads
-from tests.support.postgres import new_directory, unprivileged
+from tests.support.postgres import new_directory, server_account
 from tests.support.shared_postgres import PostgresDatabase
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -51,7 +51,7 @@ def pooler_url(postgres_database: PostgresDatabase) -> Iterator[str]:
     (directory / "users").write_text(f'"postgres" "{server.password}"\n')
     (directory / "settings").write_text(CONFIGURATION.format(port=server.port, own=own, directory=directory))
     process = subprocess.Popen(
-        [str(PGBOUNCER), "-q", "settings"], cwd=directory, stderr=subprocess.DEVNULL, **unprivileged()
+        [str(PGBOUNCER), "-q", "settings"], cwd=directory, stderr=subprocess.DEVNULL, **server_account()
     )
     _wait_for(own, process, directory)
     yield f"postgresql://postgres:{server.password}@127.0.0.1:{own}{server.path}?pooler=transaction"

@@ -32,10 +32,10 @@ import clew
 from clew.adapters.openai_agents import Session
 
 RESULT = "CLEW_SDK_RESULT"
-EXCLUDED = "CLEW_SDK_EXCLUDED"
+EXCLUSIONS = "CLEW_SDK_EXCLUDED"
 
-opened: list[clew.Database] = []
-built: Counter[str] = Counter()
+databases: list[clew.Database] = []
+counts: Counter[str] = Counter()
 
 
 class Opening:
@@ -43,14 +43,14 @@ class Opening:
 
     def __init__(self, url: str, session_id: str, history: list[TResponseInputItem] | None = None) -> None:
         self._url, self._session_id, self._history = url, session_id, history
-        built[os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]] += 1
+        counts[os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]] += 1
 
     def __await__(self) -> Generator[Any, None, clew.Database]:
         return self._open().__await__()
 
     async def _open(self) -> clew.Database:
         database = await clew.open(self._url)
-        opened.append(database)
+        databases.append(database)
         if self._history:
             await Session(self._session_id, database).add_items(self._history)
         return database
@@ -137,14 +137,14 @@ def _rebuild(module: Any) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that cannot apply, by file and name, and those that speak of no session."""
-    excluded = set(json.loads(os.environ.get(EXCLUDED, "[]")))
-    left_out = [
+    exclusions = set(json.loads(os.environ.get(EXCLUSIONS, "[]")))
+    skips = [
         item
         for item in items
-        if f"{item.location[0]}::{_name_of(item)}" in excluded or not _speaks_of_sessions(item)
+        if f"{item.location[0]}::{_name_of(item)}" in exclusions or not _speaks_of_sessions(item)
     ]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=skips)
+    items[:] = [item for item in items if item not in skips]
 
 
 def _speaks_of_sessions(item: pytest.Item) -> bool:
@@ -162,8 +162,8 @@ def _name_of(item: pytest.Item) -> str:
 def close_databases() -> Iterator[None]:
     """Close what a test has opened."""
     yield
-    while opened:
-        asyncio.run(opened.pop().close())
+    while databases:
+        asyncio.run(databases.pop().close())
 
 
 outcomes: dict[str, str] = {}
@@ -178,5 +178,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish() -> None:
     """Write down what every test came to, and how many of our sessions it built."""
     if RESULT in os.environ:
-        told = {name: [outcome, built[name]] for name, outcome in outcomes.items()}
-        Path(os.environ[RESULT]).write_text(json.dumps(told, indent=1), encoding="utf-8")
+        results = {name: [outcome, counts[name]] for name, outcome in outcomes.items()}
+        Path(os.environ[RESULT]).write_text(json.dumps(results, indent=1), encoding="utf-8")

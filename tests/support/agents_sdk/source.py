@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 BUILD = ROOT / "build" / "openai-agents"
 LOCK = ROOT / "requirements.lock"
-LOCKED = re.compile(
+PIN = re.compile(
     r"^openai-agents==(?P<version>\S+) \\\n(?P<hashes>(?:    --hash=sha256:\w+(?: \\)?\n)+)", re.MULTILINE
 )
 HASH = re.compile(r"sha256:(\w+)")
@@ -27,25 +27,25 @@ def source() -> Path:
     if not folder.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=BUILD) as scratch:
-            unpacked = _unpacked(_fetched(Path(scratch)), Path(scratch))
+            tests_folder = _unpack(_fetch(Path(scratch)), Path(scratch))
             try:
-                unpacked.rename(folder)
+                tests_folder.rename(folder)
             except OSError:  # another process was quicker
-                shutil.rmtree(unpacked)
+                shutil.rmtree(tests_folder)
     return folder
 
 
-def locked() -> tuple[str, set[str]]:
+def lock_entry() -> tuple[str, set[str]]:
     """The version in the lock and the hashes of its files, the source distribution's among them."""
-    found = LOCKED.search(LOCK.read_text(encoding="utf-8"))
-    assert found is not None, "the lock names no openai-agents"
-    return found["version"], set(HASH.findall(found["hashes"]))
+    match = PIN.search(LOCK.read_text(encoding="utf-8"))
+    assert match is not None, "the lock names no openai-agents"
+    return match["version"], set(HASH.findall(match["hashes"]))
 
 
-def _fetched(scratch: Path) -> Path:
+def _fetch(scratch: Path) -> Path:
     """The archive, from wherever pip is told to get packages from."""
-    wanted, hashes = locked()
-    lines = " ".join([f"openai-agents=={wanted}", *(f"--hash=sha256:{known}" for known in hashes)])
+    version, hashes = lock_entry()
+    lines = " ".join([f"openai-agents=={version}", *(f"--hash=sha256:{digest}" for digest in hashes)])
     (scratch / "wanted.txt").write_text(lines, encoding="utf-8")
     # The build backend is in the lock, so pip can look into the archive without fetching anything else.
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download"]
@@ -56,7 +56,7 @@ def _fetched(scratch: Path) -> Path:
     return archive
 
 
-def _unpacked(archive: Path, scratch: Path) -> Path:
+def _unpack(archive: Path, scratch: Path) -> Path:
     """The tests and their settings; the SDK itself is the installed one."""
     with tarfile.open(archive) as whole:
         members = [
