@@ -163,12 +163,12 @@ async def under_load(ground: Ground, program: str) -> tuple[Timing, Load]:
         lines = [Line(server.port, f"user-{number}") for number in range(clients)]
         start = time.perf_counter()
         await asyncio.gather(*(_talk(line, f"t-{n}", load, start + seconds) for n, line in enumerate(lines)))
-        elapsed = time.perf_counter() - start
+        duration = time.perf_counter() - start
         for number, line in enumerate(lines):
             load.losses += await _missing(line, f"t-{number}", load.turns[f"t-{number}"])
             line.close()
     return _timing(
-        f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, elapsed
+        f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, duration
     ), load
 
 
@@ -196,7 +196,7 @@ async def _missing(line: Line, thread: str, turns: int) -> int:
     return abs(turns * 2 - int(body["logs"]["history"]))
 
 
-def _timing(name: str, detail: str, samples: list[float], elapsed: float) -> Timing:
+def _timing(name: str, detail: str, samples: list[float], duration: float) -> Timing:
     series = sorted(samples) or [0.0]
     last = len(series) - 1
     return Timing(
@@ -206,7 +206,7 @@ def _timing(name: str, detail: str, samples: list[float], elapsed: float) -> Tim
         p99=series[min(last, round(last * 0.99))],
         mean=statistics.fmean(series),
         count=len(samples),
-        per_second=len(samples) / elapsed,
+        per_second=len(samples) / duration,
     )
 
 

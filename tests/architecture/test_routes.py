@@ -72,8 +72,12 @@ def served_handlers() -> Iterator[tuple[BaseRoute, HTTPRouteHandler | None]]:
                 yield route, handler
 
 
-SERVED = [(route, handler) for route, handler in served_handlers() if route.path not in BESIDE_THE_API]
-HANDLERS = dict(sorted((handler.handler_name, handler) for _, handler in SERVED if handler is not None))
+ROUTE_HANDLERS = [
+    (route, handler) for route, handler in served_handlers() if route.path not in BESIDE_THE_API
+]
+HANDLERS = dict(
+    sorted((handler.handler_name, handler) for _, handler in ROUTE_HANDLERS if handler is not None)
+)
 
 
 def names_in(folder: str) -> Counter[str]:
@@ -113,13 +117,15 @@ def undescribed_paths(text: str) -> list[str]:
 
 
 def test_every_route_of_the_server_is_described() -> None:
-    assert [route.path for route, handler in SERVED if handler is None or route_of(handler) is None] == []
+    assert [
+        route.path for route, handler in ROUTE_HANDLERS if handler is None or route_of(handler) is None
+    ] == []
 
 
 def test_every_description_is_served_once() -> None:
-    served = Counter(route.name for _, handler in SERVED if handler and (route := route_of(handler)))
+    counts = Counter(route.name for _, handler in ROUTE_HANDLERS if handler and (route := route_of(handler)))
 
-    assert served == Counter(route.name for route in ROUTES.values())
+    assert counts == Counter(route.name for route in ROUTES.values())
 
 
 def test_a_description_is_called_as_its_route() -> None:
@@ -128,9 +134,9 @@ def test_a_description_is_called_as_its_route() -> None:
 
 def test_every_description_has_a_call_in_the_client() -> None:
     names = names_in("src/clew/client") + names_in("companion/src")
-    uncalled = {route.name for name, route in ROUTES.items() if name not in names}
+    missing = {route.name for name, route in ROUTES.items() if name not in names}
 
-    assert uncalled == WITHOUT_CALL.keys()
+    assert missing == WITHOUT_CALL.keys()
 
 
 def test_a_route_has_modules_of_one_name_in_the_api_the_server_and_the_client() -> None:
