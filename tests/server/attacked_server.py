@@ -42,7 +42,7 @@ from clew.workbench.experiments.results import exact
 from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
 from clew.workbench.volume.volume import Volume
 from clew_companion.crisis.log import Crisis
-from tests.support.crises import stored_crisis
+from tests.support.crises import crisis_record
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"
@@ -150,8 +150,8 @@ class World:
             "no token": None,
             "an expired token": issuer.token(tid=ACME, oid="alice", exp=now - 3600),
             "a token for somebody else": issuer.token(tid=ACME, oid="alice", aud="api://other"),
-            "an unsigned token": issuer.forged(alg="none", tid=ACME, oid="alice"),
-            "a token signed with the public key": issuer.forged(alg="HS256", tid=ACME, oid="alice"),
+            "an unsigned token": issuer.forge_token(alg="none", tid=ACME, oid="alice"),
+            "a token signed with the public key": issuer.forge_token(alg="HS256", tid=ACME, oid="alice"),
             "a revoked key": revoked,
         }
 
@@ -243,7 +243,7 @@ class World:
             id=f"crisis-{number}", thread=thread, run=SECRET, time=now, keep_until=now + 10**9, level=2
         )
         operator = self.db.scope(tenant=ACME)
-        await operator.records.put(stored_crisis(row, user))
+        await operator.records.put(crisis_record(row, user))
         await operator.create(f"{thread}-held", owner=user)
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)

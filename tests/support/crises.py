@@ -10,7 +10,7 @@ from clew_companion.crisis.log import CRISIS_TAG, Crisis
 NOT_IN_BODY = ("id", "keep_until", "extended")
 
 
-def stored_crisis(crisis: Crisis, owner: str | None = None) -> Record:
+def crisis_record(crisis: Crisis, owner: str | None = None) -> Record:
     """The record that a row is stored as."""
     body = {name: value for name, value in as_json(crisis).items() if name not in NOT_IN_BODY}
     tags = (CRISIS_TAG, f"level:{crisis.level}", f"thread:{crisis.thread}")

@@ -35,16 +35,19 @@ def public_text(key: rsa.RSAPrivateKey) -> bytes:
 
 
 class Issuer:
-    """Signs tokens and publishes its keys. ``answer`` is sent in their place; ``says`` is said besides."""
+    """Signs tokens and publishes its keys.
+
+    ``answer`` is sent in place of the keys; ``discovery_fields`` replace fields of the discovery document.
+    """
 
     def __init__(self) -> None:
         self.url = ""
         self.keys: dict[str, rsa.RSAPrivateKey] = {"first": rsa_key(1)}
-        self.asked = 0
-        self.heard = asyncio.Event()
+        self.request_count = 0
+        self.arrival = asyncio.Event()
         self.status = 200
         self.answer: bytes | None = None
-        self.says: dict[str, str] = {}
+        self.discovery_fields: dict[str, str] = {}
         self.wait: asyncio.Event | None = None
 
     @property
@@ -91,7 +94,7 @@ class Issuer:
         head = {"kid": name, **(headers or {})}
         return jwt.encode(self.claims(**fields), self.keys[name], algorithm="RS256", headers=head)
 
-    def forged(self, *, alg: str, **fields: Any) -> str:
+    def forge_token(self, *, alg: str, **fields: Any) -> str:
         """A token that nobody with the private key has made: unsigned, or signed with the public one."""
         name = next(iter(self.keys))
         head, body = _part({"alg": alg, "typ": "JWT", "kid": name}), _part(self.claims(**fields))
@@ -101,7 +104,7 @@ class Issuer:
             seal = jwt.get_algorithm_by_name(alg).sign(head + b"." + body, public)
         return b".".join([head, body, base64.urlsafe_b64encode(seal).rstrip(b"=")]).decode()
 
-    def published(self) -> bytes:
+    def key_document(self) -> bytes:
         """The keys, as the issuer sends them."""
         entries = []
         for name, key in self.keys.items():
@@ -113,13 +116,15 @@ class Issuer:
         """Answer one request and close the connection."""
         try:
             request = await reader.readuntil(b"\r\n\r\n")
-            self.asked += 1
-            self.heard.set()
+            self.request_count += 1
+            self.arrival.set()
             if self.wait is not None:
                 await self.wait.wait()
-            body = self.answer if self.answer is not None else self.published()
+            body = self.answer if self.answer is not None else self.key_document()
             if DISCOVERY.encode() in request.partition(b"\r\n")[0]:
-                body = json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"} | self.says).encode()
+                body = json.dumps(
+                    {"issuer": self.url, "jwks_uri": f"{self.url}/keys"} | self.discovery_fields
+                ).encode()
             head = f"HTTP/1.1 {self.status} x\r\ncontent-length: {len(body)}\r\nlocation: {self.url}/keys\r\n"
             writer.write(f"{head}connection: close\r\n\r\n".encode() + body)
             await writer.drain()

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
-Called: TypeAlias = tuple[str, str, str]
+CallFields: TypeAlias = tuple[str, str, str]
 """A tool call as it goes over the wire: its id, the tool, and its arguments as text."""
 
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ChatReply:
     """An answer. With ``cut`` it breaks off after so many pieces; ``quietly`` without a sign of it.
 
     ``before`` is waited for before anything of the answer is sent, ``midway`` before its second piece.
     """
 
     text: str = ""
-    calls: Sequence[Called] = ()
+    calls: Sequence[CallFields] = ()
     tokens: tuple[int, int] = (11, 7)
     finish: str = ""
     pieces: int = 3
@@ -36,7 +36,7 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class ErrorReply:
     """An answer that is an HTTP error."""
 
     status: int
@@ -54,7 +54,7 @@ class Raw:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedded:
+class EmbeddingReply:
     """Vectors for the texts of a request, made from their letters.
 
     ``size`` numbers each, or ``last_size`` in the last; ``missing`` of them are left out. ``cut`` breaks off
@@ -68,7 +68,7 @@ class Embedded:
     before: asyncio.Event | None = None
 
 
-Line: TypeAlias = Said | Refused | Raw | Embedded
+Line: TypeAlias = ChatReply | ErrorReply | Raw | EmbeddingReply
 
 
 class ChatServer:
@@ -79,15 +79,15 @@ class ChatServer:
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
-        self.asked = asyncio.Event()
-        self.left = asyncio.Event()
+        self.arrival = asyncio.Event()
+        self.departure = asyncio.Event()
         """A client went away before its answer was whole."""
-        self._script = [Said(text=line) if isinstance(line, str) else line for line in script]
+        self._script = [ChatReply(text=line) if isinstance(line, str) else line for line in script]
         self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def add(self, *lines: Line | str) -> None:
         """More to say."""
-        self._script += [Said(text=line) if isinstance(line, str) else line for line in lines]
+        self._script += [ChatReply(text=line) if isinstance(line, str) else line for line in lines]
 
     async def close(self) -> None:
         """Drop every connection."""
@@ -102,11 +102,13 @@ class ChatServer:
         self._serving[task] = writer
         try:
             body = await self._read_request(reader)
-            line = self._script.pop(0) if self._script else Refused(status=400, message="the script is over")
-            self.asked.set()
+            line = (
+                self._script.pop(0) if self._script else ErrorReply(status=400, message="the script is over")
+            )
+            self.arrival.set()
             await self._answer_or_stop(reader, _answer(writer, line, body))
         except (ConnectionError, asyncio.IncompleteReadError):
-            self.left.set()
+            self.departure.set()
         finally:
             del self._serving[task]
             writer.close()
@@ -131,7 +133,7 @@ class ChatServer:
             if answer.done():
                 await answer
             else:
-                self.left.set()
+                self.departure.set()
         finally:
             for task in (answer, departure):
                 task.cancel()
@@ -161,12 +163,12 @@ def refusing_url() -> str:
 
 
 async def _answer(writer: asyncio.StreamWriter, line: Line, body: Body) -> None:
-    if isinstance(line, Refused):
+    if isinstance(line, ErrorReply):
         error = {"message": line.message, "type": "error", "code": line.code}
         _whole(writer, line.status, json.dumps({"error": error}), "application/json", line.headers)
     elif isinstance(line, Raw):
         _whole(writer, 200, line.body, line.content_type)
-    elif isinstance(line, Embedded):
+    elif isinstance(line, EmbeddingReply):
         await _wait_for(line.before)
         _embeddings(writer, line, body)
     elif not body.get("stream"):
@@ -195,7 +197,7 @@ def _whole(
     writer.write(_head(status, headers) + payload)
 
 
-def _embeddings(writer: asyncio.StreamWriter, line: Embedded, body: Body) -> None:
+def _embeddings(writer: asyncio.StreamWriter, line: EmbeddingReply, body: Body) -> None:
     texts = body["input"][: len(body["input"]) - line.missing]
     sizes = [line.size] * len(texts)
     if line.last_size is not None:
@@ -218,7 +220,7 @@ def letters_of(text: str, size: int) -> list[float]:
     return vector
 
 
-async def _stream(writer: asyncio.StreamWriter, line: Said, body: Body) -> None:
+async def _stream(writer: asyncio.StreamWriter, line: ChatReply, body: Body) -> None:
     """Chunked, so that a cut can be seen; quietly, the end of the connection is the end of the answer."""
     await _wait_for(line.before)
     headers = {"content-type": "text/event-stream", "connection": "close"}
@@ -241,11 +243,11 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def _finish(line: Said) -> str:
+def _finish(line: ChatReply) -> str:
     return line.finish or ("tool_calls" if line.calls else "stop")
 
 
-def _usage(line: Said) -> Body:
+def _usage(line: ChatReply) -> Body:
     prompt_tokens, completion_tokens = line.tokens
     return {
         "prompt_tokens": prompt_tokens,
@@ -254,7 +256,7 @@ def _usage(line: Said) -> Body:
     }
 
 
-def _completion(line: Said, body: Body) -> Body:
+def _completion(line: ChatReply, body: Body) -> Body:
     message: Body = {"role": "assistant", "content": line.text or None}
     if line.calls:
         message["tool_calls"] = [
@@ -265,14 +267,14 @@ def _completion(line: Said, body: Body) -> Body:
     return {**_envelope(body, "chat.completion"), "choices": [choice], "usage": _usage(line)}
 
 
-def _events(line: Said, body: Body) -> Iterator[str]:
+def _events(line: ChatReply, body: Body) -> Iterator[str]:
     for delta in _deltas(line):
         yield _chunk(body, [{"index": 0, "delta": delta, "finish_reason": None}])
     yield _chunk(body, [{"index": 0, "delta": {}, "finish_reason": _finish(line)}])
     yield _chunk(body, [], usage=_usage(line))
 
 
-def _deltas(line: Said) -> Iterator[Body]:
+def _deltas(line: ChatReply) -> Iterator[Body]:
     for piece in _pieces(line.text, line.pieces):
         yield {"role": "assistant", "content": piece}
     for index, (id, name, arguments) in enumerate(line.calls):

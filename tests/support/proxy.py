@@ -15,7 +15,7 @@ class Proxy:
 
     def __init__(self, addresses: Sequence[str], *, in_turn: bool = False) -> None:
         self.url = ""
-        self.taken: list[str] = []
+        self.choices: list[str] = []
         """Which server got each connection."""
         self._addresses = list(addresses)
         self._in_turn = in_turn
@@ -64,7 +64,7 @@ class Proxy:
             target = urlsplit(address)
             with contextlib.suppress(ConnectionError):
                 connection = await asyncio.open_connection(target.hostname, target.port)
-                self.taken.append(address)
+                self.choices.append(address)
                 return connection
         raise ConnectionError("no server answers")
 

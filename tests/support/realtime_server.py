@@ -16,7 +16,7 @@ class RealtimeServer:
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        self.requests: list[tuple[str, dict[str, str], Any]] = []
         self.faults: list[int | str] = []
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -26,7 +26,7 @@ class RealtimeServer:
             lines = head.split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-            self.asked.append((lines[0].split(" ")[1], headers, json.loads(body or b"null")))
+            self.requests.append((lines[0].split(" ")[1], headers, json.loads(body or b"null")))
             await self._respond(writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has gone
@@ -43,7 +43,7 @@ class RealtimeServer:
             writer.transport.abort()
             return
         status = fault if isinstance(fault, int) else 200
-        number = len(self.asked)
+        number = len(self.requests)
         answer: Any = {"value": f"ek_{number}", "expires_at": 1_900_000_000, "session": {"type": "realtime"}}
         if status != 200:
             answer = {"error": {"message": "Incorrect API key provided: sk-secret", "code": "no"}}

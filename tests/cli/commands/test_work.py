@@ -35,7 +35,7 @@ from clew.core.values import Scope
 from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.agent.agent import WorkResult
 from clew.workbench.session.checkpoints import CheckpointResult
-from tests.support.openai_server import ChatServer, Line, Said, chat_server
+from tests.support.openai_server import ChatReply, ChatServer, Line, chat_server
 from tests.workbench.in_process_interpreters import InProcesses
 
 COMMAND = Path(sys.executable).with_name("clew")
@@ -80,8 +80,8 @@ async def clew_(tmp_path: Path, *arguments: str, server: ChatServer | None = Non
     return Ran(process.returncode, out.decode(), err.decode())
 
 
-def run_python(id: str, code: str) -> Said:
-    return Said(calls=[(id, "run_python", json.dumps({"code": code}))])
+def run_python(id: str, code: str) -> ChatReply:
+    return ChatReply(calls=[(id, "run_python", json.dumps({"code": code}))])
 
 
 def at_work_in(folder: Path) -> list[psutil.Process]:
@@ -150,7 +150,7 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
     tmp_path: Path,
 ) -> None:
     never = asyncio.Event()
-    async with chat_server(run_python("c1", "x = 41"), Said(text="never said", before=never)) as server:
+    async with chat_server(run_python("c1", "x = 41"), ChatReply(text="never said", before=never)) as server:
         working = await started(tmp_path, "work", "Count.", "--thread-id", "s", *MODEL, server=server)
         await until(lambda: len(server.requests) == 2)
         before = at_work_in(tmp_path / "tmp")

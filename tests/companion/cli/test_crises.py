@@ -13,7 +13,7 @@ from clew.cli.app import run
 from clew.core.clock import now_ms
 from clew.core.erasure.retention import DAY_MS
 from clew_companion.crisis.log import Crisis, crises
-from tests.support.crises import stored_crisis
+from tests.support.crises import crisis_record
 
 NOW = now_ms()
 
@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> str:
     async def write() -> None:
         async with clew.open(url) as db:
             for crisis, owner in rows:
-                await db.records.put(stored_crisis(crisis, owner))
+                await db.records.put(crisis_record(crisis, owner))
 
     asyncio.run(write())
     return url

@@ -29,7 +29,7 @@ from clew_companion.crisis.log import (
     record_crisis,
 )
 from clew_companion.values import CrisisLevel
-from tests.support.crises import stored_crisis
+from tests.support.crises import crisis_record
 
 DANGER = "I want to kill myself tonight"
 STAY_OPEN = SessionConfig(finalize_active_sessions_on_close=False)
@@ -118,7 +118,7 @@ async def write_rows(db: Database, *days: int, thread: str = "a") -> None:
     """Rows that are kept until some days after 1970, and a record with a date that is none."""
     for day in days:
         crisis = Crisis(id=f"c{day}", level=2, thread=thread, run="r", time=1, keep_until=day * DAY_MS)
-        await db.records.put(stored_crisis(crisis, "ada"))
+        await db.records.put(crisis_record(crisis, "ada"))
     other = Record(kind=RETAINED_KIND, id="other", tags=("kind:visit", f"thread:{thread}"), sort=1, body={})
     await db.records.put(other)
 

@@ -14,7 +14,7 @@ from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
 from clew.runtime.model.protocol import ModelRequest, Reply, TextChunk, ToolCall, ToolSpec, Usage
 from clew.runtime.model.provider import ProviderModel
 from tests.runtime.model.scripted_provider import HI, QUICK, asked, chat, reply_to
-from tests.support.openai_server import Raw, Said, chat_server
+from tests.support.openai_server import ChatReply, Raw, chat_server
 
 WEATHER = ToolSpec(
     name="weather",
@@ -161,7 +161,7 @@ async def test_settings_go_out_with_every_request() -> None:
 
 async def test_text_comes_as_it_is_said() -> None:
     rest = asyncio.Event()
-    async with asked(Said(text="Hello, Ann", pieces=2, midway=rest)) as (model, _):
+    async with asked(ChatReply(text="Hello, Ann", pieces=2, midway=rest)) as (model, _):
         parts = model.stream(HI)
         first = await anext(parts)
         rest.set()
@@ -174,7 +174,7 @@ async def test_text_comes_as_it_is_said() -> None:
 
 
 async def test_tool_calls_come_whole() -> None:
-    said = Said(calls=[("c1", "weather", '{"city": "Oslo"}'), ("c2", "weather", '{"city": "Rome"}')])
+    said = ChatReply(calls=[("c1", "weather", '{"city": "Oslo"}'), ("c2", "weather", '{"city": "Rome"}')])
     async with asked(said) as (model, _):
         reply = await reply_to(model, ModelRequest(messages=[ASKED], tools=[WEATHER]))
 
@@ -185,7 +185,7 @@ async def test_tool_calls_come_whole() -> None:
 
 
 async def test_no_arguments_are_an_empty_object() -> None:
-    async with asked(Said(calls=[("c1", "now", "")])) as (model, _):
+    async with asked(ChatReply(calls=[("c1", "now", "")])) as (model, _):
         reply = await reply_to(model)
 
     assert reply.calls == (ToolCall(id="c1", name="now", arguments={}),)
@@ -194,7 +194,10 @@ async def test_no_arguments_are_an_empty_object() -> None:
 @pytest.mark.promise("B-05")
 async def test_a_call_id_that_was_used_before_is_replaced() -> None:
     past = [ASKED, called("call_0", "Oslo"), found("call_0", "dry"), ASKED]
-    async with asked(Said(calls=[("call_0", "weather", "{}"), ("call_0", "weather", "{}")])) as (model, _):
+    async with asked(ChatReply(calls=[("call_0", "weather", "{}"), ("call_0", "weather", "{}")])) as (
+        model,
+        _,
+    ):
         reply = await reply_to(model, ModelRequest(messages=past, tools=[WEATHER]))
 
     assert len({"call_0", *(call.id for call in reply.calls)}) == 3
@@ -215,7 +218,7 @@ async def test_halves_of_a_sign_that_came_apart_are_joined() -> None:
 
 
 async def test_tokens_and_price_are_counted() -> None:
-    async with asked(Said(text="Hello.", tokens=(1000, 100))) as (model, _):
+    async with asked(ChatReply(text="Hello.", tokens=(1000, 100))) as (model, _):
         reply = await reply_to(model)
 
     assert reply.usage == Usage(calls=1, input_tokens=1000, output_tokens=100, cost=2250)
@@ -245,8 +248,8 @@ class Deeper(msgspec.Struct):
     mood: Literal["calm", "tense"] | None = None
 
 
-def answering(json: str) -> Said:
-    return Said(calls=[("c1", "answer", json)])
+def answering(json: str) -> ChatReply:
+    return ChatReply(calls=[("c1", "answer", json)])
 
 
 @pytest.mark.parametrize(

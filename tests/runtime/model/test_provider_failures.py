@@ -18,18 +18,18 @@ from clew.runtime.model import call as model_call
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.provider import ProviderModel
 from tests.runtime.model.scripted_provider import HI, QUICK, SECRET, asked, chat, failure, reply_to
-from tests.support.openai_server import Line, Raw, Refused, Said, chat_server, refusing_url
+from tests.support.openai_server import ChatReply, ErrorReply, Line, Raw, chat_server, refusing_url
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (Refused(status=429), "it answered 429: no"),
-        (Refused(status=500), "it answered 500: no"),
-        (Refused(status=503), "it answered 503: no"),
-        (Said(text="Hello there", cut=1), "broke off"),
-        (Said(text="Hello there", cut=1, quietly=True), "the stream ended before the reply did"),
-        (Said(calls=[("c1", "weather", '{"city": "Os')]), "arguments for tool 'weather' are not JSON"),
+        (ErrorReply(status=429), "it answered 429: no"),
+        (ErrorReply(status=500), "it answered 500: no"),
+        (ErrorReply(status=503), "it answered 503: no"),
+        (ChatReply(text="Hello there", cut=1), "broke off"),
+        (ChatReply(text="Hello there", cut=1, quietly=True), "the stream ended before the reply did"),
+        (ChatReply(calls=[("c1", "weather", '{"city": "Os')]), "arguments for tool 'weather' are not JSON"),
         (Raw(body="data: {nope\n\n", content_type="text/event-stream"), "Failed to decode"),
         (Raw(body="<html>", content_type="text/html"), "ended without content"),
         (Raw(body="", content_type="text/event-stream"), "ended without content"),
@@ -55,14 +55,14 @@ async def test_what_may_pass_is_tried_again(line: Line, problem: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        Refused(status=400, message="too many messages"),
-        Refused(status=401),
-        Refused(status=403),
-        Refused(status=404),
-        Refused(status=429, code="insufficient_quota"),
-        Refused(status=500, headers={"x-should-retry": "false"}),
-        Said(calls=[("c1", "weather", '{"city": "Os')], finish="length"),
-        Said(text="Hello", finish="content_filter"),
+        ErrorReply(status=400, message="too many messages"),
+        ErrorReply(status=401),
+        ErrorReply(status=403),
+        ErrorReply(status=404),
+        ErrorReply(status=429, code="insufficient_quota"),
+        ErrorReply(status=500, headers={"x-should-retry": "false"}),
+        ChatReply(calls=[("c1", "weather", '{"city": "Os')], finish="length"),
+        ChatReply(text="Hello", finish="content_filter"),
     ],
 )
 async def test_what_will_not_pass_is_not_tried_again(line: Line) -> None:
@@ -74,7 +74,7 @@ async def test_what_will_not_pass_is_not_tried_again(line: Line) -> None:
 
 
 async def test_the_pause_that_a_provider_asks_for_is_known() -> None:
-    failed = await failure(Refused(status=429, headers={"retry-after": "2"}))
+    failed = await failure(ErrorReply(status=429, headers={"retry-after": "2"}))
 
     assert (failed.retry, failed.retry_after_ms) == (True, 2000)
 
@@ -89,7 +89,7 @@ async def test_a_provider_that_is_not_there_may_come_back() -> None:
 
 
 async def test_a_slow_first_word_is_tried_again() -> None:
-    slow = Said(text="Hello?", before=asyncio.Event())
+    slow = ChatReply(text="Hello?", before=asyncio.Event())
     async with asked(slow, "Hello.", settings={"first_event_timeout": 0.05}) as (model, server):
         reply = await model_call.ask(model, HI, QUICK)
 
@@ -97,14 +97,16 @@ async def test_a_slow_first_word_is_tried_again() -> None:
 
 
 async def test_a_server_that_never_says_why_it_ends_can_be_used() -> None:
-    async with asked(Said(text="Hello.", cut=3, quietly=True), needs_finish_reason=False) as (model, _):
+    async with asked(ChatReply(text="Hello.", cut=3, quietly=True), needs_finish_reason=False) as (model, _):
         reply = await reply_to(model)
 
     assert reply.text == "Hello."
 
 
 async def test_models_behind_one_another_fail_together() -> None:
-    async with chat_server(Refused(status=400), Refused(status=500), Refused(status=401), "Hello.") as server:
+    async with chat_server(
+        ErrorReply(status=400), ErrorReply(status=500), ErrorReply(status=401), "Hello."
+    ) as server:
         both = FallbackModel(chat(server.url), chat(server.url, "gpt-5-mini"))
         async with ProviderModel(both) as model:
             with pytest.raises(ModelFailed) as caught:
@@ -117,32 +119,32 @@ async def test_models_behind_one_another_fail_together() -> None:
 
 
 async def test_a_cancelled_call_closes_its_connection_at_once() -> None:
-    async with asked(Said(text="Hello there", midway=asyncio.Event())) as (model, server):
+    async with asked(ChatReply(text="Hello there", midway=asyncio.Event())) as (model, server):
         call = asyncio.create_task(reply_to(model))
-        await server.asked.wait()
+        await server.arrival.wait()
         call.cancel()
         async with asyncio.timeout(2):
-            await server.left.wait()
+            await server.departure.wait()
         with pytest.raises(asyncio.CancelledError):
             await call
 
 
 async def test_a_cancelled_typed_call_closes_its_connection_at_once() -> None:
-    async with asked(Said(text="Hello there", before=asyncio.Event())) as (model, server):
+    async with asked(ChatReply(text="Hello there", before=asyncio.Event())) as (model, server):
         call = asyncio.create_task(model.fill(HI, int))
-        await server.asked.wait()
+        await server.arrival.wait()
         call.cancel()
         async with asyncio.timeout(2):
-            await server.left.wait()
+            await server.departure.wait()
         with pytest.raises(asyncio.CancelledError):
             await call
 
 
 async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
-    async with asked(Said(text="Hello there", midway=asyncio.Event()), "Hello.") as (model, server):
+    async with asked(ChatReply(text="Hello there", midway=asyncio.Event()), "Hello.") as (model, server):
         reply = await model_call.ask(model, HI, RetryPolicy(call_seconds=0.2, pause=0.001))
         async with asyncio.timeout(2):
-            await server.left.wait()
+            await server.departure.wait()
 
     assert reply.text == "Hello."
 
@@ -153,9 +155,9 @@ async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        Refused(status=401, message=f"Incorrect API key provided: {SECRET}"),
-        Refused(status=400, message=f"Bad header: Bearer {SECRET}"),
-        Refused(status=500, message=f"upstream said: {SECRET}, and sk-other-key-123456"),
+        ErrorReply(status=401, message=f"Incorrect API key provided: {SECRET}"),
+        ErrorReply(status=400, message=f"Bad header: Bearer {SECRET}"),
+        ErrorReply(status=500, message=f"upstream said: {SECRET}, and sk-other-key-123456"),
     ],
 )
 async def test_a_secret_is_in_no_error(line: Line) -> None:
@@ -167,7 +169,7 @@ async def test_a_secret_is_in_no_error(line: Line) -> None:
 
 
 async def test_a_key_that_looks_like_a_word_is_in_no_error_either() -> None:
-    async with chat_server(*[Refused(status=500, message="open-sesame was refused")] * 2) as server:
+    async with chat_server(*[ErrorReply(status=500, message="open-sesame was refused")] * 2) as server:
         inner = OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=server.url, api_key="open-sesame"))
         async with ProviderModel(FallbackModel(inner, inner)) as model:
             with pytest.raises(ModelFailed) as caught:
@@ -177,7 +179,7 @@ async def test_a_key_that_looks_like_a_word_is_in_no_error_either() -> None:
 
 
 async def test_what_is_said_of_credentials_is_not_repeated() -> None:
-    failed = await failure(Refused(status=401, message="Wrong key: abcd****wxyz"))
+    failed = await failure(ErrorReply(status=401, message="Wrong key: abcd****wxyz"))
 
     assert failed.problem == "it answered 401; check the credentials"
 

@@ -27,11 +27,19 @@ from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, Tool, tool
 from clew.runtime.turn.draft import Delta
-from tests.support.openai_server import ChatServer, Line, Raw, Refused, Said, chat_server, refusing_url
+from tests.support.openai_server import (
+    ChatReply,
+    ChatServer,
+    ErrorReply,
+    Line,
+    Raw,
+    chat_server,
+    refusing_url,
+)
 
 QUICK = RetryPolicy(pause=0.001, longest_pause=0.002)
 SSE = "text/event-stream"
-WEATHER = Said(calls=[("c1", "weather", '{"city": "Oslo"}'), ("c2", "weather", '{"city": "Rome"}')])
+WEATHER = ChatReply(calls=[("c1", "weather", '{"city": "Oslo"}'), ("c2", "weather", '{"city": "Rome"}')])
 
 
 @tool(effect=Effect.NONE)
@@ -109,7 +117,7 @@ async def test_a_turn_with_tools(db: Database) -> None:
 
 @pytest.mark.promise("T-17")
 async def test_tokens_and_cost_reach_the_result_and_the_record(db: Database) -> None:
-    said = Said(text="Sunny.", tokens=(2000, 10))
+    said = ChatReply(text="Sunny.", tokens=(2000, 10))
     async with runtime_on(db, WEATHER, said, tools=[weather]) as (runtime, _):
         done = await runtime.run_turn("a", "Weather?")
 
@@ -119,7 +127,7 @@ async def test_tokens_and_cost_reach_the_result_and_the_record(db: Database) -> 
 
 async def test_text_is_told_while_the_model_still_speaks(memory: Database) -> None:
     rest = asyncio.Event()
-    async with runtime_on(memory, Said(text="Hello, Ann", pieces=2, midway=rest)) as (runtime, _):
+    async with runtime_on(memory, ChatReply(text="Hello, Ann", pieces=2, midway=rest)) as (runtime, _):
         told: list[str] = []
         async for event in runtime.stream_turn("a", "Hi"):
             if isinstance(event, TextDelta):
@@ -130,12 +138,12 @@ async def test_text_is_told_while_the_model_still_speaks(memory: Database) -> No
 
 
 FAULTS: dict[str, Line] = {
-    "too many requests": Refused(status=429, headers={"retry-after": "0"}),
-    "a broken server": Refused(status=500),
-    "a cut stream": Said(text="Hello?", cut=2),
-    "a stream that quietly ends": Said(text="Hello?", cut=2, quietly=True),
+    "too many requests": ErrorReply(status=429, headers={"retry-after": "0"}),
+    "a broken server": ErrorReply(status=500),
+    "a cut stream": ChatReply(text="Hello?", cut=2),
+    "a stream that quietly ends": ChatReply(text="Hello?", cut=2, quietly=True),
     "malformed JSON": Raw(body="data: {nope\n\n", content_type=SSE),
-    "malformed arguments": Said(calls=[("c1", "weather", '{"city": ')]),
+    "malformed arguments": ChatReply(calls=[("c1", "weather", '{"city": ')]),
     "a page instead of an answer": Raw(body="<html>", content_type="text/html"),
 }
 
@@ -178,9 +186,9 @@ async def test_a_provider_that_is_not_there_ends_the_turn_and_not_the_thread(mem
 
 async def test_a_slow_first_word_is_waited_for_until_the_deadline(memory: Database) -> None:
     slow = asyncio.Event()
-    async with runtime_on(memory, Said(text="Hello.", before=slow)) as (runtime, server):
+    async with runtime_on(memory, ChatReply(text="Hello.", before=slow)) as (runtime, server):
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-        await server.asked.wait()
+        await server.arrival.wait()
         slow.set()
         done = await turn
 
@@ -192,7 +200,7 @@ async def test_a_missed_deadline_ends_the_run_and_the_thread_takes_the_next_turn
     db: Database,
 ) -> None:
     config = RuntimeConfig(retry_policy=RetryPolicy(call_seconds=0.3, attempts=1))
-    slow = Said(text="Hello?", midway=asyncio.Event())
+    slow = ChatReply(text="Hello?", midway=asyncio.Event())
     told: list[Event] = []
     async with runtime_on(db, slow, "Hello.", config=config) as (runtime, server):
         with pytest.raises(DeadlineExceeded):
@@ -212,24 +220,24 @@ async def heard(events: AsyncIterator[Event], told: list[Event]) -> None:
 
 
 async def test_the_deadline_of_the_turn_ends_it_too(memory: Database) -> None:
-    slow = Said(text="Hello?", midway=asyncio.Event())
+    slow = ChatReply(text="Hello?", midway=asyncio.Event())
     config = RuntimeConfig(deadlines=Deadlines(turn_seconds=0.3))
     async with runtime_on(memory, slow, config=config) as (runtime, server):
         with pytest.raises(DeadlineExceeded, match="The turn"):
             await runtime.run_turn("a", "Hi")
         async with asyncio.timeout(2):
-            await server.left.wait()
+            await server.departure.wait()
 
     assert (await last_run(memory)).termination == ERROR
 
 
 async def test_a_cancelled_turn_hangs_up(memory: Database) -> None:
-    async with runtime_on(memory, Said(text="Hello?", midway=asyncio.Event())) as (runtime, server):
+    async with runtime_on(memory, ChatReply(text="Hello?", midway=asyncio.Event())) as (runtime, server):
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-        await server.asked.wait()
+        await server.arrival.wait()
         await runtime.cancel("a")
         async with asyncio.timeout(2):
-            await server.left.wait()
+            await server.departure.wait()
         done = await turn
 
     assert done.termination == "cancelled"
@@ -250,8 +258,8 @@ async def test_a_stage_gets_a_typed_answer(memory: Database) -> None:
         mood = await ctx.turn.fill(ctx.control_llm, request, Mood)
         return {"reply": f"{mood.word} {mood.strength}"}
 
-    wrong = Said(calls=[("c1", "answer", '{"word": "calm"}')])
-    right = Said(calls=[("c1", "answer", '{"word": "calm", "strength": 2}')])
+    wrong = ChatReply(calls=[("c1", "answer", '{"word": "calm"}')])
+    right = ChatReply(calls=[("c1", "answer", '{"word": "calm", "strength": 2}')])
     async with runtime_on(memory, wrong, right, stages=[weigh]) as (runtime, _):
         done = await runtime.run_turn("a", "I feel fine")
 
@@ -259,7 +267,7 @@ async def test_a_stage_gets_a_typed_answer(memory: Database) -> None:
 
 
 async def test_a_secret_is_nowhere_in_the_thread(memory: Database) -> None:
-    refused = Refused(status=401, message="Incorrect API key provided: sk-secret")
+    refused = ErrorReply(status=401, message="Incorrect API key provided: sk-secret")
     async with runtime_on(memory, refused) as (runtime, _):
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")

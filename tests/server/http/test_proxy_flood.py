@@ -118,17 +118,17 @@ async def door() -> AsyncIterator[Door]:
 
 
 async def test_a_flood_makes_the_issuers_keys_be_fetched_once(door: Door) -> None:
-    before = door.issuer.asked
+    before = door.issuer.request_count
     await asyncio.gather(*(knock(door.app, junk_token(number)) for number in range(200)))
 
-    assert door.issuer.asked == before + 1
+    assert door.issuer.request_count == before + 1
 
 
 async def test_a_flood_holds_up_no_token_whose_key_is_known(door: Door) -> None:
     door.issuer.wait = asyncio.Event()
-    door.issuer.heard.clear()
+    door.issuer.arrival.clear()
     flood = [asyncio.create_task(knock(door.app, junk_token(number))) for number in range(20)]
-    await door.issuer.heard.wait()
+    await door.issuer.arrival.wait()
     async with asyncio.timeout(10):
         known = await knock(door.app, door.issuer.token(jti="fresh"))
     waiting = sum(not task.done() for task in flood)

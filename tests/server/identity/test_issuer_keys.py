@@ -41,7 +41,7 @@ async def test_keys_are_fetched_once(issuer: Issuer, keys: IssuerKeys) -> None:
     found = [await keys.key("first") for _ in range(5)]
 
     assert all(found)
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
 
 
 @pytest.mark.promise("F-09")
@@ -66,7 +66,7 @@ async def test_unknown_keys_make_nobody_ask_more_than_once_a_minute(
         time.now += 1.0
         await keys.key(f"made up {number}")
 
-    assert issuer.asked == 4
+    assert issuer.request_count == 4
 
 
 async def test_without_keys_an_issuer_is_asked_every_ten_seconds(
@@ -78,14 +78,14 @@ async def test_without_keys_an_issuer_is_asked_every_ten_seconds(
             await keys.key("first")
         time.now += 1.0
 
-    assert issuer.asked == 6
+    assert issuer.request_count == 6
 
 
 async def test_a_hundred_first_requests_at_once_ask_once(issuer: Issuer, keys: IssuerKeys) -> None:
     found = await asyncio.gather(*(keys.key("first") for _ in range(100)))
 
     assert all(found)
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
 
 
 async def test_old_keys_are_looked_up_again(issuer: Issuer, keys: IssuerKeys, time: Seconds) -> None:
@@ -94,7 +94,7 @@ async def test_old_keys_are_looked_up_again(issuer: Issuer, keys: IssuerKeys, ti
     time.now += FRESH_S + 1
 
     assert await keys.key("first") is None
-    assert issuer.asked == 2
+    assert issuer.request_count == 2
 
 
 async def test_known_keys_hold_for_a_day_while_the_issuer_is_ill(
@@ -149,10 +149,10 @@ async def test_a_slow_issuer_holds_up_nobody_whose_key_is_known(
 ) -> None:
     await keys.key("first")
     issuer.wait = asyncio.Event()
-    issuer.heard.clear()
+    issuer.arrival.clear()
     time.now += FRESH_S + 1
     slow = asyncio.create_task(keys.key("second"))
-    await issuer.heard.wait()
+    await issuer.arrival.wait()
     known = await asyncio.wait_for(keys.key("first"), 1)
     issuer.wait.set()
     await slow
@@ -235,7 +235,7 @@ async def test_a_redirect_is_not_followed(issuer: Issuer, keys: IssuerKeys) -> N
 
     with pytest.raises(IssuerUnavailable):
         await keys.key("first")
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
 
 
 # Where they are.
@@ -246,7 +246,7 @@ async def test_an_issuer_says_itself_where_its_keys_are(issuer: Issuer, time: Se
     found = await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")
 
     assert found is not None
-    assert issuer.asked == 2
+    assert issuer.request_count == 2
 
 
 @pytest.mark.promise("F-09")
@@ -262,7 +262,7 @@ async def test_an_issuer_says_itself_where_its_keys_are(issuer: Issuer, time: Se
 async def test_a_description_that_leads_elsewhere_is_refused(
     issuer: Issuer, time: Seconds, says: dict[str, str]
 ) -> None:
-    issuer.says = says
+    issuer.discovery_fields = says
 
     with pytest.raises(IssuerUnavailable):
         await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")

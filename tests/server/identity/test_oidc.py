@@ -89,7 +89,7 @@ async def test_ten_first_requests_at_once_enter_one_user(
 
     assert len(set(found)) == 1
     assert [user.id for user in users] == [found[0].user]
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
 
 
 async def test_a_stranger_is_refused_where_users_are_entered_by_hand(
@@ -218,7 +218,7 @@ async def test_the_tenant_must_be_the_one_in_the_issuers_name(in_memory: Directo
 @pytest.mark.parametrize("alg", ["none", "None", "HS256", "HS384", "HS512"])
 async def test_a_forged_algorithm_is_refused(in_memory: Directory, issuer: Issuer, alg: str) -> None:
     with pytest.raises(Unauthenticated):
-        await enter(in_memory, issuer, issuer.forged(alg=alg))
+        await enter(in_memory, issuer, issuer.forge_token(alg=alg))
 
 
 @pytest.mark.promise("F-09")
@@ -310,7 +310,7 @@ async def test_a_giant_token_is_not_even_looked_at(in_memory: Directory, issuer:
     with pytest.raises(Unauthenticated, match="too long"):
         await enter(in_memory, issuer, issuer.token(padding="x" * 20_000))
 
-    assert issuer.asked == 0
+    assert issuer.request_count == 0
 
 
 # The ways in together.

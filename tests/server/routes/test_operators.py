@@ -23,7 +23,7 @@ from clew.testing import ScriptedModel
 from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.log import Crisis
 from tests.server.conftest import Users, served
-from tests.support.crises import stored_crisis
+from tests.support.crises import crisis_record
 
 
 class Roles:
@@ -236,7 +236,7 @@ async def test_no_rule_lets_go_of_the_audit(users: Users, db: clew.Database) -> 
 
 async def _assessed(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
     row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
-    await db.records.put(stored_crisis(row, owner))
+    await db.records.put(crisis_record(row, owner))
 
 
 @pytest.mark.promise("R-22")

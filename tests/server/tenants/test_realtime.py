@@ -54,7 +54,7 @@ async def test_a_call_begins_with_a_secret_that_is_not_the_key(
     users: Users, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     begun = await alice.begin_voice_session("call")
-    [(path, headers, asked)] = provider.asked
+    [(path, headers, asked)] = provider.requests
     answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
 
     assert (begun.secret, begun.expires_at) == ("ek_1", 1_900_000_000)
@@ -69,7 +69,7 @@ async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherw
 ) -> None:
     gated = await alice.begin_voice_session("call")
     open_ = await alice.begin_voice_session("call", gated=False)
-    heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.asked]
+    heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.requests]
 
     assert (gated.gated, open_.gated) == (True, False)
     assert [each["turn_detection"]["create_response"] for each in heard] == [False, True]
@@ -82,7 +82,7 @@ async def test_the_model_is_told_what_is_known_and_has_the_tools(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
 
     assert "long walks" in asked["session"]["instructions"]
     assert [each["name"] for each in asked["session"]["tools"]] == ["exercise", "recall", "remember"]
@@ -94,7 +94,7 @@ async def test_incognito_nothing_is_told_of_the_person(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call", mode="incognito")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
 
     assert "long walks" not in asked["session"]["instructions"]
     assert [each["name"] for each in asked["session"]["tools"]] == ["exercise"]

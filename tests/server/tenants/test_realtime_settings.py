@@ -53,7 +53,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
     async with serving(db, variables) as users:
         agent = await users("alice").agent()
         begun = await users("alice").begin_voice_session("call")
-    [(path, headers, asked)] = provider.asked
+    [(path, headers, asked)] = provider.requests
 
     assert agent.voice
     assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {key}")
@@ -67,7 +67,7 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
 
     assert asked["session"]["audio"]["output"] == {"voice": "marin"}
 
@@ -85,7 +85,7 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
             await users("alice").begin_voice_session("call")
 
     assert not agent.voice
-    assert provider.asked == []
+    assert provider.requests == []
 
 
 @pytest.mark.parametrize("named", [{}, {MODEL: ""}, {MODEL: " "}])
@@ -98,7 +98,7 @@ async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
             await users("alice").begin_voice_session("call")
 
     assert not agent.voice
-    assert provider.asked == []
+    assert provider.requests == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_the_key_is_in_no_answer_no_log_and_no_picture_of_the_provider(
     assert [key in answer for answer in answers] == [False, False, False]
     assert key not in caplog.text
     assert key not in repr(OpenAIRealtime("gpt-realtime", key))
-    assert all(key not in path for path, _, _ in provider.asked)
+    assert all(key not in path for path, _, _ in provider.requests)
 
 
 @pytest.mark.parametrize(("fault", "again"), [(401, False), (429, True), (500, True), ("cut", True)])
@@ -152,7 +152,7 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
     told = asked["session"]["instructions"]
 
     assert [part in told for part in (prompt_source("identity"), prompt_source("rules"), VOICE_RULES)] == [
@@ -166,7 +166,7 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
     tools = {each["name"]: each for each in asked["session"]["tools"]}
 
     assert tools["recall"]["description"].startswith("What is remembered")
@@ -186,7 +186,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
         await memory.set_recall(on=False)
         await users("alice").begin_voice_session("call")
         await users("bob").begin_voice_session("bobs")
-    before, after, another = [asked["session"]["instructions"] for _, _, asked in provider.asked]
+    before, after, another = [asked["session"]["instructions"] for _, _, asked in provider.requests]
 
     assert "Keep answers short." in before
     assert "Keep answers short." in after
@@ -205,6 +205,6 @@ async def test_a_call_begins_with_what_the_last_session_was_about(
         await alice.run_turn("before", "I argued with my sister")
         await alice.end_session("before")
         await alice.begin_voice_session("call")
-    [(_, _, asked)] = provider.asked
+    [(_, _, asked)] = provider.requests
 
     assert "Last session (somebody close)" in asked["session"]["instructions"]

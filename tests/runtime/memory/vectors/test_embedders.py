@@ -17,10 +17,10 @@ from clew.runtime.memory.vectors.embedding import HashingEmbedder, embed_texts
 from clew.runtime.model.call import RetryPolicy
 from tests.support.openai_server import (
     ChatServer,
-    Embedded,
+    EmbeddingReply,
+    ErrorReply,
     Line,
     Raw,
-    Refused,
     chat_server,
     letters_of,
     refusing_url,
@@ -54,7 +54,7 @@ async def failure(*script: Line, dimensions: int | None = None) -> tuple[ModelFa
 
 
 async def test_texts_get_their_vectors_in_their_order() -> None:
-    async with chat_server(Embedded(size=3)) as server:
+    async with chat_server(EmbeddingReply(size=3)) as server:
         vectors = await asked(server, ["one", "two", "three"])
 
     assert vectors == [letters_of(text, 3) for text in ("one", "two", "three")]
@@ -66,7 +66,7 @@ async def test_texts_get_their_vectors_in_their_order() -> None:
 
 
 async def test_many_texts_are_asked_for_in_batches() -> None:
-    async with chat_server(Embedded(), Embedded(), Embedded()) as server:
+    async with chat_server(EmbeddingReply(), EmbeddingReply(), EmbeddingReply()) as server:
         vectors = await asked(server, [f"text {n}" for n in range(5)], batch=2)
 
     assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
@@ -74,7 +74,7 @@ async def test_many_texts_are_asked_for_in_batches() -> None:
 
 
 async def test_no_text_is_empty_and_none_is_endless() -> None:
-    async with chat_server(Embedded()) as server:
+    async with chat_server(EmbeddingReply()) as server:
         await asked(server, ["", " \n", "x" * (LONGEST_TEXT + 1)])
 
     assert [len(text) for text in server.requests[0]["input"]] == [1, 1, LONGEST_TEXT]
@@ -88,7 +88,7 @@ async def test_without_texts_nobody_is_asked() -> None:
 
 
 async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> None:
-    async with chat_server(Embedded(size=2)) as server:
+    async with chat_server(EmbeddingReply(size=2)) as server:
         await asked(server, ["one"], dimensions=2)
 
     assert server.requests[0]["dimensions"] == 2
@@ -98,10 +98,10 @@ async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> N
 @pytest.mark.parametrize(
     "fault",
     [
-        Refused(status=429, message="slow down"),
-        Refused(status=500, message="broken"),
-        Embedded(cut=True),
-        Embedded(missing=1),
+        ErrorReply(status=429, message="slow down"),
+        ErrorReply(status=500, message="broken"),
+        EmbeddingReply(cut=True),
+        EmbeddingReply(missing=1),
         Raw(body='{"data": "nothing"}'),
         Raw(body="no JSON"),
         Raw(body='{"data": [{"index": 0, "embedding": [1e999]}, {"index": 1, "embedding": [1]}]}'),
@@ -109,7 +109,7 @@ async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> N
     ids=["429", "500", "cut", "missing", "other", "text", "no number"],
 )
 async def test_what_may_pass_is_tried_again(fault: Line) -> None:
-    async with chat_server(fault, fault, Embedded()) as server:
+    async with chat_server(fault, fault, EmbeddingReply()) as server:
         vectors = await asked(server, ["one", "two"])
 
     assert vectors == [letters_of("one", 4), letters_of("two", 4)]
@@ -117,7 +117,7 @@ async def test_what_may_pass_is_tried_again(fault: Line) -> None:
 
 
 async def test_what_does_not_pass_is_given_up_in_the_end() -> None:
-    failed, times = await failure(*[Refused(status=500, message="broken")] * 3)
+    failed, times = await failure(*[ErrorReply(status=500, message="broken")] * 3)
 
     assert times == 3
     assert str(failed) == "Model 'small' failed: it answered 500: broken."
@@ -126,11 +126,11 @@ async def test_what_does_not_pass_is_given_up_in_the_end() -> None:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (Refused(status=400, message="too long"), "it answered 400: too long"),
-        (Refused(status=401, message=f"bad key {KEY}"), "it answered 401; check the credentials"),
-        (Refused(status=404, message=f"no model for {KEY}"), "it answered 404: no model for [hidden]"),
-        (Embedded(size=4, last_size=3), "its vectors have 3 and 4 numbers"),
-        (Embedded(size=0), "its vectors have 0 numbers"),
+        (ErrorReply(status=400, message="too long"), "it answered 400: too long"),
+        (ErrorReply(status=401, message=f"bad key {KEY}"), "it answered 401; check the credentials"),
+        (ErrorReply(status=404, message=f"no model for {KEY}"), "it answered 404: no model for [hidden]"),
+        (EmbeddingReply(size=4, last_size=3), "its vectors have 3 and 4 numbers"),
+        (EmbeddingReply(size=0), "its vectors have 0 numbers"),
     ],
 )
 async def test_what_does_not_help_is_not_tried_again(fault: Line, told: str) -> None:
@@ -140,15 +140,15 @@ async def test_what_does_not_help_is_not_tried_again(fault: Line, told: str) -> 
 
 
 async def test_vectors_of_another_size_than_asked_for_are_refused() -> None:
-    failed, times = await failure(Embedded(size=4), dimensions=8)
+    failed, times = await failure(EmbeddingReply(size=4), dimensions=8)
 
     assert (failed.problem, times) == ("its vectors have 4 numbers instead of 8", 1)
 
 
 async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
-    refused = Refused(status=429, headers={"retry-after": "0.05"})
+    refused = ErrorReply(status=429, headers={"retry-after": "0.05"})
     loop = asyncio.get_running_loop()
-    async with chat_server(refused, Embedded()) as server:
+    async with chat_server(refused, EmbeddingReply()) as server:
         began = loop.time()
         await asked(server, ["one"])
 
@@ -157,7 +157,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
 
 async def test_a_slow_server_is_given_up_at_the_deadline() -> None:
     never = asyncio.Event()
-    async with chat_server(Embedded(before=never)) as server:
+    async with chat_server(EmbeddingReply(before=never)) as server:
         with pytest.raises(DeadlineExceeded):
             await asked(server, ["one"], patience=RetryPolicy(call_seconds=0.05, attempts=1))
 
@@ -233,7 +233,7 @@ async def test_none_is_an_embedder_too(asked_for: str) -> None:
 
 async def test_an_embedder_is_made_from_a_setting_and_the_environment() -> None:
     async with (
-        chat_server(Embedded()) as server,
+        chat_server(EmbeddingReply()) as server,
         open_embedder("openai:small", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}) as embedder,
         open_embedder("hashing", {}) as hashing,
     ):
