@@ -38,7 +38,7 @@ class Companion(State):
     diagnostics: Annotated[dict[str, Any], clew.merge]
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What comes out of every turn."""
 
     response_text: str
@@ -87,14 +87,14 @@ async def learn(state: Companion, ctx: clew.Context) -> None:
     await remember(memory, turns, run=ctx.turn.id)
 
 
-def talking(
+def gated_runtime(
     db: Database,
     *stages: Stage,
     clock: Callable[[], int] | None = None,
     pinned: bool = True,
     finalize_active_sessions_on_close: bool = False,
     **options: Any,
-) -> Runtime[Companion, Answered]:
+) -> Runtime[Companion, Answer]:
     """A runtime that neither sweeps nor ends anything by itself."""
     config = RuntimeConfig(
         sessions=SessionConfig(finalize_active_sessions_on_close=finalize_active_sessions_on_close),
@@ -102,20 +102,20 @@ def talking(
         clock=clock,
         pinned=pinned,
     )
-    given = stages or [look_for_danger, answer]
-    return Runtime(db, schema=Companion, stages=given, output=Answered, config=config, **options)
+    pipeline = stages or [look_for_danger, answer]
+    return Runtime(db, schema=Companion, stages=pipeline, output=Answer, config=config, **options)
 
 
-async def logged(db: Database) -> list[Incident]:
+async def incident_log(db: Database) -> list[Incident]:
     """The incidents that are on record."""
-    records = await found(db, RETAINED_KIND)
+    records = await records_of(db, RETAINED_KIND)
     return [
         msgspec.convert({**record.body, "id": record.id, "keep_until": record.sort}, Incident)
         for record in records
     ]
 
 
-async def found(db: Database, kind: str) -> Sequence[Record]:
+async def records_of(db: Database, kind: str) -> Sequence[Record]:
     """The records of a kind."""
     return await db.records.find(RecordQuery(kind=kind))
 
@@ -147,7 +147,7 @@ def moody(db: Database) -> tuple[Database, Moody]:
     return Database(store).scope(tenant=db.tenant), store
 
 
-def seen(folder: Path) -> dict[str, tuple[int, int, int, str]]:
+def file_stats(folder: Path) -> dict[str, tuple[int, int, int, str]]:
     """Every file below a folder: which it is, how large, when it was written, and what is in it."""
     return {
         str(path): (

@@ -64,7 +64,7 @@ def saying(**delta: Any) -> Stage:
     return say
 
 
-def called(name: str, stage: Stage) -> Stage:
+def rename_stage(name: str, stage: Stage) -> Stage:
     """The same stage by another name."""
 
     async def call(state: Companion, ctx: Context) -> Any:
@@ -74,11 +74,11 @@ def called(name: str, stage: Stage) -> Stage:
     return call
 
 
-def looking(seen: list[Companion]) -> Stage:
+def looking(states: list[Companion]) -> Stage:
     """A stage that notes the state it gets."""
 
     async def look(state: Companion, ctx: Context) -> None:
-        seen.append(state)
+        states.append(state)
 
     return look
 
@@ -89,7 +89,7 @@ async def count(state: Companion, ctx: Context) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def restarted(db: Database, url: str) -> AsyncIterator[Database]:
+async def reopen(db: Database, url: str) -> AsyncIterator[Database]:
     """The database as another process would open it; what is in memory stays in this one."""
     if url == "memory://":
         yield db
@@ -122,23 +122,25 @@ def settings_of(db: Database, stages: Sequence[Stage], model: Model | None, cloc
 
 async def crashed_turn(
     db: Database,
-    given: str | Mapping[str, Any],
+    message: str | Mapping[str, Any],
     stages: Sequence[Stage],
     model: Model | None = None,
     clock: Clock | None = None,
 ) -> StartedTurn:
     """A turn whose stages end with ``crash``: nothing is committed after it, as if the process had died."""
     settings = settings_of(db, stages, model, clock or Clock())
-    inputs = validate_inputs(settings.schema, given)
-    asked = TurnRequest(thread="a", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
-    started = await start_turn(db, asked, settings)
-    assert isinstance(started, StartedTurn)
+    inputs = validate_inputs(settings.schema, message)
+    request = TurnRequest(thread="a", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
+    turn_start = await start_turn(db, request, settings)
+    assert isinstance(turn_start, StartedTurn)
     config = settings.config
-    turn = Turn(started.draft, started.journal, config.retry_policy, _nobody, deadlines=config.deadlines)
+    turn = Turn(
+        turn_start.draft, turn_start.journal, config.retry_policy, _nobody, deadlines=config.deadlines
+    )
     try:
         await run_stages(settings.stages, context_of(turn, settings))
     except Crash:
-        return started
+        return turn_start
     raise AssertionError("the turn did not crash")
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.promise("F-10")
 LONG = 1 << 60
 
 
-class Contested(Database):
+class ContestedDatabase(Database):
     """A database in which somebody else is always quicker with the records of one kind."""
 
     kind = ACTIVE_EPISODE
@@ -93,11 +93,11 @@ LOOPS: dict[str, Loop] = {"end": end, "keep alive": live, "resume": take_up, "ca
 
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
 async def test_what_never_fits_is_given_up(db: Database, loop: Loop) -> None:
-    contested = Contested(db.store)
+    database = ContestedDatabase(db.store)
     with pytest.raises(RevisionConflict):
-        await loop(contested)
+        await loop(database)
 
-    assert contested.commits == ATTEMPTS
+    assert database.commits == ATTEMPTS
 
 
 async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
@@ -108,14 +108,14 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
     await db.thread("t").append(patches=[clew.merge(["$run"], {"status": RUNNING})])
     runtime = runtime_of(db, config=RuntimeConfig(deadlines=Deadlines(turn_seconds=0.01)))
 
-    with pytest.raises(TurnBusy) as caught:
+    with pytest.raises(TurnBusy) as error:
         await runtime.run_turn("t", "Again")
-    assert caught.value.run == run
+    assert error.value.run == run
 
 
 async def test_a_repeated_request_waits_for_its_queued_turn_only_so_long(db: Database) -> None:
-    asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queue.enqueue_turn(db, "q", asked, 1)
+    request = turn_request(runtime_of(db).schema, "t", "Again", key="k")
+    await queue.enqueue_turn(db, "q", request, 1)
 
     with pytest.raises(TurnBusy):
         await queue.wait_until_dequeued(db, "t", "q", seconds=0)
@@ -128,12 +128,12 @@ CONFLICT = RevisionConflict(kind=KIND, id="r", expected=1, actual=2)
 async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error: Exception) -> None:
     tries: list[TurnRequest] = []
 
-    async def begin(asked: TurnRequest, leave: Drop) -> None:
-        tries.append(asked)
+    async def begin(request: TurnRequest, leave: Drop) -> None:
+        tries.append(request)
         raise error
 
-    asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queue.enqueue_turn(db, "q", asked, 1)
+    request = turn_request(runtime_of(db).schema, "t", "Again", key="k")
+    await queue.enqueue_turn(db, "q", request, 1)
     await queue.run_queued_turns(db, "t", begin)
 
     assert len(tries) == 1

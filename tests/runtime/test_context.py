@@ -28,16 +28,16 @@ FIELDS = {
 CONTROL, WRITER = ScriptedModel(name="control"), ScriptedModel(name="writer")
 
 
-def made(**given: Any) -> Context:
+def context_of(**options: Any) -> Context:
     """A context with the least that it needs."""
     records = Database(MemoryStore()).records
-    needed: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "llm_client": CONTROL,
         "memory_store": records,
         "memory_mode": MemoryMode.LOCAL,
         "turn": None,
     }
-    return Context(**(needed | given))
+    return Context(**(defaults | options))
 
 
 @pytest.mark.promise("R-19")
@@ -51,12 +51,12 @@ def test_the_context_has_six_dependencies_and_the_turn() -> None:
 @pytest.mark.parametrize("name", [*FIELDS, "turn"])
 def test_no_dependency_can_be_changed(name: str) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(made(), name, None)
+        setattr(context_of(), name, None)
 
 
 @pytest.mark.promise("R-19")
 def test_nothing_can_be_added() -> None:
-    context = made()
+    context = context_of()
 
     assert not hasattr(context, "__dict__")
     with pytest.raises((AttributeError, TypeError)):
@@ -65,46 +65,46 @@ def test_nothing_can_be_added() -> None:
 
 @pytest.mark.promise("R-19")
 def test_the_deciding_model_is_the_client() -> None:
-    assert made(response_llm=WRITER).control_llm is CONTROL
+    assert context_of(response_llm=WRITER).control_llm is CONTROL
 
 
 @pytest.mark.promise("R-19")
 def test_the_writing_model_is_the_client_unless_another_is_given() -> None:
-    assert (made().response_llm, made(response_llm=WRITER).response_llm) == (CONTROL, WRITER)
+    assert (context_of().response_llm, context_of(response_llm=WRITER).response_llm) == (CONTROL, WRITER)
 
 
 @pytest.mark.promise("R-19")
 def test_there_may_be_no_model_at_all() -> None:
-    context = made(llm_client=None)
+    context = context_of(llm_client=None)
 
     assert (context.control_llm, context.response_llm) == (None, None)
 
 
 @pytest.mark.promise("R-19")
 async def test_every_stage_of_both_layers_gets_the_same_dependencies(db: Database) -> None:
-    seen: list[Context] = []
+    contexts: list[Context] = []
 
     async def one(state: Conversation, ctx: Context) -> None:
-        seen.append(ctx)
+        contexts.append(ctx)
 
     async def two(state: Conversation, ctx: Context) -> None:
-        seen.append(ctx)
+        contexts.append(ctx)
 
     async with Runtime(db, stages=[one, two], model=CONTROL, response_model=WRITER) as runtime:
         await runtime.run_turn("a", "Hi")
     await run_agent("Hi", stages=[one, two], model=CONTROL, response_model=WRITER)
 
-    assert [(ctx.llm_client, ctx.response_llm) for ctx in seen] == [(CONTROL, WRITER)] * 4
-    assert (seen[0], seen[2]) == (seen[1], seen[3])
-    assert [seen[0].memory_mode, seen[2].memory_mode] == [MemoryMode.LOCAL, MemoryMode.INCOGNITO]
+    assert [(ctx.llm_client, ctx.response_llm) for ctx in contexts] == [(CONTROL, WRITER)] * 4
+    assert (contexts[0], contexts[2]) == (contexts[1], contexts[3])
+    assert [contexts[0].memory_mode, contexts[2].memory_mode] == [MemoryMode.LOCAL, MemoryMode.INCOGNITO]
 
 
 async def test_the_writing_model_words_the_reply(db: Database) -> None:
     control, writer = ScriptedModel("control says"), ScriptedModel("writer says")
     async with Runtime(db, stages=[respond()], model=control, response_model=writer) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert done.text == "writer says"
+    assert result.text == "writer says"
 
 
 async def test_what_a_turn_without_a_store_keeps_is_found_page_by_page() -> None:
@@ -117,7 +117,7 @@ async def test_what_a_turn_without_a_store_keeps_is_found_page_by_page() -> None
         first = await ctx.memory_store.find(query)
         after = (first[-1].sort, first[-1].id)
         rest = await ctx.memory_store.find(RecordQuery(kind="note", limit=2, after=after))
-        pages.extend([[record.id for record in found] for found in (first, rest)])
+        pages.extend([[record.id for record in page] for page in (first, rest)])
 
     await run_agent("Hi", stages=[page_through])
 

@@ -31,11 +31,11 @@ from tests.runtime.gated_agent import (
     WORDS,
     Companion,
     answer,
-    found,
+    gated_runtime,
+    incident_log,
     learn,
-    logged,
     look_for_danger,
-    talking,
+    records_of,
 )
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -47,8 +47,8 @@ MINUTE = 60_000
 
 @pytest.mark.promise("R-14")
 async def test_nothing_is_asked_of_the_database(db: Database) -> None:
-    counted = FailingStore(db.store, fail_at=0)
-    runtime = talking(Database(counted).scope(tenant=db.tenant), look_for_danger, answer, learn)
+    store = FailingStore(db.store, fail_at=0)
+    runtime = gated_runtime(Database(store).scope(tenant=db.tenant), look_for_danger, answer, learn)
     await runtime.run_turn("a", f"1 {WORDS}", mode=INCOGNITO)
     async for _ in runtime.stream_turn("a", f"My cat is called {WORDS}.", mode=INCOGNITO):
         pass
@@ -59,12 +59,12 @@ async def test_nothing_is_asked_of_the_database(db: Database) -> None:
     await runtime.end_session("a", feedback="positive")
     await runtime.close()
 
-    assert counted.calls == 0
+    assert store.calls == 0
     with pytest.raises(ThreadNotFound):
         await db.thread("a").head()
 
 
-WATCHED = """
+WATCHER = """
 import asyncio, os, sys
 opened = []
 def watch(event, args):
@@ -79,18 +79,18 @@ async def main(url, folder, *texts):
     import clew
     from pathlib import Path
     from clew.runtime.context import MemoryMode
-    from tests.runtime.gated_agent import answer, learn, look_for_danger, seen, talking
-    async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
+    from tests.runtime.gated_agent import answer, learn, look_for_danger, file_stats, gated_runtime
+    async with clew.open(url) as db, gated_runtime(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
         await runtime.sweep()
-        before = seen(Path(folder))
+        before = file_stats(Path(folder))
         sys.addaudithook(watch)
         for text in texts:
             await runtime.run_turn("a", text, mode=MemoryMode.INCOGNITO)
         await runtime.end_session("a", feedback="negative")
         await runtime.run_turn("b", texts[0], mode=MemoryMode.INCOGNITO)
         count = len(opened)
-        after = seen(Path(folder))
+        after = file_stats(Path(folder))
     print("opened", [path for path in opened[:count] if not path.endswith(".pyc")])
     print("changed", [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)])
 
@@ -104,8 +104,8 @@ def test_nothing_is_written_to_the_file_system(tmp_path: Path) -> None:
     data.mkdir()
     temporary.mkdir()
     texts = [f"1 {WORDS}", f"My cat is called {WORDS}.", f"2 {WORDS}"]
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED, f"sqlite:///{data}/agent.db", str(tmp_path), *texts],
+    process = subprocess.run(
+        [sys.executable, "-c", WATCHER, f"sqlite:///{data}/agent.db", str(tmp_path), *texts],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": "."},
         capture_output=True,
@@ -114,8 +114,10 @@ def test_nothing_is_written_to_the_file_system(tmp_path: Path) -> None:
     )
     leaks = [path.name for path in tmp_path.rglob("*") if path.is_file() and b"Zanzibar" in path.read_bytes()]
 
-    assert (done.stdout.splitlines(), done.returncode) == (["opened []", "changed []"], 0), done.stderr
-    assert (leaks, "Zanzibar" in done.stderr) == ([], False)
+    assert (process.stdout.splitlines(), process.returncode) == (["opened []", "changed []"], 0), (
+        process.stderr
+    )
+    assert (leaks, "Zanzibar" in process.stderr) == ([], False)
 
 
 def rows_of(url: str) -> dict[str, list[str]]:
@@ -133,7 +135,7 @@ def rows_of(url: str) -> dict[str, list[str]]:
 @pytest.mark.postgres
 async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
     url = str(postgres_database.url)
-    async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
+    async with clew.open(url) as db, gated_runtime(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
         await runtime.sweep()
         before = await asyncio.to_thread(rows_of, url)
@@ -150,18 +152,18 @@ async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
 
 @pytest.mark.promise("R-14", "R-22", "R-23")
 async def test_retained_records_and_feedback_still_record_in_memory(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "3 help", mode=INCOGNITO)
-        ended = await runtime.end_session("a", feedback="negative")
-        incidents, felt = (
-            await logged(runtime.incognito_records()),
-            await found(runtime.incognito_records(), FEEDBACK),
+        episode = await runtime.end_session("a", feedback="negative")
+        incidents, feedback = (
+            await incident_log(runtime.incognito_records()),
+            await records_of(runtime.incognito_records(), FEEDBACK),
         )
 
-    assert ended is not None
-    assert [(row.level, row.thread, row.episode) for row in incidents] == [(3, "a", ended.id)]
-    assert [(record.id, record.body["label"]) for record in felt] == [(ended.id, "negative")]
-    assert await logged(db) == []
+    assert episode is not None
+    assert [(row.level, row.thread, row.episode) for row in incidents] == [(3, "a", episode.id)]
+    assert [(record.id, record.body["label"]) for record in feedback] == [(episode.id, "negative")]
+    assert await incident_log(db) == []
 
 
 @pytest.mark.promise("R-14")
@@ -174,59 +176,64 @@ async def test_what_a_stage_writes_beside_the_thread_is_not_kept(db: Database) -
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.add({"said": WORDS})
 
-    async with talking(db, write) as runtime:
+    async with gated_runtime(db, write) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         episode = (await runtime.session_status("a")).episode
 
     assert episode is not None
-    assert [len(await found(db, kind)) for kind in ("fact", "note", "own", ACTIVE_EPISODE)] == [0, 0, 0, 0]
+    assert [len(await records_of(db, kind)) for kind in ("fact", "note", "own", ACTIVE_EPISODE)] == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 async def test_ending_the_session_ends_the_turn_under_way(db: Database) -> None:
-    begun = asyncio.Event()
+    start = asyncio.Event()
 
     async def wait(state: Companion, ctx: clew.Context) -> None:
-        begun.set()
+        start.set()
         await asyncio.Event().wait()
 
-    async with talking(db, wait) as runtime:
+    async with gated_runtime(db, wait) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi", mode=INCOGNITO))
-        await begun.wait()
-        queued = await runtime.run_turn("a", "And this", busy="queue")
-        ended = await runtime.end_session("a")
+        await start.wait()
+        queue_result = await runtime.run_turn("a", "And this", busy="queue")
+        episode = await runtime.end_session("a")
 
-        assert ended is not None
-        assert ((await turn).termination, queued.termination) == ("cancelled", "queued")
+        assert episode is not None
+        assert ((await turn).termination, queue_result.termination) == ("cancelled", "queued")
         assert runtime.is_idle
 
 
 @pytest.mark.promise("R-14")
 async def test_memory_is_kept_for_the_session_and_not_beyond(db: Database) -> None:
-    known: list[list[str]] = []
+    memories: list[list[str]] = []
 
     async def recall(state: Companion, ctx: clew.Context) -> None:
         assert ctx.turn.db is not None
         facts = (await memory_of(ctx.turn.db, ctx.turn.thread, ctx.turn.user).page()).facts
-        known.append([fact.object for fact in facts])
+        memories.append([fact.object for fact in facts])
 
-    async with talking(db, recall, learn) as runtime:
+    async with gated_runtime(db, recall, learn) as runtime:
         for message in ("My cat is called Tom.", "Hi"):
             await runtime.run_turn("a", message, mode=INCOGNITO)
         await runtime.end_session("a")
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
 
-    assert known == [[], ["Tom"], []]
+    assert memories == [[], ["Tom"], []]
 
 
 @pytest.mark.promise("R-14")
 async def test_ending_the_session_forgets_what_was_said(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
-        said = [item.body["content"] for item in await runtime.history("a")]
-        ended = await runtime.end_session("a")
+        texts = [item.body["content"] for item in await runtime.history("a")]
+        episode = await runtime.end_session("a")
 
-        assert ended is not None
-        assert (said, ended.status) == (["Hi", "I hear you."], "ended")
+        assert episode is not None
+        assert (texts, episode.status) == (["Hi", "I hear you."], "ended")
         with pytest.raises(ThreadNotFound):
             await runtime.history("a")
 
@@ -234,29 +241,29 @@ async def test_ending_the_session_forgets_what_was_said(db: Database) -> None:
 @pytest.mark.promise("R-14")
 async def test_a_thread_that_nobody_touches_is_forgotten(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         clock.advance(19 * MINUTE)
         await runtime.sweep()
-        kept = len(await runtime.history("a"))
+        count = len(await runtime.history("a"))
         clock.advance(2 * MINUTE)
         await runtime.sweep()
 
-        assert kept == 2
+        assert count == 2
         with pytest.raises(ThreadNotFound):
             await runtime.history("a")
 
 
 async def test_a_thread_with_a_turn_under_way_is_not_forgotten(db: Database) -> None:
-    clock, begun, go_on = Clock(), asyncio.Event(), asyncio.Event()
+    clock, start, go_on = Clock(), asyncio.Event(), asyncio.Event()
 
     async def wait(state: Companion, ctx: clew.Context) -> None:
-        begun.set()
+        start.set()
         await go_on.wait()
 
-    async with talking(db, wait, answer, clock=clock) as runtime:
+    async with gated_runtime(db, wait, answer, clock=clock) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi", mode=INCOGNITO))
-        await begun.wait()
+        await start.wait()
         clock.advance(30 * MINUTE)
         await runtime.sweep()
         go_on.set()
@@ -266,7 +273,7 @@ async def test_a_thread_with_a_turn_under_way_is_not_forgotten(db: Database) -> 
 
 @pytest.mark.promise("R-14")
 async def test_closing_the_runtime_forgets_everything(db: Database) -> None:
-    runtime = talking(db)
+    runtime = gated_runtime(db)
     async with runtime:
         await runtime.run_turn("a", f"1 {WORDS}", mode=INCOGNITO)
         stores = [session.placement.db.store for session in runtime._placements._sessions.values()]
@@ -277,13 +284,13 @@ async def test_closing_the_runtime_forgets_everything(db: Database) -> None:
 
 @pytest.mark.promise("R-14")
 async def test_no_incognito_session_is_summarised_whatever_ends_it(db: Database) -> None:
-    clock, summarised = Clock(), list[str]()
+    clock, threads = Clock(), list[str]()
 
     async def summarise(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        summarised.append(of.thread)
+        threads.append(of.thread)
         return EpisodeResult(episode=of)
 
-    async with talking(
+    async with gated_runtime(
         db, clock=clock, finalize=summarise, finalize_active_sessions_on_close=True
     ) as runtime:
         await runtime.run_turn("ended", "Hi", mode=INCOGNITO)
@@ -294,26 +301,26 @@ async def test_no_incognito_session_is_summarised_whatever_ends_it(db: Database)
         await runtime.run_turn("closed", "Hi", mode=INCOGNITO)
         await runtime.run_turn("kept", "Hi")
 
-    assert summarised == ["kept"]
+    assert threads == ["kept"]
 
 
 @pytest.mark.promise("R-15")
 async def test_a_thread_that_began_incognito_stays_so(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         await runtime.run_turn("a", "And again")
-        said = [item.body["content"] for item in await runtime.history("a")]
+        texts = [item.body["content"] for item in await runtime.history("a")]
         with pytest.raises(ModeRefused):
             await runtime.run_turn("a", "Hi", mode=LOCAL)
 
-    assert said == ["Hi", "I hear you.", "And again", "I hear you."]
+    assert texts == ["Hi", "I hear you.", "And again", "I hear you."]
     with pytest.raises(ThreadNotFound):
         await db.thread("a").head()
 
 
 @pytest.mark.promise("R-15")
 async def test_another_user_neither_sees_nor_joins_an_incognito_thread(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
 
         with pytest.raises(ModeRefused):
@@ -326,7 +333,7 @@ async def test_another_user_neither_sees_nor_joins_an_incognito_thread(db: Datab
 @pytest.mark.promise("R-14")
 async def test_a_runtime_that_is_always_incognito_lists_nothing_of_the_database(db: Database) -> None:
     await db.create("a")
-    async with talking(db, memory_mode=INCOGNITO) as runtime:
+    async with gated_runtime(db, memory_mode=INCOGNITO) as runtime:
         await runtime.run_turn("b", "Hi")
 
         assert (await runtime.threads()).threads == ()
@@ -334,64 +341,64 @@ async def test_a_runtime_that_is_always_incognito_lists_nothing_of_the_database(
 
 @pytest.mark.promise("R-15")
 @pytest.mark.parametrize(
-    ("offered", "asked"), [(INCOGNITO, LOCAL), (INCOGNITO, SYNCED), (LOCAL, SYNCED)], ids=str
+    ("ceiling", "mode"), [(INCOGNITO, LOCAL), (INCOGNITO, SYNCED), (LOCAL, SYNCED)], ids=str
 )
-async def test_a_request_cannot_step_up(db: Database, offered: MemoryMode, asked: MemoryMode) -> None:
-    async with talking(db, memory_mode=offered) as runtime:
-        with pytest.raises(ModeRefused) as caught:
-            await runtime.run_turn("a", "Hi", mode=asked)
+async def test_a_request_cannot_step_up(db: Database, ceiling: MemoryMode, mode: MemoryMode) -> None:
+    async with gated_runtime(db, memory_mode=ceiling) as runtime:
+        with pytest.raises(ModeRefused) as error:
+            await runtime.run_turn("a", "Hi", mode=mode)
 
-    assert (caught.value.code, caught.value.asked, caught.value.offered) == (
+    assert (error.value.code, error.value.asked, error.value.offered) == (
         "mode_refused",
-        asked.value,
-        offered.value,
+        mode.value,
+        ceiling.value,
     )
 
 
 @pytest.mark.promise("R-15")
 async def test_only_a_store_that_machines_share_is_synced(db: Database) -> None:
     if db.store.name == "postgres":
-        async with talking(db, memory_mode=SYNCED) as runtime:
-            done = await runtime.run_turn("a", "Hi", mode=SYNCED)
+        async with gated_runtime(db, memory_mode=SYNCED) as runtime:
+            result = await runtime.run_turn("a", "Hi", mode=SYNCED)
             with pytest.raises(ModeRefused):
                 await runtime.run_turn("a", "Hi", mode=LOCAL)
 
-        assert done.text == "I hear you."
+        assert result.text == "I hear you."
         return
-    with pytest.raises(ModeRefused) as caught:
-        talking(db, memory_mode=SYNCED)
-    assert "not shared between machines" in str(caught.value)
+    with pytest.raises(ModeRefused) as error:
+        gated_runtime(db, memory_mode=SYNCED)
+    assert "not shared between machines" in str(error.value)
 
 
 @pytest.mark.promise("R-15")
 async def test_stages_are_told_the_mode_of_their_turn(db: Database) -> None:
-    told: list[MemoryMode] = []
+    modes: list[MemoryMode] = []
 
     async def look(state: Companion, ctx: clew.Context) -> None:
-        told.append(ctx.memory_mode)
+        modes.append(ctx.memory_mode)
 
-    async with talking(db, look) as runtime:
+    async with gated_runtime(db, look) as runtime:
         await runtime.run_turn("a", "Hi")
         await runtime.run_turn("b", "Hi", mode=INCOGNITO)
         await runtime.run_turn("c", "Hi", mode=LOCAL)
     await run_agent("Hi", schema=Companion, stages=[look])
 
-    assert told == [LOCAL, INCOGNITO, LOCAL, INCOGNITO]
+    assert modes == [LOCAL, INCOGNITO, LOCAL, INCOGNITO]
 
 
 @pytest.mark.promise("R-14")
 async def test_where_requests_may_reach_another_process_incognito_is_refused(db: Database) -> None:
-    async with talking(db, pinned=False) as runtime:
-        with pytest.raises(ModeRefused) as caught:
+    async with gated_runtime(db, pinned=False) as runtime:
+        with pytest.raises(ModeRefused) as error:
             await runtime.run_turn("a", "Hi", mode=INCOGNITO)
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert "lives in one process" in str(caught.value)
-    assert done.text == "I hear you."
+    assert "lives in one process" in str(error.value)
+    assert result.text == "I hear you."
 
 
 async def test_a_durable_thread_is_untouched_by_an_incognito_one_of_its_id(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "For good")
         await runtime.run_turn("a", "In passing", mode=INCOGNITO)
         passing = [item.body["content"] for item in await runtime.history("a")]
@@ -402,27 +409,27 @@ async def test_a_durable_thread_is_untouched_by_an_incognito_one_of_its_id(db: D
 
 
 async def test_a_fork_is_incognito_and_takes_no_id_that_is_taken(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         await runtime.run_turn("c", "Hi", mode=INCOGNITO)
         await runtime.fork("a", "b")
         await runtime.end_session("a")
-        said = [item.body["content"] for item in await runtime.history("b")]
+        texts = [item.body["content"] for item in await runtime.history("b")]
         with pytest.raises(ThreadExists):
             await runtime.fork("b", "c")
 
-        assert said == ["Hi", "I hear you."]
+        assert texts == ["Hi", "I hear you."]
     with pytest.raises(ThreadNotFound):
         await db.thread("b").head()
 
 
 async def test_a_turn_with_a_key_is_repeated_within_the_session(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         first = await runtime.run_turn("a", "Hi", mode=INCOGNITO, key="k")
         again = await runtime.run_turn("a", "Hi", key="k")
-        queued = await runtime.run_turn("a", "Later", busy="queue")
+        queue_result = await runtime.run_turn("a", "Later", busy="queue")
 
-        assert (again, queued.text, len(await runtime.history("a"))) == (first, "I hear you.", 4)
+        assert (again, queue_result.text, len(await runtime.history("a"))) == (first, "I hear you.", 4)
 
 
 @pytest.mark.promise("R-14")
@@ -436,7 +443,7 @@ def test_the_edges_clear_the_user_id() -> None:
 
 
 async def test_a_crisis_is_answered_incognito_too(db: Database) -> None:
-    async with talking(db) as runtime:
-        done = await runtime.run_turn("a", "3 help", mode=INCOGNITO)
+    async with gated_runtime(db) as runtime:
+        result = await runtime.run_turn("a", "3 help", mode=INCOGNITO)
 
-    assert (done.text, done.output.crisis) == (SAFE, 3)
+    assert (result.text, result.output.crisis) == (SAFE, 3)

@@ -62,18 +62,18 @@ async def mine(db: Database) -> Database:
     return db
 
 
-async def found(db: Database, query: str, **more: object) -> list[Hit]:
+async def hits_of(db: Database, query: str, **more: object) -> list[Hit]:
     search = Search(query=query, owner="alice", **more)  # type: ignore[arg-type]  # as the tests give them
     return list((await search_everything(db, search)).hits)
 
 
 async def texts(db: Database, query: str, **more: object) -> list[str]:
-    return [hit.text for hit in await found(db, query, **more)]
+    return [hit.text for hit in await hits_of(db, query, **more)]
 
 
 @pytest.mark.promise("B-12")
 async def test_one_search_finds_items_facts_arcs_and_rules(mine: Database) -> None:
-    hits = await found(mine, "boat sister sailing")
+    hits = await hits_of(mine, "boat sister sailing")
 
     assert {hit.kind for hit in hits} == set(KINDS)
     assert {hit.thread for hit in hits} == {"trip", Memory(mine, "alice").thread}
@@ -90,13 +90,13 @@ async def test_somebody_who_searches_for_themselves_need_not_say_whose_it_is(min
 
 @pytest.mark.promise("B-12")
 async def test_the_searched_words_are_marked_in_whatever_form(mine: Database) -> None:
-    (hit,) = await found(mine, "Sails to LISBON", kinds=("items",), role="user")
+    (hit,) = await hits_of(mine, "Sails to LISBON", kinds=("items",), role="user")
 
     assert [hit.text[start:end] for start, end in hit.marks] == ["sailed", "Lisbon"]
 
 
 async def test_a_hit_says_where_it_stands_who_said_it_and_when(mine: Database) -> None:
-    (hit,) = await found(mine, "harbour", kinds=("items",))
+    (hit,) = await hits_of(mine, "harbour", kinds=("items",))
     (item,) = await mine.thread("trip").items(after=hit.place - 1, before=hit.place + 1)
 
     assert (hit.thread, hit.log, hit.role, hit.version) == ("trip", "history", "assistant", 1)
@@ -113,7 +113,7 @@ async def test_a_hit_says_where_it_stands_who_said_it_and_when(mine: Database) -
     ],
 )
 async def test_a_kind_is_searched_alone(mine: Database, kind: SearchKind, text: str) -> None:
-    hits = await found(mine, "sister boats Ann", kinds=(kind,))
+    hits = await hits_of(mine, "sister boats Ann", kinds=(kind,))
 
     assert hits[0].text == text
     assert {hit.kind for hit in hits} == {kind}
@@ -135,11 +135,11 @@ async def test_a_thread_a_role_and_a_time_narrow_it(mine: Database) -> None:
 async def test_nobody_finds_what_is_another_users(mine: Database) -> None:
     bob = mine.scope(tenant=mine.tenant, user="bob")
     hits = (await search_everything(bob, Search(query="boats sister sailing peanuts", owner="bob"))).hits
-    pried = await search_everything(bob, Search(query="boats sister sailing peanuts", owner="alice"))
+    theirs = await search_everything(bob, Search(query="boats sister sailing peanuts", owner="alice"))
     elsewhere = await search_everything(mine.scope(tenant="other"), Search(query="boats sister", owner="bob"))
 
     assert {hit.thread for hit in hits} == {"bobs", Memory(mine, "bob").thread}
-    assert (pried.hits, elsewhere.hits) == ((), ())
+    assert (theirs.hits, elsewhere.hits) == ((), ())
 
 
 async def test_what_was_forgotten_or_cleared_is_not_found(mine: Database) -> None:
@@ -233,10 +233,10 @@ async def test_a_slow_embedder_is_not_waited_for(mine: Database) -> None:
 
 
 async def pages(db: Database, search: Search, limit: int) -> list[SearchPage]:
-    made = [await search_everything(db, search, limit=limit)]
-    while made[-1].next is not None:
-        made.append(await search_everything(db, search, limit=limit, cursor=made[-1].next))
-    return made
+    pages_of = [await search_everything(db, search, limit=limit)]
+    while pages_of[-1].next is not None:
+        pages_of.append(await search_everything(db, search, limit=limit, cursor=pages_of[-1].next))
+    return pages_of
 
 
 @pytest.fixture
@@ -250,10 +250,10 @@ async def many(db: Database) -> Database:
 async def test_pages_hold_everything_once_and_in_the_order_of_one_page(many: Database) -> None:
     search = Search(query="apple pear")
     whole = (await search_everything(many, search, limit=100)).hits
-    paged = await pages(many, search, 7)
+    parts = await pages(many, search, 7)
 
-    assert [len(page.hits) for page in paged] == [7] * 7 + [1]
-    assert [hit.text for page in paged for hit in page.hits] == [hit.text for hit in whole]
+    assert [len(page.hits) for page in parts] == [7] * 7 + [1]
+    assert [hit.text for page in parts for hit in page.hits] == [hit.text for hit in whole]
 
 
 async def test_what_is_said_or_taken_away_between_pages_repeats_and_hides_nothing(many: Database) -> None:
@@ -262,14 +262,14 @@ async def test_what_is_said_or_taken_away_between_pages_repeats_and_hides_nothin
     first = await search_everything(many, search, limit=20)
     await thread.append(items=[clew.user("apple pear apple pear") for _ in range(30)])
     await thread.log().pop()
-    shown = [hit.place for hit in first.hits]
+    places = [hit.place for hit in first.hits]
     cursor = first.next
     while cursor is not None:
         page = await search_everything(many, search, limit=20, cursor=cursor)
-        shown += [hit.place for hit in page.hits]
+        places += [hit.place for hit in page.hits]
         cursor = page.next
 
-    assert len(shown) == len(set(shown)) == 79
+    assert len(places) == len(set(places)) == 79
 
 
 async def test_a_filter_that_lets_little_through_still_fills_the_page(many: Database) -> None:

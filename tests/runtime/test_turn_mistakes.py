@@ -25,7 +25,7 @@ from clew.runtime.model.provider import ProviderModel
 from clew.stores.memory import MemoryStore
 from clew.testing.scripted_model import ScriptedModel, calls
 
-MISSPELLED = {"usr": "user", "idempotency_key": "key", "mod": "mode"}
+CORRECTIONS = {"usr": "user", "idempotency_key": "key", "mod": "mode"}
 WRONG_OPTIONS: dict[str, Any] = {
     "user": 7,
     "key": 7,
@@ -105,7 +105,7 @@ async def test_an_unknown_option_of_a_turn_is_answered_by_the_nearest(db: Databa
     wrong: dict[str, Any] = {option: "alice"}
     async with clew.Runtime(db, model=ScriptedModel("Hello")) as runtime:
         for turn in (runtime.run_turn, runtime.stream_turn):
-            with pytest.raises(TypeError, match=rf"'{option}'.*Did you mean '{MISSPELLED[option]}'\?"):
+            with pytest.raises(TypeError, match=rf"'{option}'.*Did you mean '{CORRECTIONS[option]}'\?"):
                 turn("t", "Hi", **wrong)
 
     with pytest.raises(ThreadNotFound):
@@ -186,11 +186,11 @@ async def test_a_runtime_needs_a_database() -> None:
 async def test_a_function_is_taken_as_a_tool(db: Database) -> None:
     model = ScriptedModel(calls(("c1", "weather", {"city": "Bern"})), "Sunny!")
     async with clew.Runtime(db, model=model, tools=[weather]) as runtime:
-        done = await runtime.run_turn("t", "How is it in Bern?")
+        result = await runtime.run_turn("t", "How is it in Bern?")
 
     (spec,) = model.requests[0].tools
     outputs = [item.body["output"] for item in await db.thread("t").items() if item.role == "tool"]
-    assert (done.text, outputs) == ("Sunny!", ["It is sunny in Bern."])
+    assert (result.text, outputs) == ("Sunny!", ["It is sunny in Bern."])
     assert (spec.name, spec.description, spec.parameters["properties"]) == (
         "weather",
         "The weather in a city.",
@@ -201,17 +201,17 @@ async def test_a_function_is_taken_as_a_tool(db: Database) -> None:
 @pytest.mark.promise("B-20")
 async def test_a_function_is_taken_as_a_tool_without_a_store() -> None:
     model = ScriptedModel(calls(("c1", "weather", {"city": "Bern"})), "Sunny!")
-    done = await clew.run_agent("How is it in Bern?", model=model, tools=[weather])
+    result = await clew.run_agent("How is it in Bern?", model=model, tools=[weather])
 
-    assert (done.text, len(model.requests)) == ("Sunny!", 2)
+    assert (result.text, len(model.requests)) == ("Sunny!", 2)
 
 
-def untyped(city):  # type: ignore[no-untyped-def]  # the mistake
+def without_types(city):  # type: ignore[no-untyped-def]  # the mistake
     """Take what nobody knows."""
 
 
 @pytest.mark.promise("B-20")
-@pytest.mark.parametrize("wrong", [untyped, lambda: "sunny"], ids=["without types", "without a name"])
+@pytest.mark.parametrize("wrong", [without_types, lambda: "sunny"], ids=["without types", "without a name"])
 def test_a_function_that_no_tool_can_be_made_of_is_refused(wrong: Any) -> None:
     with pytest.raises(SchemaInvalid):
         respond(tools=[wrong])
@@ -220,25 +220,25 @@ def test_a_function_that_no_tool_can_be_made_of_is_refused(wrong: Any) -> None:
 @pytest.mark.promise("B-20")
 async def test_a_model_may_be_given_by_its_name(db: Database) -> None:
     async with clew.Runtime(db, model="test") as runtime:
-        done = await runtime.run_turn("t", "Hi")
+        result = await runtime.run_turn("t", "Hi")
 
-    assert done.text
-    assert (await clew.run_agent("Hi", model="test")).text == done.text
+    assert result.text
+    assert (await clew.run_agent("Hi", model="test")).text == result.text
 
 
 @pytest.mark.promise("B-20")
 async def test_a_model_made_by_its_name_is_closed_with_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[str] = []
+    names: list[str] = []
 
     async def close(self: ProviderModel) -> None:
-        closed.append(self.name)
+        names.append(self.name)
 
     monkeypatch.setattr(ProviderModel, "close", close)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     async with clew.open("memory://") as db, clew.Runtime(db, model="openai:gpt-5"):
-        before = list(closed)
+        before = list(names)
 
-    assert (before, closed) == ([], ["openai:gpt-5"])
+    assert (before, names) == ([], ["openai:gpt-5"])
 
 
 @pytest.mark.promise("B-20")
@@ -280,12 +280,12 @@ async def test_a_stage_that_takes_something_else_is_refused() -> None:
 
 @pytest.mark.promise("B-20")
 def test_a_blocking_check_or_summary_is_refused() -> None:
-    made: list[Callable[[], object]] = [
+    mistakes: list[Callable[[], object]] = [
         lambda: guardrail(check_at_once),  # type: ignore[call-overload]  # the mistake
         lambda: Compaction(summarize=check_at_once),  # type: ignore[arg-type]  # the mistake
     ]
 
-    for make in made:
+    for make in mistakes:
         with pytest.raises(InvalidArgument, match="must be async"):
             make()
 

@@ -38,25 +38,25 @@ async def answer(state: Diary, ctx: clew.Context) -> clew.Delta:
 async def test_the_types_of_state_and_output_are_known(db: Database) -> None:
     async with clew.Runtime(db, schema=Diary, stages=[answer], output=Answer) as runtime:
         assert_type(runtime, clew.Runtime[Diary, Answer])
-        done = assert_type(await runtime.run_turn("a", "Hi"), TurnResult[Answer])
+        result = assert_type(await runtime.run_turn("a", "Hi"), TurnResult[Answer])
         state = assert_type(await runtime.state("a"), Diary)
         notes = [note + 1 for note in await state.notes.all()]
 
-    assert (done.output.reply, done.output.progress, notes) == ("Hi", {}, [2, 3])
+    assert (result.output.reply, result.output.progress, notes) == ("Hi", {}, [2, 3])
 
 
 async def test_a_runtime_without_types_of_its_own_has_a_conversation(db: Database) -> None:
     async with clew.Runtime(db, stages=[]) as runtime:
         assert_type(runtime, clew.Runtime[Conversation, dict[str, Any]])
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
         state = assert_type(await runtime.state("a"), Conversation)
 
-    assert (done.output, len(state.history)) == ({"reply": ""}, 1)
+    assert (result.output, len(state.history)) == ({"reply": ""}, 1)
 
 
 async def test_the_stateless_call_knows_its_output_too() -> None:
-    done = assert_type(
+    result = assert_type(
         await clew.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), TurnResult[Answer]
     )
 
-    assert done.output == Answer("Hi", {})
+    assert result.output == Answer("Hi", {})

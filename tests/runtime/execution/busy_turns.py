@@ -15,7 +15,7 @@ IN_LINE = 4
 WORK_SECONDS = 0.02
 
 
-async def replied(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
+async def reply(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
     """Answer at once."""
     return {"history": [clew.Message(role="assistant", content="Yes.")]}
 
@@ -23,7 +23,7 @@ async def replied(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
 async def reply_slowly(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
     """Answer after a while, so that the thread is held most of the time."""
     await asyncio.sleep(WORK_SECONDS)
-    return await replied(state, ctx)
+    return await reply(state, ctx)
 
 
 class Hold:
@@ -37,7 +37,7 @@ class Hold:
         """Answer when it may."""
         self.reached.set()
         await self.go.wait()
-        return await replied(state, ctx)
+        return await reply(state, ctx)
 
     @staticmethod
     def by_message(
@@ -51,12 +51,12 @@ class Hold:
         return stage
 
 
-def run_until_told(url: str, thread: str, told: Connection) -> None:
+def run_until_told(url: str, thread: str, pipe: Connection) -> None:
     """Keep a thread busy with a line of turns that never empties, until somebody says that it is enough."""
-    asyncio.run(_run_until_told(url, thread, told))
+    asyncio.run(_run_until_told(url, thread, pipe))
 
 
-async def _run_until_told(url: str, thread: str, told: Connection) -> None:
+async def _run_until_told(url: str, thread: str, pipe: Connection) -> None:
     async with clew.open(url) as db:
         runtime = Runtime(db, stages=[reply_slowly])
         is_told = False
@@ -67,7 +67,7 @@ async def _run_until_told(url: str, thread: str, told: Connection) -> None:
 
         running = [asyncio.create_task(run_turns()) for _ in range(IN_LINE)]
         await runtime.run_turn(thread, "mine")
-        told.send("busy")
-        is_told = bool(await asyncio.to_thread(told.recv))
+        pipe.send("busy")
+        is_told = bool(await asyncio.to_thread(pipe.recv))
         await asyncio.gather(*running)
         await runtime.run_turn(thread, "mine")

@@ -59,7 +59,7 @@ class World:
         """All that happened."""
         return self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
 
-    def counted(self) -> Counter[str]:
+    def counts(self) -> Counter[str]:
         """How often each thing happened, by its first word."""
         return Counter(line.split()[0] for line in self.lines())
 
@@ -74,7 +74,7 @@ class Fate:
     def __init__(self, point: str | None = None) -> None:
         self._point = point
 
-    def passed(self, point: str) -> None:
+    def reach(self, point: str) -> None:
         """Be at a point."""
         if point == self._point:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -102,10 +102,10 @@ class FatedStore:
         """The plan that was applied."""
         if not _on_the_way.get():
             return await self._store.change(scope, planner)
-        self._fate.passed(f"before change {self._changes + 1}")
+        self._fate.reach(f"before change {self._changes + 1}")
         plan = await self._store.change(scope, planner)
         self._changes += 1
-        self._fate.passed(f"after change {self._changes}")
+        self._fate.reach(f"after change {self._changes}")
         return plan
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
@@ -152,10 +152,10 @@ class Traveller:
         if since[0].text == "Hello":
             yield Reply(text="Hello back.")
             return
-        answered = sum(message.kind == "result" for message in since)
+        result_count = sum(message.kind == "result" for message in since)
         self._world.note("model")
-        self._fate.passed(f"in model call {answered + (1 if answered == 0 else 0)}")
-        yield _asked_for(since[0].text, answered)
+        self._fate.reach(f"in model call {result_count + (1 if result_count == 0 else 0)}")
+        yield _asked_for(since[0].text, result_count)
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing: it is never asked."""
@@ -167,27 +167,27 @@ def _since_last_question(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last:]
 
 
-def _asked_for(question: str, answered: int) -> Reply:
+def _asked_for(question: str, result_count: int) -> Reply:
     if question == "Travel":
         steps = {
             0: calls(("c1", LOOK, {"key": "-"}), ("c2", PAY, {"key": "-"})),
             2: calls(("c3", BOOK, {"key": "-"})),
         }
-        return steps.get(answered, Reply(text=FINAL))
-    return Reply(text=FINAL) if answered else calls(("c1", question, {}))
+        return steps.get(result_count, Reply(text=FINAL))
+    return Reply(text=FINAL) if result_count else calls(("c1", question, {}))
 
 
 def tools_of(world: World, fate: Fate) -> list[Tool]:
     """A tool of each effect: looking has none, paying twice is paying once, a booking can be looked up."""
 
-    async def booked(context: ToolContext) -> str | NotHappened:
+    async def find_booking(context: ToolContext) -> str | NotHappened:
         world.note("check", context.key)
         return "booked" if context.key in world.keys(BOOK) else NOT_HAPPENED
 
     return [
         _tool(LOOK, Effect.NONE, world, fate),
         _tool(PAY, Effect.IDEMPOTENT, world, fate),
-        _tool(BOOK, Effect.CHECKABLE, world, fate, booked),
+        _tool(BOOK, Effect.CHECKABLE, world, fate, find_booking),
         _tool("send", Effect.UNKNOWN, world, fate),
         _tool("wire", Effect.UNKNOWN, world, fate, approval=True),
     ]
@@ -198,9 +198,9 @@ def _tool(
 ) -> Tool:
     @tool(name=name, effect=effect, check=check, approval=approval)
     async def act(context: ToolContext, key: str = "-") -> str:
-        fate.passed(f"before {name}")
+        fate.reach(f"before {name}")
         world.note(name, context.key)
-        fate.passed(f"after {name}")
+        fate.reach(f"after {name}")
         return f"{name} is done"
 
     return act
@@ -229,7 +229,7 @@ async def _at_risk(
 ) -> str:
     fate = Fate(point)
     async with clew.open(url) as db:
-        fated = Database(FatedStore(db.store, fate))
-        async with travelling(fated, World(world), fate) as runtime:
+        database = Database(FatedStore(db.store, fate))
+        async with travelling(database, World(world), fate) as runtime:
             _on_the_way.set(True)
             return (await work(runtime)).termination

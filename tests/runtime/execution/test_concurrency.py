@@ -46,12 +46,12 @@ class Pause:
 class _Reaching(asyncio.Event):
     """An event that announces whoever waits for it, and lets them pass."""
 
-    def __init__(self, reached: asyncio.Event) -> None:
+    def __init__(self, arrival: asyncio.Event) -> None:
         super().__init__()
-        self._reached = reached
+        self._arrival = arrival
 
     async def wait(self) -> bool:  # type: ignore[override]  # asyncio says Literal[True]
-        self._reached.set()
+        self._arrival.set()
         return True
 
 
@@ -61,7 +61,7 @@ async def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-async def said(db: Database) -> list[str]:
+async def texts_of(db: Database) -> list[str]:
     return [item.body["content"] for item in await db.thread("a").items()]
 
 
@@ -80,7 +80,7 @@ async def test_a_second_turn_waits_and_stands_behind_the_first(db: Database) -> 
         pause.go.set()
         await asyncio.gather(first, second)
 
-    assert await said(db) == ["1", "One.", "2", "Two."]
+    assert await texts_of(db) == ["1", "One.", "2", "Two."]
 
 
 @pytest.mark.promise("B-01")
@@ -89,13 +89,13 @@ async def test_a_second_turn_is_refused_if_it_wants_to_be(db: Database) -> None:
     async with Runtime(db, model=ScriptedModel(*pause.line("One."))) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
         await pause.reached.wait()
-        with pytest.raises(TurnBusy) as caught:
+        with pytest.raises(TurnBusy) as error:
             await runtime.run_turn("a", "2", busy="refuse")
         pause.go.set()
         await first
 
-    assert 0 < caught.value.retry_after_ms <= 15_000
-    assert await said(db) == ["1", "One."]
+    assert 0 < error.value.retry_after_ms <= 15_000
+    assert await texts_of(db) == ["1", "One."]
 
 
 @pytest.mark.promise("B-01")
@@ -109,22 +109,22 @@ async def test_queued_turns_run_in_the_order_they_came(db: Database) -> None:
         third = await runtime.run_turn("a", "3", busy="queue", key="third")
         pause.go.set()
         await first
-        done = await runtime.run_turn("a", "3", key="third")
+        result = await runtime.run_turn("a", "3", key="third")
 
     assert (second.termination, third.termination) == ("queued", "queued")
-    assert await said(db) == ["1", "One.", "2", "Two.", "3", "Three."]
-    assert (done.run, done.text) == (third.run, "Three.")
+    assert await texts_of(db) == ["1", "One.", "2", "Two.", "3", "Three."]
+    assert (result.run, result.text) == (third.run, "Three.")
 
 
 @pytest.mark.promise("B-01")
 async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waiting_no_longer(
     db: Database,
 ) -> None:
-    def refused(request: ModelRequest) -> str:
+    def refuse(request: ModelRequest) -> str:
         raise InvalidArgument(problem="the stage does not take it")
 
     pause = Pause()
-    model = ScriptedModel(*pause.line("One."), refused, "Three.")
+    model = ScriptedModel(*pause.line("One."), refuse, "Three.")
     async with Runtime(
         db, model=model, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600))
     ) as runtime:
@@ -140,21 +140,21 @@ async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waitin
             ):
                 await asyncio.sleep(0.01)
 
-    assert await said(db) == ["1", "One.", "2", "3", "Three."]
+    assert await texts_of(db) == ["1", "One.", "2", "3", "Three."]
 
 
 @pytest.mark.promise("B-01")
 async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
+    request = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
     async with Runtime(
         db,
         model=ScriptedModel("One."),
         config=RuntimeConfig(state=StateConfig(version=2, upgrades={1: dict})),
     ) as newer:
         await newer.run_turn("a", "1")
-    await enqueue_turn(db, run_id_for_key("a", "second"), asked, now=1)
+    await enqueue_turn(db, run_id_for_key("a", "second"), request, now=1)
     async with Runtime(db, model=ScriptedModel("Two.")) as older:
         async with asyncio.timeout(10):
             while not (caplog.records and older.is_idle):  # noqa: ASYNC110 - it is only to be seen there
@@ -167,13 +167,13 @@ async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
 @pytest.mark.promise("B-01")
 async def test_a_queued_turn_is_begun_by_another_runtime_if_its_own_is_gone(db: Database) -> None:
     await db.create("a")
-    asked = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
-    await enqueue_turn(db, run_id_for_key("a", "second"), asked, now=1)
+    request = TurnRequest(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
+    await enqueue_turn(db, run_id_for_key("a", "second"), request, now=1)
 
     async with Runtime(db, model=ScriptedModel("Two.")) as other:
-        done = await other.run_turn("a", "2", key="second")
+        result = await other.run_turn("a", "2", key="second")
 
-    assert (done.run, done.text) == (run_id_for_key("a", "second"), "Two.")
+    assert (result.run, result.text) == (run_id_for_key("a", "second"), "Two.")
     assert not await db.records.find(RecordQuery(kind="queued turn"))
 
 
@@ -184,7 +184,7 @@ async def test_a_turn_repeated_by_its_key_gives_the_first_result(db: Database) -
         again = await runtime.run_turn("a", "Hi", key="k")
 
     assert again == first
-    assert await said(db) == ["Hi", "One."]
+    assert await texts_of(db) == ["Hi", "One."]
 
 
 @pytest.mark.promise("B-02")
@@ -200,13 +200,15 @@ async def test_one_key_for_two_turns_is_refused(db: Database) -> None:
 async def test_many_repetitions_at_once_run_one_turn(db: Database) -> None:
     model = ScriptedModel("One.", "Two.", "Three.")
     async with Runtime(db, model=model) as runtime:
-        done = await asyncio.gather(*(runtime.run_turn("a", "Hi", key="k") for _ in range(3)))
+        results = await asyncio.gather(*(runtime.run_turn("a", "Hi", key="k") for _ in range(3)))
 
-    assert {result.text for result in done} == {"One."}
+    assert {result.text for result in results} == {"One."}
     assert len(model.requests) == 1
 
 
-async def disturbed(db: Database, *ops: object, items: tuple[clew.Item, ...] = ()) -> clew.Runtime[Counting]:
+async def disturb_turn(
+    db: Database, *ops: object, items: tuple[clew.Item, ...] = ()
+) -> clew.Runtime[Counting]:
     """A turn that adds to ``scores.mine`` while somebody else commits something in the middle of it."""
     pause = Pause()
     model = ScriptedModel(*pause.line("Done."))
@@ -230,37 +232,37 @@ async def disturbed(db: Database, *ops: object, items: tuple[clew.Item, ...] = (
 
 
 @pytest.mark.promise("T-17", "R-24")
-@pytest.mark.parametrize("finished", [False, True], ids=["at work", "done"])
+@pytest.mark.parametrize("is_finished", [False, True], ids=["at work", "done"])
 async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
-    db: Database, monkeypatch: pytest.MonkeyPatch, *, finished: bool
+    db: Database, monkeypatch: pytest.MonkeyPatch, *, is_finished: bool
 ) -> None:
     pause = Pause()
     one = Runtime(db, model=ScriptedModel(*pause.line("Once.")))
     other = Runtime(db, model=ScriptedModel())
-    gone = Runtime(db, config=RuntimeConfig(leases=LeaseConfig(seconds=0)))
-    await start_turn(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
+    dead_runtime = Runtime(db, config=RuntimeConfig(leases=LeaseConfig(seconds=0)))
+    await start_turn(db, turn_request(dead_runtime.schema, "a", "Hi", key="k"), dead_runtime._settings)
     first: list[asyncio.Task[TurnResult]] = []
 
-    async def late(*given: Any, **named: Any) -> StartedTurn | TurnResult:
+    async def late(*args: Any, **options: Any) -> StartedTurn | TurnResult:
         """Be overtaken by the other after it was seen that nobody is at it."""
         if not first:
             first.append(asyncio.create_task(one.run_turn("a", "Hi", key="k")))
             await pause.reached.wait()
-            asyncio.get_running_loop().call_later(0 if finished else 0.05, pause.go.set)
-            if finished:
+            asyncio.get_running_loop().call_later(0 if is_finished else 0.05, pause.go.set)
+            if is_finished:
                 await first[0]
-        return await resume_run(*given, **named)
+        return await resume_run(*args, **options)
 
     monkeypatch.setattr("clew.runtime.execution.scheduler.resume_run", late)
     again = await other.run_turn("a", "Hi", key="k")
 
     assert again == await first[0]
-    assert (again.termination, await said(db)) == ("natural", ["Hi", "Once."])
+    assert (again.termination, await texts_of(db)) == ("natural", ["Hi", "Once."])
 
 
 @pytest.mark.promise("B-01")
 async def test_changes_that_commute_both_commit_without_asking_the_model_again(db: Database) -> None:
-    await disturbed(db, clew.merge(["scores"], {"yours": 2}))
+    await disturb_turn(db, clew.merge(["scores"], {"yours": 2}))
 
     assert (await db.thread("a").state())["scores"] == {"mine": 1, "yours": 2}
     assert (await db.thread("a").verify()).ok
@@ -268,20 +270,20 @@ async def test_changes_that_commute_both_commit_without_asking_the_model_again(d
 
 @pytest.mark.promise("B-01")
 async def test_a_real_conflict_comes_back_with_both_sides(db: Database) -> None:
-    with pytest.raises(StateConflict) as caught:
-        await disturbed(db, clew.merge(["scores"], {"mine": 7}))
+    with pytest.raises(StateConflict) as error:
+        await disturb_turn(db, clew.merge(["scores"], {"mine": 7}))
 
-    assert (caught.value.ours, caught.value.theirs, caught.value.path) == ("merge", "merge", ["scores"])
+    assert (error.value.ours, error.value.theirs, error.value.path) == ("merge", "merge", ["scores"])
     assert (await db.thread("a").state())["scores"] == {"mine": 7}
 
 
 @pytest.mark.promise("B-01")
 async def test_messages_of_two_turns_never_interleave(db: Database) -> None:
-    with pytest.raises(StateConflict) as caught:
-        await disturbed(db, items=(clew.user("I am in between"),))
+    with pytest.raises(StateConflict) as error:
+        await disturb_turn(db, items=(clew.user("I am in between"),))
 
-    assert caught.value.path == ["history"]
-    assert await said(db) == ["Count", "I am in between"]
+    assert error.value.path == ["history"]
+    assert await texts_of(db) == ["Count", "I am in between"]
 
 
 @pytest.mark.promise("B-01", "T-17")
@@ -300,16 +302,18 @@ async def test_a_run_that_lost_its_lease_commits_nothing_more(db: Database) -> N
         with pytest.raises(LeaseLost):
             await turn
 
-    assert await said(db) == ["1", "2", "Taken."]
+    assert await texts_of(db) == ["1", "2", "Taken."]
     assert (await db.thread("a").verify()).ok
 
 
 @pytest.mark.promise("T-17")
 async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database) -> None:
     pause, clock = Pause(), [1_000_000]
-    lost = ScriptedModel(calls(("c1", "weather", {"city": "Oslo"})), *pause.line("Too late."))
+    slow_model = ScriptedModel(calls(("c1", "weather", {"city": "Oslo"})), *pause.line("Too late."))
     async with (
-        Runtime(db, model=lost, tools=[weather], config=RuntimeConfig(clock=lambda: clock[0])) as frozen,
+        Runtime(
+            db, model=slow_model, tools=[weather], config=RuntimeConfig(clock=lambda: clock[0])
+        ) as frozen,
         Runtime(
             db, model=ScriptedModel("Sunny."), tools=[weather], config=RuntimeConfig(clock=lambda: clock[0])
         ) as other,
@@ -317,24 +321,24 @@ async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database)
         turn = asyncio.create_task(frozen.run_turn("a", "Weather?"))
         await pause.reached.wait()
         clock[0] += 60_000
-        done = await other.resume("a")
+        result = await other.resume("a")
         pause.go.set()
         with pytest.raises(LeaseLost):
             await turn
 
-    assert (done.usage.calls, (await run_named(db, done.run)).usage.calls) == (2, 2)
+    assert (result.usage.calls, (await run_named(db, result.run)).usage.calls) == (2, 2)
 
 
 @pytest.mark.promise("T-17")
 async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     pause, renewals, renew = Pause(), asyncio.Semaphore(0), ThreadJournal.renew_lease
 
-    async def watched(journal: ThreadJournal, until: int) -> Run:
+    async def renew_and_note(journal: ThreadJournal, until: int) -> Run:
         run = await renew(journal, until)
         renewals.release()
         return run
 
-    monkeypatch.setattr(ThreadJournal, "renew_lease", watched)
+    monkeypatch.setattr(ThreadJournal, "renew_lease", renew_and_note)
     async with Runtime(
         db, model=ScriptedModel(*pause.line("One.")), config=RuntimeConfig(leases=LeaseConfig(seconds=0.6))
     ) as runtime:
@@ -344,9 +348,9 @@ async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.Mon
         with pytest.raises(TurnBusy):
             await runtime.run_turn("a", "2", busy="refuse")
         pause.go.set()
-        done = await first
+        result = await first
 
-    assert done.termination == "natural"
+    assert result.termination == "natural"
 
 
 @pytest.mark.promise("T-17")
@@ -358,16 +362,16 @@ async def test_a_run_in_another_process_is_told_to_end(db: Database) -> None:
     ) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "1"))
         await pause.reached.wait()
-        told = await elsewhere.cancel("a")
-        done = await turn
+        is_cancelled = await elsewhere.cancel("a")
+        result = await turn
 
-    assert (told, done.termination) == (True, "cancelled")
-    assert (await run_named(db, done.run)).termination == "cancelled"
+    assert (is_cancelled, result.termination) == (True, "cancelled")
+    assert (await run_named(db, result.run)).termination == "cancelled"
 
 
 async def test_a_turn_whose_thread_is_made_meanwhile_goes_behind(db: Database) -> None:
     async with Runtime(db, model=ScriptedModel("One.", "Two.")) as runtime:
         await asyncio.gather(runtime.run_turn("a", "1"), runtime.run_turn("a", "2"))
 
-    texts = await said(db)
+    texts = await texts_of(db)
     assert texts in (["1", "One.", "2", "Two."], ["2", "One.", "1", "Two."])

@@ -53,13 +53,13 @@ def world_of(tmp_path: Path, point: str) -> Path:
 
 def kill_each(url: str, tmp_path: Path, points: Iterable[str], question: str = "Travel") -> None:
     """A turn for each point, on a thread of that name, in a process that is killed there."""
-    left = list(points)
-    while left:
-        some, left = left[:TOGETHER], left[TOGETHER:]
-        begun = [
+    rest = list(points)
+    while rest:
+        some, rest = rest[:TOGETHER], rest[TOGETHER:]
+        processes = [
             ChildProcess(travel, url, point, world_of(tmp_path, point), question, point) for point in some
         ]
-        for point, process in zip(some, begun, strict=True):
+        for point, process in zip(some, processes, strict=True):
             process.process.join(60)
             process.end()
             assert process.process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
@@ -96,7 +96,7 @@ def expected_calls(point: str) -> tuple[int, int, int]:
     return (2 if again or looked_before else 1, 2 if again else 1, 1)
 
 
-async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
+async def problems_after_resume(db: Database, tmp_path: Path, point: str) -> list[str]:
     """What is wrong after a killed run was resumed."""
     world = World(world_of(tmp_path, point))
     async with travelling(db, world) as runtime, asyncio.timeout(AT_ONCE):
@@ -104,27 +104,29 @@ async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
             text = (await runtime.resume(point)).text
         except (InvalidArgument, NotFound) as error:
             text = type(error).__name__
-        counted = world.counted()
-        wanted = {"before change 1": "ThreadNotFound", "after change 6": "InvalidArgument"}.get(point, FINAL)
-        wrong = [] if text == wanted else [f"it said {text!r}"]
-        if wanted == "ThreadNotFound":
+        counts = world.counts()
+        outcome = {"before change 1": "ThreadNotFound", "after change 6": "InvalidArgument"}.get(point, FINAL)
+        wrong = [] if text == outcome else [f"it said {text!r}"]
+        if outcome == "ThreadNotFound":
             return wrong
         wrong += await whole(db, point)
-        if counted["model"] != expected_models(point):
-            wrong.append(f"{counted['model']} model calls")
-        if (counted[LOOK], counted[PAY], counted[BOOK]) != expected_calls(point):
-            wrong.append(f"tools: {counted}")
+        if counts["model"] != expected_models(point):
+            wrong.append(f"{counts['model']} model calls")
+        if (counts[LOOK], counts[PAY], counts[BOOK]) != expected_calls(point):
+            wrong.append(f"tools: {counts}")
         wrong += [] if len(set(world.keys(PAY))) == 1 else ["paid under two keys"]
         lasting = [(effect.tool, effect.in_doubt) for effect in await external_effects(db.thread(point))]
         wrong += [] if lasting == [(PAY, False), (BOOK, False)] else [f"effects {lasting}"]
-        return wrong + await greeted(runtime, db, point, repairs=0)
+        return wrong + await problems_after_greeting(runtime, db, point, repairs=0)
 
 
-async def greeted(runtime: clew.Runtime, db: Database, point: str, *, repairs: int) -> list[str]:
+async def problems_after_greeting(
+    runtime: clew.Runtime, db: Database, point: str, *, repairs: int
+) -> list[str]:
     """What is wrong with the next two turns."""
     before = world_lines = await texts(db, point)
-    said = [(await runtime.run_turn(point, "Hello")).text for _ in range(2)]
-    wrong = [] if said == ["Hello back."] * 2 else [f"the next turns said {said}"]
+    replies = [(await runtime.run_turn(point, "Hello")).text for _ in range(2)]
+    wrong = [] if replies == ["Hello back."] * 2 else [f"the next turns said {replies}"]
     kinds = [item.kind for item in await db.thread(point).items()]
     if kinds.count("repair") != repairs:
         wrong.append(f"{kinds.count('repair')} repairs")
@@ -150,18 +152,18 @@ OPEN = {
 """The calls that may have had their effect, by where the turn was killed."""
 
 
-async def followed(db: Database, tmp_path: Path, point: str) -> list[str]:
+async def problems_after_next_turn(db: Database, tmp_path: Path, point: str) -> list[str]:
     """What is wrong after a killed run was followed by another turn."""
     world = World(world_of(tmp_path, point))
-    happened = world.lines()
+    lines = world.lines()
     async with travelling(db, world) as runtime, asyncio.timeout(AT_ONCE):
-        wrong = await greeted(runtime, db, point, repairs=1 if point in OPEN else 0)
-    wrong += [] if world.lines() == happened else ["something happened again"]
+        wrong = await problems_after_greeting(runtime, db, point, repairs=1 if point in OPEN else 0)
+    wrong += [] if world.lines() == lines else ["something happened again"]
     if point == "before change 1":
         return wrong
     run = await killed_run(db, point)
-    ended = "natural" if point == "after change 6" else "interrupted"
-    if (run.status, run.termination, list(run.in_doubt)) != ("done", ended, OPEN.get(point, [])):
+    termination = "natural" if point == "after change 6" else "interrupted"
+    if (run.status, run.termination, list(run.in_doubt)) != ("done", termination, OPEN.get(point, [])):
         wrong.append(f"run {run.status} {run.termination} {run.in_doubt}")
     repairs = [item.body["content"] for item in await db.thread(point).items() if item.kind == "repair"]
     if any(call not in repair for repair in repairs for call in OPEN.get(point, ())):
@@ -175,7 +177,7 @@ async def test_a_run_killed_anywhere_is_resumed_and_repeats_nothing_that_was_kep
 ) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, POINTS)
     async with clew.open(url) as db:
-        wrong = {point: await resumed(db, tmp_path, point) for point in POINTS}
+        wrong = {point: await problems_after_resume(db, tmp_path, point) for point in POINTS}
 
     assert {point: problems for point, problems in wrong.items() if problems} == {}
 
@@ -186,7 +188,7 @@ async def test_after_a_kill_anywhere_the_next_turn_starts_at_once_on_a_whole_thr
 ) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, POINTS)
     async with clew.open(url) as db:
-        wrong = {point: await followed(db, tmp_path, point) for point in POINTS}
+        wrong = {point: await problems_after_next_turn(db, tmp_path, point) for point in POINTS}
 
     assert {point: problems for point, problems in wrong.items() if problems} == {}
 
@@ -201,10 +203,10 @@ async def test_a_run_that_is_killed_again_and_again_comes_to_its_end(url: str, t
         again.end()
         assert again.process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
     async with clew.open(url) as db, travelling(db, world) as runtime:
-        done = await runtime.resume("after pay")
+        result = await runtime.resume("after pay")
 
-        assert (done.text, await whole(db, "after pay")) == (FINAL, [])
-        assert (world.counted()["model"], world.counted()[BOOK], len(set(world.keys(PAY)))) == (3, 1, 1)
+        assert (result.text, await whole(db, "after pay")) == (FINAL, [])
+        assert (world.counts()["model"], world.counts()[BOOK], len(set(world.keys(PAY)))) == (3, 1, 1)
 
 
 @pytest.mark.promise("B-04")
@@ -214,14 +216,14 @@ async def test_an_effect_that_nobody_can_tell_is_never_silently_repeated(
 ) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, [point], "send")
     world = World(world_of(tmp_path, point))
-    happened = world.counted()["send"]
+    count = world.counts()["send"]
     async with clew.open(url) as db, travelling(db, world) as runtime:
-        asked = [await runtime.resume(point) for _ in range(2)]
+        results = [await runtime.resume(point) for _ in range(2)]
 
-        [waiting] = asked[0].waiting
-        assert asked[0].waiting == asked[1].waiting
+        [waiting] = results[0].waiting
+        assert results[0].waiting == results[1].waiting
         assert (waiting.tool, waiting.why, waiting.question) == ("send", "in doubt", {"in_doubt": "send"})
-        assert world.counted()["send"] == happened == (1 if point == "after send" else 0)
+        assert world.counts()["send"] == count == (1 if point == "after send" else 0)
 
 
 @pytest.mark.promise("B-04", "T-16")
@@ -232,20 +234,20 @@ async def test_a_person_decides_what_is_in_doubt(url: str, tmp_path: Path) -> No
         "after change 2": UseResult("it arrived"),
     }
     await asyncio.to_thread(kill_each, url, tmp_path, points, "send")
-    found: dict[str, tuple[str, int, object]] = {}
+    outcomes: dict[str, tuple[str, int, object]] = {}
     async with clew.open(url) as db:
         for point, decision in points.items():
             world = World(world_of(tmp_path, point))
             async with travelling(db, world) as runtime:
                 await runtime.resume(point)
-                done = await runtime.resume(point, {"c1": decision})
+                result = await runtime.resume(point, {"c1": decision})
             outputs = [
                 item.body["output"] for item in await db.thread(point).items() if item.kind == "result"
             ]
-            found[point] = (done.text, world.counted()["send"], outputs)
+            outcomes[point] = (result.text, world.counts()["send"], outputs)
             assert len(set(world.keys("send"))) <= 1
 
-    assert found == {
+    assert outcomes == {
         "after send": (FINAL, 2, ["send is done"]),
         "before send": (FINAL, 1, ["send is done"]),
         "after change 2": (FINAL, 0, ["it arrived"]),
@@ -260,17 +262,17 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
     yes = {"c1": Replay()}
     async with clew.open(url) as db, travelling(db, world) as runtime:
         await runtime.run_turn("a", "wire")
-        killed = ChildProcess(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
-        await asyncio.to_thread(killed.process.join, 60)
-        killed.end()
-        doubted = await runtime.resume("a", yes)
+        child = ChildProcess(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
+        await asyncio.to_thread(child.process.join, 60)
+        child.end()
+        question = await runtime.resume("a", yes)
         with pytest.raises(DecisionRefused):
             await runtime.resume("a", yes)
-        once = world.counted()["wire"]
-        done = await runtime.resume("a", {"c1": Replay(asked=2)})
+        once = world.counts()["wire"]
+        result = await runtime.resume("a", {"c1": Replay(asked=2)})
 
-    assert [(waiting.why, waiting.asked) for waiting in doubted.waiting] == [("in doubt", 2)]
-    assert (once, done.text, world.counted()["wire"]) == (1, FINAL, 2)
+    assert [(waiting.why, waiting.asked) for waiting in question.waiting] == [("in doubt", 2)]
+    assert (once, result.text, world.counts()["wire"]) == (1, FINAL, 2)
     assert len(set(world.keys("wire"))) == 1
 
 
@@ -306,12 +308,13 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
             runtime.resume("after change 4"), rival.resume("after change 4"), return_exceptions=True
         )
 
-    said = [
-        found.code if isinstance(found, clew.ClewError) else getattr(found, "text", found) for found in both
+    replies = [
+        result.code if isinstance(result, clew.ClewError) else getattr(result, "text", result)
+        for result in both
     ]
-    assert FINAL in said
-    assert set(said) <= {FINAL, "turn_busy", "invalid_argument"}
-    assert (world.counted()[BOOK], world.counted()["model"]) == (1, 3)
+    assert FINAL in replies
+    assert set(replies) <= {FINAL, "turn_busy", "invalid_argument"}
+    assert (world.counts()[BOOK], world.counts()["model"]) == (1, 3)
 
 
 def test_a_process_that_was_killed_is_gone_before_anybody_asks_how_it_ended() -> None:

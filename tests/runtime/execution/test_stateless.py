@@ -24,7 +24,7 @@ from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, called, count, saying
+from tests.runtime.sample_state import Companion, count, rename_stage, saying
 
 
 @tool(effect=Effect.NONE)
@@ -39,7 +39,7 @@ async def send(to: str) -> str:
     return to
 
 
-class Lived(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn looked like from outside."""
 
     stages: list[str]
@@ -51,17 +51,17 @@ class Lived(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def lived(told: list[Event], done: TurnResult[Any] | None) -> Lived:
+def outcome(events: list[Event], result: TurnResult[Any] | None) -> Outcome:
     """What can be compared of a turn: everything but ids, versions and times."""
-    problems = [event.problem for event in told if isinstance(event, ErrorEvent)]
-    ends = [event.termination for event in told if isinstance(event, RunFinished)]
-    return Lived(
-        stages=[event.name for event in told if isinstance(event, StageStarted)],
-        trace=done.trace if done else (),
-        text=done.text if done else "",
-        output=done.output if done else None,
+    problems = [event.problem for event in events if isinstance(event, ErrorEvent)]
+    ends = [event.termination for event in events if isinstance(event, RunFinished)]
+    return Outcome(
+        stages=[event.name for event in events if isinstance(event, StageStarted)],
+        trace=result.trace if result else (),
+        text=result.text if result else "",
+        output=result.output if result else None,
         termination=ends[-1] if ends else "",
-        waiting=tuple(entry.tool for entry in done.waiting) if done else (),
+        waiting=tuple(entry.tool for entry in result.waiting) if result else (),
         problem=problems[-1] if problems else "",
     )
 
@@ -104,43 +104,43 @@ KINDS: dict[str, tuple[Stage, list[Any]]] = {
 
 def pipeline(kinds: list[str]) -> tuple[list[Stage], list[Any]]:
     """Stages of these kinds, and a script for the model they share."""
-    stages = [called(f"{kind} {number}", KINDS[kind][0]) for number, kind in enumerate(kinds)]
+    stages = [rename_stage(f"{kind} {number}", KINDS[kind][0]) for number, kind in enumerate(kinds)]
     return stages, [line for kind in kinds for line in KINDS[kind][1]]
 
 
-async def stateless(kinds: list[str]) -> Lived:
+async def stateless(kinds: list[str]) -> Outcome:
     """A turn of the stateless layer."""
     stages, script = pipeline(kinds)
-    told: list[Event] = []
+    events: list[Event] = []
     try:
-        done = await run_agent(
-            "Hi", schema=Companion, stages=stages, model=ScriptedModel(*script), notify=told.append
+        result = await run_agent(
+            "Hi", schema=Companion, stages=stages, model=ScriptedModel(*script), notify=events.append
         )
     except (ModelFailed, StateInvalid):
-        return lived(told, None)
-    return lived(told, without_times(done))
+        return outcome(events, None)
+    return outcome(events, without_times(result))
 
 
-async def run_persistent_turn(kinds: list[str], url: str = "memory://") -> Lived:
+async def run_persistent_turn(kinds: list[str], url: str = "memory://") -> Outcome:
     """A turn of the persistent layer."""
     stages, script = pipeline(kinds)
-    told: list[Event] = []
+    events: list[Event] = []
     async with (
         clew.open(url) as db,
         Runtime(db, schema=Companion, stages=stages, model=ScriptedModel(*script)) as runtime,
     ):
         try:
             async for event in runtime.stream_turn("a", "Hi", key="once"):
-                told.append(event)  # noqa: PERF401  # what was told before an error counts
+                events.append(event)  # noqa: PERF401  # what was told before an error counts
         except (ModelFailed, StateInvalid):
-            return lived(told, None)
-        return lived(told, without_times(await runtime.run_turn("a", "Hi", key="once")))
+            return outcome(events, None)
+        return outcome(events, without_times(await runtime.run_turn("a", "Hi", key="once")))
 
 
-def without_times(done: TurnResult[Any]) -> TurnResult[Any]:
+def without_times(result: TurnResult[Any]) -> TurnResult[Any]:
     """A result without what differs from one run to the next."""
     return msgspec.structs.replace(
-        done, output={name: value for name, value in done.output.items() if name != "diagnostics"}
+        result, output={name: value for name, value in result.output.items() if name != "diagnostics"}
     )
 
 
@@ -165,7 +165,7 @@ async def test_both_layers_are_equal_on_every_store(db: Database, store_url: str
 async def test_the_stateless_call_takes_what_came_before_and_keeps_nothing() -> None:
     model = ScriptedModel("And to you.")
     before = [clew.Message(role="user", content="Hi"), clew.Message(role="assistant", content="Hello.")]
-    done = await run_agent(
+    result = await run_agent(
         "Good night",
         schema=Companion,
         stages=[count, respond(field="response_text")],
@@ -175,28 +175,28 @@ async def test_the_stateless_call_takes_what_came_before_and_keeps_nothing() -> 
     )
 
     assert [message.text for message in model.requests[0].messages] == ["Hi", "Hello.", "Good night"]
-    assert (done.text, done.version, done.thread) == ("And to you.", 0, "")
+    assert (result.text, result.version, result.thread) == ("And to you.", 0, "")
 
 
 async def test_the_stateless_call_tells_what_waits() -> None:
-    done = await run_agent("Write to Ann", model=ScriptedModel(calls(ANN)), tools=[send])
+    result = await run_agent("Write to Ann", model=ScriptedModel(calls(ANN)), tools=[send])
 
-    assert (done.termination, [entry.call for entry in done.waiting]) == ("suspended", ["c2"])
+    assert (result.termination, [entry.call for entry in result.waiting]) == ("suspended", ["c2"])
 
 
 async def test_the_stateless_call_refuses_a_state_that_does_not_fit() -> None:
-    with pytest.raises(StateInvalid) as caught:
+    with pytest.raises(StateInvalid) as error:
         await run_agent("Hi", schema=Companion, stages=[], state={"approach": 3})
-    assert (caught.value.stage, caught.value.field) == ("the caller", "approach")
+    assert (error.value.stage, error.value.field) == ("the caller", "approach")
 
 
 async def remember(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that writes to the memory and reads from it."""
     await ctx.memory_store.put(Record(kind="fact", id="f1", body="likes tea", tags=("drink",)))
-    found = await ctx.memory_store.find(RecordQuery(kind="fact", tags=("drink",)))
+    records = await ctx.memory_store.find(RecordQuery(kind="fact", tags=("drink",)))
     same = await ctx.memory_store.get("fact", "f1")
     return {
-        "working_memory": [record.body for record in (*found, same)],
+        "working_memory": [record.body for record in (*records, same)],
         "response_text": ctx.memory_mode.value,
     }
 
@@ -220,7 +220,7 @@ class Assessment(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What an application's caller gives."""
 
     message: str
@@ -236,7 +236,7 @@ class Inside(State):
     diagnostics: Annotated[dict[str, Any], clew.merge]
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What an application's caller gets."""
 
     response_text: str
@@ -251,36 +251,36 @@ async def reply(state: Inside, ctx: Context) -> dict[str, Any]:
 
 @pytest.mark.promise("R-02", "A-11")
 async def test_the_outside_gives_one_type_and_gets_another(db: Database) -> None:
-    async with Runtime(db, schema=Inside, stages=[reply], output=Answered) as runtime:
-        done = await runtime.run_turn("a", Asked(message="Hi"))
-    alone = await run_agent(Asked(message="Hi"), schema=Inside, stages=[reply], output=Answered)
+    async with Runtime(db, schema=Inside, stages=[reply], output=Answer) as runtime:
+        result = await runtime.run_turn("a", Question(message="Hi"))
+    alone = await run_agent(Question(message="Hi"), schema=Inside, stages=[reply], output=Answer)
 
-    assert isinstance(done.output, Answered)
-    assert (done.output.response_text, done.output.crisis) == ("Hi by web", Assessment(1, "tired"))
-    assert msgspec.structs.replace(done.output, diagnostics={}) == msgspec.structs.replace(
+    assert isinstance(result.output, Answer)
+    assert (result.output.response_text, result.output.crisis) == ("Hi by web", Assessment(1, "tired"))
+    assert msgspec.structs.replace(result.output, diagnostics={}) == msgspec.structs.replace(
         alone.output, diagnostics={}
     )
 
 
 @pytest.mark.promise("A-11")
 async def test_a_repeated_turn_gives_the_same_typed_output(db: Database, store_url: str) -> None:
-    async with Runtime(db, schema=Inside, stages=[reply], output=Answered) as runtime:
-        first = await runtime.run_turn("a", Asked(message="Hi"), key="k")
-        again = await runtime.run_turn("a", Asked(message="Hi"), key="k")
+    async with Runtime(db, schema=Inside, stages=[reply], output=Answer) as runtime:
+        first = await runtime.run_turn("a", Question(message="Hi"), key="k")
+        again = await runtime.run_turn("a", Question(message="Hi"), key="k")
 
     assert again == first
 
 
 @pytest.mark.promise("A-10")
 async def test_the_whole_turn_and_each_stage_are_timed_from_outside(db: Database) -> None:
-    async with Runtime(db, schema=Inside, stages=[reply], output=Answered) as runtime:
-        done = await runtime.run_turn("a", Asked(message="Hi"))
-    alone = await run_agent(Asked(message="Hi"), schema=Inside, stages=[reply], output=Answered)
+    async with Runtime(db, schema=Inside, stages=[reply], output=Answer) as runtime:
+        result = await runtime.run_turn("a", Question(message="Hi"))
+    alone = await run_agent(Question(message="Hi"), schema=Inside, stages=[reply], output=Answer)
 
-    stored = (await db.thread("a").state())["diagnostics"]
-    assert stored == done.output.diagnostics
-    assert list(stored["stage_ms"]) == list(alone.output.diagnostics["stage_ms"]) == ["reply"]
-    assert stored["turn_total_ms"] >= stored["stage_ms"]["reply"] >= 0
+    diagnostics = (await db.thread("a").state())["diagnostics"]
+    assert diagnostics == result.output.diagnostics
+    assert list(diagnostics["stage_ms"]) == list(alone.output.diagnostics["stage_ms"]) == ["reply"]
+    assert diagnostics["turn_total_ms"] >= diagnostics["stage_ms"]["reply"] >= 0
 
 
 class Plain(State):

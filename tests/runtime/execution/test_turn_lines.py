@@ -19,7 +19,7 @@ from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.runtime import Runtime
 from clew.testing.faults import FailingStore
-from tests.runtime.execution.busy_turns import Hold, replied, run_until_told
+from tests.runtime.execution.busy_turns import Hold, reply, run_until_told
 from tests.support.child_process import ChildProcess, pipe
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class CountedStore(FailingStore):
 
 
 @pytest.fixture
-def counted(db: Database) -> Database:
+def counting_db(db: Database) -> Database:
     """The database, with a store that counts the calls."""
     return Database(CountedStore(db))
 
@@ -47,10 +47,10 @@ def calls(db: Database) -> int:
 
 def runtime_of(db: Database, hold: Hold | None = None) -> Runtime:
     """A runtime without a sweeper, so that all calls of its store are its turns'."""
-    return Runtime(db, stages=[hold.stage if hold is not None else replied])
+    return Runtime(db, stages=[hold.stage if hold is not None else reply])
 
 
-async def asked(db: Database, thread: str = "a") -> list[str]:
+async def questions(db: Database, thread: str = "a") -> list[str]:
     """What people said on a thread, in order."""
     return [item.body["content"] for item in await db.thread(thread).items() if item.role == "user"]
 
@@ -67,15 +67,15 @@ async def ticks(count: int = 20) -> None:
 
 
 @pytest.mark.promise("B-01", "T-02")
-async def test_a_turn_that_waits_for_its_own_process_asks_the_store_nothing(counted: Database) -> None:
+async def test_a_turn_that_waits_for_its_own_process_asks_the_store_nothing(counting_db: Database) -> None:
     hold = Hold()
-    runtime = runtime_of(counted, hold)
+    runtime = runtime_of(counting_db, hold)
     first = asyncio.create_task(runtime.run_turn("a", "0"))
     await hold.reached.wait()
-    before = calls(counted)
+    before = calls(counting_db)
     others = [asyncio.create_task(runtime.run_turn("a", str(number))) for number in range(1, TURNS)]
     await ticks()
-    waiting = calls(counted) - before
+    waiting = calls(counting_db) - before
     hold.go.set()
     await asyncio.gather(first, *others)
 
@@ -83,26 +83,30 @@ async def test_a_turn_that_waits_for_its_own_process_asks_the_store_nothing(coun
 
 
 @pytest.mark.promise("B-01", "T-02")
-async def test_turns_at_once_ask_the_store_no_more_than_turns_one_after_another(counted: Database) -> None:
-    runtime = runtime_of(counted)
+async def test_turns_at_once_ask_the_store_no_more_than_turns_one_after_another(
+    counting_db: Database,
+) -> None:
+    runtime = runtime_of(counting_db)
     await runtime.run_turn("a", "first")
-    before = calls(counted)
+    before = calls(counting_db)
     for number in range(TURNS):
         await runtime.run_turn("a", str(number))
-    between = calls(counted)
+    between = calls(counting_db)
     await asyncio.gather(*(runtime.run_turn("a", str(number)) for number in range(TURNS)))
 
-    assert calls(counted) - between <= between - before
+    assert calls(counting_db) - between <= between - before
 
 
 @pytest.mark.promise("B-01")
-@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
-async def test_turns_of_one_thread_run_in_the_order_in_which_they_came(db: Database, *, keyed: bool) -> None:
+@pytest.mark.parametrize("has_key", [False, True], ids=["without keys", "with keys"])
+async def test_turns_of_one_thread_run_in_the_order_in_which_they_came(
+    db: Database, *, has_key: bool
+) -> None:
     runtime = runtime_of(db)
     texts = [str(number) for number in range(TURNS)]
-    await asyncio.gather(*(runtime.run_turn("a", text, key=text if keyed else None) for text in texts))
+    await asyncio.gather(*(runtime.run_turn("a", text, key=text if has_key else None) for text in texts))
 
-    assert await asked(db) == texts
+    assert await questions(db) == texts
 
 
 @pytest.mark.promise("B-01")
@@ -120,7 +124,7 @@ async def test_waiting_turns_that_are_cancelled_strand_nobody(db: Database) -> N
     async with asyncio.timeout(SOON):
         await asyncio.wait(turns)
 
-    assert await asked(db) == ["0", "2", "4"]
+    assert await questions(db) == ["0", "2", "4"]
     assert len(await db.records.find(RecordQuery(kind=KIND))) == 3
     assert runtime.is_idle
     assert not runtime._scheduler._lines._lines
@@ -130,12 +134,12 @@ async def test_waiting_turns_that_are_cancelled_strand_nobody(db: Database) -> N
 async def test_a_turn_cancelled_just_as_its_place_is_reached_strands_nobody(db: Database) -> None:
     lines = turn_lines.TurnLines()
     thread = db.thread("a")
-    reached: list[int] = []
+    numbers: list[int] = []
 
     async def stand(number: int) -> None:
         with lines.join(db, "a") as place:
             await place.reach(thread)
-            reached.append(number)
+            numbers.append(number)
 
     with lines.join(db, "a") as first:
         waiting = [asyncio.create_task(stand(number)) for number in range(3)]
@@ -144,7 +148,7 @@ async def test_a_turn_cancelled_just_as_its_place_is_reached_strands_nobody(db: 
         waiting[0].cancel()  # its place was reached, but it has not run since
         await asyncio.wait(waiting)
 
-    assert reached == [1, 2]
+    assert numbers == [1, 2]
 
 
 @pytest.mark.promise("B-02")
@@ -161,26 +165,26 @@ async def test_a_turn_sent_again_waits_for_its_first_sending_alone(db: Database)
     async with asyncio.timeout(SOON):
         result = await again
     second.go.set()
-    done, _ = await asyncio.gather(*turns)
+    first_result, _ = await asyncio.gather(*turns)
 
-    assert result == done
+    assert result == first_result
 
 
 @pytest.mark.promise("B-01", "T-02")
 async def test_a_turn_that_waits_for_another_process_does_not_look_at_every_change(
-    db: Database, counted: Database, monkeypatch: pytest.MonkeyPatch
+    db: Database, counting_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turn_lines, "LOOK_AGAIN", 60.0)
     hold = Hold()
     turn = asyncio.create_task(runtime_of(db, hold).run_turn("a", "1"))
     await hold.reached.wait()
-    waiting = asyncio.create_task(runtime_of(counted).run_turn("a", "2"))
-    while not calls(counted):  # noqa: ASYNC110 - the count tells nobody of its changes
+    waiting = asyncio.create_task(runtime_of(counting_db).run_turn("a", "2"))
+    while not calls(counting_db):  # noqa: ASYNC110 - the count tells nobody of its changes
         await asyncio.sleep(0.001)
     for number in range(TURNS):
         await db.thread("a").append(patches=[clew.set(["noise"], number)])
         await asyncio.sleep(0.02)  # time enough to look, if it did
-    looks = calls(counted)
+    looks = calls(counting_db)
     waiting.cancel()
     await asyncio.wait([waiting])
     hold.go.set()
@@ -207,7 +211,7 @@ async def test_a_line_that_has_held_a_thread_for_long_lets_another_process_go_fi
     hold.go.set()
     await asyncio.gather(*ours, theirs)
 
-    assert await asked(db) == ["ours 1", "theirs", "ours 2"]
+    assert await questions(db) == ["ours 1", "theirs", "ours 2"]
 
 
 @pytest.mark.promise("B-01", "T-02")
@@ -224,7 +228,7 @@ async def test_a_turn_gets_between_those_of_a_process_whose_line_never_empties(s
         ours.send("enough")
         await asyncio.to_thread(other.result)
         ours.close()
-        texts = await asked(db)
+        texts = await questions(db)
 
     assert 0 < texts.index("let me in") < len(texts) - 1
 
@@ -256,7 +260,7 @@ async def away() -> AsyncIterator[AwayStore]:
 
 @pytest.mark.promise("B-01")
 async def test_a_store_that_is_away_is_not_waited_for_one_turn_after_another(away: AwayStore) -> None:
-    runtime = Runtime(Database(away), stages=[gate(replied)])
+    runtime = Runtime(Database(away), stages=[gate(reply)])
     turns = [asyncio.create_task(runtime.run_turn("a", str(number))) for number in range(5)]
     await away.some.wait()
     asked_before = away.asked

@@ -32,7 +32,7 @@ from clew.runtime.state.call_state import Replay
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, tool
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, count, restarted, saying
+from tests.runtime.sample_state import Companion, count, reopen, saying
 from tests.support.relay import Relay
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -53,7 +53,7 @@ async def test_a_later_turn_emits_only_its_own_message(db: Database, store_url: 
     async with Runtime(db, schema=Companion, stages=[count]) as runtime:
         await runtime.run_turn("a", "One")
     before = await db.thread("a").head()
-    async with restarted(db, store_url) as again, Runtime(again, schema=Companion, stages=[count]) as runtime:
+    async with reopen(db, store_url) as again, Runtime(again, schema=Companion, stages=[count]) as runtime:
         await runtime.run_turn("a", "Two")
 
     head = await db.thread("a").head()
@@ -70,18 +70,22 @@ async def test_a_restart_between_turns_changes_nothing(db: Database, store_url: 
         await runtime.run_turn("together", "One")
         await runtime.run_turn("together", "Two")
         await runtime.run_turn("apart", "One")
-    async with restarted(db, store_url) as again, Runtime(again, schema=Companion, stages=stages) as other:
+    async with reopen(db, store_url) as again, Runtime(again, schema=Companion, stages=stages) as other:
         await other.run_turn("apart", "Two")
 
-    assert await shown(db, "together") == await shown(db, "apart")
+    assert await snapshot(db, "together") == await snapshot(db, "apart")
 
 
-async def shown(db: Database, id: str) -> tuple[Any, ...]:
+async def snapshot(db: Database, id: str) -> tuple[Any, ...]:
     """What a user can see of a thread."""
     head = await db.thread(id).head()
     items = [(item.role, item.body) for item in await db.thread(id).items()]
-    hidden = ("$run", "diagnostics")
-    return head.version, items, {name: value for name, value in head.state.items() if name not in hidden}
+    private_names = ("$run", "diagnostics")
+    return (
+        head.version,
+        items,
+        {name: value for name, value in head.state.items() if name not in private_names},
+    )
 
 
 # The thread's id.
@@ -91,22 +95,22 @@ async def shown(db: Database, id: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize("missing", ["", None])
 async def test_a_turn_without_a_thread_id_is_refused(db: Database, missing: Any) -> None:
     async with Runtime(db, schema=Companion, stages=[]) as runtime:
-        with pytest.raises(InvalidId) as caught:
+        with pytest.raises(InvalidId) as error:
             await runtime.run_turn(missing, "Hi", user="ann")
         with pytest.raises(InvalidId):
             _ = [event async for event in runtime.stream_turn(missing, "Hi", user="ann")]
 
-    assert caught.value.what == "thread id"
+    assert error.value.what == "thread id"
     assert (await db.threads()).threads == ()
 
 
 @pytest.mark.promise("R-17")
 async def test_the_thread_has_the_id_it_was_given_whoever_the_user_is(db: Database) -> None:
     async with Runtime(db, schema=Companion, stages=[]) as runtime:
-        done = [await runtime.run_turn(id, "Hi", user="ann") for id in ("s1", "s2")]
+        results = [await runtime.run_turn(id, "Hi", user="ann") for id in ("s1", "s2")]
 
-    assert [result.thread for result in done] == ["s1", "s2"]
-    assert sorted(found.id for found in (await db.threads()).threads) == ["s1", "s2"]
+    assert [result.thread for result in results] == ["s1", "s2"]
+    assert sorted(thread.id for thread in (await db.threads()).threads) == ["s1", "s2"]
 
 
 async def test_looking_at_a_thread_that_is_not_there_makes_none(db: Database) -> None:
@@ -124,7 +128,7 @@ async def test_looking_at_a_thread_that_is_not_there_makes_none(db: Database) ->
 
 @pytest.mark.promise("A-01")
 @pytest.mark.parametrize(
-    ("given", "field", "problem"),
+    ("inputs", "field", "problem"),
     [
         ({}, "message", "the turn needs it"),
         ({"message": 3}, "message", "Expected `str`"),
@@ -133,13 +137,13 @@ async def test_looking_at_a_thread_that_is_not_there_makes_none(db: Database) ->
     ],
 )
 async def test_what_the_caller_gives_must_be_inputs(
-    db: Database, given: dict[str, Any], field: str, problem: str
+    db: Database, inputs: dict[str, Any], field: str, problem: str
 ) -> None:
     async with Runtime(db, schema=Companion, stages=[]) as runtime:
-        with pytest.raises(StateInvalid, match=problem) as caught:
-            await runtime.run_turn("a", given)
+        with pytest.raises(StateInvalid, match=problem) as error:
+            await runtime.run_turn("a", inputs)
 
-    assert (caught.value.stage, caught.value.field) == ("the caller", field)
+    assert (error.value.stage, error.value.field) == ("the caller", field)
     assert (await db.threads()).threads == ()
 
 
@@ -155,9 +159,9 @@ async def test_an_output_shows_only_what_the_state_has(db: Database) -> None:
         route: str = ""
         mood: str = ""
 
-    with pytest.raises(SchemaInvalid) as caught:
+    with pytest.raises(SchemaInvalid) as error:
         Runtime(db, schema=Companion, stages=[], output=Output)
-    assert (caught.value.schema, caught.value.field) == ("Output", "mood")
+    assert (error.value.schema, error.value.field) == ("Output", "mood")
 
 
 # What a turn reads.
@@ -166,10 +170,10 @@ BEFORE, AFTER, CYCLE = 20, 2_000, 40
 """Turns to compare, and how many in a row: the patches since the last anchor come and go."""
 
 
-Read: TypeAlias = tuple[int, int]
+ReadSize: TypeAlias = tuple[int, int]
 
 
-class Counted:
+class RowCounter:
     """Rows and bytes, as somebody outside of Clew counts them."""
 
     def __init__(self) -> None:
@@ -178,51 +182,51 @@ class Counted:
 
 
 @pytest.fixture
-def sqlite_rows(monkeypatch: pytest.MonkeyPatch) -> Counted:
+def sqlite_rows(monkeypatch: pytest.MonkeyPatch) -> RowCounter:
     """Every row that SQLite hands out, counted by its driver on whatever connection."""
-    counted = Counted()
+    counter = RowCounter()
 
     def trace(cursor: apsw.Cursor, row: Any) -> Any:
-        counted.rows += 1
-        counted.size += sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
+        counter.rows += 1
+        counter.size += sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
         return row
 
-    def connected(connection: apsw.Connection) -> None:
+    def trace_rows(connection: apsw.Connection) -> None:
         connection.set_row_trace(trace)
 
-    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, connected])
-    return counted
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace_rows])
+    return counter
 
 
-async def filled(db: Database, turns: int) -> None:
+async def fill_thread(db: Database, turns: int) -> None:
     """More turns on a thread than one would want to wait for."""
-    said = [clew.user("How are you?"), clew.assistant("Well, thank you.")]
+    items = [clew.user("How are you?"), clew.assistant("Well, thank you.")]
     patches = (clew.set(["approach"], "act"),)
-    appends = [AppendTo(thread="a", change=Changeset(items=(item,), patches=patches)) for item in said]
+    appends = [AppendTo(thread="a", change=Changeset(items=(item,), patches=patches)) for item in items]
     for _ in range(turns // 25):
         await db.commit(appends * 25)
 
 
-async def most_read(runtime: Runtime[Companion], read: Callable[[], Read]) -> Read:
+async def most_read(runtime: Runtime[Companion], read_size: Callable[[], ReadSize]) -> ReadSize:
     """The most rows and bytes that one of some turns in a row reads, from the twentieth on."""
     for _ in range(BEFORE):
         await runtime.run_turn("a", "How are you?")
-    found: list[Read] = []
+    sizes: list[ReadSize] = []
     for _ in range(CYCLE):
-        rows, size = read()
+        rows, size = read_size()
         await runtime.run_turn("a", "How are you?")
-        found.append((read()[0] - rows, read()[1] - size))
-    return max(rows for rows, _ in found), max(size for _, size in found)
+        sizes.append((read_size()[0] - rows, read_size()[1] - size))
+    return max(rows for rows, _ in sizes), max(size for _, size in sizes)
 
 
-async def early_and_late(db: Database, read: Callable[[], Read]) -> tuple[Read, Read]:
+async def early_and_late(db: Database, read_size: Callable[[], ReadSize]) -> tuple[ReadSize, ReadSize]:
     """What turns read at the beginning of a thread and after thousands."""
     model = ScriptedModel(*["Well, thank you."] * (2 * BEFORE + 2 * CYCLE))
     stages = [count, saying(approach="act"), respond(field="response_text")]
     async with Runtime(db, schema=Companion, stages=stages, model=model) as runtime:
-        early = await most_read(runtime, read)
-        await filled(db, AFTER - 2 * BEFORE - CYCLE)
-        return early, await most_read(runtime, read)
+        early = await most_read(runtime, read_size)
+        await fill_thread(db, AFTER - 2 * BEFORE - CYCLE)
+        return early, await most_read(runtime, read_size)
 
 
 SLACK = 1.01
@@ -231,7 +235,7 @@ SLACK = 1.01
 
 @pytest.mark.promise("R-04")
 async def test_a_late_turn_reads_no_more_of_a_file_than_an_early_one(
-    tmp_path: Path, sqlite_rows: Counted
+    tmp_path: Path, sqlite_rows: RowCounter
 ) -> None:
     async with clew.open(f"sqlite:///{tmp_path / 'agent.db'}") as db:
         early, late = await early_and_late(db, lambda: (sqlite_rows.rows, sqlite_rows.size))
@@ -280,7 +284,7 @@ async def note(state: Conversation, ctx: Context) -> None:
 def the_table() -> dict[str, list[str]]:
     """The checkpoints of each case, as the reference says."""
     rows = re.findall(r"^\| ([a-z ,]+) \| (`UserMessage`.*) \|$", REFERENCE.read_text(), re.MULTILINE)
-    return {case: re.findall(r"`(\w+)`", said) for case, said in rows}
+    return {case: re.findall(r"`(\w+)`", words) for case, words in rows}
 
 
 CASES: dict[str, tuple[list[Any], list[Any]]] = {
@@ -317,15 +321,15 @@ async def test_the_table_says_what_happens_when_a_run_is_resumed(db: Database) -
 
 
 async def test_nobody_cancels_the_turn_of_somebody_else(db: Database) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    start, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(state: clew.State, ctx: Context) -> None:
-        begun.set()
+        start.set()
         await go_on.wait()
 
     async with Runtime(db, stages=[wait]) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi", user="ann"))
-        await begun.wait()
+        await start.wait()
         was_cancelled = await runtime.cancel("a", user="eve")
         go_on.set()
 
@@ -334,16 +338,16 @@ async def test_nobody_cancels_the_turn_of_somebody_else(db: Database) -> None:
 
 @pytest.mark.promise("T-08")
 async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database) -> None:
-    called = asyncio.Event()
+    call = asyncio.Event()
 
     @tool(effect=Effect.NONE, name="weather")
     async def endless(city: str) -> None:
-        called.set()
+        call.set()
         await asyncio.Event().wait()
 
     async with Runtime(db, model=ScriptedModel(calls(OSLO)), tools=[endless]) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-        await called.wait()
+        await call.wait()
         await runtime.cancel("a")
         await turn
 
@@ -352,19 +356,19 @@ async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database)
 
 
 def test_every_name_of_the_runtime_is_in_its_reference() -> None:
-    said = re.findall(r"^\| `(\w+)`(?: ●)? \|", REFERENCE.read_text(), re.MULTILINE)
+    names = re.findall(r"^\| `(\w+)`(?: ●)? \|", REFERENCE.read_text(), re.MULTILINE)
 
-    assert set(said) == {*clew.runtime.__all__, *clew.runtime.memory.__all__}
+    assert set(names) == {*clew.runtime.__all__, *clew.runtime.memory.__all__}
 
 
 def test_every_method_of_the_runtime_is_in_its_reference() -> None:
-    said = re.findall(r"^\| `(\w+)\(", REFERENCE.read_text(), re.MULTILINE)
+    names = re.findall(r"^\| `(\w+)\(", REFERENCE.read_text(), re.MULTILINE)
 
-    methods = [name for name, found in vars(Runtime).items() if callable(found)]
-    assert sorted(said) == sorted(name for name in methods if not name.startswith("_"))
+    methods = [name for name, member in vars(Runtime).items() if callable(member)]
+    assert sorted(names) == sorted(name for name in methods if not name.startswith("_"))
 
 
 def test_the_names_that_are_in_clew_too_are_marked() -> None:
-    said = re.findall(r"^\| `(\w+)` ● \|", REFERENCE.read_text(), re.MULTILINE)
+    names = re.findall(r"^\| `(\w+)` ● \|", REFERENCE.read_text(), re.MULTILINE)
 
-    assert sorted(said) == sorted(set(clew.runtime.__all__) & set(clew.__all__))
+    assert sorted(names) == sorted(set(clew.runtime.__all__) & set(clew.__all__))

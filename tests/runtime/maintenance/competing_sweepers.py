@@ -75,9 +75,12 @@ async def begin(url: str, count: int, user: str | None = None) -> list[str]:
             writes: list[Write] = []
             for thread in threads[start : start + AT_A_TIME]:
                 change = clew.Changeset(items=(clew.user(f"Hello from {thread}"),))
-                begun = episode_for_turn(None, thread, user, now, 0)
+                episode = episode_for_turn(None, thread, user, now, 0)
                 expect = clew.Absent(owner=user)
-                writes += [AppendTo(thread=thread, change=change, expect=expect), episode_write(begun, user)]
+                writes += [
+                    AppendTo(thread=thread, change=change, expect=expect),
+                    episode_write(episode, user),
+                ]
             await db.commit(writes)
     return threads
 
@@ -90,7 +93,7 @@ def sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
 async def _sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
     finalize = _Finalize(notes, fate)
     await _sweep_with(url, finalize, start, fate.lease_seconds)
-    return finalize.made
+    return finalize.count
 
 
 def sum_up(url: str, notes: Path, start: Connection) -> None:
@@ -135,16 +138,16 @@ async def _sweep_with(url: str, finalize: Finalize, start: Connection, lease_sec
 
 async def left_to_do(db: Database) -> bool:
     """Whether an episode has expired and is not ended, or its end is not finished."""
-    expired = RecordQuery(kind=ACTIVE_EPISODE, until=later() - IDLE_MS, limit=1)
+    query = RecordQuery(kind=ACTIVE_EPISODE, until=later() - IDLE_MS, limit=1)
     ending = RecordQuery(kind=EPISODE, tags=(ENDING,), limit=1)
-    return bool(await db.records.find(expired) or await db.records.find(ending))
+    return bool(await db.records.find(query) or await db.records.find(ending))
 
 
 class _Finalize:
     """Notes outside of the store which episode it is about to finish, and leaves something in each way."""
 
     def __init__(self, notes: Path, fate: Fate) -> None:
-        self.made = 0
+        self.count = 0
         self._chance = random.Random(notes.name)
         self._notes = notes
         self._fate = fate
@@ -155,8 +158,8 @@ class _Finalize:
             raise RuntimeError("the model is down")
         with self._notes.open("a", encoding="utf-8") as file:
             file.write(f"{of.id}\n")
-        self.made += 1
-        if self.made == self._fate.killed_at:
+        self.count += 1
+        if self.count == self._fate.killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
         arc = Item(body={"arc": [message.text for message in transcript]}, log=ARCS)
         change = clew.Changeset(items=(arc,))
@@ -173,11 +176,11 @@ def visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]
 
 
 async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]:
-    belonged: dict[str, str] = {}
+    episodes: dict[str, str] = {}
 
     async def note(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.turn.episode is not None
-        belonged[ctx.turn.thread] = ctx.turn.episode.id
+        episodes[ctx.turn.thread] = ctx.turn.episode.id
         return {"reply": "Still here."}
 
     async with clew.open(url) as db:
@@ -186,7 +189,7 @@ async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[st
         start.recv()
         for thread in threads:
             await runtime.run_turn(thread, "I am still here")
-    return belonged
+    return episodes
 
 
 def arcs_of(url: str, user: str) -> int:
@@ -199,32 +202,32 @@ def arcs_of(url: str, user: str) -> int:
     return asyncio.run(count())
 
 
-class Found(msgspec.Struct, frozen=True):
+class ThreadEpisodes(msgspec.Struct, frozen=True):
     """What is stored of a thread's episodes: how many were ended, with what, and which is active."""
 
-    ended: list[str]
-    finished: list[str]
+    ends: list[str]
+    finishes: list[str]
     arcs: int
     active: str | None
 
 
-def stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
+def episodes_of(url: str, threads: Sequence[str]) -> dict[str, ThreadEpisodes]:
     """What is stored of each thread's episodes."""
-    return asyncio.run(_stored(url, threads))
+    return asyncio.run(_episodes_of(url, threads))
 
 
-async def _stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
+async def _episodes_of(url: str, threads: Sequence[str]) -> dict[str, ThreadEpisodes]:
     async with clew.open(url) as db:
-        return {thread: await _found(db, thread) for thread in threads}
+        return {thread: await _thread_episodes(db, thread) for thread in threads}
 
 
-async def _found(db: Database, thread: str) -> Found:
+async def _thread_episodes(db: Database, thread: str) -> ThreadEpisodes:
     rows = await db.records.find(RecordQuery(kind=EPISODE, tags=(f"thread:{thread}",)))
     arcs = await db.thread(thread).items(log=ARCS)
     active = await active_episode(db, thread)
-    return Found(
-        ended=[row.id for row in rows if row.body["status"] == "ended" and row.body["arc"]],
-        finished=[row.id for row in rows if (await db.records.get("finished", row.id)).revision == 1],
+    return ThreadEpisodes(
+        ends=[row.id for row in rows if row.body["status"] == "ended" and row.body["arc"]],
+        finishes=[row.id for row in rows if (await db.records.get("finished", row.id)).revision == 1],
         arcs=len(arcs),
         active=None if active is None else active.id,
     )

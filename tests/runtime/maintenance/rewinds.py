@@ -53,8 +53,8 @@ async def note(state: Diary, ctx: Context) -> Delta:
 
 def runs() -> Callable[[], str]:
     """run1, run2, …"""
-    counted = iter(range(1, 100))
-    return lambda: f"run{next(counted)}"
+    numbers = iter(range(1, 100))
+    return lambda: f"run{next(numbers)}"
 
 
 def runtime_of(db: Database, *script: object, tools: list[Tool] | None = None) -> Runtime:
@@ -71,9 +71,9 @@ async def failing_turn(runtime: Runtime[Any, Any], message: str) -> None:
         await runtime.run_turn("a", message)
 
 
-def waiting_stage(asked: asyncio.Event, go: asyncio.Event):  # type: ignore[no-untyped-def]  # a stage
+def waiting_stage(start: asyncio.Event, go: asyncio.Event):  # type: ignore[no-untyped-def]  # a stage
     async def wait(state: State, ctx: Context) -> None:
-        asked.set()
+        start.set()
         await go.wait()
 
     return wait

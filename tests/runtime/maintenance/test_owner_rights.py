@@ -58,7 +58,7 @@ async def her_ended_session(runtime: Runtime[clew.State, object]) -> None:
     await runtime.end_session("hers", user="alice")
 
 
-async def ended(db: Database) -> dict[str, str | None]:
+async def episode_owners(db: Database) -> dict[str, str | None]:
     records = await db.records.find(RecordQuery(kind=EPISODE, tags=(ENDED,)))
     return {episode_of(record).thread: record.owner for record in records}
 
@@ -69,9 +69,9 @@ async def test_an_episode_that_names_anothers_thread_leaves_nothing(db: Database
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", "bob"))
         await runtime.sweep()
-        known = await Memory(db, "bob").export()
+        export = await Memory(db, "bob").export()
 
-    assert (known["facts"], known["arcs"]) == ([], [])
+    assert (export["facts"], export["arcs"]) == ([], [])
     assert await db.records.find(RecordQuery(kind=ACTIVE_EPISODE)) == []
 
 
@@ -80,9 +80,9 @@ async def test_an_episode_of_nobody_reads_no_thread_of_somebodys(db: Database) -
         await her_ended_session(runtime)
         await db.records.put(episode_row("hers", None))
         await runtime.sweep()
-        known = await Memory(db, "hers", of_thread=True).export()
+        export = await Memory(db, "hers", of_thread=True).export()
 
-    assert (known["facts"], known["arcs"]) == ([], [])
+    assert (export["facts"], export["arcs"]) == ([], [])
 
 
 MISFITS = {
@@ -104,7 +104,7 @@ async def test_a_row_that_does_not_fit_is_reported_once_and_keeps_no_other_waiti
             for _ in range(3):
                 await runtime.sweep()
 
-    assert await ended(db) == {"other": "carol"}
+    assert await episode_owners(db) == {"other": "carol"}
     assert len([line for line in caplog.messages if "is passed over" in line]) == 1
 
 
@@ -122,10 +122,10 @@ async def test_a_dead_run_closes_nothing_on_anothers_thread(db: Database) -> Non
         await runtime.run_turn("hers", SECRET, user="alice")
         before = await db.thread("hers").head()
         run = before.state["$run"]["id"]
-        forged = {"id": run, "thread": "hers", "user": "bob", "started": 1, "until": 1}
+        body = {"id": run, "thread": "hers", "user": "bob", "started": 1, "until": 1}
         tags = ("thread:hers", f"status:{RUNNING}")
         for _ in range((await db.records.get(KIND, run)).revision):  # hers would be written at its revision
-            await db.records.put(Record(kind=KIND, id="other", owner="bob", tags=tags, body=forged))
+            await db.records.put(Record(kind=KIND, id="other", owner="bob", tags=tags, body=body))
         await runtime.sweep()
 
     assert (await db.thread("hers").head()).version == before.version
@@ -140,12 +140,12 @@ async def test_a_thread_whose_state_names_anothers_run_leaves_that_alone(db: Dat
         before = await db.records.put(Record(kind=KIND, id=run.id, owner="alice", body=at_work))
         await db.create("his", owner="bob")
         await db.thread("his").append(patches=[clew.set(["$run"], {"id": run.id, "status": RUNNING})])
-        cancelled = await runtime.cancel("his")
+        is_cancelled = await runtime.cancel("his")
         with pytest.raises(InvalidArgument, match="no run to resume"):
             await runtime.resume("his")
         await runtime.run_turn("his", "Hello", user=None)
 
-    assert not cancelled
+    assert not is_cancelled
     assert await db.records.get(KIND, run.id) == before
 
 
@@ -164,9 +164,9 @@ async def test_an_end_acts_for_the_owner_of_its_job(db: Database) -> None:
         of = await request_end(db.scope(tenant=db.tenant, user="alice"), "hers", by="api", now=1)
         assert of is not None
         await db.jobs.enqueue(Job(id="forged", kind="end episode", owner="bob", body={"episode": of.id}))
-        (forged,) = [job for job in await db.jobs.list() if job.id == "forged"]
+        (forgery,) = [job for job in await db.jobs.list() if job.id == "forged"]
         await runtime.sweep()
-        after = await db.jobs.get(forged.id)
+        after = await db.jobs.get(forgery.id)
 
     assert after.problem is not None
     assert "There is no episode" in after.problem
@@ -191,8 +191,8 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
         for number in range(101):
             body = {"thread": "hers", "inputs": {}, "items": [], "user": "alice"}
             await db.records.put(Record(kind=queue.KIND, id=f"q{number:03}", owner="bob", body=body))
-        asked = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
-        await queue.enqueue_turn(db, "z", asked, int(time.time() * 1000))
+        request = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
+        await queue.enqueue_turn(db, "z", request, int(time.time() * 1000))
         await runtime.sweep()
         while not runtime.is_idle:
             await db.thread("his").wait_for_change(99, timeout=0.05)
@@ -203,7 +203,7 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
 async def test_a_thread_of_a_users_database_has_an_episode_of_theirs(db: Database) -> None:
     async with runtime_of(db.scope(tenant=db.tenant, user="alice")) as runtime:
         await runtime.run_turn("hers", SECRET)
-    found = await active_episode(db, "hers")
+    episode = await active_episode(db, "hers")
 
-    assert found is not None
-    assert found.user == "alice"
+    assert episode is not None
+    assert episode.user == "alice"

@@ -35,7 +35,7 @@ async def child(url: str, lease: float) -> AsyncIterator[Process]:
         stdout=PIPE,
     )
     try:
-        assert await told(process) == "asking"
+        assert await line_of(process) == "asking"
         yield process
     finally:
         if process.returncode is None:
@@ -43,7 +43,7 @@ async def child(url: str, lease: float) -> AsyncIterator[Process]:
         await process.wait()
 
 
-async def told(process: Process) -> str:
+async def line_of(process: Process) -> str:
     assert process.stdout is not None
     return (await process.stdout.readline()).decode().strip()
 
@@ -58,7 +58,7 @@ async def runs(db: Database) -> list[Run]:
     return [run_of(record) for record in await db.records.find(RecordQuery(kind=KIND))]
 
 
-async def said(db: Database) -> list[str]:
+async def texts(db: Database) -> list[str]:
     return [item.body["content"] for item in await db.thread("a").items()]
 
 
@@ -67,13 +67,13 @@ async def test_the_next_turn_starts_at_once_after_a_kill(shared_url: str) -> Non
         process.kill()
         await process.wait()
         async with clew.open(shared_url) as db, Runtime(db, model=ScriptedModel("Here.")) as runtime:
-            begun = time.monotonic()
+            start = time.monotonic()
             await runtime.run_turn("a", "Are you there?")
-            took = time.monotonic() - begun
+            seconds = time.monotonic() - start
 
-            assert await said(db) == ["Hi from the child", "Are you there?", "Here."]
+            assert await texts(db) == ["Hi from the child", "Are you there?", "Here."]
             assert [run.termination for run in await runs(db)] == ["interrupted", "natural"]
-            assert took < 5
+            assert seconds < 5
 
 
 @pytest.mark.promise("T-17")
@@ -94,7 +94,7 @@ async def test_a_run_that_is_alive_is_left_alone(shared_url: str) -> None:
             await runtime.sweep()
         await answer(process)
 
-        assert await told(process) == "natural"
+        assert await line_of(process) == "natural"
         assert [run.termination for run in await runs(db)] == ["natural"]
 
 
@@ -104,9 +104,9 @@ async def test_an_interrupted_run_goes_on_in_another_process(shared_url: str) ->
         process.kill()
         await process.wait()
         async with clew.open(shared_url) as db, Runtime(db, model=ScriptedModel("Resumed.")) as runtime:
-            done = await runtime.resume("a")
+            result = await runtime.resume("a")
 
-            assert (done.text, await said(db)) == ("Resumed.", ["Hi from the child", "Resumed."])
+            assert (result.text, await texts(db)) == ("Resumed.", ["Hi from the child", "Resumed."])
             assert [(run.termination, run.epoch >= 2) for run in await runs(db)] == [("natural", True)]
 
 
@@ -119,11 +119,11 @@ async def test_a_frozen_process_that_was_taken_over_commits_nothing_when_it_thaw
             version = (await db.thread("a").head()).version
             await answer(process)
             os.kill(process.pid, signal.SIGCONT)
-            code = await told(process)
+            code = await line_of(process)
 
             assert code == "lease_lost"
             assert (await db.thread("a").head()).version == version
-            assert await said(db) == ["Hi from the child", "Anyone?", "Taken over."]
+            assert await texts(db) == ["Hi from the child", "Anyone?", "Taken over."]
 
 
 async def test_what_is_finished_cannot_be_resumed(db: Database) -> None:

@@ -19,10 +19,10 @@ DAY_MS = 24 * HOUR_MS
 async def test_a_thread_that_is_past_its_time_is_let_go(db: Database) -> None:
     thread = await db.create("old")
     await thread.append(items=[user("Hi")])
-    written = (await thread.head()).updated
+    last_write = (await thread.head()).updated
     await db.retention.add(RetentionRule(name="short", days=1))
 
-    await RetentionSweep(db, Clock(written + 2 * DAY_MS))()
+    await RetentionSweep(db, Clock(last_write + 2 * DAY_MS))()
 
     with pytest.raises(ThreadNotFound):
         await thread.head()
@@ -51,9 +51,9 @@ async def test_what_is_remembered_of_a_person_is_not_let_go_because_nothing_was_
     memory = Memory(db, "ann")
     await memory.set_recall(on=False)
     await db.retention.add(RetentionRule(name="short", days=1))
-    written = (await db.thread(memory.thread).head()).updated
+    last_write = (await db.thread(memory.thread).head()).updated
 
-    await RetentionSweep(db, Clock(written + 2 * DAY_MS))()
+    await RetentionSweep(db, Clock(last_write + 2 * DAY_MS))()
 
     assert not (await memory.profile()).recall
 

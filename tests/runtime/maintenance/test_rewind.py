@@ -48,11 +48,11 @@ async def test_a_failed_attempt_is_taken_back_whole_and_alone(db: Database) -> N
         await runtime.run_turn("a", "Hi")
         await failing_turn(runtime, "Look")
         before = await contents(db)
-        done = await runtime.rewind("a", "run2")
+        result = await runtime.rewind("a", "run2")
 
     assert before == ["Hi", "Hello.", "Look", "call", "result"]
     assert await contents(db) == ["Hi", "Hello."]
-    assert (done.items_removed, done.items_restored, done.effects) == (3, 0, ())
+    assert (result.items_removed, result.items_restored, result.effects) == (3, 0, ())
 
 
 @pytest.mark.promise("S-13")
@@ -71,9 +71,9 @@ async def test_a_rewind_is_one_changeset_and_the_past_stays_readable(db: Databas
     async with runtime_of(db, FAILURE) as runtime:
         await failing_turn(runtime, "Hi")
         before = (await db.thread("a").head()).version
-        done = await runtime.rewind("a", "run1")
+        result = await runtime.rewind("a", "run1")
 
-    assert (done.version, await contents(db), await contents(db, at=before)) == (before + 1, [], ["Hi"])
+    assert (result.version, await contents(db), await contents(db, at=before)) == (before + 1, [], ["Hi"])
     assert (await db.thread("a").verify()).ok
 
 
@@ -147,18 +147,18 @@ async def test_a_rewind_repeated_after_its_answer_was_lost_gives_the_first_resul
         with pytest.raises(OutcomeUnknown):
             await Runtime(Database(store)).rewind("a", "run2")
         before = (await db.thread("a").head()).version
-        done = await runtime.rewind("a", "run2")
+        result = await runtime.rewind("a", "run2")
 
-    assert (done.version, done.items_removed, await contents(db)) == (before, 1, ["Hi", "Hello."])
+    assert (result.version, result.items_removed, await contents(db)) == (before, 1, ["Hi", "Hello."])
 
 
 async def test_whoever_listens_is_told_that_the_history_was_rewritten(db: Database) -> None:
     async with runtime_of(db, FAILURE) as runtime:
         await failing_turn(runtime, "Hi")
-        done = await runtime.rewind("a", "run1")
-        told = await anext(runtime.events("a", after=(done.version - 1, 1 << 30)))
+        result = await runtime.rewind("a", "run1")
+        event = await anext(runtime.events("a", after=(result.version - 1, 1 << 30)))
 
-    assert told == HistoryRewritten(run="run1", mark=(done.version, 0), reason="Rewind", ended=1)
+    assert event == HistoryRewritten(run="run1", mark=(result.version, 0), reason="Rewind", ended=1)
 
 
 @pytest.mark.promise("S-13")
@@ -200,11 +200,11 @@ async def test_a_message_that_was_compacted_is_still_known_by_its_id(db: Databas
 
 
 async def test_a_run_at_work_is_not_rewound(db: Database) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    start, go = asyncio.Event(), asyncio.Event()
 
-    async with Runtime(db, stages=[waiting_stage(asked, go)], config=RuntimeConfig(new_id=runs())) as runtime:
+    async with Runtime(db, stages=[waiting_stage(start, go)], config=RuntimeConfig(new_id=runs())) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-        await asked.wait()
+        await start.wait()
 
         with pytest.raises(TurnBusy):
             await runtime.rewind("a", "run1")
@@ -219,18 +219,18 @@ async def test_a_suspended_run_that_is_rewound_is_given_up(db: Database) -> None
         """Send."""
         return to
 
-    told: list[Event] = []
+    events: list[Event] = []
     async with runtime_of(db, calls(("c1", "send", {"to": "Ann"})), "Hello.", tools=[send]) as runtime:
         await runtime.run_turn("a", "Write")
-        done = await runtime.rewind("a", "run1")
+        result = await runtime.rewind("a", "run1")
         with pytest.raises((InvalidArgument, DecisionRefused)):
             await runtime.resume("a", {"c1": Replay()})
-        async for event in runtime.events("a", after=(done.version - 1, 1 << 30)):
-            told.append(event)
+        async for event in runtime.events("a", after=(result.version - 1, 1 << 30)):
+            events.append(event)
             if isinstance(event, RunFinished):
                 break
         await runtime.run_turn("a", "Hi")
 
     assert await contents(db) == ["Hi", "Hello."]
-    assert [type(event) for event in told] == [HistoryRewritten, RunFinished]
+    assert [type(event) for event in events] == [HistoryRewritten, RunFinished]
     assert run_of(await db.records.get(KIND, "run1")).termination == "cancelled"

@@ -55,13 +55,13 @@ async def test_history_and_state_become_what_they_were(db: Database) -> None:
         await runtime.run_turn("a", "b")
         await runtime.run_turn("a", "c")
         last = (await db.thread("a").head()).version
-        done = await runtime.rewind("a", to=first.version)
+        result = await runtime.rewind("a", to=first.version)
         again = await runtime.run_turn("a", "d")
 
-    assert (done.version, done.items_removed, done.items_restored) == (last + 1, 6, 0)
-    assert await contents(db, at=done.version) == ["a", "One."]
-    assert await contents(db, at=done.version, log="moods") == ["mood a"]
-    assert (await db.thread("a").state(at=done.version))["progress"] == {"a": 1}
+    assert (result.version, result.items_removed, result.items_restored) == (last + 1, 6, 0)
+    assert await contents(db, at=result.version) == ["a", "One."]
+    assert await contents(db, at=result.version, log="moods") == ["mood a"]
+    assert (await db.thread("a").state(at=result.version))["progress"] == {"a": 1}
     assert await contents(db, at=last) == ["a", "One.", "b", "Two.", "c", "Three."]
     assert await contents(db) == ["a", "One.", "d", "Four."]
     assert again.text == "Four."
@@ -73,10 +73,10 @@ async def test_what_was_popped_since_comes_back(db: Database) -> None:
         first = await runtime.run_turn("a", "1")
         await db.thread("a").log().pop()
         await runtime.run_turn("a", "2")
-        done = await runtime.rewind("a", to=first.version)
+        result = await runtime.rewind("a", to=first.version)
 
     assert await contents(db) == ["1", "One."]
-    assert (done.items_removed, done.items_restored) == (2, 1)
+    assert (result.items_removed, result.items_restored) == (2, 1)
 
 
 async def test_a_result_that_was_popped_comes_back_to_its_call(db: Database) -> None:
@@ -125,12 +125,12 @@ async def test_going_back_into_the_middle_of_a_run_leaves_its_calls_as_they_were
 
 async def test_a_version_that_is_not_there_or_is_now_cannot_be_gone_back_to(db: Database) -> None:
     async with runtime_of(db, "One.") as runtime:
-        done = await runtime.run_turn("a", "1")
+        result = await runtime.run_turn("a", "1")
 
         with pytest.raises(VersionNotFound):
-            await runtime.rewind("a", to=done.version + 1)
+            await runtime.rewind("a", to=result.version + 1)
         with pytest.raises(InvalidArgument):
-            await runtime.rewind("a", to=done.version)
+            await runtime.rewind("a", to=result.version)
         with pytest.raises(InvalidArgument):
             await runtime.rewind("a")
 
@@ -147,15 +147,15 @@ async def test_going_back_to_nothing_leaves_an_empty_thread_that_goes_on(db: Dat
 
 @pytest.mark.promise("B-01")
 async def test_a_frozen_run_cannot_write_behind_a_rewind(db: Database) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
-    stages = [waiting_stage(asked, go), respond()]
+    start, go = asyncio.Event(), asyncio.Event()
+    stages = [waiting_stage(start, go), respond()]
     config = RuntimeConfig(new_id=runs(), clock=lambda: 0)
     later = Runtime(
         db, config=RuntimeConfig(clock=lambda: 1_000_000)
     )  # it is not opened, so that no sweep closes the run first
     async with Runtime(db, model=ScriptedModel("Late."), stages=stages, config=config) as frozen:
         turn = asyncio.create_task(frozen.run_turn("a", "Hi"))
-        await asked.wait()
+        await start.wait()
         await later.rewind("a", "run1")
         go.set()
 
@@ -178,9 +178,9 @@ async def rewound(db: Database, decision: Replay | UseResult | None, *tools: Too
 
 @pytest.mark.promise("B-03", "S-13")
 async def test_effects_that_are_not_taken_back_are_listed(db: Database) -> None:
-    done = await rewound(db, None, pay)
+    result = await rewound(db, None, pay)
 
-    assert [(effect.tool, effect.call, effect.output, effect.in_doubt) for effect in done.effects] == [
+    assert [(effect.tool, effect.call, effect.output, effect.in_doubt) for effect in result.effects] == [
         ("pay", "c1", "paid 5", False)
     ]
 
@@ -236,7 +236,7 @@ ACTIONS = st.lists(
 )
 
 
-async def acted(runtime: Runtime, db: Database, action: str, number: int) -> None:
+async def act(runtime: Runtime, db: Database, action: str, number: int) -> None:
     """One thing that can happen to a thread; what cannot happen now is left out."""
     thread = db.thread("a")
     version = (await thread.head()).version
@@ -285,16 +285,16 @@ def test_every_version_can_be_gone_back_to_whatever_happened_since(actions: list
         async with clew.open("memory://") as db:
             runtime = Runtime(db, model=ScriptedModel(*[by_message] * 99), tools=[look])
             await runtime.run_turn("a", "turn")
-            seen = {(await db.thread("a").head()).version: await snapshot(db)}
+            snapshots = {(await db.thread("a").head()).version: await snapshot(db)}
             for action, number in actions:
                 with suppress(ModelFailed, InvalidArgument, RewindRefused, TranscriptBroken):
-                    await acted(runtime, db, action, number)
-                seen[(await db.thread("a").head()).version] = await snapshot(db)
+                    await act(runtime, db, action, number)
+                snapshots[(await db.thread("a").head()).version] = await snapshot(db)
             last = (await db.thread("a").head()).version
-            for version in sorted(seen.keys() - {last}):
+            for version in sorted(snapshots.keys() - {last}):
                 await runtime.rewind("a", to=version)
 
-                assert await snapshot(db) == seen[version]
+                assert await snapshot(db) == snapshots[version]
             assert (await db.thread("a").verify()).ok
 
     asyncio.run(check())

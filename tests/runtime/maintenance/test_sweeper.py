@@ -128,11 +128,11 @@ async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         for _ in range(3):
             await slow.begun.get()
-        held = [job.status for job in await db.jobs.list()]
+        statuses = [job.status for job in await db.jobs.list()]
         slow.go.set()
-        finished = await working
+        count = await working
 
-    assert (sorted(held), slow.most, finished) == (["running"] * 3 + ["waiting"] * 2, 3, 5)
+    assert (sorted(statuses), slow.most, count) == (["running"] * 3 + ["waiting"] * 2, 3, 5)
     assert (await endings(db), await facts(db)) == (["ended"] * 5, 5)
 
 
@@ -148,9 +148,9 @@ async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_
             await asyncio.sleep(0.02)
         others = await work(db, settings)
         slow.go.set()
-        finished = await working
+        count = await working
 
-    assert (others, finished, slow.most, await endings(db)) == (0, 1, 1, ["ended"])
+    assert (others, count, slow.most, await endings(db)) == (0, 1, 1, ["ended"])
 
 
 @pytest.mark.promise("R-10")
@@ -160,10 +160,10 @@ async def test_whoever_lost_a_job_stops_and_commits_nothing(db: Database) -> Non
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         theirs = await stolen(db, await slow.begun.get())
-        finished = await working
+        count = await working
         now = await db.jobs.get(theirs.id)
 
-    assert (finished, slow.stopped, await endings(db), await facts(db)) == (0, 1, ["ending"], 0)
+    assert (count, slow.stopped, await endings(db), await facts(db)) == (0, 1, ["ending"], 0)
     assert (now.token, now.status) == (theirs.token, "running")
 
 
@@ -175,9 +175,9 @@ async def test_an_end_made_after_its_job_was_lost_is_not_committed(db: Database)
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         await stolen(db, await slow.begun.get())
         slow.go.set()
-        finished = await working
+        count = await working
 
-    assert (finished, slow.stopped, await endings(db), await facts(db)) == (0, 0, ["ending"], 0)
+    assert (count, slow.stopped, await endings(db), await facts(db)) == (0, 0, ["ending"], 0)
 
 
 async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: Database) -> None:
@@ -191,9 +191,9 @@ async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: 
         while (await job_of(db, of)).until == first:  # noqa: ASYNC110 - it is only in the store
             await asyncio.sleep(0.02)
         slow.go.set()
-        finished = await working
+        count = await working
 
-    assert (finished, slow.stopped, await endings(db)) == (1, 0, ["ended"])
+    assert (count, slow.stopped, await endings(db)) == (1, 0, ["ended"])
 
 
 def test_at_least_one_end_is_made_at_a_time() -> None:
@@ -206,24 +206,24 @@ async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db
     settings = settings_of(db, slow, RuntimeConfig(deadlines=Deadlines(turn_seconds=0.05)))
     await ended_sessions(db, "a")
     async with asyncio.timeout(SOON):
-        finished = await work(db, settings)
+        count = await work(db, settings)
 
     (job,) = await db.jobs.list()
-    assert (finished, job.status, slow.stopped) == (0, "waiting", 1)
+    assert (count, job.status, slow.stopped) == (0, "waiting", 1)
     assert "took longer than 0.05 s" in (job.problem or "")
 
 
 async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
-    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
+    async def fail(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise asyncio.CancelledError
 
-    runtime = Runtime(db, stages=[answer], finalize=broken)
+    runtime = Runtime(db, stages=[answer], finalize=fail)
     await runtime.run_turn("a", "Hi")
-    ended = await runtime.end_session("a")
+    episode = await runtime.end_session("a")
 
     (job,) = await db.jobs.list()
-    assert ended is not None
-    assert (ended.status, job.attempts, job.problem) == ("ending", 1, "RuntimeError: It cancelled itself.")
+    assert episode is not None
+    assert (episode.status, job.attempts, job.problem) == ("ending", 1, "RuntimeError: It cancelled itself.")
 
 
 async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database) -> None:
@@ -344,14 +344,14 @@ async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
     async with clew.open("memory://") as db:
         config = RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.01))
         runtime = Runtime(db, stages=[answer], config=config)
-        sweeper = Sweeper(db, runtime._settings, lambda found, thread: None, chores=[stumbling])
+        sweeper = Sweeper(db, runtime._settings, lambda db, thread: None, chores=[stumbling])
         sweeper.start()
         async with asyncio.timeout(SOON):
-            looked = [await looks.get() for _ in range(2)]
+            calls = [await looks.get() for _ in range(2)]
         await sweeper.stop()
         await runtime.close()
 
-    assert looked == ["again", "again"]
+    assert calls == ["again", "again"]
 
 
 async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Database) -> None:
@@ -362,12 +362,12 @@ async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Data
         TurnRequest(thread="b", inputs={"message": "Hi"}, items=(), key="k"),
         now=1,
     )
-    begun: list[str] = []
+    threads: list[str] = []
     runtime = Runtime(db, stages=[answer])
-    sweeper = Sweeper(db, runtime._settings, lambda found, thread: begun.append(thread))
+    sweeper = Sweeper(db, runtime._settings, lambda db, thread: threads.append(thread))
     await sweeper.sweep_and_wait()
 
-    assert begun == ["b"]
+    assert threads == ["b"]
 
 
 # A turn that arrives during the claim wins.
@@ -393,20 +393,20 @@ async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
     then, later = now_ms(), now_ms() + 30 * 60_000
     await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: then)).run_turn("a", "Hi")
     before = await active_episode(db, "a")
-    paused = PausingStore(db)
+    store = PausingStore(db)
     async with asyncio.timeout(SOON):
-        ending = asyncio.create_task(end_expired_episodes(Database(paused), idle_ms=20 * 60_000, now=later))
-        await paused.reached.wait()
+        ending = asyncio.create_task(end_expired_episodes(Database(store), idle_ms=20 * 60_000, now=later))
+        await store.reached.wait()
         await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: later)).run_turn(
             "a", "I am still here"
         )
-        paused.go.set()
-        ended = await ending
+        store.go.set()
+        count = await ending
     now = await active_episode(db, "a")
 
     assert before is not None
     assert now is not None
-    assert (ended, now.id, now.turns, await endings(db)) == (0, before.id, 2, [])
+    assert (count, now.id, now.turns, await endings(db)) == (0, before.id, 2, [])
 
 
 @pytest.mark.promise("R-09", "R-13")
@@ -414,16 +414,16 @@ async def test_a_turn_that_arrives_just_after_the_claim_begins_an_episode_of_its
     then, later = now_ms(), now_ms() + 30 * 60_000
     await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: then)).run_turn("a", "Hi")
     before = await active_episode(db, "a")
-    paused = PausingStore(db)
-    late = Runtime(Database(paused), stages=[answer], config=RuntimeConfig(clock=lambda: later))
+    store = PausingStore(db)
+    late = Runtime(Database(store), stages=[answer], config=RuntimeConfig(clock=lambda: later))
     async with asyncio.timeout(SOON):
         turn = asyncio.create_task(late.run_turn("a", "I am late"))
-        await paused.reached.wait()
-        ended = await end_expired_episodes(db, idle_ms=20 * 60_000, now=later)
-        paused.go.set()
+        await store.reached.wait()
+        count = await end_expired_episodes(db, idle_ms=20 * 60_000, now=later)
+        store.go.set()
         await turn
     now = await active_episode(db, "a")
 
     assert before is not None
     assert now is not None
-    assert (ended, now.id != before.id, now.turns, await endings(db)) == (1, True, 1, ["ending"])
+    assert (count, now.id != before.id, now.turns, await endings(db)) == (1, True, 1, ["ending"])

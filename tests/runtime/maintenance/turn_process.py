@@ -42,11 +42,11 @@ async def main(url: str, lease: float) -> None:
         ) as r,
     ):
         try:
-            done = await r.run_turn("a", "Hi from the child")
+            result = await r.run_turn("a", "Hi from the child")
         except ClewError as error:
             say(error.code)
         else:
-            say(done.termination)
+            say(result.termination)
 
 
 if __name__ == "__main__":

@@ -54,10 +54,10 @@ async def test_saying_it_again_refreshes_and_adds_nothing(db: Database) -> None:
 @pytest.mark.promise("B-11")
 async def test_a_contradiction_supersedes_and_the_history_stays(memory: Memory) -> None:
     await memory.learn([sister("Ann"), allergic("nuts")])
-    done = await memory.learn([sister("Beth"), allergic("nuts", negated=True), allergic("milk")])
-    history = await memory.history(done.outcomes[0].id)
+    result = await memory.learn([sister("Beth"), allergic("nuts", negated=True), allergic("milk")])
+    history = await memory.history(result.outcomes[0].id)
 
-    assert [outcome.what for outcome in done.outcomes] == ["superseded", "superseded", "learned"]
+    assert [outcome.what for outcome in result.outcomes] == ["superseded", "superseded", "learned"]
     assert await facts(memory) == [("User", "milk"), ("User", "nuts"), ("sister", "Beth")]
     assert [fact.object for fact in history] == ["Ann", "Beth"]
 
@@ -65,9 +65,9 @@ async def test_a_contradiction_supersedes_and_the_history_stays(memory: Memory) 
 @pytest.mark.promise("B-11")
 async def test_forms_of_a_word_are_one_fact_and_names_that_look_alike_are_two(memory: Memory) -> None:
     await memory.learn([allergic("peanuts"), sister("Ann")])
-    done = await memory.learn([allergic("peanut"), sister("Anne")])
+    result = await memory.learn([allergic("peanut"), sister("Anne")])
 
-    assert [outcome.what for outcome in done.outcomes] == ["merged", "superseded"]
+    assert [outcome.what for outcome in result.outcomes] == ["merged", "superseded"]
     assert await facts(memory) == [("User", "peanuts"), ("sister", "Anne")]
 
 
@@ -87,10 +87,10 @@ async def test_the_same_key_learns_once(memory: Memory) -> None:
 async def test_two_who_learn_at_once_lose_nothing(memory: Memory) -> None:
     names = [f"allergen {number}" for number in range(6)]
     await asyncio.gather(*(memory.learn([allergic(name), allergic("nuts")]) for name in names))
-    found = (await memory.page(limit=50)).facts
+    facts = (await memory.page(limit=50)).facts
 
-    assert sorted(fact.object for fact in found) == [*names, "nuts"]
-    assert [fact.times for fact in found if fact.object == "nuts"] == [6]
+    assert sorted(fact.object for fact in facts) == [*names, "nuts"]
+    assert [fact.times for fact in facts if fact.object == "nuts"] == [6]
 
 
 @pytest.mark.promise("R-16")
@@ -166,14 +166,14 @@ async def test_rules_stay_whatever_the_recall_toggle_says(memory: Memory) -> Non
     await memory.set_recall(on=False)
     profile = await memory.profile()
 
-    assert (profile.recall, [known.text for known in profile.rules]) == (False, ["Do not use bullet points."])
+    assert (profile.recall, [rule.text for rule in profile.rules]) == (False, ["Do not use bullet points."])
 
 
 async def test_a_rule_about_the_same_thing_replaces_the_rule(memory: Memory) -> None:
     await memory.learn([rule("bullet points", "Do not use bullet points.")])
     await memory.learn([rule("bullet points", "Use bullet points.")])
 
-    assert [known.text for known in (await memory.profile()).rules] == ["Use bullet points."]
+    assert [rule.text for rule in (await memory.profile()).rules] == ["Use bullet points."]
 
 
 async def test_of_too_many_rules_the_one_not_heard_longest_is_archived(db: Database) -> None:
@@ -183,21 +183,21 @@ async def test_of_too_many_rules_the_one_not_heard_longest_is_archived(db: Datab
         clock.advance(1_000)
         await memory.learn([rule(f"matter {number}", f"Rule {number}.")])
     clock.advance(1_000)
-    done = await memory.learn([rule("another matter", "Another rule.")])
-    exported = await memory.export()
+    result = await memory.learn([rule("another matter", "Another rule.")])
+    export = await memory.export()
 
-    assert [outcome.what for outcome in done.outcomes] == ["learned", "archived"]
+    assert [outcome.what for outcome in result.outcomes] == ["learned", "archived"]
     assert len((await memory.profile()).rules) == MOST_RULES
-    assert [known["text"] for known in exported["archived_rules"]] == ["Rule 1."]
+    assert [rule["text"] for rule in export["archived_rules"]] == ["Rule 1."]
 
 
 async def test_an_episode_has_one_arc(memory: Memory) -> None:
     arc = Arc(id="", episode="e1", summary="talked about work", themes=("work", "sleep", "rest", "food"))
     for _ in range(2):
         await memory.db.commit(await memory.episode_writes(arc, []))
-    (kept,) = (await memory.page("arcs")).arcs
+    (entry,) = (await memory.page("arcs")).arcs
 
-    assert (kept.id, kept.themes) == ("arc-e1", ("work", "sleep", "rest"))
+    assert (entry.id, entry.themes) == ("arc-e1", ("work", "sleep", "rest"))
 
 
 @pytest.mark.promise("R-12")
@@ -215,11 +215,11 @@ async def test_everything_is_carried_away_with_its_sources(memory: Memory) -> No
     await memory.db.commit(
         await memory.episode_writes(Arc(id="", episode="e1", summary="talked about Ann", source=SOURCE), [])
     )
-    exported = await memory.export()
+    export = await memory.export()
 
-    assert [fact["source"]["item"] for fact in exported["facts"]] == ["message-1"]
-    assert [known["source"]["thread"] for known in exported["rules"]] == ["chat"]
-    assert [arc["summary"] for arc in exported["arcs"]] == ["talked about Ann"]
+    assert [fact["source"]["item"] for fact in export["facts"]] == ["message-1"]
+    assert [rule["source"]["thread"] for rule in export["rules"]] == ["chat"]
+    assert [arc["summary"] for arc in export["arcs"]] == ["talked about Ann"]
 
 
 async def test_a_memory_is_a_thread_that_verifies(memory: Memory, db: Database) -> None:
@@ -230,23 +230,23 @@ async def test_a_memory_is_a_thread_that_verifies(memory: Memory, db: Database) 
 
 
 async def test_an_empty_memory_reads_as_empty(memory: Memory) -> None:
-    exported = await memory.export()
+    export = await memory.export()
 
-    assert (exported["facts"], exported["rules"], exported["recall"]) == ([], [], True)
+    assert (export["facts"], export["rules"], export["recall"]) == ([], [], True)
     assert (await memory.history("fact-x"), (await memory.page("arcs")).arcs) == ([], ())
 
 
 async def test_ids_cannot_be_guessed_from_words(db: Database) -> None:
-    learned = [await Memory(db, owner).learn([sister("Ann")]) for owner in ("alice", "bob")]
+    results = [await Memory(db, owner).learn([sister("Ann")]) for owner in ("alice", "bob")]
 
-    assert learned[0].outcomes[0].id != learned[1].outcomes[0].id
+    assert results[0].outcomes[0].id != results[1].outcomes[0].id
 
 
 async def test_a_rule_is_corrected(memory: Memory) -> None:
     await memory.learn([rule("length", "Be brief.")])
-    (known,) = (await memory.profile()).rules
-    await memory.correct(known.id, object="Be very brief.")
-    now = await memory.get(known.id)
+    (entry,) = (await memory.profile()).rules
+    await memory.correct(entry.id, object="Be very brief.")
+    now = await memory.get(entry.id)
 
     assert isinstance(now, Rule)
     assert (now.text, now.how) == ("Be very brief.", "user")

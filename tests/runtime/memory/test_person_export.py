@@ -65,9 +65,9 @@ def records(lines: Sequence[bytes]) -> list[JSON]:
 async def test_an_archive_of_a_person_has_all_that_is_theirs_and_nothing_else(db: Database) -> None:
     await a_life(db)
     lines = await lines_of(db)
-    told = [msgspec.json.decode(line) for line in lines]
+    entries = [msgspec.json.decode(line) for line in lines]
 
-    assert sorted(line["id"] for line in told if line["clew"] == "thread") == [
+    assert sorted(line["id"] for line in entries if line["clew"] == "thread") == [
         "alice-1",
         "alice-2",
         "memory/alice",
@@ -86,12 +86,12 @@ async def test_an_archive_of_a_person_has_all_that_is_theirs_and_nothing_else(db
 async def test_it_comes_back_elsewhere_and_is_the_same_to_the_byte(db: Database) -> None:
     await a_life(db)
     lines, store = await lines_of(db), MemoryStore()
-    done = await taken_in(lines, store)
+    result = await taken_in(lines, store)
     other = Database(store)
     (fact,) = (await Memory(other, "alice").page()).facts
 
     assert await lines_of(other) == lines
-    assert (len(done.threads), done.records) == (3, len(records(lines)))
+    assert (len(result.threads), result.records) == (3, len(records(lines)))
     assert fact.object == "Aliceina"
 
 
@@ -102,10 +102,10 @@ async def test_a_session_goes_on_where_it_was_imported(db: Database) -> None:
     await taken_in(await lines_of(db), other.store)
     async with clew.Runtime(other, model=ScriptedModel("Hello"), finalize=Finalizer()) as runtime:
         await runtime.run_turn("alice-2", "And on we go", user="alice")
-        ended = await runtime.end_session("alice-2", user="alice")
+        episode = await runtime.end_session("alice-2", user="alice")
 
-    assert ended is not None
-    assert ended.turns == 2
+    assert episode is not None
+    assert episode.turns == 2
 
 
 async def test_an_altered_record_is_refused(db: Database) -> None:
@@ -157,15 +157,15 @@ def test_the_command_writes_a_person_and_another_database_takes_them_in(
         run(["export", "--owner", "alice", "--db", other, "-o", second]),
         run(["export", "--owner", "alice", "--user", "bob", "--db", other, "-o", "-"]),
     ]
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     capsys.readouterr()
     run(["memory", "list", "--owner", "alice", "--db", other, "--json"])
-    known = json.loads(capsys.readouterr().out)
+    export = json.loads(capsys.readouterr().out)
 
     assert codes == [0, 0, 0, 1]
     assert Path(first).read_bytes() == Path(second).read_bytes()
-    assert "3 threads and" in said.out
-    assert [fact["object"] for fact in known["facts"]] == ["Aliceina"]
+    assert "3 threads and" in output.out
+    assert [fact["object"] for fact in export["facts"]] == ["Aliceina"]
 
 
 async def test_erasing_a_person_takes_their_records_out_of_an_archive_too(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_erasing_a_person_takes_their_records_out_of_an_archive_too(tmp_pa
         theirs, everyone = tmp_path / "alice.jsonl", tmp_path / "both.jsonl"
         alice, bob = await lines_of(db), await lines_of(db, "bob")
         theirs.write_bytes(b"".join(alice))
-        everyone.write_bytes(b"".join(joined(alice, bob)))
+        everyone.write_bytes(b"".join(archive_of(alice, bob)))
         before = everyone.read_bytes().count(b'"owner":"alice"')
         await db.erase(owner="alice")
     lines = everyone.read_bytes().splitlines(keepends=True)
@@ -185,7 +185,7 @@ async def test_erasing_a_person_takes_their_records_out_of_an_archive_too(tmp_pa
     assert lines == bob
 
 
-def joined(*archives: Sequence[bytes]) -> list[bytes]:
+def archive_of(*archives: Sequence[bytes]) -> list[bytes]:
     """One archive of several: all of their threads, then all of their records, and the sums."""
     totals = [msgspec.json.decode(lines[-1]) for lines in archives]
     sums: dict[str, JSON] = {

@@ -15,6 +15,6 @@ def test_every_name_is_there_and_says_what_it_is() -> None:
 
 
 def test_every_name_is_in_the_reference() -> None:
-    said = REFERENCE.read_text(encoding="utf-8")
+    page = REFERENCE.read_text(encoding="utf-8")
 
-    assert [name for name in memory.__all__ if not re.search(rf"^\| `{name}\b", said, re.MULTILINE)] == []
+    assert [name for name in memory.__all__ if not re.search(rf"^\| `{name}\b", page, re.MULTILINE)] == []

@@ -41,13 +41,15 @@ class Companion:
 
     async def load(self, state: Chat, ctx: Context) -> Delta:
         memory = memory_of(self.db, ctx.turn.thread, ctx.turn.user)
-        told = await Retriever(memory).working_memory(state.message, first_turn=len(state.history) == 1)
-        self.profile = told.profile
-        return {"working_memory": list(told.result.entries)}
+        opening = await Retriever(memory).working_memory(state.message, first_turn=len(state.history) == 1)
+        self.profile = opening.profile
+        return {"working_memory": list(opening.result.entries)}
 
     async def answer(self, state: Chat, ctx: Context) -> Delta:
-        known = prompt_part(state.working_memory, self.profile.rules, recall=self.profile.recall)
-        request = ModelRequest(messages=[Message(role="user", content=state.message)], instructions=known)
+        instructions = prompt_part(state.working_memory, self.profile.rules, recall=self.profile.recall)
+        request = ModelRequest(
+            messages=[Message(role="user", content=state.message)], instructions=instructions
+        )
         reply = await ctx.turn.ask(ctx.response_llm, request)
         ctx.turn.add([Message(role="assistant", content=reply.text)])
         return {"reply": reply.text}
@@ -61,13 +63,13 @@ class Companion:
         """Keep what the session tells, as the end of an episode does."""
         memory = memory_of(self.db, thread, user)
         turns = user_turns(await self.db.thread(thread).items(), thread)
-        done = await remember(memory, turns, key=f"end of {thread}")
+        result = await remember(memory, turns, key=f"end of {thread}")
         await memory.db.commit(
             await memory.episode_writes(
                 Arc(id="", episode=thread, summary=f"talked about {turns[-1].text}", themes=("anxiety",)), []
             )
         )
-        return done
+        return result
 
 
 @pytest.mark.promise("R-18", "R-16", "B-11")
@@ -118,10 +120,10 @@ async def test_with_recall_off_rules_shape_the_reply_and_the_rest_is_not_brought
     await companion.say("s1", "Please no bullet points. My sister is called Ann.", "alice")
     await companion.end("s1", "alice")
     await Memory(db, "alice").set_recall(on=False)
-    told = await companion.say("s2", "my sister", "alice")
+    reply = await companion.say("s2", "my sister", "alice")
 
-    assert "Answer without bullet points." in told
-    assert "Do not bring them up unless the user asks" in told
+    assert "Answer without bullet points." in reply
+    assert "Do not bring them up unless the user asks" in reply
 
 
 @pytest.mark.promise("B-11")
@@ -138,10 +140,10 @@ async def test_two_friends_are_both_known_and_a_new_boss_replaces_the_old(db: Da
 async def test_ending_twice_learns_once(db: Database) -> None:
     companion = Companion(db)
     await companion.say("s1", "My sister is called Ann.", "alice")
-    done = [await companion.end("s1", "alice"), await companion.end("s1", "alice")]
+    results = [await companion.end("s1", "alice"), await companion.end("s1", "alice")]
     (fact,) = (await Memory(db, "alice").page()).facts
 
-    assert [each.result.repeated for each in done] == [False, True]
+    assert [each.result.repeated for each in results] == [False, True]
     assert fact.times == 1
 
 
@@ -151,6 +153,6 @@ async def test_a_memory_survives_a_restart(shared_url: str) -> None:
         await companion.say("s1", "Please call me Sam.", "alice")
         await companion.end("s1", "alice")
     async with clew.open(shared_url) as db:
-        told = await Companion(db).say("s2", "Hey", "alice")
+        reply = await Companion(db).say("s2", "Hey", "alice")
 
-    assert "Call the user Sam." in told
+    assert "Call the user Sam." in reply

@@ -34,10 +34,10 @@ async def every_page(db: Database, limit: int, *, system: bool) -> list[list[str
 async def test_lists_show_conversations_and_memories_only_on_request(db: Database) -> None:
     await chats_and_memories(db)
     runtime = Runtime(db, model=ScriptedModel())
-    shown = [sorted(thread.id for thread in (await each.threads()).threads) for each in (db, runtime)]
+    lists = [sorted(thread.id for thread in (await each.threads()).threads) for each in (db, runtime)]
     everything = [thread.id for thread in (await runtime.threads(system=True)).threads]
 
-    assert shown == [["chat-a", "chat-b", "chat-c"]] * 2
+    assert lists == [["chat-a", "chat-b", "chat-c"]] * 2
     assert len(everything) == 6
 
 

@@ -29,7 +29,9 @@ def chat(url: str, name: str = "gpt-5") -> Provided[Any]:
 
 
 @asynccontextmanager
-async def asked(*script: Line | str, **options: Any) -> AsyncIterator[tuple[ProviderModel, ChatServer]]:
+async def scripted_provider(
+    *script: Line | str, **options: Any
+) -> AsyncIterator[tuple[ProviderModel, ChatServer]]:
     """A model on a server that plays a script."""
     async with chat_server(*script) as server, ProviderModel(chat(server.url), **options) as model:
         yield model, server
@@ -41,7 +43,7 @@ async def reply_to(model: ProviderModel, request: ModelRequest = HI) -> Reply:
 
 async def failure(*script: Line | str) -> ModelFailed:
     """What becomes of a request that is not tried again."""
-    async with asked(*script) as (model, _):
-        with pytest.raises(ModelFailed) as caught:
+    async with scripted_provider(*script) as (model, _):
+        with pytest.raises(ModelFailed) as error:
             await reply_to(model)
-    return caught.value
+    return error.value

@@ -77,11 +77,11 @@ async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_wo
     model = Wild(raising(error))
     call = model_call.ask(model, HI, QUICK) if way == "ask" else model_call.fill(model, HI, Person, QUICK)
 
-    with caplog.at_level(logging.INFO, "clew"), pytest.raises(ModelFailed) as caught:
+    with caplog.at_level(logging.INFO, "clew"), pytest.raises(ModelFailed) as failure:
         await call
 
-    assert caught.value.__cause__ is error
-    assert "zanzibar" not in str(caught.value)
+    assert failure.value.__cause__ is error
+    assert "zanzibar" not in str(failure.value)
     assert [record.getMessage() for record in caplog.records] == [
         f"Model 'wild' failed: {type(error).__name__}"
     ]
@@ -98,7 +98,7 @@ async def test_only_what_is_about_a_connection_is_tried_again(error: BaseExcepti
 
 
 @pytest.mark.parametrize(
-    "given",
+    "answer",
     [
         None,
         "zanzibar",
@@ -124,9 +124,9 @@ async def test_only_what_is_about_a_connection_is_tried_again(error: BaseExcepti
         "object",
     ],
 )
-async def test_an_answer_that_is_not_of_its_type_is_a_failure(given: Any) -> None:
+async def test_an_answer_that_is_not_of_its_type_is_a_failure(answer: Any) -> None:
     with pytest.raises(ModelFailed, match="not what was asked for"):
-        await model_call.fill(Wild(lambda: given), HI, Person, QUICK)
+        await model_call.fill(Wild(lambda: answer), HI, Person, QUICK)
 
 
 async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is() -> None:
@@ -171,18 +171,18 @@ async def test_a_model_that_streams_nothing_one_can_go_through_has_failed() -> N
 async def test_an_error_of_a_store_passes_through_a_model_as_it_is() -> None:
     down = StoreUnavailable(problem="it is locked")
 
-    with pytest.raises(StoreUnavailable) as caught:
+    with pytest.raises(StoreUnavailable) as error:
         await model_call.fill(Wild(raising(down)), HI, Person, QUICK)
 
-    assert caught.value is down
+    assert error.value is down
 
 
 async def test_a_mistake_of_who_listens_is_not_the_models() -> None:
-    def told(text: str, attempt: int) -> None:
+    def notify(text: str, attempt: int) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await model_call.ask(ScriptedModel("Hello."), HI, QUICK, told)
+        await model_call.ask(ScriptedModel("Hello."), HI, QUICK, notify)
 
 
 async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
@@ -251,9 +251,9 @@ async def test_a_turn_whose_model_raises_anything_ends_as_one_whose_model_failed
     ) as runtime:
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")
-        done = await runtime.run_turn("a", "Still there?")
+        result = await runtime.run_turn("a", "Still there?")
 
-    assert done.text == "Hello."
+    assert result.text == "Hello."
 
 
 @pytest.mark.parametrize(

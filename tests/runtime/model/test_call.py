@@ -33,13 +33,13 @@ def busy(**facts: Any) -> ModelFailed:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that were made, without making them."""
-    made: list[float] = []
+    waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
-        made.append(seconds)
+        waits.append(seconds)
 
     monkeypatch.setattr("clew.runtime.model.call.asyncio.sleep", sleep)
-    return made
+    return waits
 
 
 class Person(msgspec.Struct):
@@ -81,7 +81,7 @@ async def test_pauses_grow_up_to_the_longest(pauses: list[float]) -> None:
     with pytest.raises(ModelFailed):
         await call.ask(ScriptedModel(*[busy()] * 6), HI, patience)
 
-    assert [0.5 * full <= made <= full for made, full in zip(pauses, [1, 2, 4, 4, 4], strict=True)] == [
+    assert [0.5 * full <= seconds <= full for seconds, full in zip(pauses, [1, 2, 4, 4, 4], strict=True)] == [
         True
     ] * 5
 
@@ -101,10 +101,10 @@ async def test_a_provider_that_asks_for_a_pause_gets_it(pauses: list[float]) -> 
 async def test_nobody_waits_longer_than_patience_allows(pauses: list[float]) -> None:
     model = ScriptedModel(busy(retry_after_ms=61_000), "Hello.")
 
-    with pytest.raises(ModelFailed) as caught:
+    with pytest.raises(ModelFailed) as error:
         await call.ask(model, HI, QUICK)
 
-    assert (pauses, caught.value.retry_after_ms) == ([], 61_000)
+    assert (pauses, error.value.retry_after_ms) == ([], 61_000)
 
 
 async def test_a_call_that_takes_too_long_is_tried_again() -> None:
@@ -120,10 +120,10 @@ async def test_a_call_that_takes_too_long_is_tried_again() -> None:
 async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
     model = ScriptedModel(NEVER(), NEVER())
 
-    with pytest.raises(DeadlineExceeded) as caught:
+    with pytest.raises(DeadlineExceeded) as error:
         await call.ask(model, HI, RetryPolicy(call_seconds=0.01, attempts=2, pause=0.001))
 
-    assert (caught.value.what, caught.value.seconds) == ("Model 'scripted'", 0.01)
+    assert (error.value.what, error.value.seconds) == ("Model 'scripted'", 0.01)
 
 
 async def test_a_deadline_around_the_call_is_left_to_whoever_set_it() -> None:
@@ -147,45 +147,45 @@ async def test_a_stream_that_just_ends_is_tried_again() -> None:
 
 
 async def test_text_is_told_as_it_comes_with_its_attempt() -> None:
-    told: list[tuple[str, int]] = []
+    deltas: list[tuple[str, int]] = []
     model = ScriptedModel(["Hel", busy()], ["Hel", "lo."])
 
-    await call.ask(model, HI, QUICK, lambda text, attempt: told.append((text, attempt)))
+    await call.ask(model, HI, QUICK, lambda text, attempt: deltas.append((text, attempt)))
 
-    assert told == [("Hel", 1), ("Hel", 2), ("lo.", 2)]
+    assert deltas == [("Hel", 1), ("Hel", 2), ("lo.", 2)]
 
 
 async def test_a_stream_is_closed_when_its_reply_is_there() -> None:
-    closed = asyncio.Event()
+    close_event = asyncio.Event()
 
-    class Held(ScriptedModel):
+    class PausingModel(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
             try:
                 yield Reply(text="Hello.")
             finally:
-                closed.set()
+                close_event.set()
 
-    await call.ask(Held(), HI, QUICK)
+    await call.ask(PausingModel(), HI, QUICK)
 
-    assert closed.is_set()
+    assert close_event.is_set()
 
 
 async def test_what_unusable_answers_cost_is_told() -> None:
-    lost: list[Usage] = []
+    usages: list[Usage] = []
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2})
 
-    await call.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, on_wasted_usage=lost.append)
+    await call.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, on_wasted_usage=usages.append)
 
-    assert lost == [Usage(calls=1, input_tokens=5, output_tokens=2)]
+    assert usages == [Usage(calls=1, input_tokens=5, output_tokens=2)]
 
 
 async def test_a_typed_answer_that_does_not_fit_is_asked_for_again() -> None:
-    lost: list[Usage] = []
+    usages: list[Usage] = []
     model = ScriptedModel(lambda request: {"name": "Ann"}, lambda request: {"name": "Ann", "age": 7})
 
-    answer, _ = await call.fill(model, HI, Person, QUICK, lost.append)
+    answer, _ = await call.fill(model, HI, Person, QUICK, usages.append)
 
-    assert (answer, len(lost)) == (Person(name="Ann", age=7), 1)
+    assert (answer, len(usages)) == (Person(name="Ann", age=7), 1)
 
 
 async def test_a_model_is_told_what_was_wrong_with_its_answer() -> None:
@@ -197,13 +197,13 @@ async def test_a_model_is_told_what_was_wrong_with_its_answer() -> None:
 
     assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
         [],
-        [corrected("Object missing required field `age`")],
-        [corrected("Object missing required field `age`")],
-        [corrected("Expected `object`, got `int`")],
+        [correction("Object missing required field `age`")],
+        [correction("Object missing required field `age`")],
+        [correction("Expected `object`, got `int`")],
     ]
 
 
-def corrected(problem: str) -> str:
+def correction(problem: str) -> str:
     problem = f"its answer is not what was asked for: {problem}"
     return f"Your last answer could not be used: {problem}. Answer again."
 
@@ -226,9 +226,9 @@ async def told_by(runtime: Runtime, thread: str) -> list[Event]:
 async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], ["Good ", "day."])
     async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
-        told = await told_by(runtime, "a")
+        events = await told_by(runtime, "a")
 
-    texts = [event for event in told if isinstance(event, TextDelta)]
+    texts = [event for event in events if isinstance(event, TextDelta)]
     assert [(event.text, event.step, event.attempt) for event in texts] == [
         ("Hel", 1, 1),
         ("Good ", 1, 2),
@@ -250,10 +250,10 @@ async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> 
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2, "cost": 3})
     model = ScriptedModel(wrong, Reply(text="Hello.", usage=Usage(calls=1, input_tokens=5, cost=4)))
     async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    run = run_of(await db.records.get(KIND, done.run))
-    assert run.usage == done.usage == Usage(calls=2, input_tokens=10, output_tokens=2, cost=7)
+    run = run_of(await db.records.get(KIND, result.run))
+    assert run.usage == result.usage == Usage(calls=2, input_tokens=10, output_tokens=2, cost=7)
 
 
 @pytest.mark.promise("T-17")
@@ -275,6 +275,6 @@ async def test_after_a_missed_deadline_the_thread_takes_the_next_turn_at_once(db
     ) as runtime:
         with pytest.raises(DeadlineExceeded):
             await runtime.run_turn("a", "Hi")
-        done = await runtime.run_turn("a", "Still there?", busy="refuse")
+        result = await runtime.run_turn("a", "Still there?", busy="refuse")
 
-    assert done.text == "Hello."
+    assert result.text == "Hello."

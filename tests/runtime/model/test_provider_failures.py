@@ -17,7 +17,15 @@ from clew.core.errors import InvalidArgument, ModelFailed
 from clew.runtime.model import call as model_call
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.provider import ProviderModel
-from tests.runtime.model.scripted_provider import HI, QUICK, SECRET, asked, chat, failure, reply_to
+from tests.runtime.model.scripted_provider import (
+    HI,
+    QUICK,
+    SECRET,
+    chat,
+    failure,
+    reply_to,
+    scripted_provider,
+)
 from tests.support.openai_server import ChatReply, ErrorReply, Line, Raw, chat_server, refusing_url
 
 
@@ -43,12 +51,12 @@ from tests.support.openai_server import ChatReply, ErrorReply, Line, Raw, chat_s
     ],
 )
 async def test_what_may_pass_is_tried_again(line: Line, problem: str) -> None:
-    failed = await failure(line)
-    async with asked(line, "Hello.") as (model, _):
+    error = await failure(line)
+    async with scripted_provider(line, "Hello.") as (model, _):
         reply = await model_call.ask(model, HI, QUICK)
 
-    assert failed.retry
-    assert problem in failed.problem
+    assert error.retry
+    assert problem in error.problem
     assert reply.text == "Hello."
 
 
@@ -66,7 +74,7 @@ async def test_what_may_pass_is_tried_again(line: Line, problem: str) -> None:
     ],
 )
 async def test_what_will_not_pass_is_not_tried_again(line: Line) -> None:
-    async with asked(line, "Hello.") as (model, server):
+    async with scripted_provider(line, "Hello.") as (model, server):
         with pytest.raises(ModelFailed):
             await model_call.ask(model, HI, QUICK)
 
@@ -74,30 +82,35 @@ async def test_what_will_not_pass_is_not_tried_again(line: Line) -> None:
 
 
 async def test_the_pause_that_a_provider_asks_for_is_known() -> None:
-    failed = await failure(ErrorReply(status=429, headers={"retry-after": "2"}))
+    error = await failure(ErrorReply(status=429, headers={"retry-after": "2"}))
 
-    assert (failed.retry, failed.retry_after_ms) == (True, 2000)
+    assert (error.retry, error.retry_after_ms) == (True, 2000)
 
 
 async def test_a_provider_that_is_not_there_may_come_back() -> None:
     async with ProviderModel(chat(refusing_url())) as model:
-        with pytest.raises(ModelFailed) as caught:
+        with pytest.raises(ModelFailed) as error:
             await reply_to(model)
 
-    assert caught.value.retry
-    assert "could not be reached" in caught.value.problem
+    assert error.value.retry
+    assert "could not be reached" in error.value.problem
 
 
 async def test_a_slow_first_word_is_tried_again() -> None:
     slow = ChatReply(text="Hello?", before=asyncio.Event())
-    async with asked(slow, "Hello.", settings={"first_event_timeout": 0.05}) as (model, server):
+    async with scripted_provider(slow, "Hello.", settings={"first_event_timeout": 0.05}) as (model, server):
         reply = await model_call.ask(model, HI, QUICK)
 
     assert (reply.text, len(server.requests)) == ("Hello.", 2)
 
 
 async def test_a_server_that_never_says_why_it_ends_can_be_used() -> None:
-    async with asked(ChatReply(text="Hello.", cut=3, quietly=True), needs_finish_reason=False) as (model, _):
+    async with scripted_provider(
+        ChatReply(text="Hello.", cut=3, quietly=True), needs_finish_reason=False
+    ) as (
+        model,
+        _,
+    ):
         reply = await reply_to(model)
 
     assert reply.text == "Hello."
@@ -109,17 +122,17 @@ async def test_models_behind_one_another_fail_together() -> None:
     ) as server:
         both = FallbackModel(chat(server.url), chat(server.url, "gpt-5-mini"))
         async with ProviderModel(both) as model:
-            with pytest.raises(ModelFailed) as caught:
+            with pytest.raises(ModelFailed) as error:
                 await reply_to(model)
             reply = await reply_to(model)
 
-    assert caught.value.retry
-    assert caught.value.problem == "it answered 400: no; it answered 500: no"
+    assert error.value.retry
+    assert error.value.problem == "it answered 400: no; it answered 500: no"
     assert reply.text == "Hello."
 
 
 async def test_a_cancelled_call_closes_its_connection_at_once() -> None:
-    async with asked(ChatReply(text="Hello there", midway=asyncio.Event())) as (model, server):
+    async with scripted_provider(ChatReply(text="Hello there", midway=asyncio.Event())) as (model, server):
         call = asyncio.create_task(reply_to(model))
         await server.arrival.wait()
         call.cancel()
@@ -130,7 +143,7 @@ async def test_a_cancelled_call_closes_its_connection_at_once() -> None:
 
 
 async def test_a_cancelled_typed_call_closes_its_connection_at_once() -> None:
-    async with asked(ChatReply(text="Hello there", before=asyncio.Event())) as (model, server):
+    async with scripted_provider(ChatReply(text="Hello there", before=asyncio.Event())) as (model, server):
         call = asyncio.create_task(model.fill(HI, int))
         await server.arrival.wait()
         call.cancel()
@@ -141,7 +154,10 @@ async def test_a_cancelled_typed_call_closes_its_connection_at_once() -> None:
 
 
 async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
-    async with asked(ChatReply(text="Hello there", midway=asyncio.Event()), "Hello.") as (model, server):
+    async with scripted_provider(ChatReply(text="Hello there", midway=asyncio.Event()), "Hello.") as (
+        model,
+        server,
+    ):
         reply = await model_call.ask(model, HI, RetryPolicy(call_seconds=0.2, pause=0.001))
         async with asyncio.timeout(2):
             await server.departure.wait()
@@ -161,36 +177,36 @@ async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
     ],
 )
 async def test_a_secret_is_in_no_error(line: Line) -> None:
-    failed = await failure(line)
+    error = await failure(line)
 
-    told = "".join(traceback.format_exception(failed)) + repr(failed.facts())
-    assert SECRET not in told
-    assert "sk-other" not in told
+    text = "".join(traceback.format_exception(error)) + repr(error.facts())
+    assert SECRET not in text
+    assert "sk-other" not in text
 
 
 async def test_a_key_that_looks_like_a_word_is_in_no_error_either() -> None:
     async with chat_server(*[ErrorReply(status=500, message="open-sesame was refused")] * 2) as server:
         inner = OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=server.url, api_key="open-sesame"))
         async with ProviderModel(FallbackModel(inner, inner)) as model:
-            with pytest.raises(ModelFailed) as caught:
+            with pytest.raises(ModelFailed) as error:
                 await reply_to(model)
 
-    assert caught.value.problem == "; ".join(["it answered 500: [hidden] was refused"] * 2)
+    assert error.value.problem == "; ".join(["it answered 500: [hidden] was refused"] * 2)
 
 
 async def test_what_is_said_of_credentials_is_not_repeated() -> None:
-    failed = await failure(ErrorReply(status=401, message="Wrong key: abcd****wxyz"))
+    error = await failure(ErrorReply(status=401, message="Wrong key: abcd****wxyz"))
 
-    assert failed.problem == "it answered 401; check the credentials"
+    assert error.problem == "it answered 401; check the credentials"
 
 
 async def test_a_secret_is_in_no_repr() -> None:
-    async with asked(settings={"extra_headers": {"x-key": SECRET}}) as (model, _):
+    async with scripted_provider(settings={"extra_headers": {"x-key": SECRET}}) as (model, _):
         assert repr(model) == "ProviderModel('openai:gpt-5')"
 
 
 async def test_the_provider_gets_the_secret() -> None:
-    async with asked("Hello.") as (model, server):
+    async with scripted_provider("Hello.") as (model, server):
         await reply_to(model)
 
     assert server.headers[0]["authorization"] == f"Bearer {SECRET}"
@@ -204,9 +220,9 @@ def test_a_model_nobody_knows_is_refused() -> None:
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         ProviderModel("openai-chat:gpt-5")
-    assert caught.value.problem == "openai-chat:gpt-5 needs a key. Set OPENAI_API_KEY."
+    assert error.value.problem == "openai-chat:gpt-5 needs a key. Set OPENAI_API_KEY."
 
 
 def test_a_missing_package_of_a_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

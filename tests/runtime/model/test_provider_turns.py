@@ -81,9 +81,9 @@ async def last_run(db: Database) -> Run:
 
 async def test_a_plain_turn(db: Database) -> None:
     async with runtime_on(db, "Hello, Ann.", instructions="Be kind.") as (runtime, server):
-        done = await runtime.run_turn("a", "Hi, I am Ann")
+        result = await runtime.run_turn("a", "Hi, I am Ann")
 
-    assert done.text == "Hello, Ann."
+    assert result.text == "Hello, Ann."
     assert server.requests[0]["messages"] == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hi, I am Ann"},
@@ -104,9 +104,9 @@ async def test_the_next_turn_knows_what_was_said(db: Database) -> None:
 
 async def test_a_turn_with_tools(db: Database) -> None:
     async with runtime_on(db, WEATHER, "Sunny in both.", tools=[weather]) as (runtime, server):
-        done = await runtime.run_turn("a", "Weather?")
+        result = await runtime.run_turn("a", "Weather?")
 
-    assert done.text == "Sunny in both."
+    assert result.text == "Sunny in both."
     assert [(m["role"], m.get("tool_call_id"), m.get("content")) for m in server.requests[1]["messages"]][
         2:
     ] == [
@@ -117,24 +117,24 @@ async def test_a_turn_with_tools(db: Database) -> None:
 
 @pytest.mark.promise("T-17")
 async def test_tokens_and_cost_reach_the_result_and_the_record(db: Database) -> None:
-    said = ChatReply(text="Sunny.", tokens=(2000, 10))
-    async with runtime_on(db, WEATHER, said, tools=[weather]) as (runtime, _):
-        done = await runtime.run_turn("a", "Weather?")
+    reply = ChatReply(text="Sunny.", tokens=(2000, 10))
+    async with runtime_on(db, WEATHER, reply, tools=[weather]) as (runtime, _):
+        result = await runtime.run_turn("a", "Weather?")
 
-    assert done.usage == (await last_run(db)).usage
-    assert done.usage == Usage(calls=2, input_tokens=2011, output_tokens=17, cost=84 + 2600)
+    assert result.usage == (await last_run(db)).usage
+    assert result.usage == Usage(calls=2, input_tokens=2011, output_tokens=17, cost=84 + 2600)
 
 
 async def test_text_is_told_while_the_model_still_speaks(memory: Database) -> None:
     rest = asyncio.Event()
     async with runtime_on(memory, ChatReply(text="Hello, Ann", pieces=2, midway=rest)) as (runtime, _):
-        told: list[str] = []
+        texts: list[str] = []
         async for event in runtime.stream_turn("a", "Hi"):
             if isinstance(event, TextDelta):
-                told.append(event.text)
+                texts.append(event.text)
                 rest.set()
 
-    assert told == ["Hello", ", Ann"]
+    assert texts == ["Hello", ", Ann"]
 
 
 FAULTS: dict[str, Line] = {
@@ -151,10 +151,10 @@ FAULTS: dict[str, Line] = {
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_turn_goes_on_after(memory: Database, fault: str) -> None:
     async with runtime_on(memory, FAULTS[fault], "Hello.", tools=[weather]) as (runtime, server):
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
     items = (await memory.thread("a").items()).items
-    assert (done.text, len(server.requests)) == ("Hello.", 2)
+    assert (result.text, len(server.requests)) == ("Hello.", 2)
     assert [item.body for item in items] == [{"content": "Hi"}, {"content": "Hello."}]
 
 
@@ -163,11 +163,11 @@ async def test_a_turn_that_cannot_go_on_ends_and_the_next_begins_after(memory: D
     async with runtime_on(memory, *[FAULTS[fault]] * 3, "Hello.", tools=[weather]) as (runtime, _):
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")
-        failed = await last_run(memory)
-        done = await runtime.run_turn("a", "Are you there?", busy="refuse")
+        run = await last_run(memory)
+        result = await runtime.run_turn("a", "Are you there?", busy="refuse")
 
-    assert (failed.status, failed.termination) == (DONE, ERROR)
-    assert done.text == "Hello."
+    assert (run.status, run.termination) == (DONE, ERROR)
+    assert result.text == "Hello."
 
 
 async def test_a_provider_that_is_not_there_ends_the_turn_and_not_the_thread(memory: Database) -> None:
@@ -179,9 +179,9 @@ async def test_a_provider_that_is_not_there_ends_the_turn_and_not_the_thread(mem
         with pytest.raises(ModelFailed, match="could not be reached"):
             await runtime.run_turn("a", "Hi")
     async with runtime_on(memory, "Hello.") as (runtime, _):
-        done = await runtime.run_turn("a", "Are you back?", busy="refuse")
+        result = await runtime.run_turn("a", "Are you back?", busy="refuse")
 
-    assert done.text == "Hello."
+    assert result.text == "Hello."
 
 
 async def test_a_slow_first_word_is_waited_for_until_the_deadline(memory: Database) -> None:
@@ -190,9 +190,9 @@ async def test_a_slow_first_word_is_waited_for_until_the_deadline(memory: Databa
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
         await server.arrival.wait()
         slow.set()
-        done = await turn
+        result = await turn
 
-    assert (done.text, len(server.requests)) == ("Hello.", 1)
+    assert (result.text, len(server.requests)) == ("Hello.", 1)
 
 
 @pytest.mark.promise("R-24")
@@ -201,22 +201,22 @@ async def test_a_missed_deadline_ends_the_run_and_the_thread_takes_the_next_turn
 ) -> None:
     config = RuntimeConfig(retry_policy=RetryPolicy(call_seconds=0.3, attempts=1))
     slow = ChatReply(text="Hello?", midway=asyncio.Event())
-    told: list[Event] = []
+    events: list[Event] = []
     async with runtime_on(db, slow, "Hello.", config=config) as (runtime, server):
         with pytest.raises(DeadlineExceeded):
-            await heard(runtime.stream_turn("a", "Hi"), told)
-        failed = await last_run(db)
-        done = await runtime.run_turn("a", "Still there?", busy="refuse")
+            await collect(runtime.stream_turn("a", "Hi"), events)
+        run = await last_run(db)
+        result = await runtime.run_turn("a", "Still there?", busy="refuse")
 
-    assert (failed.status, failed.termination, done.text) == (DONE, ERROR, "Hello.")
-    assert [event.code for event in told if isinstance(event, ErrorEvent)] == ["deadline_exceeded"]
-    assert isinstance(told[-1], RunFinished)
+    assert (run.status, run.termination, result.text) == (DONE, ERROR, "Hello.")
+    assert [event.code for event in events if isinstance(event, ErrorEvent)] == ["deadline_exceeded"]
+    assert isinstance(events[-1], RunFinished)
     assert [m["content"] for m in server.requests[1]["messages"]] == ["Hi", "Still there?"]
 
 
-async def heard(events: AsyncIterator[Event], told: list[Event]) -> None:
+async def collect(events: AsyncIterator[Event], into: list[Event]) -> None:
     async for event in events:
-        told.append(event)  # noqa: PERF401  # what was told before the error counts
+        into.append(event)  # noqa: PERF401  # what was told before the error counts
 
 
 async def test_the_deadline_of_the_turn_ends_it_too(memory: Database) -> None:
@@ -238,9 +238,9 @@ async def test_a_cancelled_turn_hangs_up(memory: Database) -> None:
         await runtime.cancel("a")
         async with asyncio.timeout(2):
             await server.departure.wait()
-        done = await turn
+        result = await turn
 
-    assert done.termination == "cancelled"
+    assert result.termination == "cancelled"
 
 
 class Mood(msgspec.Struct):
@@ -261,17 +261,17 @@ async def test_a_stage_gets_a_typed_answer(memory: Database) -> None:
     wrong = ChatReply(calls=[("c1", "answer", '{"word": "calm"}')])
     right = ChatReply(calls=[("c1", "answer", '{"word": "calm", "strength": 2}')])
     async with runtime_on(memory, wrong, right, stages=[weigh]) as (runtime, _):
-        done = await runtime.run_turn("a", "I feel fine")
+        result = await runtime.run_turn("a", "I feel fine")
 
-    assert (done.text, done.usage.calls, done.usage.input_tokens) == ("calm 2", 2, 22)
+    assert (result.text, result.usage.calls, result.usage.input_tokens) == ("calm 2", 2, 22)
 
 
 async def test_a_secret_is_nowhere_in_the_thread(memory: Database) -> None:
-    refused = ErrorReply(status=401, message="Incorrect API key provided: sk-secret")
-    async with runtime_on(memory, refused) as (runtime, _):
+    refusal = ErrorReply(status=401, message="Incorrect API key provided: sk-secret")
+    async with runtime_on(memory, refusal) as (runtime, _):
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Hi")
 
-    kept = msgspec.json.encode([await memory.thread("a").changesets(), await last_run(memory)])
-    assert b"401" in kept
-    assert b"sk-secret" not in kept
+    stored_bytes = msgspec.json.encode([await memory.thread("a").changesets(), await last_run(memory)])
+    assert b"401" in stored_bytes
+    assert b"sk-secret" not in stored_bytes

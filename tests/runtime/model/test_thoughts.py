@@ -34,8 +34,8 @@ from tests.support.openai_server import Raw, chat_server
 SECRET = "perhaps an umbrella"
 
 
-def thought(content: str, **given: Any) -> ThinkingPart:
-    return ThinkingPart(content, provider_name="anthropic", **given)
+def thinking_part(content: str, **options: Any) -> ThinkingPart:
+    return ThinkingPart(content, provider_name="anthropic", **options)
 
 
 def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
@@ -55,14 +55,14 @@ def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
 @pytest.mark.parametrize(
     "parts",
     [
-        [thought("hm", signature="s1"), TextPart("Hello.")],
-        [thought("", signature="redacted", id="r1"), ToolCallPart("look", {"a": 1}, tool_call_id="c1")],
+        [thinking_part("hm", signature="s1"), TextPart("Hello.")],
+        [thinking_part("", signature="redacted", id="r1"), ToolCallPart("look", {"a": 1}, tool_call_id="c1")],
         [
-            thought("one", signature="s1", provider_details={"raw": ["x"]}),
+            thinking_part("one", signature="s1", provider_details={"raw": ["x"]}),
             TextPart("Let me see."),
-            thought("two", signature="s2"),
+            thinking_part("two", signature="s2"),
             ToolCallPart("look", {"a": 1}, tool_call_id="c1"),
-            thought("three", signature="s3"),
+            thinking_part("three", signature="s3"),
             ToolCallPart("look", {"a": 2}, tool_call_id="c2"),
         ],
         [
@@ -75,7 +75,7 @@ def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
             ),
             ToolCallPart("look", {"a": 2}, tool_call_id="c2"),
         ],
-        [thought("hm", id="rs_1"), TextPart("Hello.", id="msg_1", provider_name="anthropic")],
+        [thinking_part("hm", id="rs_1"), TextPart("Hello.", id="msg_1", provider_name="anthropic")],
     ],
 )
 def test_thoughts_and_signatures_go_back_where_they_stood(parts: list[ModelResponsePart]) -> None:
@@ -83,7 +83,7 @@ def test_thoughts_and_signatures_go_back_where_they_stood(parts: list[ModelRespo
 
 
 def test_a_thought_before_an_empty_text_goes_with_the_call_behind_it() -> None:
-    before, call = thought("hm", signature="s1"), ToolCallPart("look", {}, tool_call_id="c1")
+    before, call = thinking_part("hm", signature="s1"), ToolCallPart("look", {}, tool_call_id="c1")
 
     assert heard_again(before, TextPart(""), call) == [before, call]
 
@@ -96,9 +96,11 @@ def test_an_answer_without_thoughts_keeps_nothing_more() -> None:
 
 
 def test_a_thought_that_cannot_be_read_any_more_is_left_out() -> None:
-    told = Message(role="assistant", content="Hi.", thoughts=({"kind": "thinking", "content": 5}, "?", None))
+    message = Message(
+        role="assistant", content="Hi.", thoughts=({"kind": "thinking", "content": 5}, "?", None)
+    )
 
-    assert provider_messages([told])[0].parts == [TextPart("Hi.")]
+    assert provider_messages([message])[0].parts == [TextPart("Hi.")]
 
 
 class Thinker:
@@ -147,19 +149,19 @@ async def test_a_model_gets_its_thoughts_back_after_a_tool_and_in_the_next_turn(
     ]
 
 
-async def told(runtime: Runtime, thread: str, message: str) -> Sequence[Message]:
+async def messages_of(runtime: Runtime, thread: str, message: str) -> Sequence[Message]:
     events = [event async for event in runtime.stream_turn(thread, message)]
     return [event.message for event in events if isinstance(event, MessageAdded)]
 
 
 async def test_nobody_is_shown_what_a_model_thought(db: Database) -> None:
     async with thinking(Thinker()) as model:
-        added = await told(Runtime(db, model=model, tools=[look]), "a", "Do I need a coat?")
+        messages = await messages_of(Runtime(db, model=model, tools=[look]), "a", "Do I need a coat?")
     items = await db.thread("a").items()
     await db.index()
 
     assert any(SECRET in json.dumps(item.body) for item in items)
-    assert [message.thoughts for message in added] == [()] * 4
+    assert [message.thoughts for message in messages] == [()] * 4
     assert SECRET not in repr(plain_messages(items))
     assert await db.search("umbrella") == []
     assert [hit.thread for hit in await db.search("coat")] == ["a"]
@@ -185,11 +187,11 @@ async def test_a_chat_server_gets_its_reasoning_back_in_the_field_it_came_in(db:
     first = chunks({"role": "assistant", "reasoning_content": SECRET}, {"content": "Take a coat."})
     async with chat_server(first, "Yes.") as server, ProviderModel(chat(server.url)) as model:
         runtime = Runtime(db, model=model)
-        done = await runtime.run_turn("a", "Do I need a coat?")
+        result = await runtime.run_turn("a", "Do I need a coat?")
         await runtime.run_turn("a", "Sure?")
         [answer] = [one for one in server.requests[1]["messages"] if one["role"] == "assistant"]
 
-    assert done.text == "Take a coat."
+    assert result.text == "Take a coat."
     assert (answer["content"], answer["reasoning_content"]) == ("Take a coat.", SECRET)
 
 

@@ -56,10 +56,10 @@ def results_in(message: ModelMessage) -> list[str]:
 @pytest.mark.promise("B-05", "S-09")
 @given(some.lists(MESSAGES, max_size=12))
 def test_every_call_is_answered_right_behind_it_and_nothing_else_is(messages: list[Message]) -> None:
-    heard = provider_messages(messages)
+    requests = provider_messages(messages)
 
     before: list[str] = []
-    for message in heard:
+    for message in requests:
         assert results_in(message) == before
         before = calls_in(message)
         assert len(set(before)) == len(before)
@@ -69,23 +69,24 @@ def test_every_call_is_answered_right_behind_it_and_nothing_else_is(messages: li
 @pytest.mark.promise("B-05")
 @given(some.lists(MESSAGES, max_size=12))
 def test_the_two_sides_take_turns_and_the_model_is_asked_last(messages: list[Message]) -> None:
-    heard = provider_messages(messages)
+    requests = provider_messages(messages)
 
     assert all(
-        isinstance(left, ModelRequest) != isinstance(right, ModelRequest) for left, right in pairwise(heard)
+        isinstance(before, ModelRequest) != isinstance(right, ModelRequest)
+        for before, right in pairwise(requests)
     )
-    assert isinstance(heard[-1], ModelRequest)
+    assert isinstance(requests[-1], ModelRequest)
 
 
 @given(some.lists(MESSAGES, max_size=12))
 def test_nothing_that_was_said_is_lost(messages: list[Message]) -> None:
-    said = [
+    replies = [
         part.content
         for message in provider_messages(messages)
         for part in message.parts
         if isinstance(part, TextPart)
     ]
-    told = [
+    prompts = [
         part.content
         for message in provider_messages(messages)
         for part in message.parts
@@ -93,25 +94,27 @@ def test_nothing_that_was_said_is_lost(messages: list[Message]) -> None:
     ]
 
     plain = [message for message in messages if message.kind == "message"]
-    assert said == [message.content for message in plain if message.role == "assistant" and message.content]
-    assert told == [message.content for message in plain if message.role != "assistant"]
+    assert replies == [
+        message.content for message in plain if message.role == "assistant" and message.content
+    ]
+    assert prompts == [message.content for message in plain if message.role != "assistant"]
 
 
 def test_a_summary_is_told_by_the_system() -> None:
-    heard = provider_messages(
+    requests = provider_messages(
         [Message(role="system", kind="summary", content="They spoke of Oslo."), Message(role="user")]
     )
 
-    assert [type(part) for part in heard[0].parts] == [SystemPromptPart, UserPromptPart]
+    assert [type(part) for part in requests[0].parts] == [SystemPromptPart, UserPromptPart]
 
 
 def test_a_call_that_is_shown_twice_is_two_calls_each_answered() -> None:
     call = Message(role="assistant", kind=CALL, call="c1", name="weather", arguments={})
     result = Message(role="tool", kind=RESULT, call="c1", content="dry")
 
-    heard = provider_messages([call, result, call, result])
+    requests = provider_messages([call, result, call, result])
 
-    assert [calls_in(message) + results_in(message) for message in heard] == [["c1"]] * 4
+    assert [calls_in(message) + results_in(message) for message in requests] == [["c1"]] * 4
 
 
 @given(some.text(some.characters(codec=None), max_size=6))

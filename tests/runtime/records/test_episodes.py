@@ -52,11 +52,11 @@ class Time:
 
 async def notice(state: clew.State, ctx: clew.Context) -> clew.Delta:
     """A stage that holds what was said as a candidate, and takes its first digit for a level."""
-    said = str(getattr(state, "message", ""))
+    text = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
-    ctx.session_memory_buffer.add({"said": said})
-    if said[:1].isdigit():
-        ctx.turn.note_level(int(said[:1]))
+    ctx.session_memory_buffer.add({"said": text})
+    if text[:1].isdigit():
+        ctx.turn.note_level(int(text[:1]))
     return {"reply": "Noted."}
 
 
@@ -96,25 +96,25 @@ async def test_an_episode_keeps_what_was_noticed_and_where_it_starts(db: Databas
         await runtime.run_turn("a", "2 sad")
         await runtime.run_turn("a", "1 better")
 
-    found = await active_episode(db, "a")
-    assert found is not None
-    assert found.candidates == ({"said": "2 sad"}, {"said": "1 better"})
-    assert found.level == 2
-    assert found.first == (await db.thread("a").items(first=1))[0].place
+    episode = await active_episode(db, "a")
+    assert episode is not None
+    assert episode.candidates == ({"said": "2 sad"}, {"said": "1 better"})
+    assert episode.level == 2
+    assert episode.first == (await db.thread("a").items(first=1))[0].place
 
 
 @pytest.mark.promise("R-08", "R-13")
 async def test_an_ended_episode_is_followed_by_a_new_one_with_nothing_held(db: Database) -> None:
     async with quiet(db) as runtime:
         await runtime.run_turn("a", "Hi")
-        ended = await runtime.end_session("a")
+        episode = await runtime.end_session("a")
         await runtime.run_turn("a", "Back again")
         now = await active_episode(db, "a")
 
-    assert ended is not None
+    assert episode is not None
     assert now is not None
-    assert (ended.status, ended.ended_by, ended.turns) == ("ended", "api", 1)
-    assert (now.id != ended.id, now.candidates) == (True, ({"said": "Back again"},))
+    assert (episode.status, episode.ended_by, episode.turns) == ("ended", "api", 1)
+    assert (now.id != episode.id, now.candidates) == (True, ({"said": "Back again"},))
     assert len(await db.thread("a").items()) == 2
 
 
@@ -128,11 +128,11 @@ async def test_a_thread_without_an_episode_has_none_to_end(db: Database) -> None
 async def test_feedback_is_recorded_with_the_end_and_never_as_text(db: Database) -> None:
     async with quiet(db) as runtime:
         await runtime.run_turn("a", "Hi")
-        ended = await runtime.end_session("a", feedback="positive", by="user")
+        episode = await runtime.end_session("a", feedback="positive", by="user")
 
     (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
-    assert ended is not None
-    assert record.id == ended.id
+    assert episode is not None
+    assert record.id == episode.id
     assert {key: record.body[key] for key in ("label", "source", "modality", "turns")} == {
         "label": "positive",
         "source": "user",
@@ -142,13 +142,13 @@ async def test_feedback_is_recorded_with_the_end_and_never_as_text(db: Database)
 
 
 @pytest.mark.promise("R-23")
-@pytest.mark.parametrize("said", ["it was all right I suppose", "", "positive\n"])
-async def test_feedback_that_is_no_label_is_refused_and_nothing_ends(db: Database, said: str) -> None:
+@pytest.mark.parametrize("feedback", ["it was all right I suppose", "", "positive\n"])
+async def test_feedback_that_is_no_label_is_refused_and_nothing_ends(db: Database, feedback: str) -> None:
     runtime = quiet(db)
     await runtime.run_turn("a", "Hi")
 
     with pytest.raises(InvalidArgument):
-        await runtime.end_session("a", feedback=said)
+        await runtime.end_session("a", feedback=feedback)
     assert await active_episode(db, "a") is not None
     assert await db.records.find(RecordQuery(kind=FEEDBACK)) == []
 
@@ -160,11 +160,11 @@ async def test_feedback_that_somebody_has_recorded_already_does_not_block_the_en
     now = await active_episode(db, "a")
     assert now is not None
     await db.records.put(Record(kind=FEEDBACK, id=now.id, body={"label": "neutral"}))
-    ended = await runtime.end_session("a", feedback="positive")
+    episode = await runtime.end_session("a", feedback="positive")
 
     (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
-    assert ended is not None
-    assert (ended.status, record.body["label"]) == ("ended", "positive")
+    assert episode is not None
+    assert (episode.status, record.body["label"]) == ("ended", "positive")
 
 
 @pytest.mark.promise("R-08")
@@ -181,10 +181,10 @@ async def test_an_episode_whose_id_is_taken_is_an_error_and_no_endless_loop(db: 
 
 @pytest.mark.promise("R-08")
 async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
-    heard: list[list[str]] = []
+    transcripts: list[list[str]] = []
 
     async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        heard.append([message.text for message in transcript])
+        transcripts.append([message.text for message in transcript])
         return EpisodeResult(episode=of)
 
     model = ScriptedModel("One.", "Two.")
@@ -194,15 +194,15 @@ async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
         await runtime.run_turn("a", "2")
         await runtime.end_session("a")
 
-    assert heard == [["1", "One."], ["2", "Two."]]
+    assert transcripts == [["1", "One."], ["2", "Two."]]
 
 
 @pytest.mark.promise("R-08", "R-12")
 async def test_an_end_that_is_made_late_tells_nothing_of_the_next_episode(db: Database) -> None:
-    heard: list[list[str]] = []
+    transcripts: list[list[str]] = []
 
     async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        heard.append([message.text for message in transcript])
+        transcripts.append([message.text for message in transcript])
         return EpisodeResult(episode=of)
 
     runtime = Runtime(db, model=ScriptedModel("One.", "Two."), finalize=listen)
@@ -211,16 +211,16 @@ async def test_an_end_that_is_made_late_tells_nothing_of_the_next_episode(db: Da
     await runtime.run_turn("a", "2")
     await work(db, runtime._settings)
 
-    assert heard == [["1", "One."]]
+    assert transcripts == [["1", "One."]]
 
 
 @pytest.mark.promise("R-12", "F-13")
 async def test_an_end_that_fails_is_tried_again_and_keeps_what_was_held(db: Database) -> None:
-    tried: list[Episode] = []
+    episodes: list[Episode] = []
 
     async def once_broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        tried.append(of)
-        if len(tried) == 1:
+        episodes.append(of)
+        if len(episodes) == 1:
             raise RuntimeError("the model is down")
         return EpisodeResult(
             episode=of, writes=[Put(record=Record(kind="fact", id="f", body=list(of.candidates)))]
@@ -261,9 +261,11 @@ async def test_a_turn_that_just_arrived_wins(db: Database) -> None:
         await runtime.run_turn("a", "Hi")
         clock.pass_minutes(30)
         await runtime.run_turn("a", "I am still here")
-        ended = await request_end(db, "a", by="timeout", now=clock(), untouched_since=clock() - 20 * MINUTES)
+        episode = await request_end(
+            db, "a", by="timeout", now=clock(), untouched_since=clock() - 20 * MINUTES
+        )
 
-    assert ended is None
+    assert episode is None
 
 
 @pytest.mark.promise("R-09")
@@ -280,10 +282,10 @@ async def test_the_sweeper_ends_what_nobody_touches(db: Database) -> None:
 @pytest.mark.promise("R-10")
 async def test_many_sweepers_end_each_episode_once(db: Database) -> None:
     clock = Time()
-    seen: list[str] = []
+    ids: list[str] = []
 
     async def count(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        seen.append(of.id)
+        ids.append(of.id)
         return EpisodeResult(episode=of)
 
     async with quiet(db, clock) as runtime:
@@ -296,7 +298,7 @@ async def test_many_sweepers_end_each_episode_once(db: Database) -> None:
         settings = replace(runtime._settings, finalize=count)
         await asyncio.gather(*(work(db, settings) for _ in range(4)))
 
-    assert len(seen) == len(set(seen)) == 20
+    assert len(ids) == len(set(ids)) == 20
 
 
 @pytest.mark.promise("R-11")
@@ -334,10 +336,10 @@ async def test_closing_the_runtime_waits_no_longer_than_its_deadline(db: Databas
 async def test_nobody_keeps_the_session_of_somebody_else_from_being_ended_at_the_close(db: Database) -> None:
     runtime = Runtime(db, stages=[notice])
     await runtime.run_turn("a", "Hi", user="ann")
-    refused = await runtime.end_session("a", user="eve")
+    episode = await runtime.end_session("a", user="eve")
     await runtime.close()
 
-    assert refused is None
+    assert episode is None
     assert [(of.thread, of.ended_by) for of in await endings(db)] == [("a", "shutdown")]
 
 
@@ -369,10 +371,10 @@ async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_i
         ctx.turn.note_level(2)
         return {"reply": "ok"}
 
-    done = await Runtime(db, stages=[end, go_on], model=ScriptedModel("ok")).run_turn("a", "Hi")
+    result = await Runtime(db, stages=[end, go_on], model=ScriptedModel("ok")).run_turn("a", "Hi")
 
     (of,) = await endings(db)
-    assert done.termination == "natural"
+    assert result.termination == "natural"
     assert (of.status, of.level, [one["said"] for one in of.candidates]) == (
         "ending",
         2,
@@ -391,21 +393,21 @@ async def test_a_turn_goes_on_when_its_episode_was_ended_and_finished_meanwhile(
     async def reply(state: clew.State, ctx: clew.Context) -> clew.Delta:
         return {"reply": "ok"}
 
-    done = await Runtime(db, stages=[end, reply], model=ScriptedModel("ok")).run_turn("a", "Hi")
+    result = await Runtime(db, stages=[end, reply], model=ScriptedModel("ok")).run_turn("a", "Hi")
 
     (of,) = await endings(db)
-    assert (done.text, of.status, of.candidates) == ("ok", "ended", ())
+    assert (result.text, of.status, of.candidates) == ("ok", "ended", ())
 
 
 async def test_the_episode_of_a_users_thread_is_the_users(db: Database) -> None:
     await db.create("a", owner="alice")
     async with quiet(db) as runtime:
         await runtime.run_turn("a", "Hi")
-        ended = await runtime.end_session("a")
+        episode = await runtime.end_session("a")
 
     alice, bob = db.scope(tenant="default", user="alice"), db.scope(tenant="default", user="bob")
-    assert ended is not None
-    assert [of.id for of in await endings(alice)] == [ended.id]
+    assert episode is not None
+    assert [of.id for of in await endings(alice)] == [episode.id]
     assert await endings(bob) == []
 
 
@@ -417,9 +419,9 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
             Record(kind=ACTIVE_EPISODE, id="a", body={"no": "episode"}, tags=("modality:text",), sort=1)
         )
         clock.pass_minutes(21)
-        ended = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())
+        count = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())
 
-    assert (ended, [of.thread for of in await endings(db)]) == (1, ["b"])
+    assert (count, [of.thread for of in await endings(db)]) == (1, ["b"])
 
 
 @pytest.mark.promise("R-09")
@@ -462,28 +464,28 @@ async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -
         await runtime.run_turn("b", "Hi")
         await runtime.run_turn("a", "Hi")
         await request_end(db, "b", by="api", now=1)
-        ended = await runtime.end_session("a")
+        episode = await runtime.end_session("a")
 
-    assert ended is not None
+    assert episode is not None
     assert sorted((of.thread, of.status) for of in await endings(db)) == [("a", "ended"), ("b", "ending")]
 
 
 async def test_a_session_whose_end_fails_is_ended_later(db: Database) -> None:
-    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
+    async def fail(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise RuntimeError("the model is down")
 
     async with Runtime(
         db,
         stages=[notice],
-        finalize=broken,
+        finalize=fail,
         config=RuntimeConfig(
             leases=LeaseConfig(sweep_seconds=3600),
             sessions=SessionConfig(finalize_active_sessions_on_close=False),
         ),
     ) as runtime:
         await runtime.run_turn("a", "Hi")
-        ended = await runtime.end_session("a")
+        episode = await runtime.end_session("a")
 
     (job,) = await db.jobs.list()
-    assert ended is not None
-    assert (ended.status, job.status, job.attempts) == ("ending", "waiting", 1)
+    assert episode is not None
+    assert (episode.status, job.status, job.attempts) == ("ending", "waiting", 1)

@@ -33,32 +33,32 @@ async def two_turns(db: Database) -> list[Event]:
 
 
 async def until_end(events: AsyncIterator[Event], ends: int) -> list[Event]:
-    told = []
+    history = []
     async with aclosing(events) as open:  # type: ignore[type-var]  # it is an async generator
         async for event in open:
-            told.append(event)
+            history.append(event)
             ends -= isinstance(event, RunFinished)
             if ends == 0:
                 break
-    return told
+    return history
 
 
 @pytest.mark.promise("B-09")
 async def test_another_process_tells_the_same_durable_events(db: Database) -> None:
-    told = [event for event in await two_turns(db) if event.mark is not None]
+    events = [event for event in await two_turns(db) if event.mark is not None]
 
     async with Runtime(db) as other:
-        assert await until_end(other.events("a", after=(0, 0)), ends=2) == told
+        assert await until_end(other.events("a", after=(0, 0)), ends=2) == events
 
 
 @pytest.mark.promise("B-09")
 async def test_a_client_that_comes_back_after_any_event_misses_none_and_sees_none_twice(db: Database) -> None:
-    told = [event for event in await two_turns(db) if event.mark is not None]
+    events = [event for event in await two_turns(db) if event.mark is not None]
 
     async with Runtime(db) as other:
-        for number in range(len(told) - 1):
-            after = told[number].mark
-            rest = told[number + 1 :]
+        for number in range(len(events) - 1):
+            after = events[number].mark
+            rest = events[number + 1 :]
             ends = sum(isinstance(event, RunFinished) for event in rest)
             assert await until_end(other.events("a", after=after), ends) == rest
 
@@ -72,10 +72,10 @@ async def test_marks_only_grow(db: Database) -> None:
 
 @pytest.mark.promise("T-11", "B-09")
 async def test_live_text_has_no_mark_and_comes_whole_once_it_is_durable(db: Database) -> None:
-    told = await two_turns(db)
+    events = await two_turns(db)
 
-    live = [event for event in told if isinstance(event, TextDelta)]
-    whole = [e.message.content for e in told if e.mark and getattr(e, "message", None) and e.message.text]  # type: ignore[union-attr]  # has one
+    live = [event for event in events if isinstance(event, TextDelta)]
+    whole = [e.message.content for e in events if e.mark and getattr(e, "message", None) and e.message.text]  # type: ignore[union-attr]  # has one
     assert {event.mark for event in live} == {None}
     assert "".join(event.text for event in live) == "Sunny.Bye."
     assert whole[-1] == "Bye."

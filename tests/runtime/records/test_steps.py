@@ -72,9 +72,9 @@ async def test_a_run_tells_its_steps_in_order(db: Database) -> None:
     script = ScriptedModel(calls(OSLO), calls(("c2", "run_code", {"code": "1/0"})), "Sunny.")
     stages = [looked_up, respond(tools=[weather, run_code])]
     async with Runtime(db, model=script, stages=stages) as runtime:
-        done = await runtime.run_turn("a", "How is it in Oslo?", user="alice")
+        result = await runtime.run_turn("a", "How is it in Oslo?", user="alice")
 
-    assert await kinds(db, done.run) == [
+    assert await kinds(db, result.run) == [
         ("retrieval", "handbook"),
         ("model", "scripted"),
         ("tool", "weather"),
@@ -94,62 +94,62 @@ async def test_a_model_call_has_its_tokens_its_stage_and_its_times(local: Databa
         return Reply(text="Hello.", usage=Usage(calls=1, input_tokens=12, output_tokens=3))
 
     async with Runtime(local, model=ScriptedModel(slowly), config=RuntimeConfig(clock=clock)) as runtime:
-        done = await runtime.run_turn("a", "Hi")
-    asked = (await run_steps(local, "a", done.run))[0]
+        result = await runtime.run_turn("a", "Hi")
+    step = (await run_steps(local, "a", result.run))[0]
 
-    assert (asked.input_tokens, asked.output_tokens, asked.stage) == (12, 3, "respond")
-    assert asked.started == Clock().now
-    assert asked.ms >= 0
-    assert asked.ended >= asked.started
+    assert (step.input_tokens, step.output_tokens, step.stage) == (12, 3, "respond")
+    assert step.started == Clock().now
+    assert step.ms >= 0
+    assert step.ended >= step.started
 
 
 async def test_without_a_price_a_step_has_no_cost(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel("Hello.")) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert [step.cost for step in await run_steps(local, "a", done.run)] == [None, None]
-    assert done.usage.cost == 0
+    assert [step.cost for step in await run_steps(local, "a", result.run)] == [None, None]
+    assert result.usage.cost == 0
 
 
 async def test_a_price_table_prices_steps_and_the_run(local: Database) -> None:
-    said = Reply(text="Hello.", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
-    async with Runtime(local, model=ScriptedModel(said), config=RuntimeConfig(prices=DEAR)) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+    reply = Reply(text="Hello.", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
+    async with Runtime(local, model=ScriptedModel(reply), config=RuntimeConfig(prices=DEAR)) as runtime:
+        result = await runtime.run_turn("a", "Hi")
 
-    assert [step.cost for step in await run_steps(local, "a", done.run)] == [300, None]
-    assert done.usage.cost == 300
+    assert [step.cost for step in await run_steps(local, "a", result.run)] == [300, None]
+    assert result.usage.cost == 300
 
 
 async def test_a_price_of_nothing_is_a_cost_of_nothing(local: Database) -> None:
     free = {"scripted": Price(input=0, output=0)}
     async with Runtime(local, model=ScriptedModel("Hello."), config=RuntimeConfig(prices=free)) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert (await run_steps(local, "a", done.run))[0].cost == 0
+    assert (await run_steps(local, "a", result.run))[0].cost == 0
 
 
 async def test_a_cost_that_the_model_tells_is_kept(local: Database) -> None:
-    said = Reply(text="Hello.", usage=Usage(calls=1, cost=42))
-    async with Runtime(local, model=ScriptedModel(said)) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+    reply = Reply(text="Hello.", usage=Usage(calls=1, cost=42))
+    async with Runtime(local, model=ScriptedModel(reply)) as runtime:
+        result = await runtime.run_turn("a", "Hi")
 
-    assert (await run_steps(local, "a", done.run))[0].cost == 42
+    assert (await run_steps(local, "a", result.run))[0].cost == 42
 
 
 async def test_what_failed_attempts_cost_is_part_of_the_step(local: Database) -> None:
-    broken = ModelFailed(model="m", problem="odd", retry=True, spent={"calls": 1, "output_tokens": 7})
-    async with Runtime(local, model=ScriptedModel(broken, "Hello.")) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+    failure = ModelFailed(model="m", problem="odd", retry=True, spent={"calls": 1, "output_tokens": 7})
+    async with Runtime(local, model=ScriptedModel(failure, "Hello.")) as runtime:
+        result = await runtime.run_turn("a", "Hi")
 
-    assert (await run_steps(local, "a", done.run))[0].output_tokens == 8
+    assert (await run_steps(local, "a", result.run))[0].output_tokens == 8
 
 
 async def test_a_tool_that_failed_says_why(local: Database) -> None:
     script = ScriptedModel(calls(("c1", "run_code", {"code": "1/0"})), "Oh.")
     async with Runtime(local, model=script, tools=[run_code]) as runtime:
-        done = await runtime.run_turn("a", "Go")
+        result = await runtime.run_turn("a", "Go")
 
-    assert [step.error for step in await run_steps(local, "a", done.run)] == [
+    assert [step.error for step in await run_steps(local, "a", result.run)] == [
         None,
         "ZeroDivisionError: 1/0",
         None,
@@ -166,8 +166,8 @@ async def test_an_error_that_is_no_text_does_not_keep_the_run_from_ending(local:
             return {"reply": "Never mind."}
 
     async with Runtime(local, stages=[odd]) as runtime:
-        done = await runtime.run_turn("a", "Go")
-    error = (await run_steps(local, "a", done.run))[0].error
+        result = await runtime.run_turn("a", "Go")
+    error = (await run_steps(local, "a", result.run))[0].error
 
     assert error == "invalid_argument: ?" + "x" * (500 - len("invalid_argument: ?"))
 
@@ -178,10 +178,10 @@ async def test_a_run_that_failed_has_the_steps_up_to_its_failure(local: Database
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Go", key="k")
         run = (await local.thread("a").changesets())[-1].run_id or ""
-    told = await run_steps(local, "a", run)
+    steps = await run_steps(local, "a", run)
 
-    assert [step.kind for step in told] == ["model", "tool", "model"]
-    assert told[-1].error == "model_failed: Model 'm' failed: it is down."
+    assert [step.kind for step in steps] == ["model", "tool", "model"]
+    assert steps[-1].error == "model_failed: Model 'm' failed: it is down."
 
 
 @pytest.mark.promise("F-12")
@@ -222,11 +222,11 @@ async def test_the_steps_of_a_run_end_where_the_next_one_begins(local: Database)
 
 async def test_a_run_of_another_thread_is_not_found(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel("One.")) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
         await local.create("b")
 
     with pytest.raises(RecordNotFound):
-        await run_steps(local, "b", done.run)
+        await run_steps(local, "b", result.run)
 
 
 async def test_steps_cost_no_trip_and_no_row(local: Database) -> None:
@@ -240,9 +240,9 @@ async def test_steps_cost_no_trip_and_no_row(local: Database) -> None:
 
 
 async def test_a_turn_that_keeps_nothing_is_priced_too() -> None:
-    done = await run_agent("Hi", model=ScriptedModel("Hello."), prices=DEAR)
+    result = await run_agent("Hi", model=ScriptedModel("Hello."), prices=DEAR)
 
-    assert done.usage.cost == 12
+    assert result.usage.cost == 12
 
 
 def test_a_price_table_is_read_from_a_file() -> None:
@@ -266,9 +266,9 @@ def test_a_price_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 async def test_a_name_that_is_no_text_does_not_keep_the_run_from_ending(local: Database) -> None:
     model = ScriptedModel("Hello.", name="m\ud800")
     async with Runtime(local, model=model) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert (await run_steps(local, "a", done.run))[0].name == "m?"
+    assert (await run_steps(local, "a", result.run))[0].name == "m?"
 
 
 def test_steps_take_little_room() -> None:

@@ -38,11 +38,11 @@ from tests.runtime.gated_agent import (
     Companion,
     Incident,
     answer,
-    found,
-    logged,
+    gated_runtime,
+    incident_log,
     look_for_danger,
     moody,
-    talking,
+    records_of,
 )
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -56,18 +56,18 @@ __all__ = ["db", "postgres_url", "tenant"]
 @pytest.mark.parametrize("level", [1, 2, 3])
 async def test_a_record_is_written_with_the_turn(db: Database, level: int) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
-        done = await runtime.run_turn("a", f"{level} {WORDS}", user="ada")
+    async with gated_runtime(db, clock=clock) as runtime:
+        result = await runtime.run_turn("a", f"{level} {WORDS}", user="ada")
         episode = await active_episode(db, "a")
 
     assert episode is not None
-    assert await logged(db) == [
+    assert await incident_log(db) == [
         Incident(
-            id=f"{done.run}.1.1",
+            id=f"{result.run}.1.1",
             level=level,
             path="digits",
             thread="a",
-            run=done.run,
+            run=result.run,
             episode=episode.id,
             time=clock(),
             keep_until=clock() + 90 * DAY_MS,
@@ -78,12 +78,14 @@ async def test_a_record_is_written_with_the_turn(db: Database, level: int) -> No
 
 @pytest.mark.promise("R-22")
 async def test_nothing_that_was_said_is_in_a_record(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", f"3 {WORDS}", user="ada")
 
-    kept = b"".join(encode(msgspec.to_builtins(record)) for record in await found(db, RETAINED_KIND))
-    assert kept
-    assert not any(word.encode() in kept for word in WORDS.split())
+    stored_bytes = b"".join(
+        encode(msgspec.to_builtins(record)) for record in await records_of(db, RETAINED_KIND)
+    )
+    assert stored_bytes
+    assert not any(word.encode() in stored_bytes for word in WORDS.split())
 
 
 @pytest.mark.parametrize(
@@ -95,31 +97,31 @@ async def test_a_record_that_cannot_be_is_refused(db: Database, wrong: dict[str,
     async def talk_too_much(state: Companion, ctx: clew.Context) -> None:
         ctx.turn.record(**{"kind": INCIDENT, "body": {}, "keep_days": 1, **wrong})
 
-    async with talking(db, talk_too_much) as runtime:
+    async with gated_runtime(db, talk_too_much) as runtime:
         with pytest.raises((InvalidArgument, InvalidValue)):
             await runtime.run_turn("a", "Hi")
-    assert await logged(db) == []
+    assert await incident_log(db) == []
 
 
 async def test_a_turn_without_danger_leaves_no_row(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "Hi")
 
-    assert await logged(db) == []
+    assert await incident_log(db) == []
 
 
 @pytest.mark.promise("R-22")
 async def test_the_row_is_there_before_the_reply_is_worded(db: Database) -> None:
-    seen: list[int] = []
+    levels: list[int] = []
 
     async def look(state: Companion, ctx: clew.Context) -> None:
-        seen.extend(row.level for row in await logged(db))
+        levels.extend(row.level for row in await incident_log(db))
 
-    async with talking(db, look_for_danger, look, answer) as runtime:
+    async with gated_runtime(db, look_for_danger, look, answer) as runtime:
         await runtime.run_turn("a", "1 hm")
 
     changes = await db.thread("a").changesets()
-    assert (seen, len(await logged(db))) == ([1], 1)
+    assert (levels, len(await incident_log(db))) == ([1], 1)
     assert [change.reason for change in changes] == ["UserMessage", "UserMessage", "RunFinished"]
 
 
@@ -131,11 +133,11 @@ async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -
         ctx.turn.record(INCIDENT, {}, level=1, keep_days=90)
         store.is_down = True
 
-    runtime = talking(down, fall, answer)
+    runtime = gated_runtime(down, fall, answer)
     with pytest.raises(StoreUnavailable):
         await runtime.run_turn("a", "Hi")
 
-    assert (await logged(db), len(runtime._settings.pending_records)) == ([], 1)
+    assert (await incident_log(db), len(runtime._settings.pending_records)) == ([], 1)
     assert (await db.thread("a").head()).version == 1
 
 
@@ -144,30 +146,33 @@ async def test_what_a_failed_turn_recorded_is_written_all_the_same(db: Database)
     async def fail(state: Companion, ctx: clew.Context) -> None:
         raise ModelFailed(model="m", problem="it is down")
 
-    async with talking(db, look_for_danger, fail) as runtime:
+    async with gated_runtime(db, look_for_danger, fail) as runtime:
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "1 hm")
 
-    assert [row.level for row in await logged(db)] == [1]
+    assert [row.level for row in await incident_log(db)] == [1]
 
 
 @pytest.mark.promise("R-22")
 async def test_the_stateless_call_gives_its_records_to_a_backend() -> None:
     log = Database(MemoryStore()).records
-    done = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], record_backend=log)
+    result = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], record_backend=log)
 
-    record = await log.get(RETAINED_KIND, f"{done.run}.1.1")
-    assert (done.text, record.body["level"]) == (SAFE, 2)
+    record = await log.get(RETAINED_KIND, f"{result.run}.1.1")
+    assert (result.text, record.body["level"]) == (SAFE, 2)
 
 
 async def test_every_record_of_a_turn_is_written(db: Database) -> None:
     async def again(state: Companion, ctx: clew.Context) -> None:
         ctx.turn.record(INCIDENT, {"path": "second_look"}, level=3, keep_days=90)
 
-    async with talking(db, look_for_danger, again, answer) as runtime:
+    async with gated_runtime(db, look_for_danger, again, answer) as runtime:
         await runtime.run_turn("a", "1 hm")
 
-    assert sorted((row.level, row.path) for row in await logged(db)) == [(1, "digits"), (3, "second_look")]
+    assert sorted((row.level, row.path) for row in await incident_log(db)) == [
+        (1, "digits"),
+        (3, "second_look"),
+    ]
 
 
 # The safe reply.
@@ -177,57 +182,57 @@ async def test_every_record_of_a_turn_is_written(db: Database) -> None:
 @pytest.mark.parametrize("changes", range(4))
 async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, changes: int) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.changes_left = changes
-    done = await runtime.run_turn("a", "3 help")
+    result = await runtime.run_turn("a", "3 help")
     store.changes_left, store.is_down = None, False
     await runtime.sweep()
 
-    assert (done.text, done.output.response_text, done.output.crisis) == (SAFE, SAFE, 3)
-    assert done.termination == ("error" if changes < 3 else "natural")
-    assert [(row.level, row.thread) for row in await logged(db)] == [(3, "a")]
+    assert (result.text, result.output.response_text, result.output.crisis) == (SAFE, SAFE, 3)
+    assert result.termination == ("error" if changes < 3 else "natural")
+    assert [(row.level, row.thread) for row in await incident_log(db)] == [(3, "a")]
 
 
 @pytest.mark.promise("R-22")
 async def test_every_call_of_the_store_may_be_the_one_that_fails(db: Database) -> None:
-    counted = FailingStore(db.store, fail_at=0)
-    await talking(Database(counted).scope(tenant=db.tenant)).run_turn("count", "3 help")
-    said: list[str] = []
-    for number in range(1, counted.calls + 1):
+    store = FailingStore(db.store, fail_at=0)
+    await gated_runtime(Database(store).scope(tenant=db.tenant)).run_turn("count", "3 help")
+    texts: list[str] = []
+    for number in range(1, store.calls + 1):
         failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
-        runtime = talking(failing)
-        said.append((await runtime.run_turn(f"t{number}", "3 help")).text)
+        runtime = gated_runtime(failing)
+        texts.append((await runtime.run_turn(f"t{number}", "3 help")).text)
         await runtime.sweep()
 
-    assert counted.calls > 3
-    assert said == [SAFE] * counted.calls
-    rows = [row.thread for row in await logged(db)]
-    assert sorted(rows) == sorted(["count", *(f"t{number}" for number in range(1, counted.calls + 1))])
+    assert store.calls > 3
+    assert texts == [SAFE] * store.calls
+    rows = [row.thread for row in await incident_log(db)]
+    assert sorted(rows) == sorted(["count", *(f"t{number}" for number in range(1, store.calls + 1))])
 
 
 @pytest.mark.promise("R-22")
 async def test_an_answer_that_was_lost_makes_no_second_row(db: Database) -> None:
     for number in range(1, 4):
         store = FailingStore(db.store, fail_at=number, how="after", only="change")
-        runtime = talking(Database(store).scope(tenant=db.tenant))
-        done = await runtime.run_turn(f"t{number}", "3 help")
+        runtime = gated_runtime(Database(store).scope(tenant=db.tenant))
+        result = await runtime.run_turn(f"t{number}", "3 help")
         await runtime.sweep()
 
-        assert done.text == SAFE
-    assert sorted({row.thread for row in await logged(db)}) == ["t1", "t2", "t3"]
-    assert len({row.run for row in await logged(db)}) == len(await logged(db))
+        assert result.text == SAFE
+    assert sorted({row.thread for row in await incident_log(db)}) == ["t1", "t2", "t3"]
+    assert len({row.run for row in await incident_log(db)}) == len(await incident_log(db))
 
 
 @pytest.mark.promise("R-22")
 async def test_the_failure_is_reported(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.is_down = True
     with caplog.at_level(logging.WARNING, "clew"):
-        done = await runtime.run_turn("a", f"3 {WORDS}")
+        result = await runtime.run_turn("a", f"3 {WORDS}")
 
-    assert done.output.diagnostics["turn_problem"] == "store_unavailable"
-    assert done.output.diagnostics["pending_records"] == 1
+    assert result.output.diagnostics["turn_problem"] == "store_unavailable"
+    assert result.output.diagnostics["pending_records"] == 1
     assert "level:3, thread:a" in caplog.text
     assert "Zanzibar" not in caplog.text
 
@@ -235,16 +240,16 @@ async def test_the_failure_is_reported(db: Database, caplog: pytest.LogCaptureFi
 @pytest.mark.promise("R-22")
 async def test_whoever_listens_gets_the_safe_reply(db: Database) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.is_down = True
-    told = [event async for event in runtime.stream_turn("a", "3 help")]
+    events = [event async for event in runtime.stream_turn("a", "3 help")]
 
-    assert [event.text for event in told if isinstance(event, TextDelta)] == [SAFE]
+    assert [event.text for event in events if isinstance(event, TextDelta)] == [SAFE]
 
 
 async def test_without_a_safe_reply_the_failure_is_raised(db: Database) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.is_down = True
 
     with pytest.raises(StoreUnavailable):
@@ -253,25 +258,25 @@ async def test_without_a_safe_reply_the_failure_is_raised(db: Database) -> None:
 
 async def test_only_a_gate_runs_without_the_store(db: Database) -> None:
     down, store = moody(db)
-    ran: list[str] = []
+    effects: list[str] = []
 
     async def effect(state: Companion, ctx: clew.Context) -> None:
-        ran.append("effect")
+        effects.append("effect")
 
-    runtime = talking(down, effect, look_for_danger, answer)
+    runtime = gated_runtime(down, effect, look_for_danger, answer)
     store.is_down = True
-    done = await runtime.run_turn("a", "3 help")
+    result = await runtime.run_turn("a", "3 help")
 
-    assert (done.text, done.trace, ran) == (SAFE, ("look_for_danger",), [])
+    assert (result.text, result.trace, effects) == (SAFE, ("look_for_danger",), [])
 
 
 async def test_a_gate_that_fails_hides_no_failure_of_the_store(db: Database) -> None:
     @gate
-    async def broken(state: Companion, ctx: clew.Context) -> None:
+    async def fail(state: Companion, ctx: clew.Context) -> None:
         await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
     down, store = moody(db)
-    runtime = talking(down, broken)
+    runtime = gated_runtime(down, fail)
     store.is_down = True
 
     with pytest.raises(StoreUnavailable):
@@ -283,48 +288,48 @@ async def test_the_safe_reply_goes_out_if_a_later_stage_fails(db: Database) -> N
     async def fail(state: Companion, ctx: clew.Context) -> None:
         raise RuntimeError("a bug")
 
-    async with talking(db, look_for_danger, fail) as runtime:
-        done = await runtime.run_turn("a", "3 help", key="k")
+    async with gated_runtime(db, look_for_danger, fail) as runtime:
+        result = await runtime.run_turn("a", "3 help", key="k")
         again = await runtime.run_turn("a", "3 help", key="k")
-        said = [item.body["content"] for item in await runtime.history("a")]
+        texts = [item.body["content"] for item in await runtime.history("a")]
 
-    assert (done.text, again.text, done.termination) == (SAFE, SAFE, "error")
-    assert done.output.diagnostics["turn_problem"] == "RuntimeError"
-    assert said == ["3 help", SAFE]
+    assert (result.text, again.text, result.termination) == (SAFE, SAFE, "error")
+    assert result.output.diagnostics["turn_problem"] == "RuntimeError"
+    assert texts == ["3 help", SAFE]
 
 
 async def test_the_safe_reply_is_said_once(db: Database) -> None:
     async def fail(state: Companion, ctx: clew.Context) -> None:
         raise RuntimeError("a bug")
 
-    async with talking(db, look_for_danger, answer, fail) as runtime:
+    async with gated_runtime(db, look_for_danger, answer, fail) as runtime:
         await runtime.run_turn("a", "3 help")
-        said = [item.body["content"] for item in await runtime.history("a")]
+        texts = [item.body["content"] for item in await runtime.history("a")]
 
-    assert said == ["3 help", SAFE]
+    assert texts == ["3 help", SAFE]
 
 
 async def test_the_safe_reply_of_the_stateless_call_goes_out_if_the_log_fails(db: Database) -> None:
     down, store = moody(db)
     store.is_down = True
-    done = await run_agent(
+    result = await run_agent(
         "3 help", schema=Companion, stages=[look_for_danger, answer], record_backend=down.records
     )
 
-    assert (done.text, done.output["response_text"]) == (SAFE, SAFE)
+    assert (result.text, result.output["response_text"]) == (SAFE, SAFE)
 
 
 @pytest.mark.promise("R-22")
 async def test_a_log_with_a_bug_withholds_no_safe_reply() -> None:
-    class Broken:
+    class FailingLog:
         async def put(self, record: Record, *, expect: int | None = None) -> Record:
             raise TypeError("a bug")
 
-    done = await run_agent(
-        "3 help", schema=Companion, stages=[look_for_danger, answer], record_backend=Broken()
+    result = await run_agent(
+        "3 help", schema=Companion, stages=[look_for_danger, answer], record_backend=FailingLog()
     )
 
-    assert (done.text, done.termination) == (SAFE, "error")
+    assert (result.text, result.termination) == (SAFE, "error")
 
 
 async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -> None:
@@ -332,10 +337,10 @@ async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -
         reply = await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
         return {"response_text": reply.text}
 
-    async with talking(db, look_for_danger, word, model=ScriptedModel()) as runtime:
-        done = await runtime.run_turn("a", "3 help")
+    async with gated_runtime(db, look_for_danger, word, model=ScriptedModel()) as runtime:
+        result = await runtime.run_turn("a", "3 help")
 
-    assert (done.text, [row.level for row in await logged(db)]) == (SAFE, [3])
+    assert (result.text, [row.level for row in await incident_log(db)]) == (SAFE, [3])
 
 
 # What is held.
@@ -350,63 +355,63 @@ def incident(id: str, date: int) -> Record:
 
 async def test_a_row_that_was_written_after_all_is_not_held_any_longer(db: Database) -> None:
     row = incident("c", 2)
-    held = PendingRecords()
-    held.add(db, [row])
+    pending = PendingRecords()
+    pending.add(db, [row])
     await db.records.put(row)
-    await held.write()
+    await pending.write()
 
-    assert (len(held), len(await logged(db))) == (0, 1)
+    assert (len(pending), len(await incident_log(db))) == (0, 1)
 
 
 async def test_what_is_held_is_written_at_the_close(db: Database) -> None:
     down, store = moody(db)
-    async with talking(down) as runtime:
+    async with gated_runtime(down) as runtime:
         store.is_down = True
         await runtime.run_turn("a", "3 help")
         store.is_down = False
 
-    assert [row.level for row in await logged(db)] == [3]
+    assert [row.level for row in await incident_log(db)] == [3]
 
 
 async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
     down, store = moody(db)
-    held = PendingRecords()
+    pending = PendingRecords()
     store.is_down = True
-    held.add(down, [incident("c", 2)])
-    await held.write()
+    pending.add(down, [incident("c", 2)])
+    await pending.write()
 
-    assert len(held) == 1
+    assert len(pending) == 1
 
 
 async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None:
     down, store = moody(db)
     store.is_down = True
-    held = PendingRecords()
-    held.add(down, [incident("c1", 2)])
-    held.add(db, [incident("c2", 2)])
-    await held.write()
+    pending = PendingRecords()
+    pending.add(down, [incident("c1", 2)])
+    pending.add(db, [incident("c2", 2)])
+    await pending.write()
 
-    assert (len(held), [row.id for row in await logged(db)]) == (1, ["c2"])
+    assert (len(pending), [row.id for row in await incident_log(db)]) == (1, ["c2"])
 
 
 async def test_a_store_that_was_closed_is_not_waited_for() -> None:
-    closed = await clew.open("memory://")
-    await closed.close()
-    held = PendingRecords()
-    held.add(closed, [incident("c", 2)])
-    await held.write()
+    dead_db = await clew.open("memory://")
+    await dead_db.close()
+    pending = PendingRecords()
+    pending.add(dead_db, [incident("c", 2)])
+    await pending.write()
 
-    assert len(held) == 0
+    assert len(pending) == 0
 
 
 async def test_what_is_lost_at_the_close_is_said(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.is_down = True
-    done = await runtime.run_turn("a", "3 help")
+    result = await runtime.run_turn("a", "3 help")
     await runtime.close()
 
-    assert f"is lost, since the store did not take it: {done.run}.1.1." in caplog.text
+    assert f"is lost, since the store did not take it: {result.run}.1.1." in caplog.text
 
 
 # Retention.
@@ -418,14 +423,14 @@ async def test_the_sweeper_purges(db: Database) -> None:
         ctx.turn.record(INCIDENT, {}, level=1, keep_days=1)
 
     clock = Clock()
-    runtime = talking(db, note, clock=clock)
+    runtime = gated_runtime(db, note, clock=clock)
     await runtime.run_turn("a", "hm")
     await runtime.sweep()
-    before = len(await logged(db))
+    before = len(await incident_log(db))
     clock.advance(DAY_MS)
     await runtime.sweep()
 
-    assert (before, await logged(db)) == (1, [])
+    assert (before, await incident_log(db)) == (1, [])
 
 
 async def test_a_record_without_a_date_is_of_its_own_kind_and_stays(db: Database) -> None:
@@ -433,14 +438,14 @@ async def test_a_record_without_a_date_is_of_its_own_kind_and_stays(db: Database
         ctx.turn.record("note", {"about": "tea"}, tags=("drink",))
 
     clock = Clock()
-    runtime = talking(db, note, clock=clock)
-    done = await runtime.run_turn("a", "hm", user="ada")
+    runtime = gated_runtime(db, note, clock=clock)
+    result = await runtime.run_turn("a", "hm", user="ada")
     clock.advance(999 * DAY_MS)
     await runtime._sweeper.sweep_and_wait()
 
-    (record,) = await found(db, "note")
-    assert (record.id, record.owner, record.tags) == (f"{done.run}.1.1", "ada", ("thread:a", "drink"))
-    assert (record.body["about"], record.body["run"]) == ("tea", done.run)
+    (record,) = await records_of(db, "note")
+    assert (record.id, record.owner, record.tags) == (f"{result.run}.1.1", "ada", ("thread:a", "drink"))
+    assert (record.body["about"], record.body["run"]) == ("tea", result.run)
 
 
 @pytest.mark.promise("R-22")
@@ -454,18 +459,18 @@ async def test_a_record_that_is_extended_while_it_is_purged_stays(db: Database) 
 
     await db.records.put(incident("c1", DAY_MS))
     late = Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant)
-    purged = await late.retention.purge(now=2 * DAY_MS)
+    count = await late.retention.purge(now=2 * DAY_MS)
 
-    assert (purged, [row.keep_until for row in await logged(db)]) == (0, [9 * DAY_MS])
+    assert (count, [row.keep_until for row in await incident_log(db)]) == (0, [9 * DAY_MS])
 
 
 @pytest.mark.promise("R-22")
 async def test_what_a_person_sees_of_a_thread_says_nothing_of_the_records(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.run_turn("a", "2 hm", user="ada")
         items = await runtime.history("a", user="ada")
         changes = await db.thread("a").changesets()
 
-    shown = encode([msgspec.to_builtins(item) for item in items])
-    assert b"digits" not in shown
+    text = encode([msgspec.to_builtins(item) for item in items])
+    assert b"digits" not in text
     assert b"digits" not in msgspec.json.encode(changes)

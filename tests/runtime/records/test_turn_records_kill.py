@@ -20,10 +20,10 @@ from tests.runtime.gated_agent import (
     SAFE,
     WORDS,
     Companion,
-    logged,
+    gated_runtime,
+    incident_log,
     look_for_danger,
     moody,
-    talking,
 )
 from tests.support.child_process import ChildProcess
 
@@ -43,7 +43,7 @@ def killed_while_the_reply_is_worded(url: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def turn() -> None:
-        async with clew.open(url) as db, talking(db, look_for_danger, answer) as runtime:
+        async with clew.open(url) as db, gated_runtime(db, look_for_danger, answer) as runtime:
             await runtime.run_turn("a", "3 help", user="ada")
 
     asyncio.run(turn())
@@ -53,11 +53,11 @@ def killed_while_the_row_is_held(url: str) -> None:
     async def turn() -> None:
         async with clew.open(url) as db:
             down, store = moody(db)
-            runtime = talking(down)
+            runtime = gated_runtime(down)
             await runtime.run_turn("a", "Hi")
             store.is_down = True
-            done = await runtime.run_turn("a", "3 help")
-            assert done.output.diagnostics["pending_records"] == 1
+            result = await runtime.run_turn("a", "3 help")
+            assert result.output.diagnostics["pending_records"] == 1
             os.kill(os.getpid(), signal.SIGKILL)
 
     asyncio.run(turn())
@@ -65,11 +65,11 @@ def killed_while_the_row_is_held(url: str) -> None:
 
 def killed_in_a_call(url: str) -> None:
     async def call() -> None:
-        async with clew.open(url) as db, talking(db) as runtime:
-            looked = VoiceCall(name="look", output="found")
+        async with clew.open(url) as db, gated_runtime(db) as runtime:
+            call = VoiceCall(name="look", output="found")
             record = TurnRecord(kind=INCIDENT, level=2, keep_days=90)
             await runtime.record_voice_turn(
-                "a", text="Hi", reply="Hello.", tool_calls=[looked], records=[record]
+                "a", text="Hi", reply="Hello.", tool_calls=[call], records=[record]
             )
             await runtime.keep_voice_alive("a", seconds=0.001)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -79,7 +79,7 @@ def killed_in_a_call(url: str) -> None:
 
 def killed_incognito(url: str) -> None:
     async def turn() -> None:
-        async with clew.open(url) as db, talking(db) as runtime:
+        async with clew.open(url) as db, gated_runtime(db) as runtime:
             await runtime.run_turn("kept", "Hi")
             await runtime.run_turn("a", f"3 {WORDS}", mode=MemoryMode.INCOGNITO)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -87,7 +87,7 @@ def killed_incognito(url: str) -> None:
     asyncio.run(turn())
 
 
-async def killed(work: object, url: str) -> None:
+async def run_and_kill(work: object, url: str) -> None:
     """Let a process work until it is killed."""
     assert callable(work)
     child: ChildProcess[None] = ChildProcess(work, url)
@@ -98,48 +98,48 @@ async def killed(work: object, url: str) -> None:
 
 @pytest.mark.promise("R-22")
 async def test_a_crisis_is_on_record_though_the_reply_was_never_worded(url: str) -> None:
-    await killed(killed_while_the_reply_is_worded, url)
+    await run_and_kill(killed_while_the_reply_is_worded, url)
 
-    async with clew.open(url) as db, talking(db) as runtime:
-        before = [(row.level, row.thread) for row in await logged(db)]
-        done = await runtime.resume("a", user="ada")
-        rows = await logged(db)
+    async with clew.open(url) as db, gated_runtime(db) as runtime:
+        before = [(row.level, row.thread) for row in await incident_log(db)]
+        result = await runtime.resume("a", user="ada")
+        rows = await incident_log(db)
 
     assert (before, [row.level for row in rows]) == ([(3, "a")], [3])
-    assert (done.text, done.output.crisis) == (SAFE, 3)
+    assert (result.text, result.output.crisis) == (SAFE, 3)
 
 
 @pytest.mark.promise("R-22")
 async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> None:
     """What the how-to says of kill -9 in between: the reply is out, and the log line is what is left."""
-    await killed(killed_while_the_row_is_held, url)
+    await run_and_kill(killed_while_the_row_is_held, url)
 
     async with clew.open(url) as db:
-        assert await logged(db) == []
+        assert await incident_log(db) == []
         assert (await db.thread("a").verify()).ok
 
 
 @pytest.mark.promise("R-21", "R-09")
 async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: str) -> None:
-    await killed(killed_in_a_call, url)
+    await run_and_kill(killed_in_a_call, url)
 
-    async with clew.open(url) as db, talking(db) as runtime:
+    async with clew.open(url) as db, gated_runtime(db) as runtime:
         items = await runtime.history("a")
-        rows = await logged(db)
+        rows = await incident_log(db)
         await runtime.sweep()
-        left = await active_episode(db, "a")
+        episode = await active_episode(db, "a")
 
     assert [item.kind for item in items] == ["message", "call", "result", "message"]
-    assert ([row.level for row in rows], left) == ([2], None)
+    assert ([row.level for row in rows], episode) == ([2], None)
 
 
 @pytest.mark.promise("R-14")
 async def test_nothing_incognito_survives_its_process(url: str, tmp_path: Path) -> None:
-    await killed(killed_incognito, url)
+    await run_and_kill(killed_incognito, url)
 
     async with clew.open(url) as db:
         assert (await db.thread("kept").head()).version > 0
-        assert await logged(db) == []
+        assert await incident_log(db) == []
         with pytest.raises(ThreadNotFound):
             await db.thread("a").head()
     assert leaks(tmp_path) == []

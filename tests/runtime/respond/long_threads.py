@@ -18,7 +18,7 @@ async def contents(db: Database, at: int | None = None) -> list[object]:
     return [item.body.get("content", item.kind) for item in await db.thread("a").items(at=at)]
 
 
-async def talked(db: Database, turns: int) -> Runtime:
+async def runtime_after(db: Database, turns: int) -> Runtime:
     """A thread ``a`` with some turns behind it."""
     model = ScriptedModel(*(f"answer {number}" for number in range(turns)))
     async with Runtime(db, model=model) as runtime:

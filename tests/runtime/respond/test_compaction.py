@@ -30,34 +30,34 @@ from clew.runtime.tools.tool import Effect, tool
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dead_store import DeadStore
-from tests.runtime.respond.long_threads import contents, shortly, talked
+from tests.runtime.respond.long_threads import contents, runtime_after, shortly
 
 
 @pytest.mark.promise("S-14")
 async def test_a_summary_takes_the_place_of_all_but_the_newest(db: Database) -> None:
-    runtime = await talked(db, 3)
-    done = await runtime.compact("a", keep=2, summarize=shortly)
+    runtime = await runtime_after(db, 3)
+    result = await runtime.compact("a", keep=2, summarize=shortly)
 
     assert await contents(db) == ["4 messages", "question 2", "answer 2"]
-    assert (done.items_removed, done.items_left, done.summary) == (4, 2, "4 messages")
+    assert (result.items_removed, result.items_left, result.summary) == (4, 2, "4 messages")
 
 
 @pytest.mark.promise("S-14")
 async def test_it_is_one_changeset_and_what_was_compacted_stays_readable(db: Database) -> None:
-    runtime = await talked(db, 2)
+    runtime = await runtime_after(db, 2)
     before = (await db.thread("a").head()).version
-    done = await runtime.compact("a", keep=1, summarize=shortly)
+    result = await runtime.compact("a", keep=1, summarize=shortly)
 
-    assert done.version == before + 1
+    assert result.version == before + 1
     assert await contents(db, at=before) == ["question 0", "answer 0", "question 1", "answer 1"]
     assert (await db.thread("a").verify()).ok
 
 
 @pytest.mark.promise("S-14")
 async def test_the_summary_is_an_item_like_any_other(db: Database) -> None:
-    runtime = await talked(db, 1)
-    done = await runtime.compact("a", keep=0, summarize=shortly)
-    change = (await db.thread("a").changesets(after=done.version - 1))[0]
+    runtime = await runtime_after(db, 1)
+    result = await runtime.compact("a", keep=0, summarize=shortly)
+    change = (await db.thread("a").changesets(after=result.version - 1))[0]
 
     assert [(item.kind, item.role, item.body, item.format) for item in change.items] == [
         ("summary", "system", {"content": "2 messages"}, "clew")
@@ -67,7 +67,7 @@ async def test_the_summary_is_an_item_like_any_other(db: Database) -> None:
 
 @pytest.mark.promise("S-14")
 async def test_the_model_writes_the_summary_if_no_function_does(db: Database) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     model = ScriptedModel("They talked.")
     async with Runtime(db, model=model) as runtime:
         await runtime.compact("a", keep=2)
@@ -77,7 +77,7 @@ async def test_the_model_writes_the_summary_if_no_function_does(db: Database) ->
 
 
 async def test_the_next_turn_is_shown_the_summary_and_what_was_kept(db: Database) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     model = ScriptedModel("Later.")
     async with Runtime(db, model=model) as runtime:
         await runtime.compact("a", keep=2, summarize=shortly)
@@ -92,28 +92,28 @@ async def test_the_next_turn_is_shown_the_summary_and_what_was_kept(db: Database
 
 
 async def test_a_summary_stays_in_view_when_the_window_no_longer_reaches_it(db: Database) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     model = ScriptedModel("Later.")
     async with Runtime(db, model=model, stages=[respond(window=3)]) as runtime:
         await runtime.compact("a", keep=6, summarize=shortly)
         await runtime.run_turn("a", "And now?")
 
-    shown = [message.text for message in model.requests[0].messages]
-    assert shown == ["2 messages", "question 3", "answer 3", "And now?"]
+    texts = [message.text for message in model.requests[0].messages]
+    assert texts == ["2 messages", "question 3", "answer 3", "And now?"]
 
 
 async def test_a_second_summary_takes_the_first_in(db: Database) -> None:
-    runtime = await talked(db, 3)
-    heard: list[str] = []
+    runtime = await runtime_after(db, 3)
+    texts: list[str] = []
 
     async def noting(messages: Sequence[Message]) -> str:
-        heard.extend(message.text for message in messages)
+        texts.extend(message.text for message in messages)
         return "all of it"
 
     await runtime.compact("a", keep=4, summarize=shortly)
     await runtime.compact("a", keep=2, summarize=noting)
 
-    assert heard == ["2 messages", "question 1", "answer 1"]
+    assert texts == ["2 messages", "question 1", "answer 1"]
     assert await contents(db) == ["all of it", "question 2", "answer 2"]
 
 
@@ -127,9 +127,9 @@ async def test_a_call_is_never_parted_from_its_result(db: Database) -> None:
     model = ScriptedModel(calls(("c1", "look", {"at": "x"})), "Seen.")
     async with Runtime(db, model=model, tools=[look]) as runtime:
         await runtime.run_turn("a", "Look")
-        done = await runtime.compact("a", keep=2, summarize=shortly)
+        result = await runtime.compact("a", keep=2, summarize=shortly)
 
-    assert (done.items_removed, done.items_left) == (1, 3)
+    assert (result.items_removed, result.items_left) == (1, 3)
     assert await contents(db) == ["1 messages", "call", "result", "Seen."]
 
 
@@ -139,7 +139,7 @@ async def test_a_call_is_never_parted_from_its_result(db: Database) -> None:
 @pytest.mark.promise("S-14")
 @pytest.mark.parametrize("failure", [ModelFailed(model="m", problem="down"), "  "])
 async def test_without_a_summary_nothing_changes(db: Database, failure: ModelFailed | str) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     before = await db.thread("a").head()
     async with Runtime(db, model=ScriptedModel(failure)) as runtime:
         with pytest.raises(ModelFailed):
@@ -151,7 +151,7 @@ async def test_without_a_summary_nothing_changes(db: Database, failure: ModelFai
 @pytest.mark.promise("S-14")
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 async def test_whatever_call_of_the_store_fails_the_history_is_intact(db: Database, number: int) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     before = await db.thread("a").head()
     store = FailingStore(db.store, fail_at=number)
     try:
@@ -166,14 +166,14 @@ async def test_whatever_call_of_the_store_fails_the_history_is_intact(db: Databa
 
 @pytest.mark.promise("S-14")
 async def test_a_writer_in_the_meantime_makes_it_refuse(db: Database) -> None:
-    runtime = await talked(db, 2)
+    runtime = await runtime_after(db, 2)
 
-    async def interrupted(messages: Sequence[Message]) -> str:
+    async def interrupt(messages: Sequence[Message]) -> str:
         await db.thread("a").append(items=[user("just now")])
         return "out of date"
 
     with pytest.raises(VersionConflict):
-        await runtime.compact("a", keep=1, summarize=interrupted)
+        await runtime.compact("a", keep=1, summarize=interrupt)
     assert (await contents(db))[-2:] == ["answer 1", "just now"]
 
 
@@ -187,25 +187,25 @@ async def test_it_waits_until_tool_calls_are_answered(db: Database) -> None:
     model = ScriptedModel(calls(("c1", "send", {"to": "Ann"})), "Sent.")
     async with Runtime(db, model=model, tools=[send]) as runtime:
         await runtime.run_turn("a", "Write")
-        with pytest.raises(TurnSuspended) as caught:
+        with pytest.raises(TurnSuspended) as error:
             await runtime.compact("a", keep=0, summarize=shortly)
         await runtime.resume("a", {"c1": Replay()})
         await runtime.compact("a", keep=0, summarize=shortly)
 
-    assert caught.value.calls == ["c1"]
+    assert error.value.calls == ["c1"]
     assert await contents(db) == ["4 messages"]
 
 
 async def test_a_turn_at_work_is_not_disturbed(db: Database) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    start, go = asyncio.Event(), asyncio.Event()
 
     async def wait(state: State, ctx: Context) -> None:
-        asked.set()
+        start.set()
         await go.wait()
 
     async with Runtime(db, stages=[wait]) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-        await asked.wait()
+        await start.wait()
 
         with pytest.raises(TurnBusy):
             await runtime.compact("a", keep=0, summarize=shortly)
@@ -227,7 +227,7 @@ async def test_a_history_that_somebody_else_keeps_is_not_compacted(db: Database)
 
 
 async def test_a_short_history_has_nothing_to_compact(db: Database) -> None:
-    runtime = await talked(db, 1)
+    runtime = await runtime_after(db, 1)
 
     for keep in (2, -1):
         with pytest.raises(InvalidArgument):
@@ -236,7 +236,7 @@ async def test_a_short_history_has_nothing_to_compact(db: Database) -> None:
 
 @pytest.mark.promise("S-14")
 async def test_what_an_interrupted_run_needs_to_be_resumed_is_never_compacted(db: Database) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     dead = Database(DeadStore(db.store, fail_at=2))
     with pytest.raises(StoreUnavailable):
         await Runtime(dead, model=ScriptedModel("Lost.")).run_turn("a", "And now?")
@@ -254,11 +254,11 @@ async def test_what_an_interrupted_run_needs_to_be_resumed_is_never_compacted(db
 
 @pytest.mark.promise("S-14")
 async def test_a_compaction_is_taken_back_with_the_turns_after_it_in_their_place(db: Database) -> None:
-    await talked(db, 2)
+    await runtime_after(db, 2)
     async with Runtime(db, model=ScriptedModel("Later.")) as runtime:
-        done = await runtime.compact("a", keep=2, summarize=shortly)
+        result = await runtime.compact("a", keep=2, summarize=shortly)
         await runtime.run_turn("a", "And now?")
-        await runtime.rewind("a", compaction=done.version)
+        await runtime.rewind("a", compaction=result.version)
 
     assert await contents(db) == ["question 0", "answer 0", "question 1", "answer 1", "And now?", "Later."]
     assert "summary" not in (await db.thread("a").state())["$thread"]
@@ -266,7 +266,7 @@ async def test_a_compaction_is_taken_back_with_the_turns_after_it_in_their_place
 
 
 async def test_a_compaction_that_was_built_upon_is_not_taken_back(db: Database) -> None:
-    runtime = await talked(db, 3)
+    runtime = await runtime_after(db, 3)
     first = await runtime.compact("a", keep=4, summarize=shortly)
     await runtime.compact("a", keep=2, summarize=shortly)
 

@@ -25,12 +25,12 @@ from clew.runtime.tools.tool import Effect, tool
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dead_store import DeadStore
-from tests.runtime.respond.long_threads import contents, shortly, talked
+from tests.runtime.respond.long_threads import contents, runtime_after, shortly
 
 
 @pytest.mark.promise("S-13", "S-14")
 async def test_a_turn_that_compacted_and_failed_is_taken_back_without_its_compaction(db: Database) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     compaction = Compaction(budget=60, keep=2, summarize=shortly)
     model = ScriptedModel(ModelFailed(model="m", problem="down"))
     async with Runtime(
@@ -45,22 +45,22 @@ async def test_a_turn_that_compacted_and_failed_is_taken_back_without_its_compac
 
 @pytest.mark.promise("S-14")
 async def test_a_turn_compacts_when_the_budget_is_exceeded(db: Database) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     model = ScriptedModel("Later.")
     compaction = Compaction(budget=60, keep=4, summarize=shortly)
     async with Runtime(db, model=model, config=RuntimeConfig(compaction=compaction)) as runtime:
-        done = await runtime.run_turn("a", "And now?")
+        result = await runtime.run_turn("a", "And now?")
 
-    shown = [message.text for message in model.requests[0].messages]
-    assert shown[0].endswith("messages")
-    assert shown[-1] == "And now?"
-    assert await contents(db) == [*shown, "Later."]
-    assert done.text == "Later."
+    texts = [message.text for message in model.requests[0].messages]
+    assert texts[0].endswith("messages")
+    assert texts[-1] == "And now?"
+    assert await contents(db) == [*texts, "Later."]
+    assert result.text == "Later."
 
 
 @pytest.mark.promise("S-14")
 async def test_within_the_budget_nothing_is_compacted(db: Database) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     compaction = Compaction(budget=10_000, summarize=shortly)
     async with Runtime(
         db, model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
@@ -73,7 +73,7 @@ async def test_within_the_budget_nothing_is_compacted(db: Database) -> None:
 async def test_a_history_longer_than_the_window_is_compacted_before_anything_is_out_of_sight(
     db: Database,
 ) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     model = ScriptedModel("Later.")
     compaction = Compaction(budget=10_000, keep=3, summarize=shortly)
     async with Runtime(db, model=model, stages=[respond(window=5, compaction=compaction)]) as runtime:
@@ -88,17 +88,17 @@ async def test_a_history_longer_than_the_window_is_compacted_before_anything_is_
 
 
 async def test_a_compaction_by_itself_is_told_once_and_not_as_live_text(db: Database) -> None:
-    await talked(db, 4)
-    told: list[Event] = []
+    await runtime_after(db, 4)
+    events: list[Event] = []
     compaction = Compaction(budget=60, keep=2)
     async with Runtime(
         db, model=ScriptedModel("Summed up.", "Later."), config=RuntimeConfig(compaction=compaction)
     ) as runtime:
-        told += [event async for event in runtime.stream_turn("a", "And now?")]
+        events += [event async for event in runtime.stream_turn("a", "And now?")]
 
-    added = [event.message.text for event in told if isinstance(event, MessageAdded)]
-    live = "".join(event.text for event in told if isinstance(event, TextDelta))
-    assert (added, live) == (["And now?", "Summed up.", "Later."], "Later.")
+    texts = [event.message.text for event in events if isinstance(event, MessageAdded)]
+    live = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert (texts, live) == (["And now?", "Summed up.", "Later."], "Later.")
 
 
 @pytest.mark.promise("R-04", "S-14")
@@ -106,34 +106,34 @@ async def test_a_guest_history_is_neither_compacted_by_itself_nor_read_in_vain(d
     thread = await db.create("a")
     guest = [Item(body={"content": f"{number}"}, role="user", format="guest") for number in range(50)]
     await thread.append(items=guest)
-    read: list[int] = []
+    sizes: list[int] = []
 
     class Counting(FailingStore):
         async def read(self, scope, asking):  # type: ignore[no-untyped-def]  # as in the store behind
-            found = await super().read(scope, asking)
-            read.extend([len(found)] if isinstance(found, Window) else [])
-            return found
+            answer = await super().read(scope, asking)
+            sizes.extend([len(answer)] if isinstance(answer, Window) else [])
+            return answer
 
     stages = [respond(window=5, compaction=Compaction(budget=1, summarize=shortly))]
     store = Counting(db.store, fail_at=0)
     await Runtime(Database(store), model=ScriptedModel("Hi."), stages=stages).run_turn("a", "Hi")
 
     assert len(await contents(db)) == 52
-    assert max(read) == 5
+    assert max(sizes) == 5
 
 
 async def test_a_turn_goes_on_without_a_summary_if_there_is_none(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     model = ScriptedModel(ModelFailed(model="m", problem="down"), "Later.")
     with caplog.at_level(logging.WARNING, "clew"):
         async with Runtime(
             db, model=model, config=RuntimeConfig(compaction=Compaction(budget=60))
         ) as runtime:
-            done = await runtime.run_turn("a", "And now?")
+            result = await runtime.run_turn("a", "And now?")
 
-    assert done.text == "Later."
+    assert result.text == "Later."
     assert len(await contents(db)) == 10
     assert "was not compacted" in caplog.text
 
@@ -147,14 +147,14 @@ async def test_a_function_that_gives_no_summary_does_not_end_the_turn(
             raise LookupError("no words")
         return text
 
-    await talked(db, 4)
+    await runtime_after(db, 4)
     compaction = Compaction(budget=60, summarize=summarize)
     async with Runtime(
         db, model=ScriptedModel("Later."), config=RuntimeConfig(compaction=compaction)
     ) as runtime:
-        done = await runtime.run_turn("a", "And now?")
+        result = await runtime.run_turn("a", "And now?")
 
-    assert (done.text, len(await contents(db))) == ("Later.", 10)
+    assert (result.text, len(await contents(db))) == ("Later.", 10)
     assert "was not compacted" in caplog.text
 
 
@@ -164,7 +164,7 @@ async def test_the_messages_of_the_turn_itself_are_never_compacted(db: Database)
         """Look."""
         return "a long look " * 100
 
-    await talked(db, 1)
+    await runtime_after(db, 1)
     model = ScriptedModel(calls(("c1", "look", {"at": "x"})), "Seen.")
     compaction = Compaction(budget=100, keep=2, summarize=shortly)
     async with Runtime(db, model=model, tools=[look], config=RuntimeConfig(compaction=compaction)) as runtime:
@@ -174,21 +174,21 @@ async def test_the_messages_of_the_turn_itself_are_never_compacted(db: Database)
 
 
 async def test_the_usage_of_a_summary_counts_for_the_turn(db: Database) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     async with Runtime(
         db,
         model=ScriptedModel("Summed up.", "Later."),
         config=RuntimeConfig(compaction=Compaction(budget=60, keep=2)),
     ) as runtime:
-        done = await runtime.run_turn("a", "And now?")
+        result = await runtime.run_turn("a", "And now?")
 
-    assert done.usage.calls == 2
+    assert result.usage.calls == 2
 
 
 async def test_a_compaction_inside_a_turn_that_the_store_refuses_ends_it_with_the_history_intact(
     db: Database,
 ) -> None:
-    await talked(db, 4)
+    await runtime_after(db, 4)
     store = FailingStore(db.store, fail_at=2, only="change")
     compaction = Compaction(budget=60, keep=2, summarize=shortly)
     runtime = Runtime(
@@ -220,9 +220,9 @@ async def test_a_turn_that_dies_around_its_compaction_is_resumed_and_compacts_on
         )
         await later.resume(id)
 
-        said = [item.body["content"] for item in await thread.items()]
+        texts = [item.body["content"] for item in await thread.items()]
         reasons = [change.reason for change in await thread.changesets()]
-        assert said == ["7 messages", "a longer question 7", "Now?", "Later."]
+        assert texts == ["7 messages", "a longer question 7", "Now?", "Later."]
         assert reasons.count("Compact") == 1
 
 
@@ -238,26 +238,26 @@ def test_the_guess_grows_with_the_text_and_the_number_of_messages() -> None:
 
 def test_what_the_provider_counted_sets_the_guess_right() -> None:
     gauge, messages = TokenGauge(), [Message(role="user", content="a" * 400)]
-    guessed = gauge.tokens(messages)
+    tokens = gauge.tokens(messages)
     gauge.calibrate(
-        ModelRequest(messages=messages), Reply(text="", usage=Usage(calls=1, input_tokens=guessed * 2))
+        ModelRequest(messages=messages), Reply(text="", usage=Usage(calls=1, input_tokens=tokens * 2))
     )
 
-    assert gauge.tokens(messages) == pytest.approx(guessed * 2, abs=2)
+    assert gauge.tokens(messages) == pytest.approx(tokens * 2, abs=2)
 
 
 async def test_a_long_history_is_summarised_in_parts_each_with_the_summary_so_far() -> None:
-    heard: list[str] = []
+    prompts: list[str] = []
 
     async def ask(request: ModelRequest) -> Reply:
-        heard.append(request.messages[0].text)
-        return Reply(text=f"summary {len(heard)}")
+        prompts.append(request.messages[0].text)
+        return Reply(text=f"summary {len(prompts)}")
 
     summarize = model_summarizer(ask, "Summarise.", chunk=20)
     text = await summarize([Message(role="user", content=f"{letter * 40}") for letter in "abc"])
 
     assert text == "summary 3"
-    assert [said[:30] for said in heard] == [
+    assert [prompt[:30] for prompt in prompts] == [
         "user: " + "a" * 24,
         "summary: summary 1\nuser: bbbbb",
         "summary: summary 2\nuser: ccccc",

@@ -30,16 +30,16 @@ CALL = ("c1", "pay", {"amount": 5})
 
 async def turn(runtime: Runtime, message: str, *, streaming: bool) -> list[Event]:
     """A turn that may fail, streamed or not, and what was told of it."""
-    told: list[Event] = []
+    events: list[Event] = []
     try:
         if streaming:
             async for event in runtime.stream_turn("a", message):
-                told.append(event)  # noqa: PERF401  # what was told before the error counts
+                events.append(event)  # noqa: PERF401  # what was told before the error counts
         else:
             await runtime.run_turn("a", message)
     except GuardrailTripped:
         pass
-    return told
+    return events
 
 
 async def contents(db: Database) -> list[object]:
@@ -69,7 +69,7 @@ async def test_a_refused_input_is_kept_and_nothing_is_made_of_it(
 ) -> None:
     stages = [respond(input_guardrails=[refusing("darn", parallel=parallel)])]
     async with Runtime(db, model=ScriptedModel("Speculation.", "Fine."), stages=stages) as runtime:
-        told = await turn(runtime, "darn", streaming=streaming)
+        events = await turn(runtime, "darn", streaming=streaming)
 
     assert await contents(db) == ["darn"]
     meta = (await last_change(db)).run_meta or {}
@@ -79,7 +79,7 @@ async def test_a_refused_input_is_kept_and_nothing_is_made_of_it(
         "problem": "guardrail_tripped: Guardrail 'no rude words' refused the turn: it says 'darn'.",
         "usage": {"calls": 1, "input_tokens": 1, "output_tokens": 1} if parallel else {},
     }
-    assert isinstance(told[-1], RunFinished) if streaming else told == []
+    assert isinstance(events[-1], RunFinished) if streaming else events == []
 
 
 @pytest.mark.promise("S-12")
@@ -90,10 +90,10 @@ async def test_a_refused_answer_is_dropped_and_the_input_kept(
 ) -> None:
     stages = [respond(output_guardrails=[refusing("darn", parallel=parallel)])]
     async with Runtime(db, model=ScriptedModel("Well, darn it."), stages=stages) as runtime:
-        told = await turn(runtime, "Hi", streaming=streaming)
+        events = await turn(runtime, "Hi", streaming=streaming)
 
     assert await contents(db) == ["Hi"]
-    assert [event.message.text for event in told if isinstance(event, MessageAdded)] == ["Hi"] * streaming
+    assert [event.message.text for event in events if isinstance(event, MessageAdded)] == ["Hi"] * streaming
 
 
 @pytest.mark.promise("S-12")
@@ -115,31 +115,31 @@ async def test_the_turn_after_a_refused_one_goes_on_from_what_was_kept(
 @pytest.mark.promise("S-12")
 @streamed_or_not
 async def test_no_tool_runs_before_a_parallel_guardrail_has_passed(db: Database, *, streaming: bool) -> None:
-    answered, happened = asyncio.Event(), []
+    answer_event, effects = asyncio.Event(), []
 
     @tool
     async def pay(amount: int) -> str:
         """Pay."""
-        happened.append("paid")
+        effects.append("paid")
         return "paid"
 
     def answer(request: ModelRequest) -> Any:
-        answered.set()
+        answer_event.set()
         return calls(CALL)
 
     @guardrail(parallel=True)
     async def slow(text: str, ctx: Context) -> str | None:
-        await answered.wait()
+        await answer_event.wait()
         for _ in range(20):
             await asyncio.sleep(0)  # a tool that could run would have begun by now
-        happened.append("refused")
+        effects.append("refused")
         return "not today"
 
     stages = [respond(tools=[pay], input_guardrails=[slow])]
     async with Runtime(db, model=ScriptedModel(answer, "Paid."), stages=stages) as runtime:
         await turn(runtime, "Pay", streaming=streaming)
 
-    assert happened == ["refused"]
+    assert effects == ["refused"]
     assert await contents(db) == ["Pay"]
     assert "$calls" not in await db.thread("a").state()
 
@@ -167,19 +167,19 @@ async def test_tools_run_once_all_guardrails_have_passed(db: Database) -> None:
     model = ScriptedModel(calls(CALL), "Paid.")
     stages = [respond(tools=[pay], input_guardrails=[beside, first])]
     async with Runtime(db, model=model, stages=stages) as runtime:
-        done = await runtime.run_turn("a", "Pay")
+        result = await runtime.run_turn("a", "Pay")
 
-    assert (order, done.text) == (["first", "beside", "paid"], "Paid.")
+    assert (order, result.text) == (["first", "beside", "paid"], "Paid.")
 
 
 async def test_a_sequential_guardrail_that_trips_saves_the_model_call(db: Database) -> None:
     model = ScriptedModel("Never asked.")
     stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]
     async with Runtime(db, model=model, stages=stages) as runtime:
-        with pytest.raises(GuardrailTripped) as caught:
+        with pytest.raises(GuardrailTripped) as error:
             await runtime.run_turn("a", "darn")
 
-    assert (caught.value.guardrail, caught.value.problem) == ("no rude words", "it says 'darn'")
+    assert (error.value.guardrail, error.value.problem) == ("no rude words", "it says 'darn'")
     assert model.requests == []
 
 
@@ -208,12 +208,12 @@ async def test_tool_results_that_were_kept_survive_a_refused_answer(db: Database
 
 
 async def test_text_beside_tool_calls_is_checked_before_the_tools_run(db: Database) -> None:
-    paid: list[int] = []
+    payments: list[int] = []
 
     @tool
     async def pay(amount: int) -> str:
         """Pay."""
-        paid.append(amount)
+        payments.append(amount)
         return "paid"
 
     stages = [respond(tools=[pay], output_guardrails=[refusing("darn", parallel=True)])]
@@ -221,15 +221,15 @@ async def test_text_beside_tool_calls_is_checked_before_the_tools_run(db: Databa
         with pytest.raises(GuardrailTripped):
             await runtime.run_turn("a", "Pay")
 
-    assert (paid, await contents(db)) == ([], ["Pay"])
+    assert (payments, await contents(db)) == ([], ["Pay"])
 
 
 @both_ways
 async def test_a_guardrail_that_fails_lets_nothing_pass(db: Database, *, parallel: bool) -> None:
-    async def broken(text: str, ctx: Context) -> str | None:
+    async def fail(text: str, ctx: Context) -> str | None:
         raise LookupError("no word list")
 
-    stages = [respond(input_guardrails=[Guardrail(name="broken", check=broken, parallel=parallel)])]
+    stages = [respond(input_guardrails=[Guardrail(name="broken", check=fail, parallel=parallel)])]
     async with Runtime(db, model=ScriptedModel("Speculation."), stages=stages) as runtime:
         with pytest.raises(LookupError):
             await runtime.run_turn("a", "Hi")
@@ -248,24 +248,24 @@ async def test_a_guardrail_that_takes_too_long_lets_nothing_pass(db: Database) -
     async with Runtime(
         db, model=ScriptedModel("Speculation."), stages=stages, config=RuntimeConfig(retry_policy=patience)
     ) as runtime:
-        with pytest.raises(DeadlineExceeded) as caught:
+        with pytest.raises(DeadlineExceeded) as error:
             await runtime.run_turn("a", "Hi")
 
-    assert caught.value.what == "Guardrail 'slow'"
+    assert error.value.what == "Guardrail 'slow'"
     assert await contents(db) == ["Hi"]
 
 
 async def test_a_refused_answer_is_not_heard_if_text_is_held_back(db: Database) -> None:
     stages = [respond(output_guardrails=[refusing("darn", parallel=False)], live=False)]
     async with Runtime(db, model=ScriptedModel("darn"), stages=stages) as runtime:
-        told = await turn(runtime, "Hi", streaming=True)
+        events = await turn(runtime, "Hi", streaming=True)
 
-    assert not any(isinstance(event, TextDelta) for event in told)
-    assert [event.code for event in told if isinstance(event, ErrorEvent)] == ["guardrail_tripped"]
+    assert not any(isinstance(event, TextDelta) for event in events)
+    assert [event.code for event in events if isinstance(event, ErrorEvent)] == ["guardrail_tripped"]
 
 
 async def test_guardrails_on_the_input_are_asked_once_in_a_turn(db: Database) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     @tool
     async def pay(amount: int) -> str:
@@ -274,14 +274,14 @@ async def test_guardrails_on_the_input_are_asked_once_in_a_turn(db: Database) ->
 
     @guardrail
     async def noting(text: str, ctx: Context) -> str | None:
-        asked.append(text)
+        questions.append(text)
         return None
 
     stages = [respond(tools=[pay], input_guardrails=[noting])]
     async with Runtime(db, model=ScriptedModel(calls(CALL), "Paid."), stages=stages) as runtime:
         await runtime.run_turn("a", "Pay")
 
-    assert asked == ["Pay"]
+    assert questions == ["Pay"]
 
 
 async def test_content_that_is_not_text_is_looked_at_as_json(db: Database) -> None:

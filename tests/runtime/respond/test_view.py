@@ -39,19 +39,19 @@ async def weather(city: str) -> dict[str, str]:
     return {"sky": f"sunny in {city}"}
 
 
-def copied(messages: list[Message], ctx: Context) -> list[Message]:
+def copy_messages(messages: list[Message], ctx: Context) -> list[Message]:
     return [msgspec.convert(msgspec.to_builtins(message), Message) for message in messages]
 
 
-def reordered(messages: list[Message], ctx: Context) -> list[Message]:
+def reorder(messages: list[Message], ctx: Context) -> list[Message]:
     return list(reversed(messages))
 
 
-def filtered(messages: list[Message], ctx: Context) -> list[Message]:
+def drop_some(messages: list[Message], ctx: Context) -> list[Message]:
     return messages[-1:]
 
 
-def duplicated(messages: list[Message], ctx: Context) -> list[Message]:
+def duplicate(messages: list[Message], ctx: Context) -> list[Message]:
     return [*messages, *messages]
 
 
@@ -71,15 +71,15 @@ def changed_in_place(messages: list[Message], ctx: Context) -> list[Message]:
     return [Message(role="user", content="only this")]
 
 
-CALLBACKS = [copied, reordered, filtered, duplicated, rebuilt, rebuilt_later, changed_in_place]
+CALLBACKS = [copy_messages, reorder, drop_some, duplicate, rebuilt, rebuilt_later, changed_in_place]
 
 
-async def said(db: Database, at: int | None = None) -> list[object]:
+async def contents(db: Database, at: int | None = None) -> list[object]:
     items = await db.thread("a").items(at=at)
     return [item.body if item.kind != "message" else item.body["content"] for item in items]
 
 
-EXPECTED = [
+ALL_CONTENTS = [
     "Weather?",
     {"name": "weather", "arguments": {"city": "Oslo"}},
     {"output": {"sky": "sunny in Oslo"}},
@@ -100,7 +100,7 @@ async def test_whatever_a_callback_does_history_is_appended_once(
         await runtime.run_turn("a", "Weather?")
         await runtime.run_turn("a", "Thanks")
 
-    assert await said(db) == EXPECTED
+    assert await contents(db) == ALL_CONTENTS
 
 
 @pytest.mark.promise("S-09")
@@ -122,7 +122,7 @@ async def test_a_filter_hides_from_the_model_and_not_from_the_history(db: Databa
         await runtime.run_turn("a", "Go on")
 
     assert [message.text for message in model.requests[1].messages] == ["One.", "Go on"]
-    assert await said(db) == ["My secret word is plum.", "One.", "Go on", "Two."]
+    assert await contents(db) == ["My secret word is plum.", "One.", "Go on", "Two."]
 
 
 @pytest.mark.promise("S-09")
@@ -148,14 +148,14 @@ async def test_a_window_never_parts_a_call_from_its_result(db: Database) -> None
 
 
 async def test_more_calls_than_the_window_holds_are_all_answered(db: Database) -> None:
-    wanted = [(f"c{number}", "weather", {"city": f"city {number}"}) for number in range(9)]
-    model = ScriptedModel(calls(*wanted), "Sunny everywhere.")
+    requests = [(f"c{number}", "weather", {"city": f"city {number}"}) for number in range(9)]
+    model = ScriptedModel(calls(*requests), "Sunny everywhere.")
     async with Runtime(db, model=model, stages=[respond(tools=[weather], window=4)]) as runtime:
-        done = await runtime.run_turn("a", "Weather?")
+        result = await runtime.run_turn("a", "Weather?")
 
     items = await db.thread("a").items()
     assert [item.call for item in items if item.kind == RESULT] == [f"c{number}" for number in range(9)]
-    assert (done.text, len(model.requests)) == ("Sunny everywhere.", 2)
+    assert (result.text, len(model.requests)) == ("Sunny everywhere.", 2)
 
 
 @pytest.mark.promise("S-09")
@@ -173,14 +173,14 @@ async def test_a_model_that_uses_a_call_id_again_gets_each_call_answered(db: Dat
         calls(("c1", "weather", {"city": "Oslo"})), calls(("c1", "weather", {"city": "Bergen"})), "Sunny."
     )
     async with Runtime(db, model=model, stages=[respond(tools=[weather])]) as runtime:
-        done = await runtime.run_turn("a", "Weather?")
+        result = await runtime.run_turn("a", "Weather?")
 
     items = await db.thread("a").items()
     assert [item.body["output"]["sky"] for item in items if item.kind == RESULT] == [
         "sunny in Oslo",
         "sunny in Bergen",
     ]
-    assert done.text == "Sunny."
+    assert result.text == "Sunny."
 
 
 def message(kind: str, call: str | None = None, run: str = "r") -> Message:
@@ -191,9 +191,9 @@ def message(kind: str, call: str | None = None, run: str = "r") -> Message:
 def test_a_repaired_call_is_shown_with_the_reason_as_its_result() -> None:
     repair = msgspec.structs.replace(message(REPAIR), content="The run ended.")
 
-    shown = pair_calls([message(CALL, "c1"), repair, message("message")])
+    view = pair_calls([message(CALL, "c1"), repair, message("message")])
 
-    assert [(m.kind, m.call, m.content) for m in shown[:2]] == [
+    assert [(m.kind, m.call, m.content) for m in view[:2]] == [
         (CALL, "c1", ""),
         (RESULT, "c1", "The run ended."),
     ]
@@ -229,13 +229,13 @@ messages_of = st.lists(st.builds(message, kinds, st.sampled_from(["c1", "c2"]), 
 def test_in_every_view_each_call_has_exactly_one_result_behind_it(
     messages: list[Message], chance: random.Random
 ) -> None:
-    shuffled = list(messages)
-    chance.shuffle(shuffled)
+    messages_in_disorder = list(messages)
+    chance.shuffle(messages_in_disorder)
 
-    shown = pair_calls(shuffled)
+    view = pair_calls(messages_in_disorder)
 
     open: list[tuple[str | None, str | None]] = []
-    for each in shown:
+    for each in view:
         if each.kind == CALL:
             open.append((each.run, each.call))
         elif each.kind == RESULT:
@@ -248,12 +248,12 @@ def test_in_every_view_each_call_has_exactly_one_result_behind_it(
 
 @given(messages_of)
 def test_a_view_of_a_view_is_the_same(messages: list[Message]) -> None:
-    shown = pair_calls(messages)
+    view = pair_calls(messages)
 
-    assert pair_calls(shown) == shown
+    assert pair_calls(view) == view
 
 
-class Planned(State):
+class Plan(State):
     message: Annotated[str, input]
     history: Annotated[StateLog[Message], append]
     plan: str = ""
@@ -264,12 +264,12 @@ class Planned(State):
 async def test_two_stages_that_answer_each_ask_for_an_answer_of_their_own(db: Database) -> None:
     stages = [respond(field="plan", name="plan"), respond(field="reply")]
     async with Runtime(
-        db, schema=Planned, model=ScriptedModel("First this.", "Done."), stages=stages
+        db, schema=Plan, model=ScriptedModel("First this.", "Done."), stages=stages
     ) as runtime:
-        done = await runtime.run_turn("a", "Go")
+        result = await runtime.run_turn("a", "Go")
 
-    assert done.output == {"plan": "First this.", "reply": "Done."}
-    assert await said(db) == ["Go", "First this.", "Done."]
+    assert result.output == {"plan": "First this.", "reply": "Done."}
+    assert await contents(db) == ["Go", "First this.", "Done."]
 
 
 @pytest.mark.promise("S-11")
@@ -279,28 +279,28 @@ async def test_two_stages_that_answer_are_resumed_where_they_were(db: Database, 
     script = ["First this.", "Done."]
     dead = DeadStore(db.store, fail_at=number)
     with pytest.raises(StoreUnavailable):
-        await Runtime(Database(dead), schema=Planned, model=ScriptedModel(*script), stages=stages).run_turn(
+        await Runtime(Database(dead), schema=Plan, model=ScriptedModel(*script), stages=stages).run_turn(
             "a", "Go"
         )
-    left = ScriptedModel(*script[len(await said(db)) - 1 :])
+    model = ScriptedModel(*script[len(await contents(db)) - 1 :])
     async with Runtime(
-        db, schema=Planned, model=left, stages=stages, config=RuntimeConfig(clock=lambda: 1 << 50)
+        db, schema=Plan, model=model, stages=stages, config=RuntimeConfig(clock=lambda: 1 << 50)
     ) as later:
-        done = await later.resume("a")
+        result = await later.resume("a")
 
-    assert done.output == {"plan": "First this.", "reply": "Done."}
-    assert await said(db) == ["Go", "First this.", "Done."]
+    assert result.output == {"plan": "First this.", "reply": "Done."}
+    assert await contents(db) == ["Go", "First this.", "Done."]
 
 
 async def test_a_callback_cannot_change_what_an_earlier_stage_has_added(db: Database) -> None:
-    async def note(state: Planned, ctx: Context) -> Delta:
+    async def note(state: Plan, ctx: Context) -> Delta:
         return {"history": [Message(role="system", content={"sky": "sunny"})]}
 
     stages = [note, respond(prepare=changed_in_place)]
-    async with Runtime(db, schema=Planned, model=ScriptedModel("Hi."), stages=stages) as runtime:
+    async with Runtime(db, schema=Plan, model=ScriptedModel("Hi."), stages=stages) as runtime:
         await runtime.run_turn("a", "Go")
 
-    assert await said(db) == ["Go", {"sky": "sunny"}, "Hi."]
+    assert await contents(db) == ["Go", {"sky": "sunny"}, "Hi."]
 
 
 async def test_a_callback_that_gives_no_messages_is_told_so(db: Database) -> None:
@@ -311,7 +311,7 @@ async def test_a_callback_that_gives_no_messages_is_told_so(db: Database) -> Non
         with pytest.raises(InvalidArgument, match="not dict"):
             await runtime.run_turn("a", "Go")
 
-    assert await said(db) == ["Go"]
+    assert await contents(db) == ["Go"]
 
 
 async def test_two_calls_with_one_id_in_one_reply_are_both_answered(db: Database) -> None:
@@ -332,17 +332,17 @@ async def test_two_calls_with_one_id_in_one_reply_are_both_answered(db: Database
 async def test_a_plain_turn_reads_the_window_once(db: Database) -> None:
     thread = await db.create("a")
     await thread.append(items=[user(f"message {number}") for number in range(200)])
-    read: list[int] = []
+    sizes: list[int] = []
 
     class Counting(FailingStore):
         async def read(self, scope, asking):  # type: ignore[no-untyped-def]  # as in the store behind
-            found = await super().read(scope, asking)
-            read.extend([len(found)] if isinstance(found, Window) else [])
-            return found
+            answer = await super().read(scope, asking)
+            sizes.extend([len(answer)] if isinstance(answer, Window) else [])
+            return answer
 
     store = Counting(db.store, fail_at=0)
     await Runtime(Database(store), model=ScriptedModel("Hi."), stages=[respond(window=10)]).run_turn(
         "a", "Hi"
     )
 
-    assert read == [10]
+    assert sizes == [10]

@@ -31,10 +31,10 @@ def die() -> None:
 
 async def notice(state: clew.State, ctx: Context) -> None:
     """A stage that holds what was said, takes its first digit for a level, and asks a model."""
-    said = str(getattr(state, "message", ""))
+    text = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
-    ctx.session_memory_buffer.add({"said": said})
-    ctx.turn.note_level(int(said[0]))
+    ctx.session_memory_buffer.add({"said": text})
+    ctx.turn.note_level(int(text[0]))
     await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
 
 
@@ -79,15 +79,15 @@ async def die_in_the_end(db: Database, of: Episode, transcript: Sequence[Message
     raise AssertionError("it is still there")
 
 
-def talk(url: str, *said: str) -> None:
+def talk(url: str, *messages: str) -> None:
     """Turns of one session in a process of its own, which is killed after the last, or in it."""
-    asyncio.run(_talk(url, said))
+    asyncio.run(_talk(url, messages))
 
 
-async def _talk(url: str, said: Sequence[str]) -> None:
+async def _talk(url: str, messages: Sequence[str]) -> None:
     async with clew.open(url) as db:
         runtime = runtime_of(db, calm=False)
-        for message in said:
+        for message in messages:
             await runtime.run_turn(THREAD, message)
         die()
 
@@ -104,5 +104,5 @@ async def _end(url: str) -> None:
 
 async def until_its_lease_is_over(db: Database, job: str) -> None:
     """Wait until the claim of whoever had a job has run out."""
-    held = await db.jobs.get(job)
-    await asyncio.sleep(max(held.until - now_ms(), 0) / 1000 + 0.05)
+    job_now = await db.jobs.get(job)
+    await asyncio.sleep(max(job_now.until - now_ms(), 0) / 1000 + 0.05)

@@ -42,7 +42,7 @@ async def post(to: str) -> str:
     return f"posted to {to}"
 
 
-async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
+async def fail(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
     raise RuntimeError("the model is down")
 
 
@@ -80,39 +80,39 @@ async def test_a_call_does_not_expire_by_being_idle(db: Database) -> None:
     active = await active_episode(db, "a")
     assert active is not None
     await db.commit([episode_write(msgspec.structs.replace(active, until=77), None)])
-    leased = await runtime.session_status("a")
+    status_with_lease = await runtime.session_status("a")
 
-    assert (call.status, call.expires_at, leased.expires_at) == ("active", None, 77)
+    assert (call.status, call.expires_at, status_with_lease.expires_at) == ("active", None, 77)
 
 
 async def test_an_ended_session_says_so(db: Database) -> None:
     runtime = Runtime(db, stages=[answer])
     await runtime.run_turn("a", "Hi")
-    ended = await runtime.end_session("a")
+    episode = await runtime.end_session("a")
     status = await runtime.session_status("a")
 
-    assert ended is not None
+    assert episode is not None
     assert status.episode is not None
-    assert (status.status, status.episode.id, status.unfinished) == ("ended", ended.id, ())
+    assert (status.status, status.episode.id, status.unfinished) == ("ended", episode.id, ())
 
 
 @pytest.mark.promise("R-12")
 async def test_a_session_whose_end_failed_says_why_and_when_it_is_tried_again(db: Database) -> None:
-    runtime = Runtime(db, stages=[answer], finalize=broken)
+    runtime = Runtime(db, stages=[answer], finalize=fail)
     await runtime.run_turn("a", "Hi")
     await runtime.end_session("a")
     status = await runtime.session_status("a")
     (job,) = await db.jobs.list()
 
     assert status.status == "ending"
-    (unfinished,) = status.unfinished
-    assert (unfinished.job, unfinished.attempts, unfinished.next_try) == ("waiting", 1, job.due)
-    assert unfinished.problem == "RuntimeError: the model is down"
+    (end,) = status.unfinished
+    assert (end.job, end.attempts, end.next_try) == ("waiting", 1, job.due)
+    assert end.problem == "RuntimeError: the model is down"
 
 
 @pytest.mark.promise("R-12")
 async def test_an_end_that_was_given_up_is_in_sight_and_can_be_retried(db: Database) -> None:
-    runtime = Runtime(db, stages=[answer], finalize=broken)
+    runtime = Runtime(db, stages=[answer], finalize=fail)
     await runtime.run_turn("a", "Hi")
     before = await active_episode(db, "a")
     assert before is not None
@@ -123,59 +123,59 @@ async def test_an_end_that_was_given_up_is_in_sight_and_can_be_retried(db: Datab
     given_up = await runtime.session_status("a")
     await db.jobs.retry(once.id)
     await Runtime(db).sweep()
-    cured = await runtime.session_status("a")
+    after = await runtime.session_status("a")
 
     assert (given_up.status, [end.job for end in given_up.unfinished]) == ("ending", ["dead"])
     assert "retry" in given_up.advice
-    assert (cured.status, cured.unfinished) == ("ended", ())
+    assert (after.status, after.unfinished) == ("ended", ())
 
 
 async def test_a_new_episode_shows_that_the_end_of_the_one_before_is_not_finished(db: Database) -> None:
-    runtime = Runtime(db, stages=[answer], finalize=broken)
+    runtime = Runtime(db, stages=[answer], finalize=fail)
     await runtime.run_turn("a", "Hi")
-    ended = await runtime.end_session("a")
+    episode = await runtime.end_session("a")
     await runtime.run_turn("a", "Back again")
     status = await runtime.session_status("a")
 
-    assert ended is not None
-    assert (status.status, [end.episode for end in status.unfinished]) == ("active", [ended.id])
+    assert episode is not None
+    assert (status.status, [end.episode for end in status.unfinished]) == ("active", [episode.id])
 
 
 async def test_a_run_at_work_says_so(db: Database) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    start, go = asyncio.Event(), asyncio.Event()
 
     async def wait(state: clew.State, ctx: clew.Context) -> clew.Delta:
-        asked.set()
+        start.set()
         await go.wait()
         return {"reply": "ok"}
 
     runtime = Runtime(db, stages=[wait])
     turn = asyncio.create_task(runtime.run_turn("a", "Hi"))
-    await asked.wait()
+    await start.wait()
     status = await runtime.session_status("a")
     go.set()
-    done = await turn
+    result = await turn
 
-    assert (status.status, status.run) == ("running", done.run)
+    assert (status.status, status.run) == ("running", result.run)
 
 
 @pytest.mark.promise("T-16")
 async def test_a_run_that_waits_says_for_what(db: Database) -> None:
     model = ScriptedModel(calls(("c1", "post", {"to": "Ann"})), "Done.")
     runtime = Runtime(db, model=model, tools=[post])
-    done = await runtime.run_turn("a", "Write to Ann")
+    result = await runtime.run_turn("a", "Write to Ann")
     waiting = await runtime.session_status("a")
     await runtime.resume("a", {"c1": Replay()})
     over = await runtime.session_status("a")
 
-    assert (waiting.status, waiting.run, waiting.waiting) == ("waiting", done.run, done.waiting)
+    assert (waiting.status, waiting.run, waiting.waiting) == ("waiting", result.run, result.waiting)
     assert (over.status, over.run, over.waiting) == ("active", None, ())
 
 
 @pytest.mark.promise("T-17", "R-24")
 async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_closed(db: Database) -> None:
     clock = Clock()
-    started = await crashed_turn(db, "Hi", [crash], clock=clock)
+    turn_start = await crashed_turn(db, "Hi", [crash], clock=clock)
     clock.advance(MINUTES)
     runtime = Runtime(db, schema=Companion, stages=[crash], config=RuntimeConfig(clock=clock))
     before = await runtime.session_status("a")
@@ -183,7 +183,7 @@ async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_cl
     after = await runtime.session_status("a")
 
     assert {(status.status, status.run) for status in (before, after)} == {
-        ("interrupted", started.journal.run.id)
+        ("interrupted", turn_start.journal.run.id)
     }
 
 
@@ -196,7 +196,7 @@ async def test_a_session_of_somebody_else_is_not_there(db: Database) -> None:
 
 
 def test_every_status_tells_a_caller_what_to_do() -> None:
-    told = {status: SessionStatus(thread="a", status=status).advice for status in ADVICE}
+    advice = {status: SessionStatus(thread="a", status=status).advice for status in ADVICE}
 
-    assert sorted(told) == ["active", "ended", "ending", "interrupted", "none", "running", "waiting"]
-    assert all(told.values())
+    assert sorted(advice) == ["active", "ended", "ending", "interrupted", "none", "running", "waiting"]
+    assert all(advice.values())

@@ -38,20 +38,20 @@ class Noting(State):
 @pytest.fixture
 async def db() -> AsyncIterator[Database]:
     """A database in memory: nothing here depends on the store."""
-    async with clew.open("memory://") as made:
-        yield made
+    async with clew.open("memory://") as database:
+        yield database
 
 
 @gate
 async def judge(state: Noting, ctx: Context) -> Delta:
     """A gate that finds a level in the number of exclamation marks, and says words from two on."""
-    said = [message.text for message in await state.history.tail(10) if message.role == "user"]
-    level = min(3, sum(text.count("!") for text in said))
+    texts = [message.text for message in await state.history.tail(10) if message.role == "user"]
+    level = min(3, sum(text.count("!") for text in texts))
     if level:
         ctx.turn.record("incident", {"marks": level}, level=level, keep_days=90)
     if level > 1:
         ctx.turn.set_safe_reply("Please call somebody.")
-    return {"seen": {"level": level, "before": len(said) - 1}}
+    return {"seen": {"level": level, "before": len(texts) - 1}}
 
 
 def hearing(
@@ -61,16 +61,16 @@ def hearing(
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
     how = GateSettings(stages=stages or (judge,), fields=keeps)  # type: ignore[arg-type]  # stages of this state
 
-    def heard(
-        said: str, *, id: str = "u1", user: str | None = "ada", late: object = False
+    def hear(
+        text: str, *, id: str = "u1", user: str | None = "ada", late: object = False
     ) -> asyncio.Future[GateVerdict]:
-        given = Utterance(thread="t", id=id, text=said, user=user, late=bool(late))
-        return asyncio.ensure_future(runtime.judge_utterance(given, gates=how))
+        utterance = Utterance(thread="t", id=id, text=text, user=user, late=bool(late))
+        return asyncio.ensure_future(runtime.judge_utterance(utterance, gates=how))
 
-    return heard
+    return hear
 
 
-async def begun(db: Database) -> None:
+async def begin(db: Database) -> None:
     """A thread in which something was said."""
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
     await runtime.record_voice_turn("t", text="First!", reply="Mm.", user="ada")
@@ -83,7 +83,7 @@ async def rows(db: Database) -> list[Record]:
 
 @pytest.mark.promise("R-22")
 async def test_a_row_says_whose_it_is_and_which_episode_it_is_of(db: Database) -> None:
-    await begun(db)
+    await begin(db)
     await hearing(db)("Second!")
     (row,) = await rows(db)
     episode = await active_episode(db, "t")
@@ -93,10 +93,10 @@ async def test_a_row_says_whose_it_is_and_which_episode_it_is_of(db: Database) -
 
 
 async def test_what_was_said_before_is_judged_with_it(db: Database) -> None:
-    await begun(db)
-    found = await hearing(db)("Second!")
+    await begin(db)
+    judgement = await hearing(db)("Second!")
 
-    assert (found.level, found.say) == (2, "Please call somebody.")
+    assert (judgement.level, judgement.say) == (2, "Please call somebody.")
 
 
 class Journaling(State):
@@ -126,11 +126,11 @@ async def test_a_gate_reads_other_logs_than_the_history_whole(db: Database) -> N
 
 
 async def test_what_a_gate_remembers_is_kept_if_it_is_asked_for_and_only_if_it_changed(db: Database) -> None:
-    await begun(db)
-    heard = hearing(db, keeps=("seen",))
-    await heard("Second!", id="u1")
+    await begin(db)
+    hear = hearing(db, keeps=("seen",))
+    await hear("Second!", id="u1")
     first = await db.thread("t").head()
-    await heard("Second!", id="u2")
+    await hear("Second!", id="u2")
     second = await db.thread("t").head()
 
     assert first.state["seen"] == {"level": 2, "before": 1}
@@ -138,18 +138,18 @@ async def test_what_a_gate_remembers_is_kept_if_it_is_asked_for_and_only_if_it_c
 
 
 async def test_a_gate_sees_the_thread_as_it_stands(db: Database) -> None:
-    seen: list[dict[str, int]] = []
+    states: list[dict[str, int]] = []
 
     @gate
     async def look(state: Noting, ctx: Context) -> Delta:
-        seen.append(dict(state.seen))
+        states.append(dict(state.seen))
         return {}
 
-    await begun(db)
+    await begin(db)
     await hearing(db, keeps=("seen",))("Second!")
     await hearing(db, look)("Third")
 
-    assert seen == [{"level": 2, "before": 1}]
+    assert states == [{"level": 2, "before": 1}]
 
 
 async def test_of_several_findings_the_worst_counts(db: Database) -> None:
@@ -158,9 +158,9 @@ async def test_of_several_findings_the_worst_counts(db: Database) -> None:
         ctx.turn.record("incident", {}, level=1, keep_days=90)
         return {}
 
-    found = [await hearing(db, mild, judge)("Help!!!") for _ in range(2)]
+    judgements = [await hearing(db, mild, judge)("Help!!!") for _ in range(2)]
 
-    assert [each.level for each in found] == [3, 3]
+    assert [each.level for each in judgements] == [3, 3]
 
 
 @pytest.mark.promise("R-22")
@@ -169,9 +169,9 @@ async def test_a_gate_that_fails_after_its_words_withholds_nothing(db: Database)
     async def fails(state: Noting, ctx: Context) -> Delta:
         raise ModelFailed(model="judge", problem="it is gone")
 
-    found = await hearing(db, judge, fails)("Help!!!")
+    judgement = await hearing(db, judge, fails)("Help!!!")
 
-    assert found.say == "Please call somebody."
+    assert judgement.say == "Please call somebody."
     assert [row.body["level"] for row in await rows(db)] == [3]
 
 
@@ -194,11 +194,11 @@ async def ask_once(state: Noting, ctx: Context) -> Delta:
 
 @pytest.mark.promise("R-22")
 async def test_the_same_words_under_the_same_id_again_are_answered_alike(db: Database) -> None:
-    await begun(db)
-    heard = hearing(db, ask_once, keeps=("seen",))
-    said = [(await heard("Well", id=id)).say for id in ("u1", "u1", "u2", "u2")]
+    await begin(db)
+    hear = hearing(db, ask_once, keeps=("seen",))
+    replies = [(await hear("Well", id=id)).say for id in ("u1", "u1", "u2", "u2")]
 
-    assert said == ["May I ask?", "May I ask?", "", ""]
+    assert replies == ["May I ask?", "May I ask?", "", ""]
 
 
 @pytest.mark.promise("R-22")
@@ -220,10 +220,10 @@ async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judge
 async def test_what_was_judged_is_recorded_again_with_its_turn_under_one_id(db: Database) -> None:
     await hearing(db)("Help!!!", late=True)
     (before,) = await rows(db)
-    judged = await judged_record(db, "t", "u1")
-    assert judged is not None
+    record = await judged_record(db, "t", "u1")
+    assert record is not None
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    await runtime.record_voice_turn("t", text="Help!!!", records=[judged], user="ada", key="u1")
+    await runtime.record_voice_turn("t", text="Help!!!", records=[record], user="ada", key="u1")
     (after,) = await rows(db)
     episode = await active_episode(db, "t")
 
@@ -245,18 +245,18 @@ async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:
 async def test_a_store_that_fails_at_any_point_withholds_no_words(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(*given: object, **named: object) -> None:
+    async def fails(*args: object, **options: object) -> None:
         raise StoreUnavailable(problem="it is down")
 
-    await begun(db)
-    said = []
+    await begin(db)
+    replies = []
     for where, name in ((clew.Thread, "head"), (clew.Thread, "append"), (Database, "commit")):
-        with monkeypatch.context() as broken:
-            broken.setattr(where, name, fails)
-            said.append((await hearing(db, keeps=("seen",))("Help!!!", id=name)).say)
+        with monkeypatch.context() as patches:
+            patches.setattr(where, name, fails)
+            replies.append((await hearing(db, keeps=("seen",))("Help!!!", id=name)).say)
     monkeypatch.setattr(type(db.records), "get", fails)
 
-    assert said == ["Please call somebody."] * 3
+    assert replies == ["Please call somebody."] * 3
     assert await judged_record(db, "t", "u1") is None
 
 
@@ -269,10 +269,12 @@ async def test_no_thread_is_no_conversation(db: Database) -> None:
 # Tools.
 
 
-async def called(db: Database, tools: list[Tool], name: str, *, id: str = "c1", thread: str = "t") -> object:
+async def call_voice_tool(
+    db: Database, tools: list[Tool], name: str, *, id: str = "c1", thread: str = "t"
+) -> object:
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    asked = VoiceToolRequest(thread=thread, id=id, name=name, user="ada")
-    return await call_tool(db, tools, runtime.schema, asked)
+    request = VoiceToolRequest(thread=thread, id=id, name=name, user="ada")
+    return await call_tool(db, tools, runtime.schema, request)
 
 
 async def test_a_tool_knows_for_whom_and_where_it_is_called_and_its_row_says_so(db: Database) -> None:
@@ -281,44 +283,44 @@ async def test_a_tool_knows_for_whom_and_where_it_is_called_and_its_row_says_so(
         """Who."""
         return [call.user, call.thread, call.call]
 
-    given = await called(db, [who], "who")
+    outputs = await call_voice_tool(db, [who], "who")
     (row,) = await db.records.find(RecordQuery(kind=VOICE_CALL, tags=("thread:t",)))
 
-    assert given == ["ada", "t", "c1"]
+    assert outputs == ["ada", "t", "c1"]
     assert (row.owner, row.body["status"]) == ("ada", "done")
 
 
 async def test_one_id_in_two_threads_is_two_calls(db: Database) -> None:
-    made: list[str] = []
+    threads: list[str] = []
 
     @tool
     async def pay(call: ToolContext) -> int:
         """Pay."""
-        made.append(call.thread)
-        return len(made)
+        threads.append(call.thread)
+        return len(threads)
 
-    given = [await called(db, [pay], "pay", thread=thread) for thread in ("a", "b", "a")]
+    outputs = [await call_voice_tool(db, [pay], "pay", thread=thread) for thread in ("a", "b", "a")]
 
-    assert (given, made) == ([1, 2, 1], ["a", "b"])
+    assert (outputs, threads) == ([1, 2, 1], ["a", "b"])
 
 
 async def test_of_two_at_once_one_is_made(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    payments = []
 
-    async def nothing(*given: object) -> None:
+    async def nothing(*args: object) -> None:
         """What both of them see before either has begun."""
 
     @tool(effect=Effect.NONE)
     async def pay() -> str:
         """Pay."""
-        made.append(1)
+        payments.append(1)
         return "paid"
 
     monkeypatch.setattr(voice_tools, "_earlier_record", nothing)
-    given = [await called(db, [pay], "pay") for _ in range(2)]
+    outputs = [await call_voice_tool(db, [pay], "pay") for _ in range(2)]
 
-    assert given == ["paid", {"error": AT_WORK}]
-    assert made == [1]
+    assert outputs == ["paid", {"error": AT_WORK}]
+    assert payments == [1]
 
 
 @pytest.mark.promise("B-04")
@@ -326,26 +328,26 @@ async def test_of_two_at_once_one_is_made(db: Database, monkeypatch: pytest.Monk
 async def test_a_call_in_doubt_is_looked_for_before_it_is_made_again(
     db: Database, is_done: object, times: int
 ) -> None:
-    made, looked = [], []
+    payments, lookups = [], []
 
     async def check(call: ToolContext) -> object:
-        looked.append(call.key)
+        lookups.append(call.key)
         return "found" if is_done else NotHappened()
 
     @tool(effect=Effect.CHECKABLE, check=check)
     async def pay() -> str:
         """Pay."""
-        made.append(1)
-        if len(looked) == 0:
+        payments.append(1)
+        if len(lookups) == 0:
             raise asyncio.CancelledError  # as a process that ends in the middle of it
         return "paid"
 
     with pytest.raises(asyncio.CancelledError):
-        await called(db, [pay], "pay")
-    given = [await called(db, [pay], "pay") for _ in range(2)]
+        await call_voice_tool(db, [pay], "pay")
+    outputs = [await call_voice_tool(db, [pay], "pay") for _ in range(2)]
 
-    assert given == ["found" if is_done else "paid"] * 2
-    assert (len(looked), len(made)) == (1, 1 + times)
+    assert outputs == ["found" if is_done else "paid"] * 2
+    assert (len(lookups), len(payments)) == (1, 1 + times)
 
 
 async def test_what_a_tool_changes_of_the_state_is_kept_and_seen_by_the_next(db: Database) -> None:
@@ -354,10 +356,10 @@ async def test_what_a_tool_changes_of_the_state_is_kept_and_seen_by_the_next(db:
         """Cheer."""
         return ToolOutcome(output=dict(getattr(call.state, "seen", {})), delta={"seen": {"cheers": 1}})
 
-    await begun(db)
-    given = [await called(db, [cheer], "cheer", id=id) for id in ("c1", "c2")]
+    await begin(db)
+    outputs = [await call_voice_tool(db, [cheer], "cheer", id=id) for id in ("c1", "c2")]
 
-    assert given == [{}, {"cheers": 1}]
+    assert outputs == [{}, {"cheers": 1}]
     assert (await db.thread("t").head()).state["seen"] == {"cheers": 1}
 
 
@@ -376,25 +378,28 @@ async def test_a_tool_that_asks_a_person_or_takes_too_long_is_told(
         return ""
 
     monkeypatch.setattr(voice_tools, "SECONDS", 0.01)
-    asked, waited = await called(db, [ask], "ask"), await called(db, [wait], "wait", id="c2")
+    question, timeout = (
+        await call_voice_tool(db, [ask], "ask"),
+        await call_voice_tool(db, [wait], "wait", id="c2"),
+    )
 
-    assert asked == {"error": "A person has to answer first: Which one?"}
-    assert waited == {"error": "It took longer than 0 s."}
+    assert question == {"error": "A person has to answer first: Which one?"}
+    assert timeout == {"error": "It took longer than 0 s."}
 
 
 async def test_a_row_that_is_damaged_is_told_and_nothing_is_made_again(db: Database) -> None:
-    made = []
+    payments = []
 
     @tool
     async def pay() -> str:
         """Pay."""
-        made.append(1)
+        payments.append(1)
         return "paid"
 
-    await called(db, [pay], "pay")
+    await call_voice_tool(db, [pay], "pay")
     (row,) = await db.records.find(RecordQuery(kind=VOICE_CALL))
     await db.records.put(Record(kind=VOICE_CALL, id=row.id, body={"no": "call"}, owner=row.owner))
 
     with pytest.raises(StoreDamaged):
-        await called(db, [pay], "pay")
-    assert made == [1]
+        await call_voice_tool(db, [pay], "pay")
+    assert payments == [1]

@@ -36,24 +36,24 @@ from clew.runtime.tools.tool import tool
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.gated_agent import INCIDENT, found, logged, moody, talking
+from tests.runtime.gated_agent import INCIDENT, gated_runtime, incident_log, moody, records_of
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
 
 MINUTE = 60_000
-LOOKED = VoiceCall(name="look_up", arguments={"what": "sleep"}, output={"hours": 8})
+LOOKUP = VoiceCall(name="look_up", arguments={"what": "sleep"}, output={"hours": 8})
 
 
-async def ended(db: Database) -> list[Episode]:
-    return [episode_of(record) for record in await found(db, EPISODE)]
+async def episodes_after_end(db: Database) -> list[Episode]:
+    return [episode_of(record) for record in await records_of(db, EPISODE)]
 
 
 @pytest.mark.promise("R-21")
 async def test_a_voice_turn_is_kept_with_its_tool_calls(db: Database) -> None:
-    async with talking(db) as runtime:
-        done = await runtime.record_voice_turn(
-            "a", text="How long should I sleep?", reply="Eight hours.", tool_calls=[LOOKED]
+    async with gated_runtime(db) as runtime:
+        result = await runtime.record_voice_turn(
+            "a", text="How long should I sleep?", reply="Eight hours.", tool_calls=[LOOKUP]
         )
         items = await runtime.history("a")
 
@@ -68,17 +68,17 @@ async def test_a_voice_turn_is_kept_with_its_tool_calls(db: Database) -> None:
         ("tool", "result", "call", {"output": '{"hours":8}', "meta": {"modality": "voice"}}),
         ("assistant", "message", None, {"content": "Eight hours.", "meta": {"modality": "voice"}}),
     ]
-    assert {item.run for item in items} == {done.run}
-    assert (done.text, done.version, done.termination) == ("Eight hours.", 1, "natural")
+    assert {item.run for item in items} == {result.run}
+    assert (result.text, result.version, result.termination) == ("Eight hours.", 1, "natural")
 
 
 @pytest.mark.promise("R-21")
 async def test_it_is_one_changeset_and_its_run_is_over(db: Database) -> None:
-    async with talking(db) as runtime:
-        done = await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKED])
+    async with gated_runtime(db) as runtime:
+        result = await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKUP])
 
     changes = await db.thread("a").changesets()
-    run = run_of(await db.records.get("run", done.run))
+    run = run_of(await db.records.get("run", result.run))
     assert [change.reason for change in changes] == ["VoiceTurn"]
     assert (run.status, run.termination, run.origin) == ("done", "natural", "voice")
     assert (await db.thread("a").state())["$run"]["status"] == "done"
@@ -87,14 +87,14 @@ async def test_it_is_one_changeset_and_its_run_is_over(db: Database) -> None:
 
 @pytest.mark.promise("R-21")
 async def test_calls_of_one_name_failures_and_silence_are_all_paired(db: Database) -> None:
-    tried = [
+    tool_calls = [
         VoiceCall(name="a", id="x", output="one"),
         VoiceCall(name="a", id="x", error="it broke"),
         VoiceCall(name="a", id="x"),
         VoiceCall(name="b", output="two"),
     ]
-    async with talking(db) as runtime:
-        await runtime.record_voice_turn("a", reply="Done.", tool_calls=tried)
+    async with gated_runtime(db) as runtime:
+        await runtime.record_voice_turn("a", reply="Done.", tool_calls=tool_calls)
         items = await runtime.history("a")
 
     results = [(item.call, item.body["output"]) for item in items if item.kind == "result"]
@@ -104,7 +104,7 @@ async def test_calls_of_one_name_failures_and_silence_are_all_paired(db: Databas
 
 @pytest.mark.promise("R-21")
 async def test_the_same_key_records_once(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         both = await asyncio.gather(
             *(runtime.record_voice_turn("a", text="Hi", reply="Hello.", key="k") for _ in range(2))
         )
@@ -121,18 +121,18 @@ async def test_the_same_key_records_once(db: Database) -> None:
 @pytest.mark.promise("R-21")
 async def test_a_store_that_fails_keeps_nothing_of_the_turn_and_it_can_be_sent_again(db: Database) -> None:
     down, store = moody(db)
-    runtime = talking(down)
+    runtime = gated_runtime(down)
     store.is_down = True
     with pytest.raises(StoreUnavailable):
-        await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKED], key="k")
+        await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKUP], key="k")
     store.is_down = False
-    await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKED], key="k")
+    await runtime.record_voice_turn("a", text="Hi", reply="Hello.", tool_calls=[LOOKUP], key="k")
 
     assert len(await db.thread("a").items()) == 4
 
 
 async def test_nothing_said_is_no_turn(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         with pytest.raises(InvalidArgument):
             await runtime.record_voice_turn("a")
         with pytest.raises(InvalidId):
@@ -144,9 +144,9 @@ async def test_a_schema_without_a_history_keeps_no_call(db: Database) -> None:
         mood: str = ""
 
     async with Runtime(db, schema=Silent, stages=[]) as runtime:
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgument) as error:
             await runtime.record_voice_turn("a", text="Hi")
-    assert "Silent" in str(caught.value)
+    assert "Silent" in str(error.value)
 
 
 async def test_a_thread_that_waits_for_a_decision_takes_no_voice_turn(db: Database) -> None:
@@ -172,11 +172,11 @@ async def test_the_model_of_the_next_text_turn_sees_what_was_spoken(db: Database
     async with Runtime(
         db, model=model, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
     ) as runtime:
-        await runtime.record_voice_turn("a", text="How long?", reply="Eight hours.", tool_calls=[LOOKED])
+        await runtime.record_voice_turn("a", text="How long?", reply="Eight hours.", tool_calls=[LOOKUP])
         await runtime.run_turn("a", "Again?")
 
-    seen = [(message.role, message.kind) for message in model.requests[0].messages]
-    assert seen == [
+    kinds = [(message.role, message.kind) for message in model.requests[0].messages]
+    assert kinds == [
         ("user", "message"),
         ("assistant", "call"),
         ("tool", "result"),
@@ -191,41 +191,41 @@ async def test_the_model_of_the_next_text_turn_sees_what_was_spoken(db: Database
 @pytest.mark.promise("R-21", "R-09")
 async def test_a_call_is_not_swept_however_silent_it_is(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         clock.advance(600 * MINUTE)
         await runtime.sweep()
-        found = await active_episode(db, "a")
+        episode = await active_episode(db, "a")
 
-    assert found is not None
-    assert (found.modality, found.turns) == ("voice", 1)
+    assert episode is not None
+    assert (episode.modality, episode.turns) == ("voice", 1)
 
 
 @pytest.mark.promise("R-21")
 async def test_a_call_ends_by_the_same_path_as_text(db: Database) -> None:
-    heard: list[list[str]] = []
+    transcripts: list[list[str]] = []
 
     async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
-        heard.append([message.text for message in transcript if message.kind == "message"])
+        transcripts.append([message.text for message in transcript if message.kind == "message"])
         return EpisodeResult(episode=of)
 
-    async with talking(db, finalize=listen) as runtime:
+    async with gated_runtime(db, finalize=listen) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         over = await runtime.end_session("a", feedback="positive")
-        (felt,) = await _feedback(db)
+        (feedback,) = await _feedback(db)
 
     assert over is not None
-    assert (over.status, over.modality, heard) == ("ended", "voice", [["Hi", "Hello."]])
-    assert (felt["modality"], felt["turns"]) == ("voice", 1)
+    assert (over.status, over.modality, transcripts) == ("ended", "voice", [["Hi", "Hello."]])
+    assert (feedback["modality"], feedback["turns"]) == ("voice", 1)
 
 
 async def _feedback(db: Database) -> list[dict[str, object]]:
-    return [record.body for record in await found(db, FEEDBACK)]
+    return [record.body for record in await records_of(db, FEEDBACK)]
 
 
 @pytest.mark.promise("R-21")
 async def test_what_was_said_in_a_call_is_remembered(db: Database) -> None:
-    async with talking(db, finalize=Finalizer()) as runtime:
+    async with gated_runtime(db, finalize=Finalizer()) as runtime:
         await runtime.record_voice_turn("a", text="My cat is called Tom.", reply="Nice.", user="ada")
         await runtime.end_session("a", user="ada")
 
@@ -236,7 +236,7 @@ async def test_what_was_said_in_a_call_is_remembered(db: Database) -> None:
 @pytest.mark.promise("R-09")
 async def test_a_client_that_promised_to_be_there_and_is_silent_is_lost(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         await runtime.keep_voice_alive("a", seconds=60)
         clock.advance(MINUTE - 1)
@@ -246,13 +246,13 @@ async def test_a_client_that_promised_to_be_there_and_is_silent_is_lost(db: Data
         await runtime.sweep()
 
     assert before is not None
-    assert [(of.ended_by, of.status) for of in await ended(db)] == [("lost", "ended")]
+    assert [(of.ended_by, of.status) for of in await episodes_after_end(db)] == [("lost", "ended")]
 
 
 @pytest.mark.promise("R-09")
 async def test_a_damaged_row_keeps_no_other_lost_call_from_ending(db: Database) -> None:
     clock = Clock()
-    runtime = talking(db, clock=clock)
+    runtime = gated_runtime(db, clock=clock)
     await runtime.record_voice_turn("b", text="Hi", reply="Hello.")
     await runtime.keep_voice_alive("b", seconds=60)
     tags = ("modality:voice", LEASED)
@@ -260,26 +260,26 @@ async def test_a_damaged_row_keeps_no_other_lost_call_from_ending(db: Database) 
     clock.advance(MINUTE)
     await end_lost_calls(db, clock())
 
-    assert [(of.thread, of.ended_by) for of in await ended(db)] == [("b", "lost")]
+    assert [(of.thread, of.ended_by) for of in await episodes_after_end(db)] == [("b", "lost")]
 
 
 @pytest.mark.promise("R-09")
 async def test_a_client_that_says_so_in_time_is_there(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         for _ in range(30):
             await runtime.keep_voice_alive("a", seconds=60)
             clock.advance(MINUTE - 1)
             await runtime.sweep()
 
-    assert await ended(db) == []
+    assert await episodes_after_end(db) == []
 
 
 @pytest.mark.promise("R-09")
 async def test_a_client_that_says_so_just_before_it_is_taken_for_lost_wins(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         await runtime.keep_voice_alive("a", seconds=60)
         clock.advance(MINUTE)
@@ -297,12 +297,12 @@ async def test_a_client_that_says_so_just_before_it_is_taken_for_lost_wins(db: D
         late = Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant)
         await end_lost_calls(late, clock())
 
-    assert await ended(db) == []
+    assert await episodes_after_end(db) == []
 
 
 @pytest.mark.promise("R-09")
 async def test_a_lost_client_can_be_reported(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         over = await runtime.end_lost_voice("a")
         nobody = await runtime.end_lost_voice("a")
@@ -312,36 +312,39 @@ async def test_a_lost_client_can_be_reported(db: Database) -> None:
 
 
 async def test_where_there_is_no_episode_nothing_is_kept_alive(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         assert await runtime.keep_voice_alive("a") is None
 
 
 async def test_speaking_and_typing_share_an_episode(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.run_turn("a", "Hi")
-        typed = await active_episode(db, "a")
+        text_episode = await active_episode(db, "a")
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
         await runtime.keep_voice_alive("a")
-        spoken = await active_episode(db, "a")
+        voice_episode = await active_episode(db, "a")
         await runtime.run_turn("a", "And now in writing")
         back = await active_episode(db, "a")
         clock.advance(21 * MINUTE)
         await runtime.sweep()
 
-    assert typed is not None
-    assert spoken is not None
+    assert text_episode is not None
+    assert voice_episode is not None
     assert back is not None
-    assert typed.id == spoken.id == back.id
-    assert [of.modality for of in (typed, spoken, back)] == ["text", "voice", "text"]
-    assert (back.until, [(of.ended_by, of.turns) for of in await ended(db)]) == (None, [("timeout", 3)])
+    assert text_episode.id == voice_episode.id == back.id
+    assert [of.modality for of in (text_episode, voice_episode, back)] == ["text", "voice", "text"]
+    assert (back.until, [(of.ended_by, of.turns) for of in await episodes_after_end(db)]) == (
+        None,
+        [("timeout", 3)],
+    )
 
 
 async def test_closing_the_runtime_ends_the_calls_that_it_had(db: Database) -> None:
-    async with talking(db, finalize_active_sessions_on_close=True) as runtime:
+    async with gated_runtime(db, finalize_active_sessions_on_close=True) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
 
-    assert [(of.ended_by, of.modality) for of in await ended(db)] == [("shutdown", "voice")]
+    assert [(of.ended_by, of.modality) for of in await episodes_after_end(db)] == [("shutdown", "voice")]
 
 
 # Danger and privacy.
@@ -349,15 +352,15 @@ async def test_closing_the_runtime_ends_the_calls_that_it_had(db: Database) -> N
 
 @pytest.mark.promise("R-21", "R-22")
 async def test_what_is_recorded_of_a_spoken_turn_commits_with_it(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gated_runtime(db) as runtime:
         record = TurnRecord(kind=INCIDENT, body={"path": "voice_post_turn"}, level=2, keep_days=90)
-        done = await runtime.record_voice_turn("a", text="…", reply="…", records=[record], key="k")
+        result = await runtime.record_voice_turn("a", text="…", reply="…", records=[record], key="k")
         await runtime.record_voice_turn("a", text="…", reply="…", records=[record], key="k")
         episode = await active_episode(db, "a")
 
     assert episode is not None
-    assert [(row.level, row.path, row.run, row.episode) for row in await logged(db)] == [
-        (2, "voice_post_turn", done.run, episode.id)
+    assert [(row.level, row.path, row.run, row.episode) for row in await incident_log(db)] == [
+        (2, "voice_post_turn", result.run, episode.id)
     ]
     assert episode.level == 2
 
@@ -365,27 +368,27 @@ async def test_what_is_recorded_of_a_spoken_turn_commits_with_it(db: Database) -
 @pytest.mark.promise("R-14", "R-21")
 async def test_a_call_can_be_incognito(db: Database) -> None:
     clock = Clock()
-    async with talking(db, clock=clock) as runtime:
+    async with gated_runtime(db, clock=clock) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.", mode=MemoryMode.INCOGNITO)
         clock.advance(600 * MINUTE)
         await runtime.sweep()
-        heard = len(await runtime.history("a"))
+        count = len(await runtime.history("a"))
         await runtime.keep_voice_alive("a", seconds=1)
         clock.advance(MINUTE)
         await runtime.sweep()
 
-        assert (heard, runtime._placements.is_incognito("a")) == (2, False)
+        assert (count, runtime._placements.is_incognito("a")) == (2, False)
     with pytest.raises(clew.ClewError):
         await db.thread("a").head()
 
 
 async def test_stages_do_not_run_for_what_was_spoken(db: Database) -> None:
-    ran: list[str] = []
+    stages: list[str] = []
 
     async def stage(state: State, ctx: clew.Context) -> None:
-        ran.append("stage")
+        stages.append("stage")
 
-    async with talking(db, stage) as runtime:
+    async with gated_runtime(db, stage) as runtime:
         await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
 
-    assert ran == []
+    assert stages == []

@@ -13,7 +13,7 @@ from clew.runtime.state.schema import Conversation
 from clew.runtime.turn.draft import Draft
 
 
-class Said:
+class ItemReader:
     """A log of so many items that counts how often it is read."""
 
     def __init__(self, count: int) -> None:
@@ -27,57 +27,57 @@ class Said:
         return self.items if count is None else self.items[max(len(self.items) - count, 0) :]
 
 
-def drafted(said: Said) -> Draft:
-    size = {"history": LogSize(len(said.items), len(said.items))}
-    return Draft(schema_of(Conversation), {}, size, {"message": "Hi"}, said)
+def draft_on(reader: ItemReader) -> Draft:
+    size = {"history": LogSize(len(reader.items), len(reader.items))}
+    return Draft(schema_of(Conversation), {}, size, {"message": "Hi"}, reader)
 
 
 @pytest.mark.parametrize("count", [5, 4, 1, 0])
 async def test_what_was_read_is_not_read_again(count: int) -> None:
-    said = Said(9)
-    tails = LogCache(said)
+    reader = ItemReader(9)
+    tails = LogCache(reader)
     await tails.newest("history", 5)
-    found = await tails.newest("history", count)
+    items = await tails.newest("history", count)
 
-    assert [item.place for item in found] == [5, 6, 7, 8, 9][5 - count :]
-    assert len(said.asked) == 1
+    assert [item.place for item in items] == [5, 6, 7, 8, 9][5 - count :]
+    assert len(reader.asked) == 1
 
 
 @pytest.mark.parametrize("count", [6, None])
 async def test_more_than_was_read_is_read(count: int | None) -> None:
-    said = Said(9)
-    tails = LogCache(said)
+    reader = ItemReader(9)
+    tails = LogCache(reader)
     await tails.newest("history", 5)
-    found = await tails.newest("history", count)
+    items = await tails.newest("history", count)
 
-    assert len(found) == (count or 9)
-    assert [asked for _, asked, _ in said.asked] == [5, count]
+    assert len(items) == (count or 9)
+    assert [size for _, size, _ in reader.asked] == [5, count]
 
 
-@pytest.mark.parametrize("asked", [5, None])
+@pytest.mark.parametrize("first_count", [5, None])
 @pytest.mark.parametrize("count", [9, None])
 async def test_a_log_that_was_read_to_its_beginning_is_not_read_again(
-    asked: int | None, count: int | None
+    first_count: int | None, count: int | None
 ) -> None:
-    said = Said(3)
-    tails = LogCache(said)
-    await tails.newest("history", asked)
+    reader = ItemReader(3)
+    tails = LogCache(reader)
+    await tails.newest("history", first_count)
 
     assert len(await tails.newest("history", count)) == 3
-    assert len(said.asked) == 1
+    assert len(reader.asked) == 1
 
 
 async def test_a_log_and_the_whole_of_it_are_two() -> None:
-    said = Said(3)
-    tails = LogCache(said)
+    reader = ItemReader(3)
+    tails = LogCache(reader)
     for log, whole in (("history", False), ("history", True), ("notes", False)):
         await tails.newest(log, 2, whole=whole)
 
-    assert said.asked == [("history", 2, False), ("history", 2, True), ("notes", 2, False)]
+    assert reader.asked == [("history", 2, False), ("history", 2, True), ("notes", 2, False)]
 
 
 async def test_a_stage_that_changes_what_it_read_changes_nothing() -> None:
-    draft = drafted(Said(3))
+    draft = draft_on(ItemReader(3))
     for message in await draft.log("history").tail(3):
         message.meta["n"] = "changed"
 
@@ -85,37 +85,37 @@ async def test_a_stage_that_changes_what_it_read_changes_nothing() -> None:
 
 
 async def test_after_a_commit_a_log_is_read_again() -> None:
-    said = Said(3)
-    draft = drafted(said)
+    reader = ItemReader(3)
+    draft = draft_on(reader)
     await draft.log("history").tail(2)
     draft.add([Item(role="assistant", body={"content": "kept"})])
-    kept = draft.take_delta()
-    said.items += kept.items
-    draft.confirm_delta(kept)
+    delta = draft.take_delta()
+    reader.items += delta.items
+    draft.confirm_delta(delta)
 
     assert [message.text for message in await draft.log("history").tail(2)] == ["2", "kept"]
 
 
 async def test_what_was_being_read_during_a_commit_is_read_again() -> None:
-    said = Said(3)
+    reader = ItemReader(3)
 
-    async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        found = await said(log, count, whole=whole)
+    async def read_again(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        items = await reader(log, count, whole=whole)
         tails.clear()
-        return found
+        return items
 
-    tails = LogCache(read)
+    tails = LogCache(read_again)
     await tails.newest("history", 2)
     await tails.newest("history", 2)
 
-    assert len(said.asked) == 2
+    assert len(reader.asked) == 2
 
 
 async def test_on_another_state_a_log_is_read_again() -> None:
-    said = Said(3)
-    draft = drafted(said)
+    reader = ItemReader(3)
+    draft = draft_on(reader)
     await draft.log("history").tail(2)
-    said.items.append(Item(role="user", body={"content": "theirs"}))
+    reader.items.append(Item(role="user", body={"content": "theirs"}))
     draft.rebase_onto({}, {"history": LogSize(4, 4)})
 
     assert [message.text for message in await draft.log("history").tail(2)] == ["2", "theirs"]

@@ -16,10 +16,10 @@ from clew.runtime.state.run_state import RunState
 from tests.architecture.source import SOURCES, modules
 
 RUN = Run(id="run-1", thread="a", started=0)
-APPROVED = Approval(call="c1", tool="pay", arguments={"amount": 3}, question="May I?", why=APPROVAL)
+QUESTION = Approval(call="c1", tool="pay", arguments={"amount": 3}, question="May I?", why=APPROVAL)
 
 
-def started(**inputs: Any) -> Document:
+def fresh_state(**inputs: Any) -> Document:
     return apply_ops({}, RunState().start_ops(RUN, inputs, "plan"))
 
 
@@ -37,14 +37,14 @@ def test_a_state_without_a_run_names_none() -> None:
 
 
 def test_a_run_that_starts_is_read_back_with_all_that_a_resume_needs() -> None:
-    run_state = RunState.of(started(city="Rome"))
+    run_state = RunState.of(fresh_state(city="Rome"))
 
     assert (run_state.id, run_state.stage, run_state.inputs) == ("run-1", "plan", {"city": "Rome"})
     assert run_state.is_open
 
 
 def test_a_start_cleans_away_what_the_run_before_left() -> None:
-    before = apply_ops({**started(city="Rome"), "mood": "calm"}, [moves.intent_op("c1", "pay", "k1")])
+    before = apply_ops({**fresh_state(city="Rome"), "mood": "calm"}, [moves.intent_op("c1", "pay", "k1")])
     second = Run(id="run-2", thread="a", started=0)
     after = apply_ops(before, RunState.of(before).start_ops(second, {}, None))
 
@@ -54,27 +54,27 @@ def test_a_start_cleans_away_what_the_run_before_left() -> None:
 
 def test_a_run_moves_through_stages_and_adds_what_it_costs() -> None:
     usage = Usage(calls=2, input_tokens=7)
-    state = apply_ops(started(), [moves.stage_op("answer"), moves.usage_op(usage)])
+    state = apply_ops(fresh_state(), [moves.stage_op("answer"), moves.usage_op(usage)])
 
     assert (RunState.of(state).stage, RunState.of(state).usage) == ("answer", usage)
 
 
 def test_a_call_waits_until_it_is_decided_and_goes_with_its_result() -> None:
-    asked = apply_ops(started(), [moves.question_op(APPROVED, CallState(), "k1")])
-    decided = apply_ops(asked, [moves.decision_op("c1", Replay(asked=1))])
-    resolved = apply_ops(decided, RunState.of(decided).result_ops("c1"))
+    waiting = apply_ops(fresh_state(), [moves.question_op(QUESTION, CallState(), "k1")])
+    decision = apply_ops(waiting, [moves.decision_op("c1", Replay(asked=1))])
+    after = apply_ops(decision, RunState.of(decision).result_ops("c1"))
 
-    assert RunState.of(asked).approvals == (APPROVED,)
-    assert RunState.of(decided).approvals == ()
-    assert RunState.of(decided).calls["c1"].decision == Replay(asked=1)
-    assert RunState.of(resolved).calls == {}
+    assert RunState.of(waiting).approvals == (QUESTION,)
+    assert RunState.of(decision).approvals == ()
+    assert RunState.of(decision).calls["c1"].decision == Replay(asked=1)
+    assert RunState.of(after).calls == {}
 
 
 def test_a_second_question_takes_the_answer_to_the_first_away() -> None:
-    asked = apply_ops(started(), [moves.question_op(APPROVED, CallState(), "k1")])
-    decided = apply_ops(asked, [moves.decision_op("c1", Replay(asked=1))])
-    before = RunState.of(decided).calls["c1"]
-    again = apply_ops(decided, [moves.question_op(APPROVED, before, None)])
+    waiting = apply_ops(fresh_state(), [moves.question_op(QUESTION, CallState(), "k1")])
+    decision = apply_ops(waiting, [moves.decision_op("c1", Replay(asked=1))])
+    before = RunState.of(decision).calls["c1"]
+    again = apply_ops(decision, [moves.question_op(QUESTION, before, None)])
 
     assert (RunState.of(again).calls["c1"].decision, RunState.of(again).calls["c1"].key) == (None, "k1")
 
@@ -95,7 +95,7 @@ def test_a_call_is_in_doubt_if_its_tool_may_have_been_called(call: CallState, in
 
 
 def test_calls_that_stay_open_are_closed_by_an_item_that_names_those_in_doubt() -> None:
-    run_state = RunState.of(apply_ops(started(), [moves.intent_op("c1", "pay", "k1")]))
+    run_state = RunState.of(apply_ops(fresh_state(), [moves.intent_op("c1", "pay", "k1")]))
     (item,) = run_state.closing_items({"c1": "run-1", "c2": "run-1"}, "It ended.")
 
     assert item.body["calls"] == {"c1": "run-1", "c2": "run-1"}
@@ -104,22 +104,22 @@ def test_calls_that_stay_open_are_closed_by_an_item_that_names_those_in_doubt() 
 
 
 def test_an_interrupted_run_keeps_its_calls_and_a_cancelled_one_does_not() -> None:
-    state = apply_ops(started(), [moves.intent_op("c1", "pay", "k1")])
-    interrupted = apply_ops(state, RunState.of(state).close_ops(Ending(termination=INTERRUPTED), 2))
-    cancelled = apply_ops(state, RunState.of(state).close_ops(Ending(termination=CANCELLED), 2))
+    state = apply_ops(fresh_state(), [moves.intent_op("c1", "pay", "k1")])
+    interruption = apply_ops(state, RunState.of(state).close_ops(Ending(termination=INTERRUPTED), 2))
+    cancellation = apply_ops(state, RunState.of(state).close_ops(Ending(termination=CANCELLED), 2))
 
-    assert (RunState.of(interrupted).status, list(RunState.of(interrupted).calls)) == (INTERRUPTED, ["c1"])
-    assert (RunState.of(cancelled).has_ended, RunState.of(cancelled).calls) == (True, {})
-    assert RunState.of(interrupted).epoch == RunState.of(cancelled).epoch == 2
+    assert (RunState.of(interruption).status, list(RunState.of(interruption).calls)) == (INTERRUPTED, ["c1"])
+    assert (RunState.of(cancellation).has_ended, RunState.of(cancellation).calls) == (True, {})
+    assert RunState.of(interruption).epoch == RunState.of(cancellation).epoch == 2
 
 
 def test_the_fields_of_a_turn_stay_while_the_run_waits_and_go_with_its_end() -> None:
-    state = apply_ops(started(), [moves.handled_count_op(3)])
+    state = apply_ops(fresh_state(), [moves.handled_count_op(3)])
     waiting = apply_ops(state, moves.ending_ops(Ending(termination=SUSPENDED), stores_turn_fields=True))
-    ended = apply_ops(state, moves.ending_ops(Ending(termination=NATURAL), stores_turn_fields=True))
+    end = apply_ops(state, moves.ending_ops(Ending(termination=NATURAL), stores_turn_fields=True))
 
     assert (RunState.of(waiting).status, RunState.of(waiting).handled_count) == ("waiting", 3)
-    assert (RunState.of(ended).has_ended, RunState.of(ended).turn) == (True, None)
+    assert (RunState.of(end).has_ended, RunState.of(end).turn) == (True, None)
 
 
 def test_the_first_changeset_of_a_run_is_told_from_those_after_it() -> None:

@@ -65,7 +65,7 @@ async def nothing_to_read(log: str, count: int | None, *, whole: bool = False) -
     return ()
 
 
-def drafted(schema: type[State] = Everything, state: dict[str, Any] | None = None) -> Draft:
+def new_draft(schema: type[State] = Everything, state: dict[str, Any] | None = None) -> Draft:
     """A draft on a state, with no log behind it."""
     return Draft(schema_of(schema), state or {}, {}, {"message": "Hi"}, nothing_to_read)
 
@@ -95,7 +95,7 @@ def test_a_field_lives_as_long_as_it_says(name: str, lifecycle: Lifecycle, scope
 
 
 def test_what_is_not_set_has_its_default() -> None:
-    state = drafted().view()
+    state = new_draft().view()
 
     assert isinstance(state, Everything)
     assert (state.message, state.channel, state.mood, state.seen) == ("Hi", "test", "calm", [])
@@ -167,7 +167,7 @@ class InnerInput(State):
     field: Annotated[str, input]
 
 
-class NotMerged(State):
+class Unmerged(State):
     outer: Inner
 
 
@@ -211,19 +211,19 @@ class Endless(State):
         (OpThatIsNoReducer, "OpThatIsNoReducer", "mark it persistent"),
         (WholeOfNothing, "WholeOfNothing", "no log of the same entries"),
         (WholeOfOthers, "WholeOfOthers", "no log of the same entries"),
-        (NotMerged, "Inner", "written as a whole"),
+        (Unmerged, "Inner", "written as a whole"),
         (OutlivesItsWhole, "Inner", "cannot outlive 'outer'"),
         (LogWithin, "InnerLog", "at the top of a state"),
         (InputWithin, "InnerInput", "at the top of a state"),
         (TwoScopes, "OfACall", "another scope"),
         (Endless, "Endless", "part of itself"),
     ],
-    ids=lambda given: given.__name__ if isinstance(given, type) else "",
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 def test_a_declaration_that_makes_no_sense_is_refused(state: type[State], at: str, problem: str) -> None:
-    with pytest.raises(SchemaInvalid, match=problem) as caught:
+    with pytest.raises(SchemaInvalid, match=problem) as error:
         schema_of(state)
-    assert (caught.value.schema, caught.value.field) == (at, "field")
+    assert (error.value.schema, error.value.field) == (at, "field")
 
 
 def test_an_annotation_that_cannot_be_read_is_named() -> None:
@@ -265,15 +265,15 @@ def test_an_annotation_that_cannot_be_read_is_named() -> None:
 def test_a_delta_that_does_not_fit_is_refused_by_stage_and_field(
     delta: Any, field: str, problem: str
 ) -> None:
-    with pytest.raises(StateInvalid, match=problem) as caught:
-        drafted().write("triage", delta, run="r")
-    assert (caught.value.stage, caught.value.field) == ("triage", field)
+    with pytest.raises(StateInvalid, match=problem) as error:
+        new_draft().write("triage", delta, run="r")
+    assert (error.value.stage, error.value.field) == ("triage", field)
 
 
 @pytest.mark.promise("A-01")
 @pytest.mark.parametrize("wrong", [{"mood": 3}, {"seen": 3}, {"nope": 1}, {"message": "mine"}])
 def test_nothing_of_a_refused_delta_is_kept(wrong: dict[str, Any]) -> None:
-    draft = drafted()
+    draft = new_draft()
     draft.write("first", {"progress": {"turns": 1}}, run="r")
     good = {
         "route": "crisis",
@@ -299,7 +299,7 @@ def without_logs(state: State) -> dict[str, Any]:
 
 @pytest.mark.promise("A-02")
 def test_the_last_write_wins_within_a_turn() -> None:
-    draft = drafted()
+    draft = new_draft()
     draft.write("one", {"route": "crisis", "mood": "low"}, run="r")
     draft.write("two", {"route": "memory", "mood": "better"}, run="r")
 
@@ -309,14 +309,14 @@ def test_the_last_write_wins_within_a_turn() -> None:
 
 @pytest.mark.promise("R-05", "A-02")
 def test_a_merge_keeps_siblings() -> None:
-    draft = drafted(state={"progress": {"turns": 4, "flags": 1}})
+    draft = new_draft(state={"progress": {"turns": 4, "flags": 1}})
     draft.write("one", {"progress": {"turns": 5}}, run="r")
 
     assert draft.values()["progress"] == {"turns": 5, "flags": 1}
     assert draft.take_delta().patches == (clew.merge(["progress"], {"turns": 5}),)
 
 
-class Begun(State):
+class Counters(State):
     message: Annotated[str, input]
     progress: Annotated[dict[str, int], clew.merge] = dataclasses.field(
         default_factory=lambda: {"turns": 0, "flags": 7}
@@ -328,7 +328,7 @@ class Begun(State):
 
 
 def test_the_first_merge_keeps_what_the_field_began_with() -> None:
-    draft = drafted(Begun)
+    draft = new_draft(Counters)
     draft.write("one", {"progress": {"turns": 1}}, run="r")
 
     assert draft.values()["progress"] == {"turns": 1, "flags": 7}
@@ -344,7 +344,7 @@ def test_the_first_merge_keeps_what_the_field_began_with() -> None:
     ],
 )
 def test_an_op_can_be_a_reducer(field: str, changes: list[Any], value: Any, last: Op) -> None:
-    draft = drafted(Begun)
+    draft = new_draft(Counters)
     for change in changes:
         draft.write("one", {field: change}, run="r")
 
@@ -353,21 +353,21 @@ def test_an_op_can_be_a_reducer(field: str, changes: list[Any], value: Any, last
 
 
 def test_an_op_that_does_not_fit_is_refused_by_stage_and_field() -> None:
-    with pytest.raises(StateInvalid, match="Expected `int`") as caught:
-        drafted(Begun).write("count", {"count": 1.5}, run="r")
-    assert (caught.value.stage, caught.value.field) == ("count", "count")
+    with pytest.raises(StateInvalid, match="Expected `int`") as error:
+        new_draft(Counters).write("count", {"count": 1.5}, run="r")
+    assert (error.value.stage, error.value.field) == ("count", "count")
 
 
-def ranked(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def merge_ranks(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """A reducer of an application: scores add up, the rest is replaced."""
     scores = {name: old["scores"].get(name, 0) + score for name, score in new["scores"].items()}
     return {**old, "scores": {**old["scores"], **scores}}
 
 
-class Folded(State):
+class RankBoard(State):
     message: Annotated[str, input]
     notes: Annotated[list[str], operator.add]
-    board: Annotated[dict[str, Any], ranked] = dataclasses.field(default_factory=lambda: {"scores": {}})
+    board: Annotated[dict[str, Any], merge_ranks] = dataclasses.field(default_factory=lambda: {"scores": {}})
     tags: Annotated[set[str], operator.or_]
 
 
@@ -389,14 +389,14 @@ class Folded(State):
 def test_a_reducer_of_ones_own_is_stored_as_the_smallest_difference(
     state: dict[str, Any], delta: dict[str, Any], patches: tuple[Op, ...]
 ) -> None:
-    draft = drafted(Folded, state)
+    draft = new_draft(RankBoard, state)
     draft.write("one", delta, run="r")
 
     assert draft.take_delta().patches == patches
 
 
 def test_a_part_that_is_merged_keeps_its_own_siblings() -> None:
-    draft = drafted(state={"$run": {"fields": {"control": {"scratch": {"a": 1}}}}})
+    draft = new_draft(state={"$run": {"fields": {"control": {"scratch": {"a": 1}}}}})
     draft.write("one", {"control": {"scratch": {"b": 2}}}, run="r")
     control = draft.values()["control"]
 
@@ -404,7 +404,7 @@ def test_a_part_that_is_merged_keeps_its_own_siblings() -> None:
 
 
 def test_a_state_can_be_written_as_a_whole_or_in_part() -> None:
-    draft = drafted()
+    draft = new_draft()
     draft.write("one", {"profile": Profile(rules=["short"], recall=False)}, run="r")
     draft.write("two", {"profile": {"rules": ["shorter"]}}, run="r")
 
@@ -412,7 +412,7 @@ def test_a_state_can_be_written_as_a_whole_or_in_part() -> None:
 
 
 def test_none_that_was_written_is_not_the_default() -> None:
-    draft = drafted(Optional)
+    draft = new_draft(Optional)
     draft.write("one", {"guess": None}, run="r")
     view = draft.view()
 
@@ -427,7 +427,7 @@ class Optional(State):
 
 @pytest.mark.promise("A-02")
 def test_what_a_stage_does_to_its_copy_changes_nothing() -> None:
-    draft = drafted(state={"control": {"pending_action": {"ids": [1]}}, "seen": ["a"]})
+    draft = new_draft(state={"control": {"pending_action": {"ids": [1]}}, "seen": ["a"]})
     view = draft.view()
     assert isinstance(view, Everything)
     assert view.control.pending_action is not None
@@ -440,7 +440,7 @@ def test_what_a_stage_does_to_its_copy_changes_nothing() -> None:
 
 @pytest.mark.promise("A-02")
 def test_what_a_stage_keeps_of_its_delta_changes_nothing_later() -> None:
-    draft = drafted()
+    draft = new_draft()
     mine = {"kind": "forget", "ids": [1]}
     draft.write("one", {"control": {"pending_action": mine}}, run="r")
     mine["ids"] = []
@@ -450,13 +450,13 @@ def test_what_a_stage_keeps_of_its_delta_changes_nothing_later() -> None:
 
 def test_a_state_cannot_be_changed_in_place() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        drafted().view().mood = "x"  # type: ignore[attr-defined]
+        new_draft().view().mood = "x"  # type: ignore[attr-defined]
 
 
 def test_a_stored_value_of_another_type_is_named() -> None:
-    with pytest.raises(StateInvalid) as caught:
-        drafted(state={"mood": 3}).view()
-    assert (caught.value.stage, caught.value.field) == ("the stored state", "mood")
+    with pytest.raises(StateInvalid) as error:
+        new_draft(state={"mood": 3}).view()
+    assert (error.value.stage, error.value.field) == ("the stored state", "mood")
 
 
 # Whatever the stages do.
@@ -482,10 +482,10 @@ DELTAS = st.fixed_dictionaries(
         ),
     },
 )
-PARTED = ("control", "profile")
+MERGE_FIELDS = ("control", "profile")
 
 
-def expected(values: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
+def model_of(values: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
     """What the fields are after a delta, in the plainest way to say it."""
     after = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
     for name, value in delta.items():
@@ -493,7 +493,7 @@ def expected(values: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
             after[name] = {**after.get(name, {}), **value}
         elif name == "seen":
             after[name] = after.get(name, []) + value
-        elif name in PARTED:
+        elif name in MERGE_FIELDS:
             for part, change in value.items():
                 whole = after.setdefault(name, {})
                 whole[part] = {**whole.get(part, {}), **change} if part == "scratch" else change
@@ -505,16 +505,16 @@ def expected(values: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.promise("A-02")
 @given(st.lists(st.tuples(DELTAS, st.booleans()), max_size=8))
 def test_what_is_committed_folds_to_what_the_stages_see(steps: list[tuple[dict[str, Any], bool]]) -> None:
-    draft, stored = drafted(), dict[str, Any]()
+    draft, state = new_draft(), dict[str, Any]()
     values: dict[str, Any] = {"message": "Hi"}
     for delta, commits in steps:
         draft.write("stage", delta, run="r")
-        values = expected(values, delta)
+        values = model_of(values, delta)
         if commits:
-            taken = draft.take_delta()
-            stored = ops.apply_ops(stored, taken.all_patches)
-            draft.confirm_delta(taken)
-    stored = ops.apply_ops(stored, draft.take_delta().all_patches)
+            patch = draft.take_delta()
+            state = ops.apply_ops(state, patch.all_patches)
+            draft.confirm_delta(patch)
+    state = ops.apply_ops(state, draft.take_delta().all_patches)
 
     assert draft.values() == values
-    assert drafted(state=stored).values() == values
+    assert new_draft(state=state).values() == values

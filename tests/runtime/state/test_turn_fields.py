@@ -17,13 +17,13 @@ from clew.runtime.state.call_state import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import Companion, saying
 
-LOADED = {"working_memory": ["boss", "sleep"]}
+MEMORY = {"working_memory": ["boss", "sleep"]}
 
 
 async def load(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that loads something and asks a model, so that it is made durable."""
     await ctx.turn.ask(ctx.llm_client, ModelRequest(messages=[]))
-    return {**LOADED, "route": "talk"}
+    return {**MEMORY, "route": "talk"}
 
 
 async def run_of(db: Database) -> dict[str, Any]:
@@ -33,9 +33,9 @@ async def run_of(db: Database) -> dict[str, Any]:
 @pytest.mark.promise("R-06", "A-01")
 async def test_what_was_loaded_is_gone_from_the_state_when_the_run_is_over(db: Database) -> None:
     stages = [load, saying(response_text="Here.")]
-    done = await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
+    result = await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
 
-    assert (done.termination, done.text) == ("natural", "Here.")
+    assert (result.termination, result.text) == ("natural", "Here.")
     assert "turn" not in await run_of(db)
 
 
@@ -53,7 +53,7 @@ async def test_what_was_loaded_is_gone_from_the_state_when_the_run_failed(db: Da
 
 @pytest.mark.promise("T-16", "R-06")
 async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_over(db: Database) -> None:
-    seen: list[list[str]] = []
+    memories: list[list[str]] = []
 
     @clew.tool(approval=True)
     async def post(to: str) -> str:
@@ -61,7 +61,7 @@ async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_ov
         return to
 
     async def look(state: Companion, ctx: Context) -> None:
-        seen.append(list(state.working_memory))
+        memories.append(list(state.working_memory))
 
     stages = [load, respond(tools=[post], field="response_text"), look]
     model = ScriptedModel("ok", calls(("c1", "post", {"to": "Ann"})), "Done.")
@@ -70,29 +70,29 @@ async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_ov
     waiting = await run_of(db)
     await runtime.resume("a", {"c1": Replay()})
 
-    assert waiting["turn"]["working_memory"] == LOADED["working_memory"]
-    assert (seen, "turn" in await run_of(db)) == ([LOADED["working_memory"]], False)
+    assert waiting["turn"]["working_memory"] == MEMORY["working_memory"]
+    assert (memories, "turn" in await run_of(db)) == ([MEMORY["working_memory"]], False)
 
 
 async def test_the_log_still_has_what_a_checkpoint_kept(db: Database) -> None:
     stages = [load, saying(response_text="Here.")]
     await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
-    kept = [
+    values = [
         op.value
         for change in await db.thread("a").changesets()
         for op in change.patches
         if op.path == ("$run", "turn", "working_memory") and isinstance(op, Set)
     ]
 
-    assert kept == [LOADED["working_memory"]]
+    assert values == [MEMORY["working_memory"]]
 
 
 async def test_a_turn_that_is_over_at_once_stores_nothing_that_is_fresh(db: Database) -> None:
-    stages = [saying(**LOADED), saying_reply]
+    stages = [saying(**MEMORY), saying_reply]
     await Runtime(db, schema=Companion, stages=stages).run_turn("a", "Hi")
-    changed = [op.path[:2] for change in await db.thread("a").changesets() for op in change.patches]
+    paths = [op.path[:2] for change in await db.thread("a").changesets() for op in change.patches]
 
-    assert ("$run", "turn") not in changed
+    assert ("$run", "turn") not in paths
 
 
 async def saying_reply(state: Companion, ctx: Context) -> dict[str, Any]:

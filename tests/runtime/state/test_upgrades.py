@@ -19,7 +19,7 @@ from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.state.upgrades import Upgrade
 from clew.runtime.tools.tool import tool
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import restarted
+from tests.runtime.sample_state import reopen
 
 
 class First(State):
@@ -71,9 +71,9 @@ async def written_by_first(db: Database) -> None:
         await runtime.run_turn("a", "Ann")
 
 
-def third(db: Database, *, upgrades: Mapping[int, Upgrade] = STEPS, **given: Any) -> Runtime[Third]:
+def third(db: Database, *, upgrades: Mapping[int, Upgrade] = STEPS, **options: Any) -> Runtime[Third]:
     config = RuntimeConfig(state=StateConfig(version=3, upgrades=upgrades))
-    return Runtime(db, schema=Third, config=config, **{"stages": [greet], **given})
+    return Runtime(db, schema=Third, config=config, **{"stages": [greet], **options})
 
 
 @pytest.mark.promise("A-12")
@@ -89,12 +89,12 @@ async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
 ) -> None:
     await written_by_first(db)
     before = await db.thread("a").head()
-    async with restarted(db, store_url) as again, third(again) as runtime:
-        done = await runtime.run_turn("a", "Hi again")
+    async with reopen(db, store_url) as again, third(again) as runtime:
+        result = await runtime.run_turn("a", "Hi again")
 
     head = await db.thread("a").head()
     (first,) = await db.thread("a").changesets(after=before.version, limit=1)
-    assert done.text == "['Ann'] True"
+    assert result.text == "['Ann'] True"
     assert {key: value for key, value in head.state.items() if key != "$run"} == {
         "names": ["Ann"],
         "mood": {"now": "calm", "was": "v1", "since": "v3"},
@@ -159,10 +159,10 @@ async def test_a_run_that_waits_is_upgraded_when_it_is_resumed(db: Database) -> 
     async with Runtime(db, schema=First, stages=[introduce, respond(tools=[send])], model=model) as first:
         await first.run_turn("a", "Ann")
     async with third(db, stages=[greet, respond(tools=[send])], model=model) as runtime:
-        done = await runtime.resume("a", {"c1": Replay()})
+        result = await runtime.resume("a", {"c1": Replay()})
 
     state = await db.thread("a").state()
-    assert (done.text, state["names"], state["$thread"]["schema"]) == ("Done.", ["Ann"], 3)
+    assert (result.text, state["names"], state["$thread"]["schema"]) == ("Done.", ["Ann"], 3)
 
 
 @pytest.mark.promise("A-12")
@@ -202,7 +202,7 @@ async def test_a_missing_step_is_noticed_before_any_turn(db: Database, steps: di
         third(db, upgrades=steps)
 
 
-def broken(state: dict[str, Any]) -> dict[str, Any]:
+def fail(state: dict[str, Any]) -> dict[str, Any]:
     raise KeyError("nobody")
 
 
@@ -211,15 +211,15 @@ def no_state(state: dict[str, Any]) -> Any:
 
 
 @pytest.mark.promise("A-12")
-@pytest.mark.parametrize("step", [broken, no_state, lambda state: {"names": object()}])
+@pytest.mark.parametrize("step", [fail, no_state, lambda state: {"names": object()}])
 async def test_a_step_that_fails_is_named_and_nothing_is_written(db: Database, step: Any) -> None:
     await written_by_first(db)
     before = await db.thread("a").head()
     async with third(db, upgrades={1: to_second, 2: step}) as runtime:
-        with pytest.raises(StateInvalid) as caught:
+        with pytest.raises(StateInvalid) as error:
             await runtime.run_turn("a", "Hi")
 
-    assert caught.value.stage == "the upgrade from version 2"
+    assert error.value.stage == "the upgrade from version 2"
     assert await db.thread("a").head() == before
 
 
@@ -228,25 +228,25 @@ async def test_a_thread_written_without_the_runtime_is_of_the_first_version(db: 
     thread = await db.create("a")
     await thread.append(patches=[clew.set(["name"], "Ann"), clew.set(["mood"], {})])
     async with third(db) as runtime:
-        done = await runtime.run_turn("a", "Hi")
+        result = await runtime.run_turn("a", "Hi")
 
-    assert done.text == "['Ann'] True"
+    assert result.text == "['Ann'] True"
 
 
 async def test_a_state_that_replaces_another_is_of_this_version(db: Database) -> None:
     await written_by_first(db)
     async with third(db) as runtime:
-        done = await runtime.run_turn("a", "Hi", replace_state={"names": ["Bob"]})
+        result = await runtime.run_turn("a", "Hi", replace_state={"names": ["Bob"]})
 
     state = await db.thread("a").state()
-    assert (done.text, state["$thread"]) == ("['Bob'] False", {"schema": 3})
+    assert (result.text, state["$thread"]) == ("['Bob'] False", {"schema": 3})
     assert "name" not in state
 
 
 @pytest.mark.parametrize("wrong", [{"reply": "x"}, {"history": []}, {"names": "Bob"}, {"message": "x"}])
 async def test_a_state_to_replace_another_must_fit_the_schema(db: Database, wrong: dict[str, Any]) -> None:
     async with third(db) as runtime:
-        with pytest.raises(StateInvalid) as caught:
+        with pytest.raises(StateInvalid) as error:
             await runtime.run_turn("a", "Hi", replace_state=wrong)
 
-    assert (caught.value.stage, [caught.value.field]) == ("the caller", list(wrong))
+    assert (error.value.stage, [error.value.field]) == ("the caller", list(wrong))

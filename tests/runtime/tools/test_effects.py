@@ -70,26 +70,26 @@ async def test_only_calls_that_may_touch_the_world_are_noted(db: Database) -> No
     async with Runtime(db, model=ScriptedModel(calls(LOOK, PAY, SEND)), tools=TOOLS) as runtime:
         await runtime.run_turn("a", "Go")
 
-    asked = (await db.thread("a").changesets())[1]
-    noted = [op.path for op in asked.patches if isinstance(op, Set) and op.path[0] == "$calls"]
-    assert noted == [("$calls", "c2")]
+    change = (await db.thread("a").changesets())[1]
+    paths = [op.path for op in change.patches if isinstance(op, Set) and op.path[0] == "$calls"]
+    assert paths == [("$calls", "c2")]
 
 
 @pytest.mark.promise("B-04")
 async def test_without_a_durable_intent_a_person_is_asked_first(db: Database) -> None:
     """Whether to ask changes its mind after the intent was, or was not, noted."""
     answers = iter([True, False])
-    ran: list[str] = []
+    call_log: list[str] = []
 
-    @tool(approval=lambda given: next(answers))
+    @tool(approval=lambda arguments: next(answers))
     async def act() -> str:
-        ran.append("act")
+        call_log.append("act")
         return "done"
 
     async with Runtime(db, model=ScriptedModel(calls(("c1", "act", {}))), tools=[act]) as runtime:
-        done = await runtime.run_turn("a", "Act")
+        result = await runtime.run_turn("a", "Act")
 
-    assert ([waiting.why for waiting in done.waiting], ran) == (["approval"], [])
+    assert ([waiting.why for waiting in result.waiting], call_log) == (["approval"], [])
 
 
 @pytest.mark.promise("B-03", "B-04")
@@ -124,25 +124,25 @@ async def test_a_call_that_a_person_answered_has_no_effect(db: Database) -> None
 
 @pytest.mark.promise("B-03", "B-04", "B-05")
 async def test_a_call_that_was_cancelled_at_work_is_in_doubt(db: Database) -> None:
-    started = asyncio.Event()
+    start = asyncio.Event()
 
     @tool
     async def act() -> None:
-        started.set()
+        start.set()
         await asyncio.Event().wait()
 
     async with Runtime(db, model=ScriptedModel(calls(("c1", "act", {}))), tools=[act]) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Act"))
-        await started.wait()
+        await start.wait()
         open_now = await external_effects(db.thread("a"))
         await runtime.cancel("a")
-        done = await turn
+        result = await turn
 
     [effect] = await external_effects(db.thread("a"))
     last = (await db.thread("a").items(last=1))[0]
-    run = await db.records.get("run", done.run)
-    assert [(found.call, found.in_doubt, found.version) for found in open_now] == [("c1", True, 0)]
-    assert (effect.tool, effect.run, effect.in_doubt, effect.version) == ("act", done.run, True, 3)
+    run = await db.records.get("run", result.run)
+    assert [(effect.call, effect.in_doubt, effect.version) for effect in open_now] == [("c1", True, 0)]
+    assert (effect.tool, effect.run, effect.in_doubt, effect.version) == ("act", result.run, True, 3)
     assert last.body["content"].endswith("Whether these had their effect is not known: act (c1).")
     assert run.body["in_doubt"] == ["c1"]
 
@@ -166,20 +166,20 @@ HOUR = 3_600_000
 
 
 @asynccontextmanager
-async def taken_over(db: Database, made: Tool | None, name: str = "act") -> AsyncIterator[Runtime]:
+async def taken_over(db: Database, tool_again: Tool | None, name: str = "act") -> AsyncIterator[Runtime]:
     """A runtime that comes upon a run which somebody left in the middle of a call, an hour ago."""
-    begun, never = asyncio.Event(), asyncio.Event()
+    start, never = asyncio.Event(), asyncio.Event()
 
     @tool(name=name, effect=Effect.IDEMPOTENT)
     async def hang(to: str) -> None:
-        begun.set()
+        start.set()
         await never.wait()
 
     model = ScriptedModel(calls(("c1", name, {"to": "Ann"})))
-    tools = [] if made is None else [made]
-    async with Runtime(db, model=model, tools=[hang]) as gone:
-        turn = asyncio.create_task(gone.run_turn("a", "Act"))
-        await begun.wait()
+    tools = [] if tool_again is None else [tool_again]
+    async with Runtime(db, model=model, tools=[hang]) as dead_runtime:
+        turn = asyncio.create_task(dead_runtime.run_turn("a", "Act"))
+        await start.wait()
         later = Runtime(
             db,
             model=ScriptedModel("Done."),
@@ -188,17 +188,17 @@ async def taken_over(db: Database, made: Tool | None, name: str = "act") -> Asyn
         )
         yield later
         await later.close()
-        await gone.close()
+        await dead_runtime.close()
         await asyncio.wait([turn])
         turn.exception()
 
 
-def acting(effect: Effect, ran: list[str], check: Any = None) -> Tool:
+def acting(effect: Effect, call_log: list[str], check: Any = None) -> Tool:
     """A tool with some effect."""
 
     @tool(effect=effect, check=check)
     async def act(to: str, context: ToolContext) -> str:
-        ran.append(context.key)
+        call_log.append(context.key)
         return f"done for {to}"
 
     return act
@@ -212,78 +212,78 @@ async def output(db: Database) -> Any:
 @pytest.mark.promise("B-04")
 @pytest.mark.parametrize("effect", [Effect.NONE, Effect.IDEMPOTENT])
 async def test_what_may_be_repeated_is_called_again_with_its_key(db: Database, effect: Effect) -> None:
-    ran: list[str] = []
-    async with taken_over(db, acting(effect, ran)) as runtime:
+    call_log: list[str] = []
+    async with taken_over(db, acting(effect, call_log)) as runtime:
         key = (await db.thread("a").state())["$calls"]["c1"]["key"]
-        done = await runtime.resume("a")
+        result = await runtime.resume("a")
 
-    assert (done.text, ran, await output(db)) == ("Done.", [key], ["done for Ann"])
+    assert (result.text, call_log, await output(db)) == ("Done.", [key], ["done for Ann"])
 
 
 @pytest.mark.promise("B-04")
 @pytest.mark.parametrize(
-    ("found", "outputs", "times"), [("sent", ["sent"], 0), (NOT_HAPPENED, ["done for Ann"], 1)]
+    ("answer", "outputs", "times"), [("sent", ["sent"], 0), (NOT_HAPPENED, ["done for Ann"], 1)]
 )
 @pytest.mark.parametrize("kind", ["async", "plain"])
 async def test_what_can_be_checked_is_called_only_if_the_check_says_so(
-    db: Database, found: Any, outputs: list[str], times: int, kind: str
+    db: Database, answer: Any, outputs: list[str], times: int, kind: str
 ) -> None:
-    ran: list[str] = []
-    asked: list[str] = []
+    call_log: list[str] = []
+    checks: list[str] = []
 
     def look(context: ToolContext) -> Any:
-        asked.append(context.key)
-        return found
+        checks.append(context.key)
+        return answer
 
     async def look_slowly(context: ToolContext) -> Any:
         return look(context)
 
     async with taken_over(
-        db, acting(Effect.CHECKABLE, ran, look_slowly if kind == "async" else look)
+        db, acting(Effect.CHECKABLE, call_log, look_slowly if kind == "async" else look)
     ) as runtime:
         key = (await db.thread("a").state())["$calls"]["c1"]["key"]
         await runtime.resume("a")
 
-    assert (await output(db), ran, asked) == (outputs, [key] * times, [key])
+    assert (await output(db), call_log, checks) == (outputs, [key] * times, [key])
 
 
-def counted(number: int) -> int:
+def count(number: int) -> int:
     return number
 
 
-def lost(context: ToolContext) -> str:
+def fail(context: ToolContext) -> str:
     raise ConnectionError("no answer")
 
 
 @pytest.mark.promise("B-04")
 @pytest.mark.parametrize(
-    ("made", "question"),
+    ("act", "question"),
     [
         (acting(Effect.UNKNOWN, []), {"in_doubt": "act"}),
-        (acting(Effect.CHECKABLE, [], lost), {"in_doubt": "act", "check": "ConnectionError: no answer"}),
-        (tool(name="act", effect=Effect.IDEMPOTENT)(counted), {"in_doubt": "act"}),
+        (acting(Effect.CHECKABLE, [], fail), {"in_doubt": "act", "check": "ConnectionError: no answer"}),
+        (tool(name="act", effect=Effect.IDEMPOTENT)(count), {"in_doubt": "act"}),
         (None, {"in_doubt": "act"}),
     ],
     ids=["unknown effect", "a check that fails", "other arguments by now", "no such tool by now"],
 )
-async def test_what_nobody_can_tell_a_person_is_asked(db: Database, made: Tool | None, question: Any) -> None:
-    async with taken_over(db, made) as runtime:
-        done = await runtime.resume("a")
-        answered = await runtime.resume("a", {"c1": UseResult("it arrived")})
+async def test_what_nobody_can_tell_a_person_is_asked(db: Database, act: Tool | None, question: Any) -> None:
+    async with taken_over(db, act) as runtime:
+        result = await runtime.resume("a")
+        end = await runtime.resume("a", {"c1": UseResult("it arrived")})
 
-    [waiting] = done.waiting
+    [waiting] = result.waiting
     assert (waiting.why, waiting.question, waiting.arguments) == ("in doubt", question, {"to": "Ann"})
-    assert (answered.text, await output(db)) == ("Done.", ["it arrived"])
+    assert (end.text, await output(db)) == ("Done.", ["it arrived"])
 
 
 @pytest.mark.promise("B-04", "B-05")
 async def test_cancelling_what_is_in_doubt_leaves_it_in_doubt(db: Database) -> None:
     async with taken_over(db, acting(Effect.UNKNOWN, [])) as runtime:
-        done = await runtime.resume("a")
+        result = await runtime.resume("a")
         await runtime.cancel("a")
 
     [effect] = await external_effects(db.thread("a"))
-    run = await db.records.get("run", done.run)
+    run = await db.records.get("run", result.run)
     repair = (await db.thread("a").items(last=1))[0]
     assert (effect.call, effect.in_doubt, run.body["in_doubt"]) == ("c1", True, ["c1"])
     assert repair.body["content"].endswith("not known: act (c1).")

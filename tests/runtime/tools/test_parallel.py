@@ -46,11 +46,13 @@ def writes(name: str, delta: Mapping[str, Any]) -> Tool:
     return write
 
 
-async def ran(db: Database, *tools: Tool) -> Diary:
+async def state_after(db: Database, *tools: Tool) -> Diary:
     """The state after a turn in which all tools were called at once."""
-    wanted: list[tuple[str, str, Any]] = [(f"c{number}", made.name, {}) for number, made in enumerate(tools)]
+    requests: list[tuple[str, str, Any]] = [
+        (f"c{number}", each.name, {}) for number, each in enumerate(tools)
+    ]
     async with Runtime(
-        db, schema=Diary, model=ScriptedModel(calls(*wanted), "Done."), tools=list(tools)
+        db, schema=Diary, model=ScriptedModel(calls(*requests), "Done."), tools=list(tools)
     ) as runtime:
         await runtime.run_turn("a", "Go")
         state = await runtime.state("a")
@@ -60,22 +62,22 @@ async def ran(db: Database, *tools: Tool) -> Diary:
 
 @pytest.mark.promise("T-18")
 async def test_what_one_tool_does_to_its_copy_no_other_sees(db: Database) -> None:
-    started = asyncio.Barrier(2)
-    seen: list[Any] = []
+    barrier = asyncio.Barrier(2)
+    states: list[Any] = []
 
     def vandal(name: str) -> Tool:
         @tool(name=name, effect=Effect.NONE)
         async def vandalise(context: ToolContext) -> None:
             state = context.state
             assert isinstance(state, Diary)
-            await started.wait()
-            seen.append(copy.deepcopy((state.progress, state.tags, state.plan)))
+            await barrier.wait()
+            states.append(copy.deepcopy((state.progress, state.tags, state.plan)))
             state.progress["walks"]["done"] = "mine"
             state.progress[name] = 1
             state.tags.append(name)
             state.plan["x"] = name
-            await started.wait()
-            seen.append(sorted(state.progress))
+            await barrier.wait()
+            states.append(sorted(state.progress))
 
         return vandalise
 
@@ -88,8 +90,8 @@ async def test_what_one_tool_does_to_its_copy_no_other_sees(db: Database) -> Non
         await runtime.run_turn("a", "Go")
         state = await runtime.state("a")
 
-    assert seen[:2] == [({"walks": {"done": 1}}, ["t"], {"x": 1})] * 2
-    assert sorted(seen[2:]) == [["left", "walks"], ["right", "walks"]]
+    assert states[:2] == [({"walks": {"done": 1}}, ["t"], {"x": 1})] * 2
+    assert sorted(states[2:]) == [["left", "walks"], ["right", "walks"]]
     assert isinstance(state, Diary)
     assert (state.progress, state.tags) == ({"walks": {"done": 1}}, ["t"])
 
@@ -108,7 +110,7 @@ async def test_tools_run_at_the_same_time_and_answer_in_the_order_of_the_calls(d
         first_may_end.set()
         return "quick"
 
-    await ran(db, slow, quick)
+    await state_after(db, slow, quick)
 
     results = [item for item in await db.thread("a").items() if item.kind == "result"]
     assert [item.body["output"] for item in results] == ["slow", "quick"]
@@ -131,31 +133,33 @@ async def test_tools_run_at_the_same_time_and_answer_in_the_order_of_the_calls(d
 async def test_changes_that_commute_go_together(
     db: Database, field: str, left: Any, right: Any, both: Any
 ) -> None:
-    state = await ran(db, writes("left", {field: left}), writes("right", {field: right}))
+    state = await state_after(db, writes("left", {field: left}), writes("right", {field: right}))
 
     assert getattr(state, field) == both
 
 
 @pytest.mark.promise("T-18")
 async def test_different_fields_go_together(db: Database) -> None:
-    state = await ran(db, writes("left", {"mood": "glad"}), writes("right", {"visits": 1, "notes": ["n"]}))
+    state = await state_after(
+        db, writes("left", {"mood": "glad"}), writes("right", {"visits": 1, "notes": ["n"]})
+    )
 
     assert (state.mood, state.visits, await state.notes.all()) == ("glad", 1, ["n"])
 
 
 @pytest.mark.promise("T-18")
 async def test_what_a_tool_sets_for_this_turn_the_next_stage_sees(db: Database) -> None:
-    seen: list[Any] = []
+    states: list[Any] = []
 
     async def after(state: Diary, ctx: Any) -> None:
-        seen.append(state.plan)
+        states.append(state.plan)
 
     stages = [respond(tools=[writes("plan", {"plan": {"step": 1}})]), after]
     model = ScriptedModel(calls(("c1", "plan", {})), "Done.")
     async with Runtime(db, schema=Diary, stages=stages, model=model) as runtime:
         await runtime.run_turn("a", "Go")
 
-    assert seen == [{"step": 1}]
+    assert states == [{"step": 1}]
 
 
 @pytest.mark.promise("T-18")
@@ -170,9 +174,9 @@ async def test_what_a_tool_sets_for_this_turn_the_next_stage_sees(db: Database) 
 async def test_changes_whose_order_matters_fail_the_run(
     db: Database, left: Any, right: Any, path: list[str]
 ) -> None:
-    with pytest.raises(ToolConflict) as caught:
-        await ran(db, writes("left", left), writes("other", {"visits": 1}), writes("right", right))
-    assert (caught.value.first, caught.value.second, caught.value.path) == ("left", "right", path)
+    with pytest.raises(ToolConflict) as error:
+        await state_after(db, writes("left", left), writes("other", {"visits": 1}), writes("right", right))
+    assert (error.value.first, error.value.second, error.value.path) == ("left", "right", path)
 
 
 @pytest.mark.promise("T-18")
@@ -180,64 +184,64 @@ async def test_changes_whose_order_matters_fail_the_run(
     ("left", "right"), [({"mood": "glad"}, {"mood": "sad"}), ({"progress": {"a": 1}}, {"progress": {"a": 2}})]
 )
 async def test_a_tool_that_says_what_is_so_already_still_says_it(db: Database, left: Any, right: Any) -> None:
-    await ran(db, writes("first", left))
+    await state_after(db, writes("first", left))
 
     with pytest.raises(ToolConflict):
-        await ran(db, writes("left", left), writes("right", right))
+        await state_after(db, writes("left", left), writes("right", right))
 
 
 @pytest.mark.promise("T-18", "B-05")
 async def test_nothing_of_a_conflict_is_kept_and_the_thread_goes_on(db: Database) -> None:
     with pytest.raises(ToolConflict):
-        await ran(db, writes("left", {"mood": "glad", "visits": 1}), writes("right", {"mood": "sad"}))
+        await state_after(db, writes("left", {"mood": "glad", "visits": 1}), writes("right", {"mood": "sad"}))
 
     async with Runtime(db, schema=Diary, model=ScriptedModel("Here.")) as runtime:
-        failed = (await db.thread("a").changesets())[-1]
+        change = (await db.thread("a").changesets())[-1]
         state = await runtime.state("a")
-        done = await runtime.run_turn("a", "Still there?")
+        result = await runtime.run_turn("a", "Still there?")
     assert isinstance(state, Diary)
     assert (state.mood, state.visits) == ("calm", 0)
-    assert (failed.run_meta or {})["problem"].startswith("tool_conflict: Tools 'left' and 'right'")
-    assert [item.kind for item in failed.items] == ["repair"]
-    assert done.text == "Here."
+    assert (change.run_meta or {})["problem"].startswith("tool_conflict: Tools 'left' and 'right'")
+    assert [item.kind for item in change.items] == ["repair"]
+    assert result.text == "Here."
 
 
 async def test_a_change_that_does_not_fit_names_tool_and_field(db: Database) -> None:
-    with pytest.raises(StateInvalid) as caught:
-        await ran(db, writes("left", {"visits": 1}), writes("right", {"mood": 7}))
-    assert (caught.value.stage, caught.value.field) == ("right", "mood")
+    with pytest.raises(StateInvalid) as error:
+        await state_after(db, writes("left", {"visits": 1}), writes("right", {"mood": 7}))
+    assert (error.value.stage, error.value.field) == ("right", "mood")
 
 
 async def test_a_tool_cannot_put_anything_between_calls_and_results(db: Database) -> None:
-    with pytest.raises(StateInvalid) as caught:
-        await ran(db, writes("left", {"history": [Message(role="user", content="me")]}))
-    assert (caught.value.stage, caught.value.field) == ("left", "history")
+    with pytest.raises(StateInvalid) as error:
+        await state_after(db, writes("left", {"history": [Message(role="user", content="me")]}))
+    assert (error.value.stage, error.value.field) == ("left", "history")
 
 
 @pytest.mark.promise("T-18")
 async def test_no_tool_goes_on_behind_the_back_of_a_run_that_failed(db: Database) -> None:
-    ended: list[str] = []
+    ends: list[str] = []
 
     @tool(effect=Effect.NONE)
     async def slow() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
-        ended.append("slow")
+        ends.append("slow")
 
     with pytest.raises(StateInvalid):
-        await ran(db, writes("wrong", {"nothing": 1}), slow)
+        await state_after(db, writes("wrong", {"nothing": 1}), slow)
 
-    assert ended == ["slow"]
+    assert ends == ["slow"]
 
 
 @pytest.mark.promise("T-18")
 async def test_a_hundred_calls_at_once_are_all_answered(db: Database) -> None:
-    wanted: list[tuple[str, str, Any]] = [(f"c{number}", "count", {}) for number in range(100)]
-    model = ScriptedModel(calls(*wanted), "Done.")
+    requests: list[tuple[str, str, Any]] = [(f"c{number}", "count", {}) for number in range(100)]
+    model = ScriptedModel(calls(*requests), "Done.")
     count = writes("count", {"visits": 1})
     async with Runtime(db, schema=Diary, model=model, tools=[count]) as runtime:
-        done = await runtime.run_turn("a", "Go")
+        result = await runtime.run_turn("a", "Go")
         state = await runtime.state("a")
 
     assert isinstance(state, Diary)
-    assert (done.text, state.visits, len(model.requests)) == ("Done.", 100, 2)
+    assert (result.text, state.visits, len(model.requests)) == ("Done.", 100, 2)

@@ -35,23 +35,23 @@ async def weather(place: Place, days: int = 1) -> str:
 
 
 async def answers(
-    tools: list[Tool], *wanted: tuple[str, str, Any], deadlines: Deadlines = Deadlines()
+    tools: list[Tool], *requests: tuple[str, str, Any], deadlines: Deadlines = Deadlines()
 ) -> Any:
     """What tools answer when a model calls them, one after another."""
-    told: list[Event] = []
-    model = ScriptedModel(*(calls(call) for call in wanted), "Done.")
+    events: list[Event] = []
+    model = ScriptedModel(*(calls(call) for call in requests), "Done.")
     stages = [respond(tools=tools)]
-    await run_agent("Go", stages=stages, model=model, notify=told.append, deadlines=deadlines)
-    said = [event.message for event in told if isinstance(event, MessageAdded)]
-    return [message.content for message in said if message.kind == "result"]
+    await run_agent("Go", stages=stages, model=model, notify=events.append, deadlines=deadlines)
+    messages = [event.message for event in events if isinstance(event, MessageAdded)]
+    return [message.content for message in messages if message.kind == "result"]
 
 
-async def answer(made: Tool, arguments: Any = None, deadlines: Deadlines = Deadlines()) -> Any:
+async def answer(function: Tool, arguments: Any = None, deadlines: Deadlines = Deadlines()) -> Any:
     """What one tool answers to one call."""
-    found = await answers(
-        [made], ("c1", made.name, {} if arguments is None else arguments), deadlines=deadlines
+    outputs = await answers(
+        [function], ("c1", function.name, {} if arguments is None else arguments), deadlines=deadlines
     )
-    return found[0]
+    return outputs[0]
 
 
 def test_a_model_is_told_name_description_and_arguments() -> None:
@@ -90,17 +90,17 @@ async def test_a_model_that_was_told_may_correct_itself(db: Database) -> None:
     wrong, right = ("c1", "weather", {"city": "Oslo"}), ("c1", "weather", {"place": {"city": "Oslo"}})
     model = ScriptedModel(calls(wrong), calls(right), "Sunny.")
     async with Runtime(db, model=model, tools=[weather]) as runtime:
-        done = await runtime.run_turn("a", "Weather?")
+        result = await runtime.run_turn("a", "Weather?")
 
-    found = [item.body["output"] for item in await db.thread("a").items() if item.kind == "result"]
-    assert found[0]["error"].startswith("The arguments do not fit")
-    assert (found[1], done.text) == ("sunny in Oslo for 1", "Sunny.")
+    outputs = [item.body["output"] for item in await db.thread("a").items() if item.kind == "result"]
+    assert outputs[0]["error"].startswith("The arguments do not fit")
+    assert (outputs[1], result.text) == ("sunny in Oslo for 1", "Sunny.")
 
 
 async def test_a_tool_that_is_not_there_is_named_with_those_that_are() -> None:
-    found = await answers([weather], ("c1", "wether", {}))
+    outputs = await answers([weather], ("c1", "wether", {}))
 
-    assert found == [{"error": "There is no tool 'wether'. Known: weather."}]
+    assert outputs == [{"error": "There is no tool 'wether'. Known: weather."}]
 
 
 async def test_what_a_tool_raises_is_told_to_the_model() -> None:
@@ -147,12 +147,12 @@ async def test_a_function_that_is_not_async_does_not_hold_up_the_others() -> Non
         ready.set()
         return True
 
-    told: list[Event] = []
+    events: list[Event] = []
     model = ScriptedModel(calls(("c1", "wait", {}), ("c2", "go", {})), "Done.")
-    await run_agent("Go", stages=[respond(tools=[wait, go])], model=model, notify=told.append)
+    await run_agent("Go", stages=[respond(tools=[wait, go])], model=model, notify=events.append)
 
-    said = [event.message for event in told if isinstance(event, MessageAdded)]
-    assert [message.content for message in said if message.kind == "result"] == [True, True]
+    messages = [event.message for event in events if isinstance(event, MessageAdded)]
+    assert [message.content for message in messages if message.kind == "result"] == [True, True]
 
 
 async def test_a_function_may_give_back_an_awaitable() -> None:
@@ -160,10 +160,10 @@ async def test_a_function_may_give_back_an_awaitable() -> None:
         return "later"
 
     @tool(effect=Effect.NONE)
-    def made() -> Any:
+    def give_awaitable() -> Any:
         return later()
 
-    assert await answer(made) == "later"
+    assert await answer(give_awaitable) == "later"
 
 
 async def test_a_thread_may_raise_even_what_a_future_cannot_carry() -> None:
@@ -182,9 +182,9 @@ async def test_a_tool_that_takes_too_long_is_left(effect: Effect, more: str) -> 
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    found = await answer(hang, deadlines=Deadlines(tool_seconds=0.01))
+    outputs = await answer(hang, deadlines=Deadlines(tool_seconds=0.01))
 
-    assert found == {"error": f"It took longer than 0.01 s.{more}"}
+    assert outputs == {"error": f"It took longer than 0.01 s.{more}"}
 
 
 async def test_a_timeout_of_the_tool_itself_is_its_own() -> None:
@@ -204,24 +204,26 @@ async def test_a_tool_that_cancels_itself_does_not_cancel_the_run() -> None:
 
 
 async def test_a_tool_knows_its_call(db: Database) -> None:
-    seen: list[ToolContext] = []
+    contexts: list[ToolContext] = []
 
     @tool
     async def look(city: str, context: ToolContext) -> str:
         """Look around."""
-        seen.append(context)
+        contexts.append(context)
         return city
 
     model = ScriptedModel(
         calls(("c1", "look", {"city": "Oslo"})), calls(("c1", "look", {"city": "Bergen"})), "Ok."
     )
     async with Runtime(db, model=model, tools=[look]) as runtime:
-        done = await runtime.run_turn("a", "Look", user="alice")
+        result = await runtime.run_turn("a", "Look", user="alice")
 
     assert "context" not in look.spec().parameters["properties"]
-    assert {(context.thread, context.run, context.user) for context in seen} == {("a", done.run, "alice")}
-    assert seen[0].call == "c1"
-    assert len({context.key for context in seen}) == 2
+    assert {(context.thread, context.run, context.user) for context in contexts} == {
+        ("a", result.run, "alice")
+    }
+    assert contexts[0].call == "c1"
+    assert len({context.key for context in contexts}) == 2
 
 
 async def test_mutable_defaults_are_not_shared() -> None:
@@ -230,12 +232,12 @@ async def test_mutable_defaults_are_not_shared() -> None:
         names.append("b")
         return names
 
-    found = await answers([grow], ("c1", "grow", {}), ("c2", "grow", {}))
+    outputs = await answers([grow], ("c1", "grow", {}), ("c2", "grow", {}))
 
-    assert found == [["a", "b"], ["a", "b"]]
+    assert outputs == [["a", "b"], ["a", "b"]]
 
 
-def untyped(city) -> str:  # type: ignore[no-untyped-def]  # that is what is tested
+def without_types(city) -> str:  # type: ignore[no-untyped-def]  # that is what is tested
     return str(city)
 
 
@@ -255,28 +257,28 @@ def strange(city: threading.Event) -> str:
     return str(city)
 
 
-@pytest.mark.parametrize("function", [untyped, many, given_by_place, unknown, strange])
+@pytest.mark.parametrize("function", [without_types, many, given_by_place, unknown, strange])
 def test_a_function_that_a_model_cannot_call_is_no_tool(function: ToolFunction) -> None:
-    with pytest.raises(SchemaInvalid) as caught:
+    with pytest.raises(SchemaInvalid) as error:
         tool(function)
-    assert caught.value.schema == function.__name__
+    assert error.value.schema == function.__name__
 
 
-async def looked(context: ToolContext) -> str:
+async def look(context: ToolContext) -> str:
     return "done"
 
 
-@pytest.mark.parametrize(("effect", "check"), [(Effect.CHECKABLE, None), (Effect.NONE, looked)])
+@pytest.mark.parametrize(("effect", "check"), [(Effect.CHECKABLE, None), (Effect.NONE, look)])
 def test_only_a_checkable_tool_has_a_check(effect: Effect, check: Any) -> None:
     with pytest.raises(SchemaInvalid):
         tool(effect=effect, check=check)(many)
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(SchemaInvalid) as caught:
-        Toolbox([weather, tool(name="weather")(given)])
-    assert caught.value.field == "weather"
+    with pytest.raises(SchemaInvalid) as error:
+        Toolbox([weather, tool(name="weather")(weather_again)])
+    assert error.value.field == "weather"
 
 
-def given(city: str) -> str:
+def weather_again(city: str) -> str:
     return city

@@ -45,15 +45,18 @@ def asking(letters: Path) -> Tool:
     return ask
 
 
-def sent(letters: Path) -> list[str]:
+def letters_in(letters: Path) -> list[str]:
     """What was posted."""
     return letters.read_text(encoding="utf-8").splitlines() if letters.exists() else []
 
 
-async def suspend(url: str, letters: Path, *wanted: tuple[str, str, Any]) -> list[str]:
+async def suspend(url: str, letters: Path, *requests: tuple[str, str, Any]) -> list[str]:
     """A turn of thread a that stops at its calls; those that wait."""
     tools = [posting(letters), asking(letters)]
-    async with clew.open(url) as db, Runtime(db, model=ScriptedModel(calls(*wanted)), tools=tools) as runtime:
+    async with (
+        clew.open(url) as db,
+        Runtime(db, model=ScriptedModel(calls(*requests)), tools=tools) as runtime,
+    ):
         return [waiting.call for waiting in (await runtime.run_turn("a", "Post it")).waiting]
 
 
@@ -66,15 +69,15 @@ async def decide(url: str, letters: Path, decisions: Mapping[str, Decision], day
         Runtime(db, model=ScriptedModel("Done."), tools=tools, config=RuntimeConfig(clock=clock)) as runtime,
     ):
         try:
-            done = await runtime.resume("a", decisions)
+            result = await runtime.resume("a", decisions)
         except ClewError as error:
             return error.code
-        return f"{done.termination}: {done.text}"
+        return f"{result.termination}: {result.text}"
 
 
-def suspend_here(url: str, letters: Path, *wanted: tuple[str, str, Any]) -> list[str]:
+def suspend_here(url: str, letters: Path, *requests: tuple[str, str, Any]) -> list[str]:
     """The same, for a process of its own."""
-    return asyncio.run(suspend(url, letters, *wanted))
+    return asyncio.run(suspend(url, letters, *requests))
 
 
 def decide_here(url: str, letters: Path, decisions: Mapping[str, Decision], days: int = 0) -> str:

@@ -18,7 +18,7 @@ from clew.runtime.state.call_state import PassOn, Replay, UseResult
 from clew.runtime.state.schema import State, input, per_call, persistent
 from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.turn.approval_process import DAY, decide_here, posting, sent, suspend_here
+from tests.runtime.turn.approval_process import DAY, decide_here, letters_in, posting, suspend_here
 from tests.support.child_process import ChildProcess, run_in_child
 
 ANN, BOB = ("c1", "post", {"to": "Ann"}), ("c2", "post", {"to": "Bob"})
@@ -60,71 +60,71 @@ async def calls_kept(db: Database) -> Any:
 @pytest.mark.promise("T-16")
 async def test_a_call_that_needs_approval_waits_and_is_not_run(db: Database, letters: Path) -> None:
     async with Runtime(db, model=ScriptedModel(calls(ANN)), tools=[posting(letters)]) as runtime:
-        done = await runtime.run_turn("a", "Post it")
+        result = await runtime.run_turn("a", "Post it")
 
-    waiting = done.waiting[0]
-    assert (done.termination, waiting.call, waiting.tool, waiting.why) == (
+    waiting = result.waiting[0]
+    assert (result.termination, waiting.call, waiting.tool, waiting.why) == (
         "suspended",
         "c1",
         "post",
         "approval",
     )
-    assert (waiting.arguments, sent(letters)) == ({"to": "Ann"}, [])
+    assert (waiting.arguments, letters_in(letters)) == ({"to": "Ann"}, [])
 
 
 @pytest.mark.promise("T-16")
 async def test_approval_may_depend_on_the_arguments(db: Database) -> None:
-    paid: list[int] = []
+    payments: list[int] = []
 
-    @tool(approval=lambda given: given["amount"] > 100)
+    @tool(approval=lambda arguments: arguments["amount"] > 100)
     async def pay(amount: int = 500) -> str:
-        paid.append(amount)
+        payments.append(amount)
         return f"paid {amount}"
 
-    wanted = [("c1", "pay", {"amount": 50}), ("c2", "pay", {}), ("c3", "pay", {"amount": "all"})]
-    async with Runtime(db, model=ScriptedModel(calls(*wanted)), tools=[pay]) as runtime:
-        done = await runtime.run_turn("a", "Pay")
+    requests = [("c1", "pay", {"amount": 50}), ("c2", "pay", {}), ("c3", "pay", {"amount": "all"})]
+    async with Runtime(db, model=ScriptedModel(calls(*requests)), tools=[pay]) as runtime:
+        result = await runtime.run_turn("a", "Pay")
 
-    found = await results(db)
-    assert ([waiting.call for waiting in done.waiting], paid) == (["c2"], [50])
-    assert (found["c1"], "do not fit" in found["c3"]["error"]) == ("paid 50", True)
+    outputs = await results(db)
+    assert ([waiting.call for waiting in result.waiting], payments) == (["c2"], [50])
+    assert (outputs["c1"], "do not fit" in outputs["c3"]["error"]) == ("paid 50", True)
 
 
 @pytest.mark.promise("T-16")
 async def test_if_it_cannot_be_told_whether_to_ask_a_person_is_asked(db: Database) -> None:
-    @tool(approval=lambda given: given["nothing"])
+    @tool(approval=lambda arguments: arguments["nothing"])
     async def pay(amount: int) -> str:
         return f"paid {amount}"
 
     async with Runtime(db, model=ScriptedModel(calls(("c1", "pay", {"amount": 1}))), tools=[pay]) as runtime:
-        done = await runtime.run_turn("a", "Pay")
+        result = await runtime.run_turn("a", "Pay")
 
-    assert [waiting.why for waiting in done.waiting] == ["approval"]
+    assert [waiting.why for waiting in result.waiting] == ["approval"]
 
 
 @pytest.mark.promise("T-16")
 async def test_a_new_turn_is_refused_while_calls_wait(db: Database, letters: Path) -> None:
     async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[posting(letters)]) as runtime:
-        done = await runtime.run_turn("a", "Post it")
-        with pytest.raises(TurnSuspended) as caught:
+        result = await runtime.run_turn("a", "Post it")
+        with pytest.raises(TurnSuspended) as error:
             await runtime.run_turn("a", "And?")
-    assert (caught.value.run, caught.value.calls) == (done.run, ["c1", "c2"])
+    assert (error.value.run, error.value.calls) == (result.run, ["c1", "c2"])
 
 
 @pytest.mark.promise("T-16", "B-05")
 async def test_a_suspended_run_can_be_cancelled(db: Database, letters: Path) -> None:
     model = ScriptedModel(calls(ANN), "Hello again.")
     async with Runtime(db, model=model, tools=[posting(letters)]) as runtime:
-        done = await runtime.run_turn("a", "Post it")
-        cancelled = await runtime.cancel("a")
+        result = await runtime.run_turn("a", "Post it")
+        is_cancelled = await runtime.cancel("a")
         with pytest.raises(DecisionRefused):
             await runtime.resume("a", {"c1": Replay()})
         again = await runtime.run_turn("a", "Never mind")
 
     repairs = [item for item in await db.thread("a").items() if item.kind == "repair"]
-    run = await db.records.get("run", done.run)
-    assert (cancelled, again.text, sent(letters)) == (True, "Hello again.", [])
-    assert [item.body["calls"] for item in repairs] == [{"c1": done.run}]
+    run = await db.records.get("run", result.run)
+    assert (is_cancelled, again.text, letters_in(letters)) == (True, "Hello again.", [])
+    assert [item.body["calls"] for item in repairs] == [{"c1": result.run}]
     assert (run.body["termination"], run.body.get("in_doubt", [])) == ("cancelled", [])
 
 
@@ -134,7 +134,7 @@ async def test_a_suspended_run_can_be_cancelled(db: Database, letters: Path) -> 
 @pytest.mark.promise("T-16")
 @elsewhere
 @pytest.mark.parametrize(
-    ("name", "decision", "posted", "output"),
+    ("name", "decision", "posts", "output"),
     [
         ("post", Replay(), ["Ann"], "posted to Ann"),
         ("post", UseResult({"declined": True}), [], {"declined": True}),
@@ -143,27 +143,27 @@ async def test_a_suspended_run_can_be_cancelled(db: Database, letters: Path) -> 
     ids=["replay", "use the result", "pass it on"],
 )
 async def test_a_decision_is_taken_days_later_in_another_process(
-    far_url: str, letters: Path, name: str, decision: Any, posted: list[str], output: Any
+    far_url: str, letters: Path, name: str, decision: Any, posts: list[str], output: Any
 ) -> None:
     waiting = await asyncio.to_thread(
         run_in_child, suspend_here, far_url, letters, ("c1", name, {"to": "Ann"})
     )
-    said = await asyncio.to_thread(run_in_child, decide_here, far_url, letters, {"c1": decision}, 5)
+    text = await asyncio.to_thread(run_in_child, decide_here, far_url, letters, {"c1": decision}, 5)
 
     async with clew.open(far_url) as db:
-        assert (waiting, said) == (["c1"], "natural: Done.")
-        assert (sent(letters), await results(db), await calls_kept(db)) == (posted, {"c1": output}, {})
+        assert (waiting, text) == (["c1"], "natural: Done.")
+        assert (letters_in(letters), await results(db), await calls_kept(db)) == (posts, {"c1": output}, {})
 
 
 @pytest.mark.promise("T-16")
 async def test_a_tool_may_ask_again_and_again(db: Database) -> None:
-    heard: list[Any] = []
+    decisions: list[Any] = []
 
     @tool
     async def survey(context: ToolContext) -> str:
-        heard.append(context.decision)
-        if len(heard) < 3:
-            raise Suspend(f"question {len(heard)}")
+        decisions.append(context.decision)
+        if len(decisions) < 3:
+            raise Suspend(f"question {len(decisions)}")
         return "thanks"
 
     async with Runtime(
@@ -177,7 +177,7 @@ async def test_a_tool_may_ask_again_and_again(db: Database) -> None:
         ("question 1", 1, "input"),
         ("question 2", 2, "input"),
     ]
-    assert (heard, last.text) == ([None, "one", "two"], "Done.")
+    assert (decisions, last.text) == ([None, "one", "two"], "Done.")
 
 
 # Some of the calls, again, otherwise.
@@ -189,15 +189,15 @@ async def test_calls_are_decided_one_by_one_and_the_others_keep_waiting(db: Data
     async with Runtime(db, model=model, tools=[posting(letters)]) as runtime:
         await runtime.run_turn("a", "Post both")
         half = await runtime.resume("a", {"c2": Replay()})
-        posted = sent(letters)
-        done = await runtime.resume("a", {"c1": UseResult("no")})
+        posts = letters_in(letters)
+        result = await runtime.resume("a", {"c1": UseResult("no")})
 
-    assert (half.termination, [waiting.call for waiting in half.waiting], posted) == (
+    assert (half.termination, [waiting.call for waiting in half.waiting], posts) == (
         "suspended",
         ["c1"],
         ["Bob"],
     )
-    assert (done.text, sent(letters), len(model.requests)) == ("Done.", ["Bob"], 2)
+    assert (result.text, letters_in(letters), len(model.requests)) == ("Done.", ["Bob"], 2)
     assert await results(db) == {"c1": "no", "c2": "posted to Bob"}
 
 
@@ -209,15 +209,15 @@ async def test_a_decision_taken_again_changes_nothing(db: Database, letters: Pat
         await runtime.resume("a", {"c1": Replay()})
         version = (await db.thread("a").head()).version
         half = await runtime.resume("a", {"c1": Replay()})
-        looked = await runtime.resume("a")
-        unchanged = (await db.thread("a").head()).version
+        again = await runtime.resume("a")
+        version_after = (await db.thread("a").head()).version
         await runtime.resume("a", {"c2": Replay()})
         over = await runtime.resume("a", {"c1": Replay(), "c2": Replay(asked=1)})
 
-    assert version == unchanged
-    assert half == looked
+    assert version == version_after
+    assert half == again
     assert ([waiting.call for waiting in half.waiting], half.termination) == (["c2"], "suspended")
-    assert (over.text, over.termination, sent(letters)) == ("Done.", "natural", ["Ann", "Bob"])
+    assert (over.text, over.termination, letters_in(letters)) == ("Done.", "natural", ["Ann", "Bob"])
 
 
 @pytest.mark.promise("T-16")
@@ -239,28 +239,28 @@ async def test_a_decision_that_cannot_be_taken_is_refused_and_nothing_is_run(
         await runtime.run_turn("a", "Post both")
         await runtime.resume("a", {"c1": Replay()})
         version = (await db.thread("a").head()).version
-        with pytest.raises(DecisionRefused) as caught:
+        with pytest.raises(DecisionRefused) as error:
             await runtime.resume("a", {call: decision})
-    assert caught.value.call == call
-    assert caught.value.problem.startswith(problem)
-    assert ((await db.thread("a").head()).version, sent(letters)) == (version, ["Ann"])
+    assert error.value.call == call
+    assert error.value.problem.startswith(problem)
+    assert ((await db.thread("a").head()).version, letters_in(letters)) == (version, ["Ann"])
 
 
 @pytest.mark.promise("T-16")
 async def test_an_answer_to_an_earlier_question_is_not_taken_for_a_later_one(db: Database) -> None:
-    heard: list[Any] = []
+    decisions: list[Any] = []
 
     @tool
     async def survey(context: ToolContext) -> str:
-        heard.append(context.decision)
+        decisions.append(context.decision)
         raise Suspend("and now?")
 
     async with Runtime(db, model=ScriptedModel(calls(("c1", "survey", {}))), tools=[survey]) as runtime:
         await runtime.run_turn("a", "Ask me")
         await runtime.resume("a", {"c1": PassOn("yes")})
-        with pytest.raises(DecisionRefused) as caught:
+        with pytest.raises(DecisionRefused) as error:
             await runtime.resume("a", {"c1": PassOn("yes")})
-    assert (caught.value.problem.startswith("question 2 about it waits"), heard) == (True, [None, "yes"])
+    assert (error.value.problem.startswith("question 2 about it waits"), decisions) == (True, [None, "yes"])
 
 
 @pytest.mark.promise("T-16")
@@ -286,9 +286,9 @@ async def test_a_decision_outlives_its_tool(db: Database, letters: Path, decisio
         await runtime.run_turn("a", "Post it")
     async with Runtime(db, model=ScriptedModel("Done.")) as later:
         half = await later.resume("a", {"c1": decision})
-        done = await later.resume("a", {"c2": UseResult("no")})
+        result = await later.resume("a", {"c2": UseResult("no")})
 
-    assert ([waiting.call for waiting in half.waiting], done.text) == (["c2"], "Done.")
+    assert ([waiting.call for waiting in half.waiting], result.text) == (["c2"], "Done.")
     assert (await results(db))["c1"] == output
 
 
@@ -299,33 +299,33 @@ async def test_of_two_processes_that_decide_at_once_one_wins_and_the_tool_runs_o
 ) -> None:
     await asyncio.to_thread(run_in_child, suspend_here, far_url, letters, ANN)
     both = [ChildProcess(decide_here, far_url, letters, {"c1": Replay()}) for _ in range(2)]
-    said = [await asyncio.to_thread(process.result) for process in both]
+    texts = [await asyncio.to_thread(process.result) for process in both]
 
-    assert "natural: Done." in said
-    assert set(said) <= {"natural: Done.", "turn_busy"}
-    assert sent(letters) == ["Ann"]
+    assert "natural: Done." in texts
+    assert set(texts) <= {"natural: Done.", "turn_busy"}
+    assert letters_in(letters) == ["Ann"]
 
 
 @pytest.mark.promise("T-16")
 async def test_while_a_decision_is_carried_out_another_is_told_to_wait(db: Database) -> None:
-    begun, end = asyncio.Event(), asyncio.Event()
-    ran: list[str] = []
+    start, end = asyncio.Event(), asyncio.Event()
+    call_log: list[str] = []
 
     @tool(approval=True)
     async def post() -> str:
-        ran.append("post")
-        begun.set()
+        call_log.append("post")
+        start.set()
         await end.wait()
         return "posted"
 
     async with Runtime(db, model=ScriptedModel(calls(("c1", "post", {})), "Done."), tools=[post]) as runtime:
         await runtime.run_turn("a", "Post it")
         first = asyncio.create_task(runtime.resume("a", {"c1": Replay()}))
-        await begun.wait()
+        await start.wait()
         with pytest.raises(TurnBusy):
             await runtime.resume("a", {"c1": UseResult("no")})
         end.set()
-        assert ((await first).text, ran) == ("Done.", ["post"])
+        assert ((await first).text, call_log) == ("Done.", ["post"])
 
 
 # What goes with a call.
@@ -341,13 +341,13 @@ class Forms(State):
     reply: str = ""
 
 
-def filling(seen: list[Any]) -> Tool:
+def filling(views: list[Any]) -> Tool:
     """A tool that keeps what it was told until it has all of it."""
 
     @tool(effect=Effect.NONE)
     async def fill(name: str, context: ToolContext) -> str:
         assert isinstance(context.state, Forms)
-        seen.append((name, context.state.draft))
+        views.append((name, context.state.draft))
         if context.decision is None:
             raise Suspend("and then?", delta={"draft": {"name": name}})
         return f"{context.state.draft['name']} {context.decision}"
@@ -358,9 +358,9 @@ def filling(seen: list[Any]) -> Tool:
 @pytest.mark.promise("T-12", "T-16")
 @pytest.mark.parametrize("call", ODD_IDS)
 async def test_state_of_a_call_is_kept_under_its_id_and_goes_with_it(db: Database, call: str) -> None:
-    seen: list[Any] = []
+    views: list[Any] = []
     model = ScriptedModel(calls((call, "fill", {"name": "Ann"})), "Done.")
-    async with Runtime(db, schema=Forms, model=model, tools=[filling(seen)]) as runtime:
+    async with Runtime(db, schema=Forms, model=model, tools=[filling(views)]) as runtime:
         await runtime.run_turn("a", "Fill it")
         kept_for_call = (await calls_kept(db))[call]["fields"]
         before = await runtime.state("a")
@@ -368,21 +368,21 @@ async def test_state_of_a_call_is_kept_under_its_id_and_goes_with_it(db: Databas
 
     assert isinstance(before, Forms)
     assert (kept_for_call, before.draft) == ({"draft": {"name": "Ann"}}, {})
-    assert seen == [("Ann", {}), ("Ann", {"name": "Ann"})]
+    assert views == [("Ann", {}), ("Ann", {"name": "Ann"})]
     assert (await results(db), await calls_kept(db)) == ({call: "Ann Lee"}, {})
 
 
 @pytest.mark.promise("T-12", "T-18")
 async def test_calls_do_not_see_each_others_state(db: Database) -> None:
-    seen: list[Any] = []
-    wanted = [("c.1", "fill", {"name": "Ann"}), ("c", "fill", {"name": "Bob"})]
+    views: list[Any] = []
+    requests = [("c.1", "fill", {"name": "Ann"}), ("c", "fill", {"name": "Bob"})]
     async with Runtime(
-        db, schema=Forms, model=ScriptedModel(calls(*wanted), "Done."), tools=[filling(seen)]
+        db, schema=Forms, model=ScriptedModel(calls(*requests), "Done."), tools=[filling(views)]
     ) as runtime:
         await runtime.run_turn("a", "Fill both")
         await runtime.resume("a", {"c.1": PassOn("Lee"), "c": PassOn("Ray")})
 
-    assert sorted(seen[2:]) == [("Ann", {"name": "Ann"}), ("Bob", {"name": "Bob"})]
+    assert sorted(views[2:]) == [("Ann", {"name": "Ann"}), ("Bob", {"name": "Bob"})]
 
 
 @pytest.mark.promise("T-16")
@@ -394,6 +394,6 @@ async def test_the_clock_may_have_gone_on_for_days(db: Database, letters: Path) 
     ) as runtime:
         await runtime.run_turn("a", "Post it")
         time[0] += 30 * DAY
-        done = await runtime.resume("a", {"c1": Replay()})
+        result = await runtime.resume("a", {"c1": Replay()})
 
-    assert (done.text, sent(letters)) == ("Done.", ["Ann"])
+    assert (result.text, letters_in(letters)) == ("Done.", ["Ann"])

@@ -24,7 +24,7 @@ from clew.server.identity import api_keys
 from clew.server.identity.directory import Directory
 from clew.stores.postgres.clock import ServerClock
 from clew.stores.postgres.store import PostgresStore
-from tests.runtime.execution.busy_turns import replied
+from tests.runtime.execution.busy_turns import reply
 from tests.support.shared_postgres import PostgresDatabase
 
 DAY_MS = 24 * 3_600_000
@@ -55,9 +55,9 @@ async def test_a_job_claimed_by_a_machine_ahead_is_free_when_its_lease_is_over(s
 
     await in_tomorrow(shared_url, claim)
     async with clew.open(shared_url) as db:
-        claimed = await db.jobs.claim(["work"])
+        jobs = await db.jobs.claim(["work"])
 
-    assert [job.id for job in claimed] == ["j"]
+    assert [job.id for job in jobs] == ["j"]
 
 
 @pytest.mark.promise("T-17")
@@ -67,14 +67,14 @@ async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
     monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
-        runtime = Runtime(db, stages=[replied], config=RuntimeConfig(leases=LeaseConfig(seconds=0.001)))
+        runtime = Runtime(db, stages=[reply], config=RuntimeConfig(leases=LeaseConfig(seconds=0.001)))
         await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(shared_url, begin)
     async with clew.open(shared_url) as db:
-        done = await Runtime(db, stages=[replied]).run_turn("a", "Still there?", busy="refuse")
+        result = await Runtime(db, stages=[reply]).run_turn("a", "Still there?", busy="refuse")
 
-    assert done.termination == "natural"
+    assert result.termination == "natural"
 
 
 @pytest.mark.promise("T-17")
@@ -86,15 +86,15 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
     monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
-        runtime = Runtime(db, stages=[replied], config=RuntimeConfig(leases=LeaseConfig(seconds=60)))
+        runtime = Runtime(db, stages=[reply], config=RuntimeConfig(leases=LeaseConfig(seconds=60)))
         await start_turn(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(url, begin)
     async with clew.open(url) as db:
-        with pytest.raises(TurnBusy) as caught:
-            await Runtime(db, stages=[replied]).run_turn("a", "Already?", busy="refuse")
+        with pytest.raises(TurnBusy) as error:
+            await Runtime(db, stages=[reply]).run_turn("a", "Already?", busy="refuse")
 
-    assert 0 < caught.value.retry_after_ms <= 60_000
+    assert 0 < error.value.retry_after_ms <= 60_000
 
 
 @pytest.mark.promise("T-17")
@@ -138,15 +138,15 @@ async def test_a_store_on_a_given_pool_goes_by_the_server_from_its_first_read(
 
 
 async def test_the_server_is_asked_for_the_time_once_and_counted_on_from_there() -> None:
-    asked: list[int] = []
+    times: list[int] = []
 
     async def server_time() -> int:
-        asked.append(1_000_000)
+        times.append(1_000_000)
         return 1_000_000
 
     clock = ServerClock(server_time)
     for _ in range(3):
         await clock.refresh()
 
-    assert len(asked) == 1
+    assert len(times) == 1
     assert 1_000_000 <= clock() < 1_060_000

@@ -9,7 +9,7 @@ from clew.runtime.records.runs import CANCELLED, INTERRUPTED, Ending, Run, run_o
 from clew.runtime.state.run_state import RunState, intent_op, usage_op
 from clew.runtime.turn.closure import PROCESS_LOST, close_run
 
-PAID = Usage(calls=2, input_tokens=7)
+USAGE = Usage(calls=2, input_tokens=7)
 RUN = Run(id="run-1", thread="a", started=0, usage=Usage(calls=1), until=500, revision=4)
 CANCEL = Ending(termination=CANCELLED)
 
@@ -22,7 +22,7 @@ def head_of(state: Document, *, open_calls: dict[str, str | None] | None = None)
 
 
 def at_work() -> Head:
-    ops = [*RunState().start_ops(RUN, {}, "plan"), usage_op(PAID), intent_op("c1", "pay", "k1")]
+    ops = [*RunState().start_ops(RUN, {}, "plan"), usage_op(USAGE), intent_op("c1", "pay", "k1")]
     return head_of(apply_ops({}, ops), open_calls={"c1": "run-1"})
 
 
@@ -30,7 +30,7 @@ def test_a_closed_run_takes_from_the_state_what_its_record_does_not_know() -> No
     closure = close_run(RUN, at_work(), CANCEL, 9, owner="ann")
 
     assert closure.run is not None
-    assert (closure.run.usage, closure.run.in_doubt) == (PAID, ("c1",))
+    assert (closure.run.usage, closure.run.in_doubt) == (USAGE, ("c1",))
     assert (closure.run.ended, closure.run.until, closure.run.termination) == (9, 0, CANCELLED)
 
 
@@ -43,11 +43,14 @@ def test_the_record_and_the_state_get_the_same_new_epoch() -> None:
 
 
 def test_a_cancelled_run_closes_its_calls_and_an_interrupted_one_leaves_them_to_be_answered() -> None:
-    cancelled = close_run(RUN, at_work(), CANCEL, 9, owner="ann")
-    interrupted = close_run(RUN, at_work(), PROCESS_LOST, 9, owner="ann")
+    cancellation = close_run(RUN, at_work(), CANCEL, 9, owner="ann")
+    interruption = close_run(RUN, at_work(), PROCESS_LOST, 9, owner="ann")
 
-    assert [item.kind for item in cancelled.items] == ["repair"]
-    assert (interrupted.items, list(RunState.of(apply_ops(at_work().state, interrupted.patches)).calls)) == (
+    assert [item.kind for item in cancellation.items] == ["repair"]
+    assert (
+        interruption.items,
+        list(RunState.of(apply_ops(at_work().state, interruption.patches)).calls),
+    ) == (
         (),
         ["c1"],
     )

@@ -23,30 +23,32 @@ from tests.runtime.sample_state import (
     Companion,
     MemoryControl,
     Profile,
-    called,
     count,
     crash,
     crashed_turn,
     looking,
-    restarted,
+    rename_stage,
+    reopen,
     saying,
 )
 
 LATER = 60_000
 
 
-async def turns(db: Database, *stages: Any, said: str = "Hi", model: Any = None, clock: Any = None) -> None:
+async def turns(
+    db: Database, *stages: Any, message: str = "Hi", model: Any = None, clock: Any = None
+) -> None:
     """One turn with these stages."""
     config = RuntimeConfig(clock=clock)
     async with Runtime(db, schema=Companion, stages=stages, model=model, config=config) as runtime:
-        await runtime.run_turn("a", said)
+        await runtime.run_turn("a", message)
 
 
 async def seen_by_next_turn(db: Database, clock: Any = None) -> Companion:
     """The state as the first stage of another turn gets it."""
-    seen: list[Companion] = []
-    await turns(db, looking(seen), said="Next", clock=clock)
-    return seen[0]
+    states: list[Companion] = []
+    await turns(db, looking(states), message="Next", clock=clock)
+    return states[0]
 
 
 @pytest.mark.promise("R-03", "R-05")
@@ -54,7 +56,7 @@ async def test_what_has_a_reducer_comes_back_after_a_restart(db: Database, store
     await turns(db, count, saying(session_memory={"summary": "work"}, approach="cbt"))
     await turns(db, count, saying(session_memory={"goal": "sleep"}))
 
-    async with restarted(db, store_url) as again:
+    async with reopen(db, store_url) as again:
         state = await seen_by_next_turn(again)
     assert (state.session_progress.turn_count, state.session_progress.returning) == (2, False)
     assert (state.session_memory, state.approach) == ({"summary": "work", "goal": "sleep"}, "cbt")
@@ -64,7 +66,7 @@ async def test_what_has_a_reducer_comes_back_after_a_restart(db: Database, store
 async def test_what_has_no_reducer_is_fresh_in_each_turn(db: Database, store_url: str) -> None:
     await turns(db, saying(crisis=3, route="crisis", response_text="Call them."))
 
-    async with restarted(db, store_url) as again:
+    async with reopen(db, store_url) as again:
         state = await seen_by_next_turn(again)
     assert (state.crisis, state.route, state.response_text) == (0, "", "")
 
@@ -75,11 +77,11 @@ async def test_what_a_crashed_turn_had_set_does_not_show_in_the_next(db: Databas
     fresh = {"crisis": 3, "route": "crisis", "working_memory": ["boss"], "tries": 1}
     stages = [saying(**fresh, memory_control={"action": {"kind": "forget"}}), asking, crash]
     await crashed_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
-    stored = (await db.thread("a").state())["$run"]["turn"]
+    fields = (await db.thread("a").state())["$run"]["turn"]
     clock.advance(LATER)
     state = await seen_by_next_turn(db, clock)
 
-    assert stored["route"] == "crisis"
+    assert fields["route"] == "crisis"
     assert (state.crisis, state.route, state.working_memory, state.tries) == (0, "", [], 0)
     assert state.memory_control.action == {}
 
@@ -100,7 +102,7 @@ async def test_a_part_may_be_fresh_while_its_sibling_is_kept(db: Database, store
         looking(within),
     )
 
-    async with restarted(db, store_url) as again:
+    async with reopen(db, store_url) as again:
         state = await seen_by_next_turn(again)
     assert within[0].memory_control == MemoryControl(action={"kind": "forget"}, pending_action=pending)
     assert state.memory_control == MemoryControl(action={}, pending_action=pending)
@@ -112,13 +114,13 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
     await turns(
         db,
         saying(procedural_profile={"procedural_rules": ["be short"]}),
-        called("say more", saying(procedural_profile={"proactive_recall_enabled": False})),
+        rename_stage("say more", saying(procedural_profile={"proactive_recall_enabled": False})),
         looking(within),
     )
     state = await seen_by_next_turn(db)
 
-    loaded = Profile(procedural_rules=["be short"], proactive_recall_enabled=False)
-    assert within[0].procedural_profile == loaded
+    profile = Profile(procedural_rules=["be short"], proactive_recall_enabled=False)
+    assert within[0].procedural_profile == profile
     assert state.procedural_profile == Profile(procedural_rules=[], proactive_recall_enabled=True)
     assert "procedural_profile" not in await db.thread("a").state()
 
@@ -126,11 +128,11 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
 @pytest.mark.promise("T-12")
 async def test_what_goes_with_a_run_is_there_until_the_next_one_begins(db: Database) -> None:
     within: list[Companion] = []
-    await turns(db, saying(tries=1), called("try again", saying(tries=2)), looking(within))
-    stored = await db.thread("a").state()
+    await turns(db, saying(tries=1), rename_stage("try again", saying(tries=2)), looking(within))
+    thread_state = await db.thread("a").state()
     state = await seen_by_next_turn(db)
 
-    assert (within[0].tries, stored["$run"]["fields"]) == (3, {"tries": 3})
+    assert (within[0].tries, thread_state["$run"]["fields"]) == (3, {"tries": 3})
     assert state.tries == 0
 
 
@@ -160,14 +162,14 @@ async def test_what_goes_with_a_tool_call_lives_under_its_id_and_goes_when_it_is
         await runtime.resume("a", {ODD: PassOn("May")})
     waiting = (await db.thread("a").state())["$calls"]
     async with (
-        restarted(db, store_url) as again,
+        reopen(db, store_url) as again,
         Runtime(again, schema=Companion, stages=stages, model=model) as other,
     ):
         await other.resume("a", {ODD: PassOn(2, asked=2)})
 
-    said = [item.body.get("output") for item in await db.thread("a").items() if item.kind == "result"]
+    outputs = [item.body.get("output") for item in await db.thread("a").items() if item.kind == "result"]
     assert waiting[ODD]["fields"] == {"notes": {"asked": "when", "when": "May"}}
-    assert said == ["{'asked': 'when', 'when': 'May'} for 2"]
+    assert outputs == ["{'asked': 'when', 'when': 'May'} for 2"]
     assert (await db.thread("a").state()).get("$calls", {}) == {}
 
 
@@ -176,11 +178,11 @@ async def test_a_stage_that_breaks_the_schema_ends_its_run_and_nothing_of_its_de
     db: Database,
 ) -> None:
     async with Runtime(db, schema=Companion, stages=[count, overreaching]) as runtime:
-        with pytest.raises(StateInvalid) as caught:
+        with pytest.raises(StateInvalid) as error:
             await runtime.run_turn("a", "Hi")
 
     head = await db.thread("a").head()
-    assert (caught.value.stage, caught.value.field) == ("overreaching", "message")
+    assert (error.value.stage, error.value.field) == ("overreaching", "message")
     assert (head.state["session_progress"], "approach" in head.state) == ({"turn_count": 1}, False)
     assert head.length() == 1
 
@@ -198,18 +200,18 @@ async def test_what_finished_stages_changed_is_not_changed_again_when_a_run_is_r
     before = [count, saying(route="talk", working_memory=["boss"], tries=1), asking]
     await crashed_turn(db, "Hi", [*before, crash], ScriptedModel("yes"), clock)
     clock.advance(LATER)
-    seen: list[Companion] = []
-    stages = [*before, called("crash", looking(seen))]
+    states: list[Companion] = []
+    stages = [*before, rename_stage("crash", looking(states))]
     async with (
-        restarted(db, store_url) as again,
+        reopen(db, store_url) as again,
         Runtime(again, schema=Companion, stages=stages, config=RuntimeConfig(clock=clock)) as runtime,
     ):
-        done = await runtime.resume("a")
+        result = await runtime.resume("a")
 
-    assert done.trace == ("crash",)
-    assert (seen[0].session_progress.turn_count, seen[0].tries, seen[0].message) == (1, 1, "Hi")
-    assert (seen[0].route, seen[0].working_memory) == ("talk", ["boss"])
-    assert seen[0].session_memory == {"asked": "yes"}
+    assert result.trace == ("crash",)
+    assert (states[0].session_progress.turn_count, states[0].tries, states[0].message) == (1, 1, "Hi")
+    assert (states[0].route, states[0].working_memory) == ("talk", ["boss"])
+    assert states[0].session_memory == {"asked": "yes"}
 
 
 async def test_a_run_that_crashed_before_anything_was_kept_begins_again(db: Database) -> None:
@@ -217,9 +219,9 @@ async def test_a_run_that_crashed_before_anything_was_kept_begins_again(db: Data
     await crashed_turn(db, "Hi", [count, crash], clock=clock)
     clock.advance(LATER)
     async with Runtime(db, schema=Companion, stages=[count], config=RuntimeConfig(clock=clock)) as runtime:
-        done = await runtime.resume("a")
+        result = await runtime.resume("a")
 
-    assert done.trace == ("count",)
+    assert result.trace == ("count",)
     assert (await db.thread("a").state())["session_progress"] == {"turn_count": 1}
 
 
@@ -239,11 +241,11 @@ async def test_an_ended_turn_does_not_show_in_the_state(db: Database) -> None:
 
 @pytest.mark.promise("R-05")
 async def test_an_entry_written_to_history_and_transcript_is_stored_once(db: Database) -> None:
-    said = clew.Message(role="assistant", content="Hello")
-    seen: list[Companion] = []
-    await turns(db, saying(transcript=[said], history=[said]), looking(seen))
+    message = clew.Message(role="assistant", content="Hello")
+    states: list[Companion] = []
+    await turns(db, saying(transcript=[message], history=[message]), looking(states))
 
-    assert [len(seen[0].history), len(seen[0].transcript)] == [2, 2]
+    assert [len(states[0].history), len(states[0].transcript)] == [2, 2]
     assert [item.body["content"] for item in await db.thread("a").items()] == ["Hi", "Hello"]
 
 
@@ -256,7 +258,7 @@ async def test_a_stage_may_write_to_the_transcript_what_another_put_into_the_his
         db,
         respond(field="response_text"),
         saying(transcript=[user, reply]),
-        called("repeat", saying(transcript=[reply])),
+        rename_stage("repeat", saying(transcript=[reply])),
         model=model,
     )
 
@@ -269,7 +271,7 @@ async def test_the_transcript_is_not_doubled_when_a_run_is_resumed(db: Database)
     first = respond(field="response_text")
     await crashed_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
     clock.advance(LATER)
-    last = called("crash", saying(transcript=[clew.Message(role="assistant", content="Hello")]))
+    last = rename_stage("crash", saying(transcript=[clew.Message(role="assistant", content="Hello")]))
     async with Runtime(
         db, schema=Companion, stages=[first, last], config=RuntimeConfig(clock=clock)
     ) as runtime:
@@ -286,7 +288,7 @@ async def test_the_transcript_shows_what_compaction_hid_and_the_history_what_it_
         await turns(db, saying(history=[clew.Message(role="assistant", content=f"answer {number}")]))
     await db.thread("a").log().compact([clew.system("They talked.")], keep=2)
 
-    async with restarted(db, store_url) as again:
+    async with reopen(db, store_url) as again:
         state = await seen_by_next_turn(again)
         history, transcript = await state.history.all(), await state.transcript.all()
         newest = await state.transcript.tail(5)
@@ -314,12 +316,12 @@ async def test_a_fork_has_the_whole_transcript_too(db: Database) -> None:
 
 
 async def test_what_is_committed_folds_to_what_the_stages_saw(db: Database) -> None:
-    seen: list[Companion] = []
-    stages = [count, saying(memory_control={"pending_action": {"n": 1}}), asking, looking(seen)]
+    states: list[Companion] = []
+    stages = [count, saying(memory_control={"pending_action": {"n": 1}}), asking, looking(states)]
     await turns(db, *stages, model=ScriptedModel("yes"))
-    folded: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     for change in await db.thread("a").changesets():
-        folded = ops.apply_ops(folded, change.patches)
+        state = ops.apply_ops(state, change.patches)
 
-    assert folded == await db.thread("a").state()
-    assert folded["session_progress"]["turn_count"] == seen[0].session_progress.turn_count == 1
+    assert state == await db.thread("a").state()
+    assert state["session_progress"]["turn_count"] == states[0].session_progress.turn_count == 1

@@ -55,12 +55,12 @@ async def journal() -> AsyncIterator[Journal]:
     """The journal of a run that is on record."""
     async with clew.open("memory://") as db:
         run = Run(id="r", thread="a", started=0)
-        kept = await db.records.put(record_of(run, None))
-        yield Journal(db, msgspec.structs.replace(run, revision=kept.revision))
+        record = await db.records.put(record_of(run, None))
+        yield Journal(db, msgspec.structs.replace(run, revision=record.revision))
 
 
-def lease_of(journal: Journal, stopped: asyncio.Event | None = None) -> Lease:
-    return Lease(journal, BRIEF, lambda: 0, (stopped or asyncio.Event()).set)
+def lease_of(journal: Journal, stop: asyncio.Event | None = None) -> Lease:
+    return Lease(journal, BRIEF, lambda: 0, (stop or asyncio.Event()).set)
 
 
 async def renewals(journal: Journal, count: int) -> None:
@@ -74,12 +74,12 @@ async def test_what_a_model_costs_during_a_renewal_is_counted(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writing, go = asyncio.Event(), asyncio.Event()
-    put = Records.put
+    put_record = Records.put
 
     async def slow(self: Records, record: Record, *, expect: int | None = None) -> Record:
         writing.set()
         await go.wait()
-        return await put(self, record, expect=expect)
+        return await put_record(self, record, expect=expect)
 
     monkeypatch.setattr(Records, "put", slow)
     renewing = asyncio.create_task(journal.renew_lease(1_000))
@@ -118,11 +118,11 @@ async def test_a_store_that_fails_for_a_moment_does_not_end_the_renewals(journal
 async def test_a_run_whose_record_is_gone_is_stopped(journal: Journal) -> None:
     journal.conflicts = 1
     journal.failures = [RecordNotFound(kind=KIND, id="r")]
-    stopped = asyncio.Event()
-    lease = lease_of(journal, stopped)
+    stop = asyncio.Event()
+    lease = lease_of(journal, stop)
     lease.start()
     async with asyncio.timeout(SOON):
-        await stopped.wait()
+        await stop.wait()
     await lease.end()
 
     assert journal.ended == 0

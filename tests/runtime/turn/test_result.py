@@ -14,7 +14,7 @@ from clew.core.errors import ModelFailed
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.result import TurnResult
-from tests.runtime.gated_agent import SAFE, Answered, Companion, answer, look_for_danger, moody, talking
+from tests.runtime.gated_agent import SAFE, Answer, Companion, answer, gated_runtime, look_for_danger, moody
 
 
 async def break_down(state: Companion, ctx: clew.Context) -> None:
@@ -32,8 +32,8 @@ STAGES: dict[str, Stage] = {"answer": answer, "break_down": break_down, "note": 
 
 async def persistent(level: int, stages: list[Stage], *, down_after: int | None) -> TurnResult[Any] | None:
     async with clew.open("memory://") as db:
-        given, store = moody(db)
-        runtime = talking(given, look_for_danger, *stages)
+        database, store = moody(db)
+        runtime = gated_runtime(database, look_for_danger, *stages)
         store.changes_left = down_after
         try:
             return await runtime.run_turn("a", f"{level} hm")
@@ -42,9 +42,9 @@ async def persistent(level: int, stages: list[Stage], *, down_after: int | None)
 
 
 async def stateless(level: int, stages: list[Stage]) -> TurnResult[Any] | None:
-    given = [look_for_danger, *stages]
+    pipeline = [look_for_danger, *stages]
     try:
-        return await run_agent(f"{level} hm", schema=Companion, stages=given, output=Answered)
+        return await run_agent(f"{level} hm", schema=Companion, stages=pipeline, output=Answer)
     except ModelFailed:
         return None
 
@@ -66,13 +66,13 @@ def test_every_turn_has_a_response_an_assessment_and_diagnostics(
             runner.run(stateless(level, stages)),
         ]
 
-    for done in turns:
-        if done is None:
+    for result in turns:
+        if result is None:
             assert level < 2, "a person in danger got no answer"
             continue
-        assert isinstance(done.output, Answered)
-        assert done.output.crisis == level
-        assert done.text == done.output.response_text
-        assert level < 2 or done.text == SAFE or "answer" not in names
-        assert done.termination == "natural" or "turn_problem" in done.output.diagnostics
-        assert "turn_total_ms" in done.output.diagnostics or "turn_problem" in done.output.diagnostics
+        assert isinstance(result.output, Answer)
+        assert result.output.crisis == level
+        assert result.text == result.output.response_text
+        assert level < 2 or result.text == SAFE or "answer" not in names
+        assert result.termination == "natural" or "turn_problem" in result.output.diagnostics
+        assert "turn_total_ms" in result.output.diagnostics or "turn_problem" in result.output.diagnostics

@@ -31,10 +31,10 @@ FULL = ["user Go", "call c1", "result c1", "call c2", "result c2", "assistant Do
 def next_step(request: ModelRequest) -> object:
     """What a model says that looks at the conversation: first one tool, then the other, then the answer."""
     last = max((at for at, message in enumerate(request.messages) if message.role == "user"), default=0)
-    done = sum(message.kind == "result" for message in request.messages[last:])
+    count = sum(message.kind == "result" for message in request.messages[last:])
     if request.messages[last].text != "Go":
         return "Bye."
-    return "Done." if done == 2 else calls((f"c{done + 1}", "work", {"step": done + 1}))
+    return "Done." if count == 2 else calls((f"c{count + 1}", "work", {"step": count + 1}))
 
 
 def attentive() -> ScriptedModel:
@@ -69,21 +69,21 @@ async def history(db: Database, thread: str = "a") -> list[str]:
     ]
 
 
-async def turn(runtime: Runtime, told: list[Event], thread: str = "a", *, streaming: bool = False) -> None:
+async def turn(runtime: Runtime, events: list[Event], thread: str = "a", *, streaming: bool = False) -> None:
     """A turn that may fail, and what was told of it until then."""
     try:
         if streaming:
             async for event in runtime.stream_turn(thread, "Go"):
-                told.append(event)  # noqa: PERF401  # what was told before the error counts
+                events.append(event)  # noqa: PERF401  # what was told before the error counts
         else:
             await runtime.run_turn(thread, "Go")
     except ClewError:
         pass
 
 
-def added(told: list[Event]) -> list[str]:
+def lines_of(events: list[Event]) -> list[str]:
     """What the listener was told is in the history."""
-    messages = [event.message for event in told if isinstance(event, MessageAdded)]
+    messages = [event.message for event in events if isinstance(event, MessageAdded)]
     return [
         f"{message.kind} {message.call}" if message.call else f"{message.role} {message.content}"
         for message in messages
@@ -101,18 +101,18 @@ async def test_a_commit_that_fails_neither_doubles_nor_skips_an_item(
     db: Database, how: Literal["error", "after", "cancel"], *, streaming: bool
 ) -> None:
     for number in range(1, STEPS + 1):
-        id, work, told = f"a{number}", Work(), list[Event]()
+        id, work, events = f"a{number}", Work(), list[Event]()
         store = FailingStore(db.store, fail_at=number, how=how, only="change")
         runtime = Runtime(Database(store), model=attentive(), tools=[work.tool])
         with suppress(asyncio.CancelledError):
-            await turn(runtime, told, id, streaming=streaming)
+            await turn(runtime, events, id, streaming=streaming)
         async with Runtime(db, model=attentive(), config=RuntimeConfig(clock=lambda: 1 << 50)) as later:
             await later.run_turn(id, "Bye")
 
-        *kept, asked, answered = await history(db, id)
-        assert kept == FULL[: len(kept)]
-        assert added(told) == (kept[: len(added(told))] if streaming else [])
-        assert (asked, answered) == ("user Bye", "assistant Bye.")
+        *lines, bye, farewell = await history(db, id)
+        assert lines == FULL[: len(lines)]
+        assert lines_of(events) == (lines[: len(lines_of(events))] if streaming else [])
+        assert (bye, farewell) == ("user Bye", "assistant Bye.")
 
 
 @pytest.mark.promise("S-11")
@@ -121,13 +121,13 @@ async def test_a_commit_whose_answer_is_lost_counts_once_and_the_turn_goes_on(
     db: Database, *, streaming: bool
 ) -> None:
     for number in range(2, STEPS + 1):
-        id, work, told = f"a{number}", Work(), list[Event]()
+        id, work, events = f"a{number}", Work(), list[Event]()
         store = FailingStore(db.store, fail_at=number, how="after", only="change")
         runtime = Runtime(Database(store), model=attentive(), tools=[work.tool])
-        await turn(runtime, told, id, streaming=streaming)
+        await turn(runtime, events, id, streaming=streaming)
 
         assert (await history(db, id), work.done) == (FULL, [1, 2])
-        assert added(told) == (FULL if streaming else [])
+        assert lines_of(events) == (FULL if streaming else [])
 
 
 @pytest.mark.promise("S-10")
@@ -137,32 +137,32 @@ async def test_what_was_finished_survives_a_later_failure(db: Database) -> None:
         store = FailingStore(db.store, fail_at=number, only="change")
         await turn(Runtime(Database(store), model=attentive(), tools=[work.tool]), [], id)
 
-        kept = await history(db, id)
-        results = [said for said in kept if said.startswith("result")]
+        lines = await history(db, id)
+        results = [line for line in lines if line.startswith("result")]
         assert results == [f"result c{step}" for step in work.done]
-        assert len(kept) >= number - 1
+        assert len(lines) >= number - 1
 
 
 @pytest.mark.promise("S-11", "T-16")
 @streamed_or_not
 async def test_a_resumed_run_saves_each_item_once(db: Database, *, streaming: bool) -> None:
     for number in range(2, STEPS + 1):
-        id, work, told = f"a{number}", Work(), list[Event]()
+        id, work, events = f"a{number}", Work(), list[Event]()
         store = DeadStore(db.store, fail_at=number)
         await turn(
-            Runtime(Database(store), model=attentive(), tools=[work.tool]), told, id, streaming=streaming
+            Runtime(Database(store), model=attentive(), tools=[work.tool]), events, id, streaming=streaming
         )
-        kept = await history(db, id)
+        lines = await history(db, id)
         model = attentive()
         async with Runtime(
             db, model=model, tools=[work.tool], config=RuntimeConfig(clock=lambda: 1 << 50)
         ) as later:
             await later.resume(id)
 
-        answers = sum(said.startswith(("call", "assistant")) for said in kept)
+        answers = sum(line.startswith(("call", "assistant")) for line in lines)
         assert await history(db, id) == FULL
         assert len(model.requests) == 3 - answers
-        assert added(told) == (kept if streaming else [])
+        assert lines_of(events) == (lines if streaming else [])
 
 
 @pytest.mark.promise("S-11")
@@ -221,12 +221,12 @@ class Cut:
 async def test_a_stream_that_is_cut_and_tried_again_saves_the_answer_once_or_not_at_all(
     db: Database, times: int, *, streaming: bool
 ) -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     patience = RetryPolicy(attempts=3, pause=0.0)
     async with Runtime(db, model=Cut(times), config=RuntimeConfig(retry_policy=patience)) as runtime:
-        await turn(runtime, told, streaming=streaming)
+        await turn(runtime, events, streaming=streaming)
 
-    attempts = [event.attempt for event in told if isinstance(event, TextDelta)]
+    attempts = [event.attempt for event in events if isinstance(event, TextDelta)]
     assert await history(db) == ["user Go", "assistant Done."][: 2 if times < 3 else 1]
     assert sorted(set(attempts)) == list(range(1, min(times + 1, 3) + 1)) * streaming
 
@@ -241,8 +241,8 @@ async def test_a_turn_repeated_by_its_key_after_a_crash_is_saved_once(db: Databa
         async with Runtime(
             db, model=attentive(), tools=[work.tool], config=RuntimeConfig(clock=lambda: 1 << 50)
         ) as later:
-            done = await later.run_turn(id, "Go", key="k")
+            result = await later.run_turn(id, "Go", key="k")
             again = await later.run_turn(id, "Go", key="k")
 
         assert await history(db, id) == FULL
-        assert (done.text, again.text, again.version) == ("Done.", "Done.", done.version)
+        assert (result.text, again.text, again.version) == ("Done.", "Done.", result.version)

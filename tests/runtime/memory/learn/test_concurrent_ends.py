@@ -67,7 +67,9 @@ def meeting(size: int) -> Callable[[], Awaitable[object]]:
     return asyncio.Barrier(size).wait
 
 
-async def begun(db: Database, model: Summarizer, *texts: str) -> Runtime[Conversation, dict[str, object]]:
+async def runtime_with_sessions(
+    db: Database, model: Summarizer, *texts: str
+) -> Runtime[Conversation, dict[str, object]]:
     """A runtime on which one user has said each of these on a thread of its own."""
     runtime: Runtime[Conversation, dict[str, object]] = Runtime(
         db,
@@ -88,7 +90,7 @@ async def rows(db: Database) -> list[Episode]:
     return [episode_of(record) for record in await db.records.find(RecordQuery(kind=EPISODE))]
 
 
-async def known(db: Database) -> tuple[list[str], int]:
+async def memory_of(db: Database) -> tuple[list[str], int]:
     """What is known of the user: the objects of the facts, and the number of arcs."""
     memory = Memory(db, "alice")
     facts = (await memory.page(limit=100)).facts
@@ -103,12 +105,12 @@ def once_each(model: Summarizer) -> bool:
 @pytest.mark.promise("R-08", "R-11")
 async def test_all_sessions_of_a_user_end_at_the_close_each_summed_up_once(db: Database) -> None:
     model = Summarizer(meeting(4))
-    runtime = await begun(db, model, *texts())
+    runtime = await runtime_with_sessions(db, model, *texts())
     async with asyncio.timeout(SOON):
         await runtime.close()
 
     assert [of.status for of in await rows(db)] == [ENDED] * SESSIONS
-    assert await known(db) == (sorted(f"tea number {number}" for number in range(SESSIONS)), SESSIONS)
+    assert await memory_of(db) == (sorted(f"tea number {number}" for number in range(SESSIONS)), SESSIONS)
     assert once_each(model)
 
 
@@ -116,14 +118,14 @@ async def test_all_sessions_of_a_user_end_at_the_close_each_summed_up_once(db: D
 async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(shared_url: str) -> None:
     model = Summarizer(meeting(SESSIONS))
     async with clew.open(shared_url) as one, clew.open(shared_url) as other, asyncio.timeout(SOON):
-        runtime = await begun(one, model, *texts())
+        runtime = await runtime_with_sessions(one, model, *texts())
         await end_expired_episodes(one, idle_ms=0, now=runtime._settings.clock() + 1)
         config = RuntimeConfig(sessions=SessionConfig(concurrent_ends=SESSIONS // 2))
         settings = replace(runtime._settings, config=config)
-        finished = await asyncio.gather(work(one, settings), work(other, settings))
-        statuses, (_, arcs) = [of.status for of in await rows(one)], await known(other)
+        counts = await asyncio.gather(work(one, settings), work(other, settings))
+        statuses, (_, arcs) = [of.status for of in await rows(one)], await memory_of(other)
 
-    assert (sum(finished), statuses, arcs) == (SESSIONS, [ENDED] * SESSIONS, SESSIONS)
+    assert (sum(counts), statuses, arcs) == (SESSIONS, [ENDED] * SESSIONS, SESSIONS)
     assert once_each(model)
 
 
@@ -142,11 +144,11 @@ async def test_what_was_learned_just_before_the_end_commits_is_merged_with_it(
 
     monkeypatch.setattr(Memory, "episode_writes", plan_and_learn)
     model = Summarizer(meeting(1))
-    runtime = await begun(db, model, "I like green tea")
-    ended = await runtime.end_session("s0", user="alice")
+    runtime = await runtime_with_sessions(db, model, "I like green tea")
+    episode = await runtime.end_session("s0", user="alice")
 
-    assert ended is not None
-    assert (ended.status, await known(db)) == (ENDED, (["green tea", "old maps"], 1))
+    assert episode is not None
+    assert (episode.status, await memory_of(db)) == (ENDED, (["green tea", "old maps"], 1))
     assert (len(plans), sum(model.calls.values())) == (2, 2)
 
 
@@ -160,9 +162,9 @@ async def test_what_a_turn_noticed_while_its_episode_was_summed_up_is_promoted(d
         await db.commit([episode_write(msgspec.structs.replace(of, candidates=(as_json(late),)), of.user)])
 
     model = Summarizer(notice)
-    runtime = await begun(db, model, "I like green tea")
-    ended = await runtime.end_session("s0", user="alice")
+    runtime = await runtime_with_sessions(db, model, "I like green tea")
+    episode = await runtime.end_session("s0", user="alice")
 
-    assert ended is not None
-    assert (ended.status, ended.candidates, await known(db)) == (ENDED, (), (["green tea", "tea"], 1))
+    assert episode is not None
+    assert (episode.status, episode.candidates, await memory_of(db)) == (ENDED, (), (["green tea", "tea"], 1))
     assert sum(model.calls.values()) == 2

@@ -38,35 +38,35 @@ HELPS = {
 async def by_model(answer: Any) -> Extraction:
     model = ScriptedModel(answer)
 
-    async def asked(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
+    async def ask_model(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
         return (await fill(model, request, kind, RetryPolicy(attempts=1)))[0]
 
-    return await extract_candidates(TURNS, asked)
+    return await extract_candidates(TURNS, ask_model)
 
 
-def objects(found: Extraction) -> list[str]:
-    return [candidate.object for candidate in found.candidates]
+def objects(extraction: Extraction) -> list[str]:
+    return [candidate.object for candidate in extraction.candidates]
 
 
 async def test_a_models_candidates_come_with_the_turn_they_stand_in() -> None:
-    found = await by_model(lambda _: {"facts": [HELPS]})
-    noticed = found.candidates[-1]
+    extraction = await by_model(lambda _: {"facts": [HELPS]})
+    candidate = extraction.candidates[-1]
 
-    assert (found.by, objects(found)) == ("model", ["Ann", "walking"])
-    assert (noticed.source, noticed.predicate, noticed.how) == (TURNS[1].source, "USES", "model")
+    assert (extraction.by, objects(extraction)) == ("model", ["Ann", "walking"])
+    assert (candidate.source, candidate.predicate, candidate.how) == (TURNS[1].source, "USES", "model")
 
 
 async def test_a_quote_that_does_not_stand_there_is_dropped_and_counted() -> None:
     wrong = [{**HELPS, "quote": "walking always cures me"}, {**HELPS, "message": 1}, {**HELPS, "message": 9}]
-    found = await by_model(lambda _: {"facts": wrong})
+    extraction = await by_model(lambda _: {"facts": wrong})
 
-    assert (objects(found), found.rejected_count) == (["Ann"], 3)
+    assert (objects(extraction), extraction.rejected_count) == (["Ann"], 3)
 
 
 async def test_how_a_quote_is_spaced_does_not_matter() -> None:
-    found = await by_model(lambda _: {"facts": [{**HELPS, "quote": "when it gets bad"}]})
+    extraction = await by_model(lambda _: {"facts": [{**HELPS, "quote": "when it gets bad"}]})
 
-    assert objects(found) == ["Ann", "walking"]
+    assert objects(extraction) == ["Ann", "walking"]
 
 
 async def test_what_was_stated_plainly_is_not_taken_twice() -> None:
@@ -85,39 +85,45 @@ async def test_what_was_stated_plainly_is_not_taken_twice() -> None:
 
 async def test_where_somebody_lives_is_one_place_whatever_the_model_says() -> None:
     lives = {**HELPS, "predicate": "lives in", "object": "Oslo", "only_one": False}
-    found = await by_model(lambda _: {"facts": [lives]})
+    extraction = await by_model(lambda _: {"facts": [lives]})
 
-    assert found.candidates[-1].single
+    assert extraction.candidates[-1].single
 
 
 async def test_a_rule_of_a_model_is_a_candidate_too() -> None:
     rule = {"message": 2, "quote": "Walking helps me", "about": "walks", "rule": "Suggest a walk."}
-    found = await by_model(lambda _: {"rules": [rule]})
+    extraction = await by_model(lambda _: {"rules": [rule]})
 
-    assert [(entry.kind, entry.object) for entry in found.candidates[1:]] == [("rule", "Suggest a walk.")]
+    assert [(entry.kind, entry.object) for entry in extraction.candidates[1:]] == [
+        ("rule", "Suggest a walk.")
+    ]
 
 
 async def test_of_a_model_that_goes_on_and_on_no_more_is_taken_than_can_be_weighed() -> None:
-    found = await by_model(lambda _: {"facts": [{**HELPS, "object": f"walk {n}"} for n in range(5000)]})
+    extraction = await by_model(lambda _: {"facts": [{**HELPS, "object": f"walk {n}"} for n in range(5000)]})
 
-    assert objects(found) == ["Ann", *(f"walk {n}" for n in range(MOST_FINDINGS))]
+    assert objects(extraction) == ["Ann", *(f"walk {n}" for n in range(MOST_FINDINGS))]
 
 
 async def test_when_the_model_fails_plain_statements_are_what_is_left() -> None:
-    found = await by_model(ModelFailed(model="m", problem="it is down"))
+    extraction = await by_model(ModelFailed(model="m", problem="it is down"))
 
-    assert (found.by, objects(found)) == ("statements", ["Ann"])
-    assert "it is down" in (found.problem or "")
+    assert (extraction.by, objects(extraction)) == ("statements", ["Ann"])
+    assert "it is down" in (extraction.problem or "")
 
 
 async def test_without_a_model_plain_statements_are_found() -> None:
-    found = await extract_candidates(TURNS)
+    extraction = await extract_candidates(TURNS)
 
-    assert (found.by, objects(found), found.candidates[0].source) == ("statements", ["Ann"], TURNS[0].source)
+    assert (extraction.by, objects(extraction), extraction.candidates[0].source) == (
+        "statements",
+        ["Ann"],
+        TURNS[0].source,
+    )
 
 
 async def test_only_what_the_user_said_is_read_whatever_the_format() -> None:
     guest = Item(body={"role": "user", "content": "I live in Oslo"}, format="openai.responses", id="g")
     turns = user_turns([user("I'm vegan", id="a"), assistant("I live in a box"), guest], "chat")
 
-    assert [(said.text, said.source.item) for said in turns] == [("I'm vegan", "a"), ("I live in Oslo", "g")]
+    assert [(turn.text, turn.source.item) for turn in turns] == [("I'm vegan", "a"), ("I live in Oslo", "g")]

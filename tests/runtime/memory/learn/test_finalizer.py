@@ -22,7 +22,7 @@ from clew.runtime.state.schema import Conversation
 from clew.runtime.turn.draft import Delta
 from clew.testing.scripted_model import ScriptedModel
 
-TOLD = {
+SUMMARY = {
     "themes": ["exams"],
     "summary": "talked about the exam",
     "mood_opened": "tense",
@@ -40,10 +40,10 @@ async def talk(db: Database, finalizer: Finalizer, *texts: str, thread: str = "s
 
 @pytest.mark.promise("B-11")
 async def test_an_ended_episode_leaves_an_arc_and_what_was_promoted(db: Database) -> None:
-    def noticed(request: ModelRequest) -> dict[str, object]:
+    def notice(request: ModelRequest) -> dict[str, object]:
         return {"rules": [{"message": 2, "quote": "tea helps", "about": "tea", "rule": "Suggest tea."}]}
 
-    model = ScriptedModel(noticed, lambda _: TOLD)
+    model = ScriptedModel(notice, lambda _: SUMMARY)
     await talk(db, Finalizer(model), "My sister is called Ann", "tea helps", "tea helps, really")
     memory = Memory(db, "alice")
     (arc,) = (await memory.page("arcs")).arcs
@@ -77,14 +77,14 @@ async def test_without_a_model_plain_statements_and_own_words_are_left(
 
 @pytest.mark.promise("B-11")
 async def test_what_was_refused_is_in_no_arc_and_is_told_to_no_model(db: Database) -> None:
-    model = ScriptedModel(lambda _: {}, lambda _: TOLD)
-    said = (
+    model = ScriptedModel(lambda _: {}, lambda _: SUMMARY)
+    texts = (
         "I like tea",
         "My ex is called Tom and that is the longest thing I say",
         "Please don't remember that",
     )
-    await talk(db, Finalizer(model), *said)
-    await talk(db, Finalizer(), *said, thread="s2")
+    await talk(db, Finalizer(model), *texts)
+    await talk(db, Finalizer(), *texts, thread="s2")
     arcs = (await Memory(db, "alice").page("arcs")).arcs
 
     assert [arc.summary for arc in arcs] == ["they said: “I like tea”", "talked about the exam"]
@@ -94,9 +94,9 @@ async def test_what_was_refused_is_in_no_arc_and_is_told_to_no_model(db: Databas
 @pytest.mark.promise("B-11")
 async def test_a_session_that_is_not_to_be_remembered_leaves_nothing(db: Database) -> None:
     await talk(db, Finalizer(), "Please don't remember anything I say today", "My sister is called Ann")
-    known = Memory(db, "alice")
+    memory = Memory(db, "alice")
 
-    assert ((await known.page()).facts, (await known.page("arcs")).arcs) == ((), ())
+    assert ((await memory.page()).facts, (await memory.page("arcs")).arcs) == ((), ())
 
 
 async def test_each_episode_is_an_arc_of_its_own_and_reads_only_its_own_turns(db: Database) -> None:
@@ -133,9 +133,9 @@ async def test_vectors_are_made_in_the_queue(db: Database) -> None:
     embedder = HashingEmbedder()
     await talk(db, Finalizer(embedder=embedder), "My sister is called Ann")
     before = await db.records.find(RecordQuery(kind=VECTOR_KIND))
-    made = [await run_embedding_jobs(db, embedder), await run_embedding_jobs(db, embedder)]
+    counts = [await run_embedding_jobs(db, embedder), await run_embedding_jobs(db, embedder)]
 
-    assert (list(before), made) == ([], [2, 0])
+    assert (list(before), counts) == ([], [2, 0])
 
 
 async def test_an_episode_without_a_user_leaves_what_it_knows_to_its_thread(db: Database) -> None:

@@ -18,10 +18,10 @@ from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel
 
 
-def noticed(request: ModelRequest) -> dict[str, Any]:
+def notice_tea(request: ModelRequest) -> dict[str, Any]:
     """What a model makes of a message: that tea helps, if it says so."""
-    said = request.messages[-1].text
-    if "tea helps" not in said:
+    text = request.messages[-1].text
+    if "tea helps" not in text:
         return {}
     fact = {
         "message": 1,
@@ -48,7 +48,7 @@ def runtime(db: Database, *stages: Stage, replies: int = 4) -> Runtime[Any, Any]
     )
 
 
-async def held(db: Database) -> list[str]:
+async def candidates(db: Database) -> list[str]:
     episode = await active_episode(db, "s1")
     assert episode is not None
     return [candidate["object"] for candidate in episode.candidates]
@@ -60,10 +60,10 @@ async def facts(db: Database) -> list[str]:
 
 @pytest.mark.promise("B-11")
 async def test_a_model_notices_in_the_turn_and_the_end_decides(db: Database) -> None:
-    stage = notice(ScriptedModel(*[noticed] * 3))
+    stage = notice(ScriptedModel(*[notice_tea] * 3))
     async with runtime(db, stage) as running:
         await running.run_turn("s1", "tea helps", user="alice")
-        between = (await held(db), await facts(db))
+        between = (await candidates(db), await facts(db))
         await running.run_turn("s1", "tea helps, really", user="alice")
         await running.end_session("s1", user="alice")
 
@@ -73,7 +73,7 @@ async def test_a_model_notices_in_the_turn_and_the_end_decides(db: Database) -> 
 
 @pytest.mark.promise("B-11")
 async def test_what_was_noticed_is_dropped_if_the_user_asks_for_it(db: Database) -> None:
-    stage = notice(ScriptedModel(*[noticed] * 4))
+    stage = notice(ScriptedModel(*[notice_tea] * 4))
     async with runtime(db, stage) as running:
         for text in ("tea helps", "My dog is called Rex", "Please don't remember that"):
             await running.run_turn("s1", text, user="alice")
@@ -87,19 +87,19 @@ async def test_without_a_model_plain_statements_are_held(db: Database, model: Sc
     async with runtime(db, notice(model, by_model=model is not None)) as running:
         await running.run_turn("s1", "My dog is called Rex", user="alice")
 
-        assert await held(db) == ["Rex"]
+        assert await candidates(db) == ["Rex"]
 
 
 async def test_what_the_turn_says_is_held_with_the_place_it_stands_at(db: Database) -> None:
     async with runtime(db, notice(by_model=False)) as running:
         await running.run_turn("s1", "Hello", user="alice")
-        done = await running.run_turn("s1", "My dog is called Rex", user="alice")
+        result = await running.run_turn("s1", "My dog is called Rex", user="alice")
         episode = await active_episode(db, "s1")
     assert episode is not None
     (candidate,) = episode.candidates
     (item,) = await db.thread("s1").items(after=candidate["source"]["place"] - 1, last=None, first=1)
 
-    assert candidate["source"]["run"] == done.run
+    assert candidate["source"]["run"] == result.run
     assert item.body["content"] == "My dog is called Rex"
 
 
@@ -108,4 +108,4 @@ async def test_each_turn_notices_its_own_message_only(db: Database) -> None:
         await running.run_turn("s1", "My dog is called Rex", user="alice")
         await running.run_turn("s1", "Hello", user="alice")
 
-        assert await held(db) == ["Rex"]
+        assert await candidates(db) == ["Rex"]

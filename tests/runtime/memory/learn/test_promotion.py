@@ -16,11 +16,13 @@ from clew.runtime.memory.values import Candidate
 
 
 def decisions(*turns: str, earlier: tuple[str, ...] = ()) -> list[PromotionDecision]:
-    found = [candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)]
-    return promotion_decisions(found, turns, earlier)
+    candidates = [
+        candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)
+    ]
+    return promotion_decisions(candidates, turns, earlier)
 
 
-def kept(*turns: str, earlier: tuple[str, ...] = ()) -> list[str]:
+def facts_from(*turns: str, earlier: tuple[str, ...] = ()) -> list[str]:
     return [candidate.object for candidate in candidates_to_keep(decisions(*turns, earlier=earlier))]
 
 
@@ -41,33 +43,33 @@ def test_a_wish_for_the_moment_is_not_kept() -> None:
 def test_not_to_remember_drops_what_it_refers_to_and_nothing_else() -> None:
     turns = ["My sister is called Ann", "My brother is called Tom", "don't remember that", "I live in Oslo"]
 
-    assert kept(*turns) == ["Ann", "Oslo"]
+    assert facts_from(*turns) == ["Ann", "Oslo"]
 
 
 def test_what_is_named_is_dropped_wherever_it_was_said() -> None:
     turns = ["My sister is called Ann", "I live in Oslo", "Please don't save my sister's name"]
 
-    assert kept(*turns) == ["Oslo"]
+    assert facts_from(*turns) == ["Oslo"]
 
 
 def test_what_is_said_after_forget_everything_is_kept() -> None:
-    assert kept("I live in Oslo", "forget everything", "My dog is called Rex") == ["Rex"]
+    assert facts_from("I live in Oslo", "forget everything", "My dog is called Rex") == ["Rex"]
 
 
 def test_a_worry_is_kept_if_it_was_said_twice() -> None:
     once = decisions("I'm worried about my exam")
-    twice = kept("I'm worried about my exam", "It is my exam again, I worry about my exam")
+    twice = facts_from("I'm worried about my exam", "It is my exam again, I worry about my exam")
 
     assert [(decision.is_kept, decision.rule) for decision in once] == [(False, "repeated")]
     assert set(twice) == {"my exam"}
 
 
 def test_forms_of_a_word_count_as_said_again() -> None:
-    assert "my exam" in kept("I'm worried about my exam", "All of my exams are soon")
+    assert "my exam" in facts_from("I'm worried about my exam", "All of my exams are soon")
 
 
 def test_a_worry_is_kept_if_an_earlier_episode_knows_it() -> None:
-    assert kept("I'm worried about my exam", earlier=("talked about the exam that is my fear",)) == [
+    assert facts_from("I'm worried about my exam", earlier=("talked about the exam that is my fear",)) == [
         "my exam"
     ]
 

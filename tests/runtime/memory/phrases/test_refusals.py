@@ -12,14 +12,16 @@ TEA, TOM = "I like tea", "My ex-boyfriend is called Tom"
 """What is said before a wish."""
 
 
-def kept(*turns: str) -> list[str]:
+def facts_from(*turns: str) -> list[str]:
     """What is kept of what was stated in some turns."""
-    found = [candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)]
-    return [candidate.object for candidate in candidates_to_keep(promotion_decisions(found, turns))]
+    candidates = [
+        candidate for number, turn in enumerate(turns) for candidate in statements_in(turn, turn=number)
+    ]
+    return [candidate.object for candidate in candidates_to_keep(promotion_decisions(candidates, turns))]
 
 
 def test_without_a_wish_both_are_kept() -> None:
-    assert kept(TEA, TOM, "Hello") == ["tea", "Tom"]
+    assert facts_from(TEA, TOM, "Hello") == ["tea", "Tom"]
 
 
 @pytest.mark.promise("B-11")
@@ -57,7 +59,7 @@ def test_without_a_wish_both_are_kept() -> None:
     ],
 )
 def test_a_wish_alone_drops_what_was_just_said_and_nothing_else(wish: str) -> None:
-    assert kept(TEA, TOM, wish) == ["tea"]
+    assert facts_from(TEA, TOM, wish) == ["tea"]
 
 
 @pytest.mark.promise("B-11")
@@ -84,12 +86,12 @@ def test_a_wish_alone_drops_what_was_just_said_and_nothing_else(wish: str) -> No
     ],
 )
 def test_what_only_sounds_like_it_drops_nothing(text: str) -> None:
-    assert kept(TEA, TOM, text)[:2] == ["tea", "Tom"]
+    assert facts_from(TEA, TOM, text)[:2] == ["tea", "Tom"]
 
 
 @pytest.mark.promise("B-11")
 @pytest.mark.parametrize(
-    ("turn", "left"),
+    ("turn", "objects"),
     [
         (
             "I live in Oslo. My ex-boyfriend is called Tom, but don't remember that. I'm vegan.",
@@ -103,23 +105,25 @@ def test_what_only_sounds_like_it_drops_nothing(text: str) -> None:
         ("This stays off the record. My ex-boyfriend is called Tom.", []),
     ],
 )
-def test_within_a_turn_it_refers_to_its_sentence_or_to_what_stands_before(turn: str, left: list[str]) -> None:
-    assert sorted(kept(TEA, turn)) == sorted(["tea", *left])
+def test_within_a_turn_it_refers_to_its_sentence_or_to_what_stands_before(
+    turn: str, objects: list[str]
+) -> None:
+    assert sorted(facts_from(TEA, turn)) == sorted(["tea", *objects])
 
 
 @pytest.mark.promise("B-11")
 def test_what_follows_a_wish_about_the_turn_before_is_kept() -> None:
-    assert kept(TEA, TOM, "Don't remember that. By the way, I live in Oslo.") == ["tea", "Oslo"]
+    assert facts_from(TEA, TOM, "Don't remember that. By the way, I live in Oslo.") == ["tea", "Oslo"]
 
 
 @pytest.mark.promise("B-11")
 def test_what_is_named_is_dropped_wherever_it_was_said_before() -> None:
-    assert kept(TOM, TEA, "I live in Oslo", "Please don't remember Tom") == ["tea", "Oslo"]
+    assert facts_from(TOM, TEA, "I live in Oslo", "Please don't remember Tom") == ["tea", "Oslo"]
 
 
 def test_forget_everything_is_about_what_was_said_and_a_session_about_all_of_it() -> None:
-    so_far = kept(TEA, "forget everything I said", TOM)
-    session = kept(TEA, "please don't remember anything I say today", TOM)
+    so_far = facts_from(TEA, "forget everything I said", TOM)
+    session = facts_from(TEA, "please don't remember anything I say today", TOM)
 
     assert (so_far, session) == (["Tom"], [])
 
@@ -131,7 +135,7 @@ def test_a_wish_names_its_turn() -> None:
 
 
 def test_what_is_said_of_a_name_after_the_wish_is_kept() -> None:
-    assert kept(TOM, "Please don't remember Tom", "My brother is called Tom") == ["Tom"]
+    assert facts_from(TOM, "Please don't remember Tom", "My brother is called Tom") == ["Tom"]
 
 
 @pytest.mark.promise("B-11")

@@ -9,13 +9,13 @@ from clew.runtime.memory.phrases.statements import is_fleeting, statements_in
 from clew.runtime.memory.values import LONGEST_QUOTE, MemorySource
 
 
-def told(text: str) -> list[tuple[str, str]]:
+def statements(text: str) -> list[tuple[str, str]]:
     """What a text states: its subject, and what is said of it."""
     return [
-        (found.subject, f"{'not ' if found.negated else ''}{found.predicate} {found.object}")
-        if found.kind == "fact"
-        else (found.subject, found.object)
-        for found in statements_in(text)
+        (statement.subject, f"{'not ' if statement.negated else ''}{statement.predicate} {statement.object}")
+        if statement.kind == "fact"
+        else (statement.subject, statement.object)
+        for statement in statements_in(text)
     ]
 
 
@@ -65,9 +65,14 @@ def told(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_preference_is_found_in_one_statement(text: str, about: str, rule: str) -> None:
-    (found,) = statements_in(text)
+    (statement,) = statements_in(text)
 
-    assert (found.kind, found.subject, found.object, found.plain) == ("rule", about, rule, True)
+    assert (statement.kind, statement.subject, statement.object, statement.plain) == (
+        "rule",
+        about,
+        rule,
+        True,
+    )
 
 
 @pytest.mark.promise("B-11")
@@ -115,7 +120,7 @@ def test_a_preference_is_found_in_one_statement(text: str, about: str, rule: str
     ],
 )
 def test_a_fact_is_found_in_one_statement(text: str, facts: list[tuple[str, str]]) -> None:
-    assert told(text) == facts
+    assert statements(text) == facts
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_a_fact_is_found_in_one_statement(text: str, facts: list[tuple[str, str]
     ],
 )
 def test_what_only_looks_like_a_statement_is_left_alone(text: str) -> None:
-    assert told(text) == []
+    assert statements(text) == []
 
 
 @pytest.mark.parametrize(
@@ -177,19 +182,19 @@ def test_what_only_looks_like_a_statement_is_left_alone(text: str) -> None:
     ],
 )
 def test_what_may_pass_is_noticed_but_not_plain(text: str) -> None:
-    (found,) = statements_in(text)
+    (statement,) = statements_in(text)
 
-    assert not found.plain
+    assert not statement.plain
 
 
 def test_a_quote_stands_in_the_turn_word_for_word_and_is_not_long() -> None:
     text = "Well. " + "so " * 200 + "my sister is called Ann and that is that"
-    (found,) = statements_in(text, turn=3, source=MemorySource(thread="chat"))
+    (statement,) = statements_in(text, turn=3, source=MemorySource(thread="chat"))
 
-    assert found.quote in text
-    assert "my sister is called Ann" in found.quote
-    assert len(found.quote) <= LONGEST_QUOTE
-    assert (found.turn, found.source) == (3, MemorySource(thread="chat"))
+    assert statement.quote in text
+    assert "my sister is called Ann" in statement.quote
+    assert len(statement.quote) <= LONGEST_QUOTE
+    assert (statement.turn, statement.source) == (3, MemorySource(thread="chat"))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_a_wish_for_the_moment_is_told_from_a_lasting_one(text: str, is_for_now:
 
 
 @pytest.mark.parametrize(
-    ("turns", "refused"),
+    ("turns", "refusals"),
     [
         (["I like tea", "My ex is called Tom, but don't remember that."], [{1}]),
         (["My ex is called Tom", "please don't remember that"], [{0}]),
@@ -223,5 +228,5 @@ def test_a_wish_for_the_moment_is_told_from_a_lasting_one(text: str, is_for_now:
         (["please keep it short"], []),
     ],
 )
-def test_not_to_remember_refers_to_what_was_just_said(turns: list[str], refused: list[set[int]]) -> None:
-    assert [set(refusal.turns) for refusal in refusals_in(turns)] == refused
+def test_not_to_remember_refers_to_what_was_just_said(turns: list[str], refusals: list[set[int]]) -> None:
+    assert [set(refusal.turns) for refusal in refusals_in(turns)] == refusals

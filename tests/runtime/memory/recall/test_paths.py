@@ -45,13 +45,13 @@ class Counting(HashingEmbedder):
         return await super().embed(texts)
 
 
-async def said(db: Database, embedder: Counting | None) -> dict[str, Any]:
+async def diagnostics_of(db: Database, embedder: Counting | None) -> dict[str, Any]:
     """What the state holds after one turn that recalls."""
 
     async def recall(state: Chat, ctx: Context) -> Delta:
         memory = memory_of(db, ctx.turn.thread, ctx.turn.user)
-        recalled = await Retriever(memory, ctx.embedding_provider).recall(state.message)
-        return {"known": len(recalled.entries), "diagnostics": recalled.diagnostics}
+        recall_result = await Retriever(memory, ctx.embedding_provider).recall(state.message)
+        return {"known": len(recall_result.entries), "diagnostics": recall_result.diagnostics}
 
     runtime = Runtime(db, schema=Chat, stages=[recall], embedding_provider=embedder)
     await runtime.run_turn("s1", "How is my sister?", user="alice")
@@ -62,9 +62,9 @@ async def said(db: Database, embedder: Counting | None) -> dict[str, Any]:
 
 @pytest.fixture
 async def memory(db: Database) -> Memory:
-    made = Memory(db, "alice")
-    await made.learn([sister("Ann"), allergic("peanuts")])
-    return made
+    store = Memory(db, "alice")
+    await store.learn([sister("Ann"), allergic("peanuts")])
+    return store
 
 
 @pytest.mark.promise("A-10", "B-12")
@@ -79,7 +79,7 @@ async def memory(db: Database) -> Memory:
 async def test_the_diagnostics_of_a_turn_name_the_path(
     db: Database, memory: Memory, embedder: Counting | None, path: str
 ) -> None:
-    diagnostics = await said(db, embedder)
+    diagnostics = await diagnostics_of(db, embedder)
 
     assert diagnostics["retrieval_path"] == path
     assert ("it is down" in diagnostics.get("retrieval_problem", "")) is (path.endswith("error"))
@@ -92,6 +92,6 @@ async def test_a_turn_asks_for_the_vector_of_its_message_and_for_no_other(
     await run_embedding_jobs(db, HashingEmbedder())
     await memory.learn([allergic("milk")])
     embedder = Counting()
-    await said(db, embedder)
+    await diagnostics_of(db, embedder)
 
     assert embedder.asked == [1]

@@ -25,7 +25,7 @@ from tests.runtime.memory.candidates import allergic, rule, sister
 LIKES = Candidate(category="preference", predicate="LIKES", object="hiking", quote="I love hiking in autumn")
 
 
-class Broken:
+class FailingEmbedder:
     name = "broken"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -58,20 +58,20 @@ class Alike:
 
 @pytest.fixture
 async def memory(db: Database) -> Memory:
-    made = Memory(db, "alice")
-    await made.learn([sister("Ann"), allergic("peanuts"), LIKES])
-    return made
+    store = Memory(db, "alice")
+    await store.learn([sister("Ann"), allergic("peanuts"), LIKES])
+    return store
 
 
-def objects(recalled: RecallResult) -> list[str]:
-    return [getattr(entry, "object", "") for entry in recalled.entries]
+def objects(result: RecallResult) -> list[str]:
+    return [getattr(entry, "object", "") for entry in result.entries]
 
 
 @pytest.mark.promise("B-12")
 async def test_a_fact_is_found_by_any_of_its_words(memory: Memory) -> None:
-    found = await Retriever(memory).recall("What is my sister's name?")
+    result = await Retriever(memory).recall("What is my sister's name?")
 
-    assert (objects(found), found.path) == (["Ann"], "token_recall")
+    assert (objects(result), result.path) == (["Ann"], "token_recall")
 
 
 @pytest.mark.promise("B-12")
@@ -85,10 +85,10 @@ async def test_whoever_is_named_is_found_by_what_they_are_and_the_other_way_roun
     lives = Candidate(subject="sister", predicate="LIVES_IN", object="Graz", quote="she lives in Graz")
     baker = Candidate(subject="Ann", predicate="WORKS_AS", object="baker", quote="Ann is a baker")
     await memory.learn([lives, baker])
-    named = await Retriever(memory).recall("Which town for Ann?")
-    related = await Retriever(memory).recall("What is my sister's job?")
+    by_name = await Retriever(memory).recall("Which town for Ann?")
+    by_kinship = await Retriever(memory).recall("What is my sister's job?")
 
-    assert set(objects(named)) == set(objects(related)) == {"Ann", "Graz", "baker"}
+    assert set(objects(by_name)) == set(objects(by_kinship)) == {"Ann", "Graz", "baker"}
 
 
 @pytest.mark.promise("B-12")
@@ -100,12 +100,12 @@ async def test_nothing_is_found_where_nothing_bears_on_it(memory: Memory) -> Non
 @pytest.mark.promise("B-12")
 async def test_words_and_vectors_are_fused(memory: Memory) -> None:
     retriever = Retriever(memory, Alike())
-    done = await retriever.embed_missing()
-    found = await retriever.recall("my sister")
+    count = await retriever.embed_missing()
+    result = await retriever.recall("my sister")
 
-    assert (done, found.path) == (3, "hybrid_rrf")
-    assert objects(found)[0] == "Ann"
-    assert sorted(objects(found)) == ["Ann", "hiking", "peanuts"]
+    assert (count, result.path) == (3, "hybrid_rrf")
+    assert objects(result)[0] == "Ann"
+    assert sorted(objects(result)) == ["Ann", "hiking", "peanuts"]
 
 
 async def test_the_hashing_embedder_finds_words_that_are_spelled_alike(memory: Memory) -> None:
@@ -117,48 +117,48 @@ async def test_the_hashing_embedder_finds_words_that_are_spelled_alike(memory: M
 
 @pytest.mark.promise("B-12")
 async def test_when_embedding_fails_words_answer(memory: Memory) -> None:
-    found = await Retriever(memory, Broken()).recall("sister")
+    result = await Retriever(memory, FailingEmbedder()).recall("sister")
 
-    assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
-    assert "it is down" in (found.problem or "")
+    assert (objects(result), result.path) == (["Ann"], "token_recall_after_embed_error")
+    assert "it is down" in (result.problem or "")
 
 
-@pytest.mark.parametrize(("level", "told"), [(logging.INFO, False), (logging.DEBUG, True)])
+@pytest.mark.parametrize(("level", "is_logged"), [(logging.INFO, False), (logging.DEBUG, True)])
 async def test_what_an_embedder_says_that_nobody_foresaw_is_for_who_looks_for_it(
-    memory: Memory, caplog: pytest.LogCaptureFixture, level: int, *, told: bool
+    memory: Memory, caplog: pytest.LogCaptureFixture, level: int, *, is_logged: bool
 ) -> None:
     with caplog.at_level(level, logger="clew"):
-        found = await Retriever(memory, Odd()).recall("sister")
+        result = await Retriever(memory, Odd()).recall("sister")
 
-    assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
-    assert (found.problem, "RuntimeError" in caplog.text) == (
+    assert (objects(result), result.path) == (["Ann"], "token_recall_after_embed_error")
+    assert (result.problem, "RuntimeError" in caplog.text) == (
         "Model 'odd' failed: it raised RuntimeError.",
         True,
     )
-    assert ("hunter2 was refused" in caplog.text) is told
+    assert ("hunter2 was refused" in caplog.text) is is_logged
 
 
 @pytest.mark.promise("B-12")
 async def test_a_turn_does_not_wait_for_a_slow_embedder(memory: Memory) -> None:
-    found = await Retriever(memory, Slow(), timeout_seconds=0.01).recall("sister")
+    result = await Retriever(memory, Slow(), timeout_seconds=0.01).recall("sister")
 
-    assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
-    assert "0.01 seconds" in (found.problem or "")
+    assert (objects(result), result.path) == (["Ann"], "token_recall_after_embed_error")
+    assert "0.01 seconds" in (result.problem or "")
 
 
 async def test_vectors_are_made_once_and_only_for_what_is_new(memory: Memory) -> None:
     retriever = Retriever(memory, HashingEmbedder())
-    done = [await retriever.embed_missing(), await retriever.embed_missing()]
+    counts = [await retriever.embed_missing(), await retriever.embed_missing()]
     await memory.learn([sister("Beth")])
 
-    assert [*done, await retriever.embed_missing()] == [3, 0, 1]
+    assert [*counts, await retriever.embed_missing()] == [3, 0, 1]
 
 
 async def test_what_is_forgotten_leaves_no_vector_and_is_not_found(memory: Memory, db: Database) -> None:
     retriever = Retriever(memory, HashingEmbedder())
     await retriever.embed_missing()
-    (found,) = (await retriever.recall("hiking")).entries
-    await memory.propose_forgetting([found.id])
+    (entry,) = (await retriever.recall("hiking")).entries
+    await memory.propose_forgetting([entry.id])
     await memory.confirm_forgetting()
     records = await db.records.find(RecordQuery(kind=VECTOR_KIND))
 
@@ -204,10 +204,10 @@ async def test_arcs_are_recalled_while_they_are_young(memory: Memory) -> None:
         )
     )
     clocks = [Clock(now + days * DAY_MS) for days in (1, 40)]
-    found = [await Retriever(memory, clock=clock).recall("my exam") for clock in clocks]
+    results = [await Retriever(memory, clock=clock).recall("my exam") for clock in clocks]
     always = Retriever(memory, clock=clocks[1], limits=RecallLimits(arc_days=None))
 
-    assert [len(recalled.entries) for recalled in found] == [1, 0]
+    assert [len(result.entries) for result in results] == [1, 0]
     assert len((await always.recall("my exam")).entries) == 1
 
 
@@ -228,14 +228,14 @@ async def test_the_first_turn_is_told_the_last_episode_the_facts_and_the_rules(m
 
     assert render_entry(first.result.entries[0]) == "Last session (anxiety): talked about anxiety."
     assert set(objects(first.result)[1:]) == {"Ann", "peanuts", "hiking"}
-    assert [known.text for known in first.profile.rules] == ["Call the user Sam."]
+    assert [rule.text for rule in first.profile.rules] == ["Call the user Sam."]
     assert later.result.entries == ()
 
 
 async def test_a_first_turn_of_somebody_new_is_told_nothing(db: Database) -> None:
-    told = await Retriever(Memory(db, "nobody")).working_memory("Hey", first_turn=True)
+    opening = await Retriever(Memory(db, "nobody")).working_memory("Hey", first_turn=True)
 
-    assert (told.result.entries, told.profile.rules) == ((), ())
+    assert (opening.result.entries, opening.profile.rules) == ((), ())
 
 
 @pytest.mark.promise("A-04")

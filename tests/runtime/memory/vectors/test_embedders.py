@@ -30,7 +30,7 @@ KEY = "sk-secret-12345678"
 QUICK = RetryPolicy(pause=0.001, attempts=3)
 
 
-async def asked(
+async def vectors_of(
     server: ChatServer,
     texts: Sequence[str],
     *,
@@ -48,14 +48,14 @@ async def asked(
 async def failure(*script: Line, dimensions: int | None = None) -> tuple[ModelFailed, int]:
     """How a script ends that ends badly, and how often it was asked until then."""
     async with chat_server(*script) as server:
-        with pytest.raises(ModelFailed) as caught:
-            await asked(server, ["one", "two"], dimensions=dimensions)
-    return caught.value, len(server.requests)
+        with pytest.raises(ModelFailed) as error:
+            await vectors_of(server, ["one", "two"], dimensions=dimensions)
+    return error.value, len(server.requests)
 
 
 async def test_texts_get_their_vectors_in_their_order() -> None:
     async with chat_server(EmbeddingReply(size=3)) as server:
-        vectors = await asked(server, ["one", "two", "three"])
+        vectors = await vectors_of(server, ["one", "two", "three"])
 
     assert vectors == [letters_of(text, 3) for text in ("one", "two", "three")]
     assert server.paths == ["/v1/embeddings"]
@@ -67,7 +67,7 @@ async def test_texts_get_their_vectors_in_their_order() -> None:
 
 async def test_many_texts_are_asked_for_in_batches() -> None:
     async with chat_server(EmbeddingReply(), EmbeddingReply(), EmbeddingReply()) as server:
-        vectors = await asked(server, [f"text {n}" for n in range(5)], batch=2)
+        vectors = await vectors_of(server, [f"text {n}" for n in range(5)], batch=2)
 
     assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
     assert vectors == [letters_of(f"text {n}", 4) for n in range(5)]
@@ -75,21 +75,21 @@ async def test_many_texts_are_asked_for_in_batches() -> None:
 
 async def test_no_text_is_empty_and_none_is_endless() -> None:
     async with chat_server(EmbeddingReply()) as server:
-        await asked(server, ["", " \n", "x" * (LONGEST_TEXT + 1)])
+        await vectors_of(server, ["", " \n", "x" * (LONGEST_TEXT + 1)])
 
     assert [len(text) for text in server.requests[0]["input"]] == [1, 1, LONGEST_TEXT]
 
 
 async def test_without_texts_nobody_is_asked() -> None:
     async with chat_server() as server:
-        vectors = await asked(server, [])
+        vectors = await vectors_of(server, [])
 
     assert (vectors, server.requests) == ([], [])
 
 
 async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> None:
     async with chat_server(EmbeddingReply(size=2)) as server:
-        await asked(server, ["one"], dimensions=2)
+        await vectors_of(server, ["one"], dimensions=2)
 
     assert server.requests[0]["dimensions"] == 2
     assert RemoteEmbedder("small", dimensions=2).name == "small-2"
@@ -110,21 +110,21 @@ async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> N
 )
 async def test_what_may_pass_is_tried_again(fault: Line) -> None:
     async with chat_server(fault, fault, EmbeddingReply()) as server:
-        vectors = await asked(server, ["one", "two"])
+        vectors = await vectors_of(server, ["one", "two"])
 
     assert vectors == [letters_of("one", 4), letters_of("two", 4)]
     assert len(server.requests) == 3
 
 
 async def test_what_does_not_pass_is_given_up_in_the_end() -> None:
-    failed, times = await failure(*[ErrorReply(status=500, message="broken")] * 3)
+    error, times = await failure(*[ErrorReply(status=500, message="broken")] * 3)
 
     assert times == 3
-    assert str(failed) == "Model 'small' failed: it answered 500: broken."
+    assert str(error) == "Model 'small' failed: it answered 500: broken."
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "problem"),
     [
         (ErrorReply(status=400, message="too long"), "it answered 400: too long"),
         (ErrorReply(status=401, message=f"bad key {KEY}"), "it answered 401; check the credentials"),
@@ -133,24 +133,24 @@ async def test_what_does_not_pass_is_given_up_in_the_end() -> None:
         (EmbeddingReply(size=0), "its vectors have 0 numbers"),
     ],
 )
-async def test_what_does_not_help_is_not_tried_again(fault: Line, told: str) -> None:
-    failed, times = await failure(fault)
+async def test_what_does_not_help_is_not_tried_again(fault: Line, problem: str) -> None:
+    error, times = await failure(fault)
 
-    assert (failed.problem, times) == (told, 1)
+    assert (error.problem, times) == (problem, 1)
 
 
 async def test_vectors_of_another_size_than_asked_for_are_refused() -> None:
-    failed, times = await failure(EmbeddingReply(size=4), dimensions=8)
+    error, times = await failure(EmbeddingReply(size=4), dimensions=8)
 
-    assert (failed.problem, times) == ("its vectors have 4 numbers instead of 8", 1)
+    assert (error.problem, times) == ("its vectors have 4 numbers instead of 8", 1)
 
 
 async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
-    refused = ErrorReply(status=429, headers={"retry-after": "0.05"})
+    refusal = ErrorReply(status=429, headers={"retry-after": "0.05"})
     loop = asyncio.get_running_loop()
-    async with chat_server(refused, EmbeddingReply()) as server:
+    async with chat_server(refusal, EmbeddingReply()) as server:
         began = loop.time()
-        await asked(server, ["one"])
+        await vectors_of(server, ["one"])
 
     assert loop.time() - began >= 0.05
 
@@ -159,15 +159,15 @@ async def test_a_slow_server_is_given_up_at_the_deadline() -> None:
     never = asyncio.Event()
     async with chat_server(EmbeddingReply(before=never)) as server:
         with pytest.raises(DeadlineExceeded):
-            await asked(server, ["one"], patience=RetryPolicy(call_seconds=0.05, attempts=1))
+            await vectors_of(server, ["one"], patience=RetryPolicy(call_seconds=0.05, attempts=1))
 
 
 async def test_an_absent_server_is_a_failure_that_may_pass() -> None:
     embedder = RemoteEmbedder("small", base_url=refusing_url(), retry_policy=RetryPolicy(attempts=1))
-    with pytest.raises(ModelFailed) as caught:
+    with pytest.raises(ModelFailed) as error:
         await embedder.embed(["one"])
 
-    assert caught.value.retry
+    assert error.value.retry
 
 
 # A model on this machine.
@@ -252,7 +252,7 @@ async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str
 
 
 @pytest.mark.parametrize(
-    "given",
+    "answer",
     [
         None,
         "ab",
@@ -266,12 +266,12 @@ async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str
     ],
     ids=["nothing", "text", "a text", "digits", "a gap", "empty", "NaN", "too few", "too many"],
 )
-async def test_vectors_that_are_none_are_a_failure_of_the_embedder(given: Any) -> None:
+async def test_vectors_that_are_none_are_a_failure_of_the_embedder(answer: Any) -> None:
     class Odd:
         name = "odd"
 
         async def embed(self, texts: Sequence[str]) -> Any:
-            return given
+            return answer
 
     with pytest.raises(ModelFailed, match="'odd' failed"):
         await embed_texts(Odd(), ["one", "two"])

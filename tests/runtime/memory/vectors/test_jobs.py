@@ -53,9 +53,9 @@ class Letters:
 
 @pytest.fixture
 async def memory(db: Database) -> Memory:
-    made = Memory(db, "alice")
-    await made.learn([sister("Ann"), allergic("peanuts")])
-    return made
+    store = Memory(db, "alice")
+    await store.learn([sister("Ann"), allergic("peanuts")])
+    return store
 
 
 async def spaces(db: Database) -> list[str]:
@@ -65,9 +65,9 @@ async def spaces(db: Database) -> list[str]:
 
 async def test_what_is_asked_for_is_made_when_it_is_due(db: Database, memory: Memory) -> None:
     await db.commit([embedding_job(memory.thread, "alice", "new")])
-    made = [await run_embedding_jobs(db, Letters()), await run_embedding_jobs(db, Letters())]
+    count = [await run_embedding_jobs(db, Letters()), await run_embedding_jobs(db, Letters())]
 
-    assert (made, await db.jobs.list()) == ([2, 0], [])
+    assert (count, await db.jobs.list()) == ([2, 0], [])
     assert await spaces(db) == ["letters:8", "letters:8"]
 
 
@@ -84,9 +84,9 @@ async def test_many_vectors_are_made_in_batches(db: Database) -> None:
     await memory.learn(
         [Candidate(predicate="LIKES", object=f"tea {n}", quote="tea") for n in range(ITEMS_PER_BATCH + 6)]
     )
-    made = await run_embedding_jobs(db, letters)
+    count = await run_embedding_jobs(db, letters)
 
-    assert made == ITEMS_PER_BATCH + 6
+    assert count == ITEMS_PER_BATCH + 6
     assert [len(texts) for texts in letters.asked] == [1, ITEMS_PER_BATCH, 6]
 
 
@@ -110,9 +110,11 @@ async def test_another_embedder_makes_all_vectors_anew_and_spaces_are_never_mixe
     before = await Retriever(memory, other).places_by_vector(letters_of("sister", other.size))
     await db.commit([embedding_job(memory.thread, "alice", "something new")])
     await run_embedding_jobs(db, other)
-    found = await Retriever(memory, other).places_by_vector(letters_of("my sister is called Ann", other.size))
+    places = await Retriever(memory, other).places_by_vector(
+        letters_of("my sister is called Ann", other.size)
+    )
 
-    assert (before, len(found)) == ([], 2)
+    assert (before, len(places)) == ([], 2)
     assert await spaces(db) == [f"{other.name}:{other.size}"] * 2
 
 
@@ -123,10 +125,10 @@ async def test_a_failed_job_is_tried_again_and_in_the_end_shown_as_dead(db: Data
         Job(id="j", kind=EMBED_JOB, limit=1, owner="alice", body={"thread": memory.thread, "logs": ["facts"]})
     )
     await db.commit([embedding_job(memory.thread, "alice", "new")])
-    made = await run_embedding_jobs(db, Letters(failing=2))
+    count = await run_embedding_jobs(db, Letters(failing=2))
     jobs = {job.status: job for job in await db.jobs.list()}
 
-    assert made == 0
+    assert count == 0
     assert (jobs["dead"].id, jobs["waiting"].attempts) == ("j", 1)
     assert "it is down" in str(jobs["dead"].problem)
     assert "it is down" in str(jobs["waiting"].problem)
@@ -134,18 +136,18 @@ async def test_a_failed_job_is_tried_again_and_in_the_end_shown_as_dead(db: Data
 
 async def test_an_embedder_that_is_down_when_it_is_new_is_asked_again(db: Database, memory: Memory) -> None:
     letters = Letters(failing=1)
-    made = [await run_embedding_jobs(db, letters), await run_embedding_jobs(db, letters)]
+    count = [await run_embedding_jobs(db, letters), await run_embedding_jobs(db, letters)]
 
-    assert made == [0, 2]
+    assert count == [0, 2]
 
 
 async def test_a_text_that_is_refused_keeps_no_other_from_its_vector(db: Database, memory: Memory) -> None:
     letters = Letters()
     letters.refusing = "peanuts"
     await run_embedding_jobs(db, letters)
-    found = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
+    places = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
 
-    assert len(found) == 1
+    assert len(places) == 1
     assert [job.status for job in await db.jobs.list()] == []
 
 
@@ -155,16 +157,16 @@ async def test_an_embedder_of_ones_own_may_raise_whatever_it_likes(db: Database,
             raise KeyError("vectors")
 
     await db.commit([embedding_job(memory.thread, "alice", "new")])
-    made = await run_embedding_jobs(db, Careless())
-    recalled = await Retriever(memory, Careless()).recall("my sister")
+    count = await run_embedding_jobs(db, Careless())
+    result = await Retriever(memory, Careless()).recall("my sister")
     (job,) = await db.jobs.list()
 
-    assert (made, job.status, job.problem) == (
+    assert (count, job.status, job.problem) == (
         0,
         "waiting",
         "Model 'letters' failed: it raised KeyError.",
     )
-    assert (recalled.path, len(recalled.entries)) == ("token_recall_after_embed_error", 1)
+    assert (result.path, len(result.entries)) == ("token_recall_after_embed_error", 1)
 
 
 async def test_a_memory_that_was_deleted_is_no_failure(db: Database, memory: Memory) -> None:
@@ -183,10 +185,10 @@ async def test_a_memory_that_is_made_anew_has_nothing_to_do_with_the_vectors_of_
     await memory.learn([allergic("milk")])
     before = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
     await db.commit([embedding_job(memory.thread, "alice", "new")])
-    made = await run_embedding_jobs(db, letters)
+    count = await run_embedding_jobs(db, letters)
     after = await Retriever(memory, letters).places_by_vector(letters_of("my sister is called Ann", 8))
 
-    assert (before, made, len(after)) == ([], 1, 1)
+    assert (before, count, len(after)) == ([], 1, 1)
 
 
 async def test_what_is_deleted_while_its_vectors_are_made_leaves_none(db: Database, memory: Memory) -> None:

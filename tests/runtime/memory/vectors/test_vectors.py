@@ -19,16 +19,16 @@ from clew.runtime.memory.vectors.vectors import (
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=40)
 
 
-def drawn(chance: random.Random, around: list[float], spread: float) -> list[float]:
+def random_vector(chance: random.Random, around: list[float], spread: float) -> list[float]:
     return [value + chance.gauss(0, spread) for value in around]
 
 
 @given(NUMBERS)
 @example([2e-162])
 def test_a_vector_is_most_like_itself(vector: list[float]) -> None:
-    found = likeness(vector, quantize_vector(vector))
+    similarity = likeness(vector, quantize_vector(vector))
 
-    assert found == pytest.approx(1.0, abs=0.05) or vector_length(vector) == 0 == found
+    assert similarity == pytest.approx(1.0, abs=0.05) or vector_length(vector) == 0 == similarity
 
 
 @given(NUMBERS, NUMBERS)
@@ -49,14 +49,14 @@ def test_what_is_turned_the_other_way_is_least_alike() -> None:
 @pytest.mark.parametrize("size", [64, 384])
 def test_the_nearest_by_signs_are_the_nearest(size: int) -> None:
     chance = random.Random(size)
-    middles = [drawn(chance, [0.0] * size, 1.0) for _ in range(20)]
+    middles = [random_vector(chance, [0.0] * size, 1.0) for _ in range(20)]
     among: list[tuple[int, StoredVector]] = [
-        (number, quantize_vector(drawn(chance, middles[number % 20], 0.7))) for number in range(600)
+        (number, quantize_vector(random_vector(chance, middles[number % 20], 0.7))) for number in range(600)
     ]
-    asked = drawn(chance, middles[3], 0.7)
-    exact = sorted(((likeness(asked, other), name) for name, other in among), reverse=True)[:5]
+    query = random_vector(chance, middles[3], 0.7)
+    exact = sorted(((likeness(query, other), name) for name, other in among), reverse=True)[:5]
 
-    assert nearest(asked, among, 5) == exact
+    assert nearest(query, among, 5) == exact
 
 
 def test_few_numbers_that_are_not_zero_are_found_too() -> None:
