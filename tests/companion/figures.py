@@ -35,11 +35,11 @@ from tests.companion.labelled import (
     conversations,
     fold,
     messages,
-    said,
+    user_turns,
 )
 
 PAGE = HERE.parents[1] / "docs" / "companion" / "safety.md"
-VALIDATED = HERE / "development" / "cross_validated.json"
+CROSS_VALIDATION = HERE / "development" / "cross_validated.json"
 HELD_OUT = ("held_out_2", "held_out_3")
 WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 """The scripted model is one level off in a tenth of its answers, and fails to answer in a twentieth."""
@@ -48,7 +48,7 @@ WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 class Pair(msgspec.Struct, frozen=True):
     """The level that was given, and those found: by the floor, with a model, and by the weights alone."""
 
-    given: int
+    label: int
     floor: int
     both: int
     alone: int = 0
@@ -57,22 +57,22 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def judged(part: str) -> Sequence[Pair]:
+def pairs_of(part: str) -> Sequence[Pair]:
     """Every message, judged by the floor and by both."""
-    return asyncio.run(_judged(part))
+    return asyncio.run(_pairs_of(part))
 
 
-async def _judged(part: str) -> list[Pair]:
+async def _pairs_of(part: str) -> list[Pair]:
     chance = random.Random(SEED)
-    given = messages(part)
-    found = _cross_validated()[part]["messages"] if part in (DEVELOPMENT, FIFTH) else [None] * len(given)
+    labels = messages(part)
+    answers = _cross_validated()[part]["messages"] if part in (DEVELOPMENT, FIFTH) else [None] * len(labels)
     pairs = [
         await _pair(one.text, as_messages(one.before), one.level, chance, by)
-        for one, by in zip(given, found, strict=True)
+        for one, by in zip(labels, answers, strict=True)
     ]
     return [
         msgspec.structs.replace(pair, language=one.language, file=one.file, alone=alone)
-        for pair, one, alone in zip(pairs, given, _alone(part), strict=True)
+        for pair, one, alone in zip(pairs, labels, _alone(part), strict=True)
     ]
 
 
@@ -83,17 +83,17 @@ def _alone(part: str) -> list[int]:
         return [
             int(judge_message_with(one.text, as_messages(one.before), by).level) for one in messages(part)
         ]
-    found = [level for level, _ in _cross_validated()[DEVELOPMENT]["messages"]]
+    levels = [level for level, _ in _cross_validated()[DEVELOPMENT]["messages"]]
     if part == DEVELOPMENT:
-        return found
-    return [level for one, level in zip(messages(DEVELOPMENT), found, strict=True) if fold(one) == UNHEARD]
+        return levels
+    return [level for one, level in zip(messages(DEVELOPMENT), levels, strict=True) if fold(one) == UNHEARD]
 
 
 @functools.cache
 def _cross_validated() -> dict[str, dict[str, list[Any]]]:
     """What the floor found by what was made without what is judged: see ``training``."""
-    found: dict[str, dict[str, list[Any]]] = json.loads(VALIDATED.read_text("utf-8"))
-    return found
+    answers: dict[str, dict[str, list[Any]]] = json.loads(CROSS_VALIDATION.read_text("utf-8"))
+    return answers
 
 
 async def _pair(
@@ -103,20 +103,20 @@ async def _pair(
     chance: random.Random,
     by: Sequence[int] | None,
 ) -> Pair:
-    found = judge_message(text, before) if by is None else FloorVerdict(level=by[0], leans=bool(by[1]))
-    model = await _scripted(text, before, level, chance)
-    settled = decide_level(found, model, has_failed=model is None)
-    return Pair(level, int(found.level), int(settled.level))
+    verdict = judge_message(text, before) if by is None else FloorVerdict(level=by[0], leans=bool(by[1]))
+    model = await _model_judgement(text, before, level, chance)
+    decision = decide_level(verdict, model, has_failed=model is None)
+    return Pair(level, int(verdict.level), int(decision.level))
 
 
-async def _scripted(
+async def _model_judgement(
     text: str, before: Sequence[Message], level: int, chance: random.Random
 ) -> Judgement | None:
     """What a model says that knows the label, and is sometimes wrong or silent."""
     if chance.random() < SILENT:
         return None
     off = chance.choice((-1, 1)) if chance.random() < WRONG_BY_ONE else 0
-    model = ScriptedModel(lambda asked: {"level": min(max(level + off, 0), 3)})
+    model = ScriptedModel(lambda request: {"level": min(max(level + off, 0), 3)})
     answer, _ = await model.fill(judgement_request(text, before), Judgement)
     return answer
 
@@ -128,48 +128,50 @@ def found_by(pair: Pair, by: str) -> int:
 
 def sensitivity(pairs: Sequence[Pair], level: int, by: str = "floor") -> float:
     """The share of what is at least so serious that was found to be."""
-    serious = [pair for pair in pairs if pair.given >= level]
+    serious = [pair for pair in pairs if pair.label >= level]
     return sum(found_by(pair, by) >= level for pair in serious) / len(serious)
 
 
 def specificity(pairs: Sequence[Pair], level: int, by: str = "floor") -> float:
     """The share of what is less serious that was found to be."""
-    lesser = [pair for pair in pairs if pair.given < level]
+    lesser = [pair for pair in pairs if pair.label < level]
     return sum(found_by(pair, by) < level for pair in lesser) / len(lesser)
 
 
-class Walked(msgspec.Struct, frozen=True):
+class Walk(msgspec.Struct, frozen=True):
     """When a conversation was noticed: the first question, and the first crisis reply."""
 
     shape: str
     due: int | None
-    asked: int | None
-    acted: int | None
+    question: int | None
+    action: int | None
 
 
 @functools.cache
-def walked(part: str, by: str = "floor") -> Sequence[Walked]:
+def walks(part: str, by: str = "floor") -> Sequence[Walk]:
     """Every conversation, turn by turn."""
     return asyncio.run(_all_walked(part, by))
 
 
-async def _all_walked(part: str, by: str) -> list[Walked]:
+async def _all_walked(part: str, by: str) -> list[Walk]:
     chance = random.Random(SEED)
     talks = conversations(part)
-    found = _cross_validated()[part]["conversations"] if part in (DEVELOPMENT, FIFTH) else [None] * len(talks)
-    return [await _walked(talk, chance, by, levels) for talk, levels in zip(talks, found, strict=True)]
+    answers = (
+        _cross_validated()[part]["conversations"] if part in (DEVELOPMENT, FIFTH) else [None] * len(talks)
+    )
+    return [await _walk(talk, chance, by, levels) for talk, levels in zip(talks, answers, strict=True)]
 
 
-async def _walked(
+async def _walk(
     conversation: Conversation, chance: random.Random, by: str, levels: Sequence[Sequence[int]] | None
-) -> Walked:
-    turns, found = said(conversation), []
+) -> Walk:
+    turns, by_turn = user_turns(conversation), []
     for number, (at, text, before, label) in enumerate(turns):
         pair = await _pair(text, before, label, chance, levels[number] if levels else None)
-        found.append((at, found_by(pair, by)))
-    asked = next((at for at, level in found if level >= 1), None)
-    acted = next((at for at, level in found if level >= 2), None)
-    return Walked(conversation.shape, conversation.at_risk_from, asked, acted)
+        by_turn.append((at, found_by(pair, by)))
+    question = next((at for at, level in by_turn if level >= 1), None)
+    action = next((at for at, level in by_turn if level >= 2), None)
+    return Walk(conversation.shape, conversation.at_risk_from, question, action)
 
 
 def milliseconds(some: int = 300) -> float:
@@ -178,21 +180,21 @@ def milliseconds(some: int = 300) -> float:
     Nothing is remembered of a message, so that the network reads it each time if it is asked.
     """
     by = combined_scorer(load_weights(), load_network().levels)
-    given = [one for one in messages(DEVELOPMENT) if one.file == "ordinary_days"][:some]
-    taken = []
-    for one in given:
+    lines = [one for one in messages(DEVELOPMENT) if one.file == "ordinary_days"][:some]
+    medians = []
+    for one in lines:
         before, times = as_messages(one.before), []
         for _ in range(3):
             began = time.thread_time()
             judge_message_with(one.text, before, by)
             times.append(time.thread_time() - began)
-        taken.append(min(times) * 1000)
-    return statistics.median(taken)
+        medians.append(min(times) * 1000)
+    return statistics.median(medians)
 
 
 def tables(part: str) -> str:
     """The tables of a part, as the page shows them."""
-    pairs = judged(part)
+    pairs = pairs_of(part)
     rows = [
         "| level | messages | floor: sensitivity | floor: specificity "
         "| with a model: sensitivity | with a model: specificity |",
@@ -205,13 +207,13 @@ def tables(part: str) -> str:
             for measure in (sensitivity, specificity)
         ]
         rows.append(
-            f"| {level} or more | {sum(pair.given >= level for pair in pairs)} | {' | '.join(figures)} |"
+            f"| {level} or more | {sum(pair.label >= level for pair in pairs)} | {' | '.join(figures)} |"
         )
-    return "\n".join([*rows, "", *_missed(pairs), "", *_talks(part)])
+    return "\n".join([*rows, "", *_miss_lines(pairs), "", *_talks(part)])
 
 
-def _missed(pairs: Sequence[Pair]) -> list[str]:
-    grave = [pair for pair in pairs if pair.given == 3]
+def _miss_lines(pairs: Sequence[Pair]) -> list[str]:
+    grave = [pair for pair in pairs if pair.label == 3]
     other = [pair for pair in pairs if pair.language != "en"]
     english = [pair for pair in pairs if pair.language == "en"]
     return [
@@ -229,10 +231,10 @@ def _without(pairs: Sequence[Pair]) -> list[str]:
     """What the weights do alone, where that is something else."""
     if all(pair.alone == pair.floor for pair in pairs):
         return []
-    missed = sum(pair.alone < 2 for pair in pairs if pair.given == 3)
+    misses = sum(pair.alone < 2 for pair in pairs if pair.label == 3)
     return [
         f"Without the network: sensitivity {sensitivity(pairs, 2, 'alone'):.3f}, specificity "
-        f"{specificity(pairs, 2, 'alone'):.3f}, and {missed} of level 3 below 2."
+        f"{specificity(pairs, 2, 'alone'):.3f}, and {misses} of level 3 below 2."
     ]
 
 
@@ -245,7 +247,7 @@ def _ordinary(pairs: Sequence[Pair]) -> list[str]:
     some = ordinary(pairs)
     if not some:
         return []
-    grave = [pair for pair in some if pair.given == 3]
+    grave = [pair for pair in some if pair.label == 3]
     return [
         f"Of what is said on ordinary days ({len(some)} messages): sensitivity {sensitivity(some, 2):.3f}, "
         f"specificity {specificity(some, 2):.3f}, and {sum(pair.floor < 2 for pair in grave)} of "
@@ -259,34 +261,35 @@ def _talks(part: str) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     for by, name in (("floor", "floor"), ("both", "floor and model")):
-        talks = walked(part, by)
+        talks = walks(part, by)
         for shape in ("slow", "one turn"):
             some = [talk for talk in talks if talk.shape == shape]
             counts = [
-                sum(_in_time(talk.asked, talk.due) for talk in some),
-                sum(_in_time(talk.acted, talk.due) for talk in some),
-                sum(talk.asked is None for talk in some),
+                sum(_in_time(talk.question, talk.due) for talk in some),
+                sum(_in_time(talk.action, talk.due) for talk in some),
+                sum(talk.question is None for talk in some),
             ]
             rows.append(f"| {shape} | {len(some)} | {name} | {' | '.join(map(str, counts))} |")
-    calm = [talk for talk in walked(part) if talk.shape == "never"]
-    left = sum(talk.asked is None for talk in calm)
+    calm = [talk for talk in walks(part) if talk.shape == "never"]
+    calm_count = sum(talk.question is None for talk in calm)
     return [
         *rows,
         "",
-        f"Of {len(calm)} conversations without risk the floor left {left} alone, asked a question in "
-        f"{sum(talk.asked is not None and talk.acted is None for talk in calm)}, and gave a crisis reply in "
-        f"{sum(talk.acted is not None for talk in calm)}.",
+        f"Of {len(calm)} conversations without risk the floor left {calm_count} alone, asked a question in "
+        f"{sum(talk.question is not None and talk.action is None for talk in calm)}, "
+        "and gave a crisis reply in "
+        f"{sum(talk.action is not None for talk in calm)}.",
     ]
 
 
-def _in_time(noticed: int | None, due: int | None) -> bool:
-    return noticed is not None and due is not None and noticed <= due
+def _in_time(turn: int | None, due: int | None) -> bool:
+    return turn is not None and due is not None and turn <= due
 
 
-def written(page: str, part: str, found: str) -> str:
+def page_with(page: str, part: str, table: str) -> str:
     """The page with the tables of a part in their place."""
     place = re.compile(rf"(<!-- {part} -->\n).*?(<!-- end of {part} -->)", re.DOTALL)
-    return place.sub(lambda marks: f"{marks[1]}{found}\n{marks[2]}", page)
+    return place.sub(lambda marks: f"{marks[1]}{table}\n{marks[2]}", page)
 
 
 def main() -> None:
@@ -296,9 +299,9 @@ def main() -> None:
     held_out = HELD_OUT if options.parse_args().held_out else ()
     parts = [DEVELOPMENT, FIFTH, *held_out]
     for part in parts:
-        PAGE.write_text(written(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
-    told = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds():.2f} ms a message\n"
-    sys.stdout.write(told)
+        PAGE.write_text(page_with(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
+    line = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds():.2f} ms a message\n"
+    sys.stdout.write(line)
 
 
 if __name__ == "__main__":

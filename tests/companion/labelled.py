@@ -24,7 +24,7 @@ class Turn(msgspec.Struct, frozen=True):
     text: str
 
 
-class Labelled(msgspec.Struct, frozen=True):
+class LabelledMessage(msgspec.Struct, frozen=True):
     """A message and how serious it was labelled. ``file`` is the name of the one that it stands in."""
 
     text: str
@@ -45,12 +45,12 @@ class Conversation(msgspec.Struct, frozen=True):
     language: str = "en"
 
 
-def messages(part: str) -> list[Labelled]:
+def messages(part: str) -> list[LabelledMessage]:
     """The labelled messages of a part, file by file."""
     if part == FIFTH:
         return [one for one in messages(DEVELOPMENT) if fold(one) == UNHEARD]
     return [
-        msgspec.convert({**line, "file": file.stem}, Labelled)
+        msgspec.convert({**line, "file": file.stem}, LabelledMessage)
         for file in _files(part, talks=False)
         for line in _lines(file)
     ]
@@ -76,7 +76,7 @@ def as_messages(turns: Sequence[Turn]) -> list[Message]:
     return [Message(role=turn.role, content=turn.text) for turn in turns]
 
 
-def said(conversation: Conversation) -> list[tuple[int, str, list[Message], int]]:
+def user_turns(conversation: Conversation) -> list[tuple[int, str, list[Message], int]]:
     """What the person says: where, the words, the turns before, and how serious it is labelled there."""
     due = conversation.at_risk_from
     return [
@@ -91,8 +91,8 @@ def said(conversation: Conversation) -> list[tuple[int, str, list[Message], int]
     ]
 
 
-def fold(one: Labelled | Conversation) -> int:
+def fold(one: LabelledMessage | Conversation) -> int:
     """The fold that something is in. What begins with the same words is in the same one."""
     turns = one.turns if isinstance(one, Conversation) else one.before
-    first = turns[0].text if turns else one.text if isinstance(one, Labelled) else ""
+    first = turns[0].text if turns else one.text if isinstance(one, LabelledMessage) else ""
     return hashlib.sha256(first.encode()).digest()[0] % FOLDS

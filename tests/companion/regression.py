@@ -52,10 +52,10 @@ def learn(examples: Sequence[Example], begins: Sequence[float], source: str = ""
     learnt = [_separate(rows, examples, head, len(rarity) + 1) for head in SCORE_NAMES]
     tables = {}
     for group, table in zip(FEATURE_GROUPS, names, strict=True):
-        kept = {
+        frequent = {
             name: tuple(round(100 * one[at] * rarity[at]) for one in learnt) for name, at in table.items()
         }
-        tables[group] = {name: row for name, row in kept.items() if max(map(abs, row[:3])) >= LEAST}
+        tables[group] = {name: row for name, row in frequent.items() if max(map(abs, row[:3])) >= LEAST}
     bias = tuple(one[-1] for one in learnt)
     return Weights(source=source, bias=bias, begins=tuple(begins), tables=tables)
 
@@ -68,27 +68,27 @@ def _names(examples: Sequence[Example]) -> tuple[list[dict[str, int]], list[floa
     tables: list[dict[str, int]] = []
     rarity: list[float] = []
     for count in counts:
-        kept = sorted(name for name, times in count.items() if times >= RARE)
-        tables.append({name: len(rarity) + at for at, name in enumerate(kept)})
-        rarity += [math.log((1 + len(examples)) / (1 + count[name])) + 1 for name in kept]
+        frequent = sorted(name for name, times in count.items() if times >= RARE)
+        tables.append({name: len(rarity) + at for at, name in enumerate(frequent)})
+        rarity += [math.log((1 + len(examples)) / (1 + count[name])) + 1 for name in frequent]
     return tables, rarity
 
 
 def _row(example: Example, names: Sequence[dict[str, int]], rarity: Sequence[float]) -> _Row:
     places, values = [len(rarity)], [1.0]
-    for found, table, damped in zip(example.found, names, DAMPING, strict=True):
-        share = (len(found) + damped) ** -0.5
-        known = sorted(table[name] for name in found if name in table)
-        places += known
-        values += [rarity[place] * share for place in known]
+    for features, table, damping in zip(example.found, names, DAMPING, strict=True):
+        share = (len(features) + damping) ** -0.5
+        known_places = sorted(table[name] for name in features if name in table)
+        places += known_places
+        values += [rarity[place] * share for place in known_places]
     return _Row(places, values, sum(map(mul, values, values)))
 
 
 def _separate(rows: Sequence[_Row], examples: Sequence[Example], head: str, width: int) -> list[float]:
     """The weights that tell one side from the other: dual coordinate descent, one step a row."""
     sides = [one.side(head) for one in examples]
-    known = len(sides) - sides.count(None)
-    even = {side: known / (2 * max(sides.count(side), 1)) for side in (False, True)}
+    count = len(sides) - sides.count(None)
+    even = {side: count / (2 * max(sides.count(side), 1)) for side in (False, True)}
     weight = [0.0] * width
     duals = [0.0] * len(rows)
     order = [at for at, side in enumerate(sides) if side is not None]

@@ -59,12 +59,12 @@ class Knowing:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         self.requests.append(request)
-        said = self._replies.pop(0) if self._replies else "I see."
-        if isinstance(said, BaseException):
-            raise said
-        for word in said.split(" "):
+        text = self._replies.pop(0) if self._replies else "I see."
+        if isinstance(text, BaseException):
+            raise text
+        for word in text.split(" "):
             yield TextChunk(f"{word} ")
-        yield Reply(text=said, usage=Usage(calls=1))
+        yield Reply(text=text, usage=Usage(calls=1))
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         self.asked.append(kind.__name__)
@@ -77,10 +77,14 @@ class Knowing:
 
 
 def stages(
-    search: SearchProvider | None = None, skills: Mapping[str, str] | None = None, known: Sequence[Any] = ()
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    working_memory: Sequence[Any] = (),
 ) -> list[Stage]:
     """The companion's stages behind the gate of these tests."""
-    return make_stages(crisis_gate, crisis_response, search=search, skills=skills, working_memory=known)
+    return make_stages(
+        crisis_gate, crisis_response, search=search, skills=skills, working_memory=working_memory
+    )
 
 
 def talker(
@@ -117,14 +121,14 @@ class Talk:
 
     async def say(self, *messages: str) -> AgentOutput:
         """Say some things, one after another; the output of the last."""
-        outputs = [await self.runtime.run_turn(self.thread, said, user=self.user) for said in messages]
+        outputs = [await self.runtime.run_turn(self.thread, message, user=self.user) for message in messages]
         return outputs[-1].output
 
     async def state(self) -> CompanionState:
         """The state as it is kept."""
         return await self.runtime.state(self.thread, user=self.user)
 
-    async def heard(self, message: str) -> list[Event]:
+    async def events_of(self, message: str) -> list[Event]:
         """All that a listener is told of a turn."""
         return [event async for event in self.runtime.stream_turn(self.thread, message, user=self.user)]
 

@@ -43,14 +43,14 @@ CONTROL, WRITER = ScriptedModel(name="control"), ScriptedModel(name="writer")
 def workflow_context(**options: Any) -> WorkflowContext:
     """A context with the least that it needs."""
     records = Database(MemoryStore()).records
-    required: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "llm_client": CONTROL,
         "memory_store": records,
         "crisis_log_backend": records,
         "memory_mode": MemoryMode.LOCAL,
         "turn": None,
     }
-    return WorkflowContext(**(required | options))
+    return WorkflowContext(**(arguments | options))
 
 
 @pytest.mark.promise("R-19")

@@ -35,8 +35,8 @@ class Search:
 
     name = "search"
 
-    def __init__(self, *found: Finding, fails: bool = False) -> None:
-        self.found = found
+    def __init__(self, *findings: Finding, fails: bool = False) -> None:
+        self.findings = findings
         self.fails = fails
         self.queries: list[str] = []
 
@@ -44,19 +44,19 @@ class Search:
         self.queries.append(query)
         if self.fails:
             raise ModelFailed(model=self.name, problem="it is down")
-        return self.found[:limit]
+        return self.findings[:limit]
 
 
 async def status(db: Database, search: Search | None, model: Knowing | None = None) -> tuple[str, str]:
     """The status and the text of a turn that asks a question of fact."""
-    seen: list[CompanionState] = []
+    states: list[CompanionState] = []
 
     async def look(state: CompanionState, ctx: Context) -> None:
-        seen.append(state)
+        states.append(state)
 
     async with Runtime(db, schema=CompanionState, stages=[*stages(search), look], model=model) as runtime:
-        done = await runtime.run_turn("s1", QUESTION)
-    return seen[0].grounded_lookup.status, done.text
+        result = await runtime.run_turn("s1", QUESTION)
+    return states[0].grounded_lookup.status, result.text
 
 
 @pytest.mark.promise("A-09")
@@ -76,9 +76,9 @@ async def test_a_search_that_fails_gives_no_verified_answer(in_memory: Database)
 
 @pytest.mark.promise("A-09")
 async def test_without_a_model_the_answer_is_quoted_with_its_source(in_memory: Database) -> None:
-    told, text = await status(in_memory, Search(OTHER, NORWAY))
+    lookup_status, text = await status(in_memory, Search(OTHER, NORWAY))
 
-    assert told == "answered"
+    assert lookup_status == "answered"
     assert text == (
         "“About 5.6 million people live in Norway.”\n\nSources:\n- Norway: https://example.org/norway"
     )
@@ -87,14 +87,14 @@ async def test_without_a_model_the_answer_is_quoted_with_its_source(in_memory: D
 @pytest.mark.promise("A-09")
 async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database) -> None:
     model = Knowing(LookupAnswer={"answered": True, "answer": "About 5.6 million people.", "rests_on": [2]})
-    told, text = await status(in_memory, Search(OTHER, NORWAY), model)
+    lookup_status, text = await status(in_memory, Search(OTHER, NORWAY), model)
 
-    assert told == "answered"
+    assert lookup_status == "answered"
     assert text == "About 5.6 million people.\n\nSources:\n- Norway: https://example.org/norway"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "answer",
     [
         LookupAnswer(answered=True, answer="About 7 million people live in Norway.", rests_on=[1]),
         LookupAnswer(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[]),
@@ -108,8 +108,8 @@ async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database)
         ),
     ],
 )
-def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(given: LookupAnswer) -> None:
-    assert verified_answer(given, [NORWAY]) is None
+def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(answer: LookupAnswer) -> None:
+    assert verified_answer(answer, [NORWAY]) is None
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_a_number_or_an_address_that_no_source_has_is_refused(answer: str) -> No
 
 
 async def test_a_model_that_fails_leaves_it_to_a_quotation(in_memory: Database) -> None:
-    told, text = await status(in_memory, Search(NORWAY), Knowing())
+    lookup_status, text = await status(in_memory, Search(NORWAY), Knowing())
 
-    assert (told, text.splitlines()[0]) == ("answered", "“About 5.6 million people live in Norway.”")
+    assert (lookup_status, text.splitlines()[0]) == ("answered", "“About 5.6 million people live in Norway.”")
 
 
 async def test_a_search_that_finds_more_than_was_asked_for_is_cut_short(in_memory: Database) -> None:
     class Chatty(Search):
         async def search(self, query: str, limit: int) -> Sequence[Finding]:
-            return self.found
+            return self.findings
 
     assert await status(in_memory, Chatty(*[OTHER] * 5, NORWAY)) == ("no_verified_answer", NOT_FOUND)
 

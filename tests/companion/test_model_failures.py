@@ -103,7 +103,7 @@ class FaultySearch:
         return self._does()
 
 
-async def said(db: Database, message: str, model: Faulty, **options: Any) -> AgentOutput:
+async def output_of(db: Database, message: str, model: Faulty, **options: Any) -> AgentOutput:
     """The answer to one message. The session is left open, so that its end adds nothing to the log."""
     runtime = companion(
         db,
@@ -113,12 +113,12 @@ async def said(db: Database, message: str, model: Faulty, **options: Any) -> Age
         ),
         **options,
     )
-    done = await runtime.run_turn("s1", message, user="alice")
-    assert done.termination == "natural"
-    return done.output
+    result = await runtime.run_turn("s1", message, user="alice")
+    assert result.termination == "natural"
+    return result.output
 
 
-def logged(caplog: pytest.LogCaptureFixture) -> int:
+def log_count(caplog: pytest.LogCaptureFixture) -> int:
     """How many warnings there were; none of them has the words of whatever failed."""
     assert "zanzibar" not in caplog.text
     return sum(record.levelno >= logging.WARNING for record in caplog.records)
@@ -129,11 +129,11 @@ def logged(caplog: pytest.LogCaptureFixture) -> int:
 async def test_the_gate_judges_without_the_model(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, CALM, Faulty("Judgement", does))
+    output = await output_of(in_memory, CALM, Faulty("Judgement", does))
 
     assert output.response_text == "That sounds hard."
     assert output.diagnostics["crisis_classifier_path"] == "floor_after_llm_failure"
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 @pytest.mark.promise("A-09")
@@ -141,22 +141,22 @@ async def test_the_gate_judges_without_the_model(
 async def test_triage_goes_by_the_rules(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, CALM, Faulty("TriageResult", does))
+    output = await output_of(in_memory, CALM, Faulty("TriageResult", does))
 
     assert output.response_text == "That sounds hard."
     assert output.diagnostics["triage_path"] == "rules_after_model_failure"
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 @FAULTS
 async def test_a_reply_is_worded_without_the_model(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, CALM, Faulty("reply", does))
+    output = await output_of(in_memory, CALM, Faulty("reply", does))
 
     assert output.response_text not in ("", "That sounds hard.")
     assert output.diagnostics["reply_path"] == "offline_after_model_failure"
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
@@ -164,7 +164,7 @@ async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
         async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
             yield TextChunk("That sounds hard. But")
 
-    output = await said(in_memory, CALM, Short())
+    output = await output_of(in_memory, CALM, Short())
 
     assert output.diagnostics["reply_path"] == "offline_after_model_failure"
 
@@ -174,11 +174,11 @@ async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
 async def test_a_question_is_answered_in_the_words_of_what_was_found(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, QUESTION, Faulty("LookupAnswer", does), search=FaultySearch())
+    output = await output_of(in_memory, QUESTION, Faulty("LookupAnswer", does), search=FaultySearch())
 
     assert output.response_text.startswith("“5 million people live in Norway.”")
     assert output.diagnostics["lookup_problem"] == "model_failed"
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 @pytest.mark.promise("A-09")
@@ -186,10 +186,10 @@ async def test_a_question_is_answered_in_the_words_of_what_was_found(
 async def test_a_search_that_does_anything_finds_nothing(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, QUESTION, Faulty(), search=FaultySearch(does))
+    output = await output_of(in_memory, QUESTION, Faulty(), search=FaultySearch(does))
 
     assert (output.response_text, output.diagnostics["lookup_problem"]) == (NOT_FOUND, "model_failed")
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -> None:
@@ -204,9 +204,9 @@ async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -
         config=RuntimeConfig(retry_policy=RetryPolicy(call_seconds=0.02, attempts=1)),
     )
     async with runtime:
-        done = await runtime.run_turn("s1", QUESTION, user="alice")
+        result = await runtime.run_turn("s1", QUESTION, user="alice")
 
-    assert (done.text, done.output.diagnostics["lookup_problem"]) == (NOT_FOUND, "deadline_exceeded")
+    assert (result.text, result.output.diagnostics["lookup_problem"]) == (NOT_FOUND, "deadline_exceeded")
 
 
 @pytest.mark.promise("B-12")
@@ -214,11 +214,11 @@ async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -
 async def test_what_is_known_is_found_by_words(
     in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = await said(in_memory, CALM, Faulty(), embedder=FaultyEmbedder(does))
+    output = await output_of(in_memory, CALM, Faulty(), embedder=FaultyEmbedder(does))
 
     assert output.response_text == "That sounds hard."
     assert output.diagnostics["retrieval_path"] == "token_recall_after_embed_error"
-    assert logged(caplog) == 1
+    assert log_count(caplog) == 1
 
 
 @pytest.mark.promise("R-08", "R-12")
@@ -229,13 +229,13 @@ async def test_a_session_ends_with_what_was_stated_plainly(
 ) -> None:
     runtime = companion(in_memory, Faulty(kind, does), config=RuntimeConfig(retry_policy=QUICK))
     await runtime.run_turn("s1", "My sister is called Ann", user="alice")
-    ended = await runtime.end_session("s1", user="alice")
+    episode = await runtime.end_session("s1", user="alice")
     facts = (await Memory(in_memory, "alice").page()).facts
 
-    assert ended is not None
-    assert (ended.status, [fact.object for fact in facts]) == (ENDED, ["Ann"])
-    assert ended.arc["summary"]
-    assert logged(caplog) == 1
+    assert episode is not None
+    assert (episode.status, [fact.object for fact in facts]) == (ENDED, ["Ann"])
+    assert episode.arc["summary"]
+    assert log_count(caplog) == 1
 
 
 @pytest.mark.promise("R-08")
@@ -267,7 +267,7 @@ async def test_an_error_of_the_store_is_not_taken_for_one_of_the_model(
     down = StoreUnavailable(problem="it is locked")
 
     with pytest.raises(StoreUnavailable):
-        await said(
+        await output_of(
             in_memory,
             QUESTION if kind == "LookupAnswer" else CALM,
             Faulty(kind, raising(down)),
@@ -284,17 +284,17 @@ async def test_a_mistake_of_ours_around_a_reply_is_not_taken_for_one_of_the_mode
     monkeypatch.setattr(replies_filter, "is_fit", is_fit)
 
     with pytest.raises(ZeroDivisionError):
-        await said(in_memory, CALM, Faulty())
+        await output_of(in_memory, CALM, Faulty())
 
 
 async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_memory: Database) -> None:
-    begun = asyncio.Event()
+    start = asyncio.Event()
 
     class Stubborn(Faulty):
         async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
             if kind.__name__ != "TriageResult":
                 return await super().fill(request, kind)
-            begun.set()
+            start.set()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -302,8 +302,8 @@ async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_m
 
     async with companion(in_memory, Stubborn(), config=RuntimeConfig(retry_policy=QUICK)) as runtime:
         turn = asyncio.create_task(runtime.run_turn("s1", CALM, user="alice"))
-        await begun.wait()
+        await start.wait()
         is_ended = await runtime.cancel("s1", user="alice")
-        done = await turn
+        result = await turn
 
-    assert (is_ended, done.termination) == (True, "cancelled")
+    assert (is_ended, result.termination) == (True, "cancelled")

@@ -55,11 +55,11 @@ async def test_both_layers_run_the_same_stages_in_the_same_order(
     db: Database, message: str, branch: str
 ) -> None:
     async with talker(db) as runtime:
-        kept = await runtime.run_turn("s1", message)
+        result = await runtime.run_turn("s1", message)
     passing = await once(message)
 
-    assert kept.trace == passing.trace
-    assert [name for name in kept.trace if name in STAGE_LABELS] == [
+    assert result.trace == passing.trace
+    assert [name for name in result.trace if name in STAGE_LABELS] == [
         "load_memory",
         "crisis_gate",
         "triage",
@@ -71,11 +71,11 @@ async def test_both_layers_run_the_same_stages_in_the_same_order(
 @pytest.mark.promise("R-01")
 async def test_both_layers_give_the_same_answer_to_somebody_in_danger(db: Database) -> None:
     async with talker(db) as runtime:
-        kept = await runtime.run_turn("s1", DANGER)
+        result = await runtime.run_turn("s1", DANGER)
     passing = await once(DANGER)
 
-    assert kept.text == passing.text == SAFE
-    assert kept.output.crisis == passing.output.crisis
+    assert result.text == passing.text == SAFE
+    assert result.output.crisis == passing.output.crisis
 
 
 @pytest.mark.promise("R-02", "A-10")
@@ -91,11 +91,11 @@ async def test_every_turn_gives_a_response_an_assessment_and_diagnostics(db: Dat
 
 async def test_listeners_are_told_the_branch_by_a_name_that_has_a_label(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
-        told = await Talk(runtime).heard("Let's do box breathing")
-    named = [event.name for event in told if isinstance(event, StageStarted)]
+        events = await Talk(runtime).events_of("Let's do box breathing")
+    names = [event.name for event in events if isinstance(event, StageStarted)]
 
     assert STAGE_LABELS["guided_exercise"] == "Guiding the exercise"
-    assert [name for name in named if name in STAGE_LABELS] == [
+    assert [name for name in names if name in STAGE_LABELS] == [
         "load_memory",
         "crisis_gate",
         "triage",
@@ -108,28 +108,28 @@ async def test_listeners_are_told_the_branch_by_a_name_that_has_a_label(in_memor
 async def test_listeners_hear_the_words_of_every_branch(in_memory: Database, message: str) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
-        told = await talk.heard(message)
+        events = await talk.events_of(message)
         (last,) = await (await talk.state()).history.tail(1)
 
-    assert "".join(event.text for event in told if isinstance(event, TextDelta)).strip() == last.text
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)).strip() == last.text
 
 
 async def test_the_memory_is_loaded_while_the_gate_is_at_work(in_memory: Database) -> None:
-    loaded = asyncio.Event()
+    memory_ready = asyncio.Event()
 
     async def load_memory(state: CompanionState, ctx: Context) -> Delta:
-        loaded.set()
+        memory_ready.set()
         return {}
 
     async def crisis_gate(state: CompanionState, ctx: Context) -> Delta:
-        await asyncio.wait_for(loaded.wait(), timeout=5)
+        await asyncio.wait_for(memory_ready.wait(), timeout=5)
         return {}
 
-    done = await run_agent(
+    result = await run_agent(
         "Hi", schema=CompanionState, stages=[make_listen_stage(load_memory, crisis_gate)], output=AgentOutput
     )
 
-    assert done.trace == ("listen", "load_memory", "crisis_gate")
+    assert result.trace == ("listen", "load_memory", "crisis_gate")
 
 
 async def test_somebody_in_danger_is_answered_though_the_memory_cannot_be_read(in_memory: Database) -> None:
@@ -138,10 +138,10 @@ async def test_somebody_in_danger_is_answered_though_the_memory_cannot_be_read(i
 
     listen = [make_listen_stage(load_memory, crisis_gate), *stages()[1:]]
     async with clew.Runtime(in_memory, schema=CompanionState, stages=listen, output=AgentOutput) as runtime:
-        done = await runtime.run_turn("s1", DANGER)
+        result = await runtime.run_turn("s1", DANGER)
 
-    assert done.text == SAFE
-    assert done.output.diagnostics["load_memory_problem"] == "store_unavailable"
+    assert result.text == SAFE
+    assert result.output.diagnostics["load_memory_problem"] == "store_unavailable"
 
 
 @pytest.mark.promise("R-22")
@@ -153,10 +153,10 @@ async def test_somebody_in_danger_is_answered_whichever_call_of_the_store_fails(
     runtime = companion(
         failing, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
     )
-    done = await runtime.run_turn("s1", "I want to die and I have the pills here")
+    result = await runtime.run_turn("s1", "I want to die and I have the pills here")
 
-    assert done.output.response_type == "crisis" or done.termination == "error"
-    assert done.text == crisis_reply("level_3", "en")
+    assert result.output.response_type == "crisis" or result.termination == "error"
+    assert result.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-06")
@@ -174,10 +174,10 @@ async def test_nothing_of_one_turn_shows_in_the_next(db: Database) -> None:
 
 @pytest.mark.promise("R-06")
 async def test_the_query_and_the_command_of_a_turn_are_gone_with_it(db: Database) -> None:
-    seen: list[CompanionState] = []
+    states: list[CompanionState] = []
 
     async def look(state: CompanionState, ctx: Context) -> None:
-        seen.append(state)
+        states.append(state)
 
     async with clew.Runtime(
         db, schema=CompanionState, stages=[look, *stages()], output=AgentOutput
@@ -185,8 +185,8 @@ async def test_the_query_and_the_command_of_a_turn_are_gone_with_it(db: Database
         for message in ("How many people live in Norway?", "What do you remember about me?", "Hello"):
             await runtime.run_turn("s1", message)
 
-    assert [(state.grounded_lookup.query, state.memory_control.action) for state in seen] == [("", {})] * 3
-    assert {state.route for state in seen} == {""}
+    assert [(state.grounded_lookup.query, state.memory_control.action) for state in states] == [("", {})] * 3
+    assert {state.route for state in states} == {""}
 
 
 @pytest.mark.promise("R-05")
@@ -226,14 +226,14 @@ async def test_turns_are_counted_from_the_checkpoint_or_from_the_given_history(s
     async with clew.open(shared_url) as db, talker(db) as runtime:
         talk = Talk(runtime)
         await talk.say("three")
-        kept = (await talk.state()).session_progress.turn_count
-    counted: list[int] = []
+        turn_count = (await talk.state()).session_progress.turn_count
+    counts: list[int] = []
 
     async def count(state: CompanionState, ctx: Context) -> None:
-        counted.append(state.session_progress.turn_count)
+        counts.append(state.session_progress.turn_count)
 
-    given = ({"role": "user", "content": "one"}, {"role": "assistant", "content": "Yes?"})
-    passing = AgentInput(message="two", user_id="alice", history=given)
+    history = ({"role": "user", "content": "one"}, {"role": "assistant", "content": "Yes?"})
+    passing = AgentInput(message="two", user_id="alice", history=history)
     await answer(passing, notify=lambda event: None)
     await run_agent(
         inputs_of(passing),
@@ -242,15 +242,15 @@ async def test_turns_are_counted_from_the_checkpoint_or_from_the_given_history(s
         state={"session_progress": {"turn_count": 1}},
     )
 
-    assert kept == 3
-    assert counted == [2]
+    assert turn_count == 3
+    assert counts == [2]
 
 
 @pytest.mark.promise("A-11")
 async def test_the_outside_sees_the_public_fields_and_no_others(in_memory: Database) -> None:
     async with companion(in_memory) as runtime:
-        given = AgentInput(message="Hello", channel=Channel.WEB, user_id="alice", session_id="s1")
-        output = await talk(runtime, given)
+        request = AgentInput(message="Hello", channel=Channel.WEB, user_id="alice", session_id="s1")
+        output = await talk(runtime, request)
 
     assert [field.name for field in msgspec.structs.fields(output)] == [
         "response_text",
@@ -281,8 +281,8 @@ async def test_without_a_session_id_a_user_id_is_required() -> None:
 
 @pytest.mark.promise("R-19", "R-22")
 async def test_a_turn_that_keeps_nothing_is_in_the_crisis_log_that_it_is_given(in_memory: Database) -> None:
-    given = AgentInput(message="I want to kill myself tonight", user_id="alice")
-    await answer(given, crisis_log_backend=in_memory.records)
+    request = AgentInput(message="I want to kill myself tonight", user_id="alice")
+    await answer(request, crisis_log_backend=in_memory.records)
 
     assert [row.level async for row in crises(in_memory)] == [3]
 
@@ -304,7 +304,7 @@ async def test_what_a_caller_knows_reaches_the_prompt_of_a_turn_that_keeps_nothi
     assert "- [old] a plain line" in model.requests[-1].instructions
 
 
-REACHED = [
+EVERY_STYLE = [
     "My grandmother died and it hurts",
     "I keep thinking the same thing in circles",
     "My husband and I see it differently, over and over",
@@ -327,7 +327,7 @@ REACHED = [
 @pytest.mark.promise("A-09")
 async def test_every_style_and_every_approach_is_reached_without_a_model(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
-        outputs = [(await runtime.run_turn(f"s{at}", said)).output for at, said in enumerate(REACHED)]
+        outputs = [(await runtime.run_turn(f"s{at}", text)).output for at, text in enumerate(EVERY_STYLE)]
 
     assert {output.response_style for output in outputs} == set(get_args(ResponseStyle)) - {""}
     assert {output.therapeutic_approach for output in outputs} >= set(get_args(Approach))

@@ -53,9 +53,9 @@ FIELDS = {
 
 @pytest.mark.promise("A-03")
 def test_every_field_is_there_and_lives_as_long_as_it_should() -> None:
-    found = {leaf.name: leaf.lifecycle for leaf in leaves_of(schema_of(CompanionState).fields)}
+    lifecycles = {leaf.name: leaf.lifecycle for leaf in leaves_of(schema_of(CompanionState).fields)}
 
-    assert {name: found.get(name) for name in FIELDS} == FIELDS
+    assert {name: lifecycles.get(name) for name in FIELDS} == FIELDS
 
 
 @pytest.mark.promise("A-03", "R-05")
@@ -104,7 +104,7 @@ async def test_a_value_that_is_not_listed_is_refused(wrong: Delta) -> None:
     async def write(state: CompanionState, ctx: Context) -> Delta:
         return wrong
 
-    with pytest.raises(StateInvalid) as caught:
+    with pytest.raises(StateInvalid) as error:
         await run_agent("Hi", schema=CompanionState, stages=[*stages(), write])
 
-    assert (caught.value.stage, caught.value.field) == ("write", next(iter(wrong)))
+    assert (error.value.stage, error.value.field) == ("write", next(iter(wrong)))

@@ -126,10 +126,10 @@ def test_an_answer_is_not_taken_for_leaving(message: str) -> None:
     ],
 )
 def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> None:
-    found = exercise_asked_for(message)
+    match = exercise_asked_for(message)
 
-    assert found is not None
-    assert found.id == exercise
+    assert match is not None
+    assert match.id == exercise
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_a_list_of_things_is_no_question() -> None:
 async def test_no_judgement_of_a_model_overrides_a_crisis(in_memory: Database) -> None:
     model = Knowing(TriageResult={"route": "memory_control", "memory_action": "list"})
     async with talker(in_memory, model) as runtime:
-        done = await Talk(runtime).say(f"What do you remember about me? {DANGER}")
+        output = await Talk(runtime).say(f"What do you remember about me? {DANGER}")
 
-    assert (done.response_text, done.response_type) == (SAFE, "crisis")
+    assert (output.response_text, output.response_type) == (SAFE, "crisis")
     assert model.asked == []
 
 
@@ -230,9 +230,11 @@ async def test_a_model_that_fails_leaves_it_to_the_rules(in_memory: Database) ->
     assert (output.response_style, output.therapeutic_approach) == ("supportive", "grief_support")
 
 
-@pytest.mark.parametrize("asked", ["Can we do box breathing?", "Forget everything you know about me"])
-async def test_what_is_unclear_is_asked_about_before_anything_else(in_memory: Database, asked: str) -> None:
+@pytest.mark.parametrize("question", ["Can we do box breathing?", "Forget everything you know about me"])
+async def test_what_is_unclear_is_asked_about_before_anything_else(
+    in_memory: Database, question: str
+) -> None:
     async with talker(in_memory) as runtime:
-        output = await Talk(runtime).say(f"{UNCLEAR} {asked}")
+        output = await Talk(runtime).say(f"{UNCLEAR} {question}")
 
     assert (output.response_style, output.response_text) == ("safety_check", SAFE)

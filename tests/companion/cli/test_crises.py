@@ -45,47 +45,47 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-def left(url: str) -> dict[str, int]:
+def retention_dates(url: str) -> dict[str, int]:
     """Until when each row is kept."""
 
-    async def read() -> dict[str, int]:
+    async def read_rows() -> dict[str, int]:
         async with clew.open(url) as db:
             return {row.id: row.keep_until async for row in crises(db)}
 
-    return asyncio.run(read())
+    return asyncio.run(read_rows())
 
 
 def test_the_newest_rows_are_listed_first(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["crises", "list", "--db", url, "--json", "--limit", "2"])
-    told = json.loads(capsys.readouterr().out)
+    page = json.loads(capsys.readouterr().out)
 
-    assert (code, told["total"], [row["id"] for row in told["rows"]]) == (0, 3, ["new", "other"])
+    assert (code, page["total"], [row["id"] for row in page["rows"]]) == (0, 3, ["new", "other"])
 
 
 def test_a_person_reads_them_in_a_table(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(["crises", "list", "--db", url, "--thread", "a"])
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
 
-    assert "llm_primary" in shown
-    assert "other" not in shown
+    assert "llm_primary" in output
+    assert "other" not in output
 
 
 def test_rows_are_exported_a_line_each(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["crises", "export", "--db", url, "--json"])
-    told = capsys.readouterr()
-    rows = [json.loads(line) for line in told.out.splitlines()]
+    output = capsys.readouterr()
+    rows = [json.loads(line) for line in output.out.splitlines()]
 
     assert (code, [row["id"] for row in rows]) == (0, ["old", "new", "other"])
-    assert json.loads(told.err) == {"rows": 3}
+    assert json.loads(output.err) == {"rows": 3}
 
 
 @pytest.mark.promise("R-22")
 def test_what_is_due_is_purged_and_only_that(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(["crises", "purge", "--db", url, "--dry-run"])
     run(["crises", "purge", "--db", url])
-    told = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
 
-    assert (told, sorted(left(url))) == (["1 row due.", "1 row purged."], ["new", "other"])
+    assert (lines, sorted(retention_dates(url))) == (["1 row due.", "1 row purged."], ["new", "other"])
 
 
 @pytest.mark.promise("R-22")
@@ -93,14 +93,14 @@ def test_a_row_is_kept_through_the_day_that_is_given(url: str, capsys: pytest.Ca
     code = run(["crises", "extend", "old", "--until", "2999-12-31", "--db", url])
     run(["crises", "purge", "--db", url])
 
-    assert (code, left(url)["old"]) == (0, 32503680000000)
+    assert (code, retention_dates(url)["old"]) == (0, 32503680000000)
     assert "1 row kept through 2999-12-31." in capsys.readouterr().out
 
 
 def test_rows_of_an_owner_are_kept_for_longer(url: str) -> None:
     run(["crises", "extend", "--owner", "ada", "--until", "2999-12-31", "--db", url])
 
-    assert [id for id, until in left(url).items() if until > NOW + DAY_MS] == ["new"]
+    assert [id for id, until in retention_dates(url).items() if until > NOW + DAY_MS] == ["new"]
 
 
 @pytest.mark.promise("R-22")
@@ -110,12 +110,12 @@ def test_rows_of_an_owner_are_kept_for_longer(url: str) -> None:
 def test_it_is_refused_on_behalf_of_a_person(
     url: str, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = left(url)
+    before = retention_dates(url)
     code = run(["crises", *command, "--db", url, "--user", "ada"])
-    told = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert (code, told.out, "forbidden" in told.err) == (1, "", True)
-    assert left(url) == before
+    assert (code, output.out, "forbidden" in output.err) == (1, "", True)
+    assert retention_dates(url) == before
 
 
 def test_an_empty_log_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

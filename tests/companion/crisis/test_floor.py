@@ -25,15 +25,15 @@ from clew_companion.crisis.words import simplify_text, tokenize
 from tests.companion.figures import (
     PAGE,
     Pair,
-    Walked,
-    judged,
+    Walk,
     milliseconds,
     ordinary,
+    page_with,
+    pairs_of,
     sensitivity,
     specificity,
     tables,
-    walked,
-    written,
+    walks,
 )
 from tests.companion.labelled import DEVELOPMENT, FIFTH, HERE
 from tests.companion.training import PACKAGE, fingerprint
@@ -41,12 +41,12 @@ from tests.companion.training import PACKAGE, fingerprint
 
 @pytest.fixture(scope="module")
 def pairs() -> Sequence[Pair]:
-    return judged(DEVELOPMENT)
+    return pairs_of(DEVELOPMENT)
 
 
 @pytest.fixture(scope="module")
-def talks() -> Sequence[Walked]:
-    return walked(DEVELOPMENT)
+def talks() -> Sequence[Walk]:
+    return walks(DEVELOPMENT)
 
 
 def talk(*turns: str) -> list[Message]:
@@ -65,7 +65,7 @@ def test_the_weights_are_made_from_the_words_that_are_here() -> None:
 
 @pytest.mark.promise("A-08")
 def test_imminent_danger_is_seldom_taken_for_less_than_risk(pairs: Sequence[Pair]) -> None:
-    grave = [pair.floor >= 2 for pair in pairs if pair.given == 3]
+    grave = [pair.floor >= 2 for pair in pairs if pair.label == 3]
 
     assert sum(grave) / len(grave) >= 0.81
 
@@ -81,18 +81,18 @@ def test_what_is_no_risk_is_left_alone_as_often_as_before(pairs: Sequence[Pair])
 
 
 @pytest.mark.promise("A-08")
-def test_hardly_a_conversation_at_risk_passes_unnoticed(talks: Sequence[Walked]) -> None:
+def test_hardly_a_conversation_at_risk_passes_unnoticed(talks: Sequence[Walk]) -> None:
     at_risk = [talk for talk in talks if talk.due is not None]
-    unnoticed = [talk for talk in at_risk if talk.asked is None]
+    misses = [talk for talk in at_risk if talk.question is None]
 
-    assert len(unnoticed) <= len(at_risk) // 100
+    assert len(misses) <= len(at_risk) // 100
 
 
-def test_no_more_conversations_without_risk_are_disturbed_than_before(talks: Sequence[Walked]) -> None:
+def test_no_more_conversations_without_risk_are_disturbed_than_before(talks: Sequence[Walk]) -> None:
     calm = [talk for talk in talks if talk.shape == "never"]
-    disturbed = [talk for talk in calm if talk.acted is not None]
+    alarms = [talk for talk in calm if talk.action is not None]
 
-    assert len(disturbed) / len(calm) <= 0.49
+    assert len(alarms) / len(calm) <= 0.49
 
 
 @pytest.mark.promise("A-08")
@@ -105,16 +105,16 @@ def test_on_ordinary_days_risk_is_found_and_the_rest_left_alone(pairs: Sequence[
 
 @pytest.mark.promise("A-08")
 def test_plain_everyday_talk_is_no_risk() -> None:
-    said = (HERE / "everyday.txt").read_text("utf-8").splitlines()
-    taken = [text for text in said if judge_message(text).level >= 2]
+    lines = (HERE / "everyday.txt").read_text("utf-8").splitlines()
+    hits = [text for text in lines if judge_message(text).level >= 2]
 
-    assert len(taken) <= len(said) // 200
+    assert len(hits) <= len(lines) // 200
 
 
 @pytest.mark.promise("A-08")
 def test_with_the_network_more_is_found_and_more_left_alone() -> None:
-    pairs = judged(FIFTH)
-    grave = [pair.floor >= 2 for pair in pairs if pair.given == 3]
+    pairs = pairs_of(FIFTH)
+    grave = [pair.floor >= 2 for pair in pairs if pair.label == 3]
 
     assert sensitivity(pairs, 2) >= max(0.8, sensitivity(pairs, 2, "alone"))
     assert specificity(pairs, 2) >= max(0.92, specificity(pairs, 2, "alone"))
@@ -123,16 +123,16 @@ def test_with_the_network_more_is_found_and_more_left_alone() -> None:
 
 @pytest.mark.promise("A-08")
 def test_with_the_network_no_conversation_at_risk_passes_unnoticed() -> None:
-    unnoticed = [talk for talk in walked(FIFTH) if talk.due is not None and talk.asked is None]
+    misses = [talk for talk in walks(FIFTH) if talk.due is not None and talk.question is None]
 
-    assert unnoticed == []
+    assert misses == []
 
 
 @pytest.mark.parametrize("part", [DEVELOPMENT, FIFTH])
 def test_the_page_says_what_is_measured(part: str) -> None:
     page = PAGE.read_text("utf-8")
 
-    assert written(page, part, tables(part)) == page
+    assert page_with(page, part, tables(part)) == page
 
 
 # Time.
@@ -218,7 +218,7 @@ PLAIN = {
     "pt": "Vou me matar|Não quero mais viver|Penso em suicídio|Me corto todo dia",
     "tr": "Kendimi öldüreceğim|Artık yaşamak istemiyorum|İntiharı düşünüyorum|Kendimi kesiyorum",
 }
-DENIED = {
+DENIALS = {
     "en": "I don't want to kill myself|I'm not having suicidal thoughts|I've never self-harmed",
     "de": "Ich bin nicht suizidal|Ich will nicht sterben",
     "es": "No quiero morir|No tengo pensamientos suicidas",
@@ -233,16 +233,16 @@ DENIED = {
 
 @pytest.mark.parametrize("language", PLAIN)
 def test_what_is_said_plainly_is_found_in_every_language(language: str) -> None:
-    missed = [said for said in PLAIN[language].split("|") if judge_message(said).level < 2]
+    misses = [text for text in PLAIN[language].split("|") if judge_message(text).level < 2]
 
-    assert missed == []
+    assert misses == []
 
 
-@pytest.mark.parametrize("language", DENIED)
+@pytest.mark.parametrize("language", DENIALS)
 def test_what_is_denied_plainly_is_no_risk_in_any_language(language: str) -> None:
-    taken = [said for said in DENIED[language].split("|") if judge_message(said).level >= 2]
+    hits = [text for text in DENIALS[language].split("|") if judge_message(text).level >= 2]
 
-    assert taken == []
+    assert hits == []
 
 
 @pytest.mark.parametrize(
@@ -283,9 +283,9 @@ def test_risk_can_show_slowly() -> None:
     ("answer", "level"), [("Yes.", 2), ("kind of", 2), ("I don't know", 1), ("No, not at all", 0)]
 )
 def test_a_short_answer_is_an_answer_to_what_was_asked(answer: str, level: int) -> None:
-    asked = talk("I feel low", "Are you having thoughts of suicide?")
+    history = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert judge_message(answer, asked).level == level
+    assert judge_message(answer, history).level == level
 
 
 @pytest.mark.promise("A-08")
@@ -294,18 +294,18 @@ def test_a_short_answer_is_an_answer_to_what_was_asked(answer: str, level: int) 
     ["no one would miss me", "no more lies, tonight it is over", "No. I have the pills here", "I'm not safe"],
 )
 def test_a_no_that_denies_nothing_is_no_word_of_safety(answer: str) -> None:
-    asked = talk("I feel low", "Are you having thoughts of suicide?")
+    history = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert not judge_message(answer, asked).says_safe
+    assert not judge_message(answer, history).says_safe
 
 
 @pytest.mark.parametrize(
     "answer", ["no", "No, I'm fine", "no I am just tired", "I'm not suicidal", "I'm safe"]
 )
 def test_a_plain_denial_is_a_word_of_safety(answer: str) -> None:
-    asked = talk("I feel low", "Are you having thoughts of suicide?")
+    history = talk("I feel low", "Are you having thoughts of suicide?")
 
-    assert judge_message(answer, asked).says_safe
+    assert judge_message(answer, history).says_safe
 
 
 @pytest.mark.promise("A-08")
@@ -314,23 +314,23 @@ def test_a_plain_denial_is_a_word_of_safety(answer: str) -> None:
     ["I'm not safe", "ich bin nicht in Sicherheit", "no estoy a salvo", "je ne suis pas en sécurité"],
 )
 def test_who_is_asked_and_says_that_they_are_not_safe_is_at_risk(answer: str) -> None:
-    asked = talk("I feel low", "Are you having thoughts of suicide? Are you safe?")
+    history = talk("I feel low", "Are you having thoughts of suicide? Are you safe?")
 
-    assert judge_message(answer, asked).level >= 2
+    assert judge_message(answer, history).level >= 2
 
 
 def test_who_worries_about_another_is_told_from_who_is_in_danger() -> None:
-    worried = judge_message("My sister told me she wants to die. What can I do?")
+    verdict = judge_message("My sister told me she wants to die. What can I do?")
 
-    assert (worried.level, worried.about, worried.kind) == (2, ANOTHER, "worry for another")
+    assert (verdict.level, verdict.about, verdict.kind) == (2, ANOTHER, "worry for another")
 
 
 def test_a_friend_who_may_be_nobody_else_counts_as_the_person() -> None:
-    displaced = judge_message(
+    verdict = judge_message(
         "Asking for a friend: is it normal to want to be dead every day? She is basically me"
     )
 
-    assert (displaced.level >= 2, displaced.about, displaced.kind) == (True, SELF, "displaced")
+    assert (verdict.level >= 2, verdict.about, verdict.kind) == (True, SELF, "displaced")
 
 
 def test_a_threat_is_told_from_danger_to_oneself() -> None:
@@ -339,7 +339,7 @@ def test_a_threat_is_told_from_danger_to_oneself() -> None:
 
 # What holds of every message.
 
-STATED = "I am going to kill myself tonight"
+STATEMENT = "I am going to kill myself tonight"
 
 
 @given(st.text(max_size=300))
@@ -355,8 +355,8 @@ def test_any_text_gets_the_same_answer_twice(text: str) -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> None:
-    places = range(1, len(STATED), len(STATED) // (len(unseen) + 1) or 1)
-    text = STATED
+    places = range(1, len(STATEMENT), len(STATEMENT) // (len(unseen) + 1) or 1)
+    text = STATEMENT
     for place, sign in zip(reversed(places), unseen, strict=False):
         text = text[:place] + sign + text[place:]
 
@@ -366,12 +366,12 @@ def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        STATED.upper(),
-        STATED + " lol",
-        "lol " + STATED,
-        STATED + "!!!",
+        STATEMENT.upper(),
+        STATEMENT + " lol",
+        "lol " + STATEMENT,
+        STATEMENT + "!!!",
         "I am going to killll myself tonight",
-        "ok so. " + STATED + ". anyway",
+        "ok so. " + STATEMENT + ". anyway",
         "i am going to kill myself 2nite",
     ],
 )
@@ -396,7 +396,7 @@ def test_signs_hold_no_word_of_the_person() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "words"),
     [
         ("I DON'T know", ["i", "dont", "know"]),
         ("su1c1dal", ["suicidal"]),
@@ -407,19 +407,19 @@ def test_signs_hold_no_word_of_the_person() -> None:
         ("l'eau", ["l", "eau"]),
     ],
 )
-def test_words_are_made_plain(text: str, expected: list[str]) -> None:
-    assert tokenize(text, load_lexicon().spelling) == expected
+def test_words_are_made_plain(text: str, words: list[str]) -> None:
+    assert tokenize(text, load_lexicon().spelling) == words
 
 
 def test_the_lexicon_is_written_in_plain_words() -> None:
-    read = [file.read_text("utf-8") for file in sorted((PACKAGE / "lexicon").glob("*.toml"))]
-    listed = [text.partition("[concepts]")[2] for text in read]
+    texts = [file.read_text("utf-8") for file in sorted((PACKAGE / "lexicon").glob("*.toml"))]
+    tables = [text.partition("[concepts]")[2] for text in texts]
 
-    assert [simplify_text(text) for text in listed] == listed
+    assert [simplify_text(text) for text in tables] == tables
 
 
 def test_every_language_knows_the_same_concepts() -> None:
-    known = load_lexicon()
+    lexicon = load_lexicon()
     counts = {
         code: {
             concept
@@ -431,24 +431,24 @@ def test_every_language_knows_the_same_concepts() -> None:
             for concept, _ in place
             if concept[0] != "-"
         }
-        for code, language in known.languages.items()
+        for code, language in lexicon.languages.items()
     }
 
-    assert {code: known.concepts - found for code, found in counts.items()} == {
+    assert {code: lexicon.concepts - concepts for code, concepts in counts.items()} == {
         code: set() for code in counts
     }
 
 
 def test_statements_are_made_of_concepts_that_exist() -> None:
-    known = load_lexicon().concepts | {"question", "quotation"}
-    used = {
+    names = load_lexicon().concepts | {"question", "quotation"}
+    concepts = {
         name.lstrip("-")
         for one in load_statements()
         for group in (one.needs, *one.alternatives)
         for name in group
     }
 
-    assert used <= known
+    assert concepts <= names
 
 
 def test_weights_are_read_as_they_were_written() -> None:

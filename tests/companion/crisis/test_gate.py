@@ -47,7 +47,7 @@ CALM = "I baked a cake for my sister"
 UNCLEAR = "I can't do this anymore"
 
 
-class Seen(AgentOutput, frozen=True, kw_only=True):
+class GateOutput(AgentOutput, frozen=True, kw_only=True):
     """The output of a turn, and what else a test looks at."""
 
     crisis_audit: Any = None
@@ -69,28 +69,32 @@ async def respond(state: CompanionState, ctx: clew.Context) -> clew.Delta:
 @asynccontextmanager
 async def talking(
     db: Database, model: Model | None = None, gate: Stage = crisis_gate, then: Stage = respond
-) -> AsyncIterator[Runtime[CompanionState, Seen]]:
+) -> AsyncIterator[Runtime[CompanionState, GateOutput]]:
     quiet = RuntimeConfig(
         sessions=SessionConfig(finalize_active_sessions_on_close=False),
         leases=LeaseConfig(sweep_seconds=3600),
     )
-    runtime = Runtime(db, schema=CompanionState, stages=[gate, then], model=model, output=Seen, config=quiet)
+    runtime = Runtime(
+        db, schema=CompanionState, stages=[gate, then], model=model, output=GateOutput, config=quiet
+    )
     async with runtime:
         yield runtime
 
 
 @pytest.fixture
 async def db() -> AsyncIterator[Database]:
-    async with await clew.open("memory://") as opened:
-        yield opened
+    async with await clew.open("memory://") as database:
+        yield database
 
 
-async def said(db: Database, message: str, model: Model | None = None, **options: Any) -> TurnResult[Seen]:
+async def result_of(
+    db: Database, message: str, model: Model | None = None, **options: Any
+) -> TurnResult[GateOutput]:
     async with talking(db, model, **options) as runtime:
         return await runtime.run_turn("a", message, user="ada")
 
 
-def read(name: str) -> Any:
+def read_json(name: str) -> Any:
     """A file of the companion's data."""
     return json.loads(resources.files("clew_companion").joinpath(name).read_text("utf-8"))
 
@@ -104,20 +108,20 @@ async def rows(db: Database) -> list[Crisis]:
 
 @pytest.mark.promise("A-08")
 def test_what_must_follow_is_decided_by_the_level_alone() -> None:
-    found = [assessment(level, confidence=0.3) for level in CrisisLevel]
+    assessments = [assessment(level, confidence=0.3) for level in CrisisLevel]
 
-    assert [one.needs_crisis_response for one in found] == [False, False, True, True]
-    assert [one.needs_clarification for one in found] == [False, True, False, False]
+    assert [one.needs_crisis_response for one in assessments] == [False, False, True, True]
+    assert [one.needs_clarification for one in assessments] == [False, True, False, False]
 
 
 @pytest.mark.promise("A-08")
 @pytest.mark.parametrize("model_level", [0, 1, 2, 3])
 @pytest.mark.parametrize("message", [CALM, UNCLEAR, RISK, DANGER])
 def test_a_model_raises_and_never_lowers(message: str, model_level: int) -> None:
-    found = judge_message(message)
-    settled = decide_level(found, Judgement(level=model_level))
+    verdict = judge_message(message)
+    decision = decide_level(verdict, Judgement(level=model_level))
 
-    assert settled.level == max(found.level, model_level)
+    assert decision.level == max(verdict.level, model_level)
 
 
 @pytest.mark.promise("A-08")
@@ -134,10 +138,10 @@ def test_the_path_says_whose_judgement_holds() -> None:
 
 
 def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
-    found = judge_message("I gave my cat to the neighbour")
-    settled = decide_level(found, None, has_failed=True)
+    verdict = judge_message("I gave my cat to the neighbour")
+    decision = decide_level(verdict, None, has_failed=True)
 
-    assert (found.level, settled.level) == (CrisisLevel.NONE, CrisisLevel.UNCLEAR)
+    assert (verdict.level, decision.level) == (CrisisLevel.NONE, CrisisLevel.UNCLEAR)
 
 
 # In a turn.
@@ -145,25 +149,25 @@ def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
 
 @pytest.mark.promise("A-08")
 async def test_danger_gets_the_fixed_words_without_a_model(db: Database) -> None:
-    done = await said(db, DANGER)
+    result = await result_of(db, DANGER)
 
-    assert done.output.response_text == crisis_reply("level_3", "en")
-    assert (done.output.response_style, done.output.route) == ("crisis_response", "crisis")
-    assert done.output.crisis_audit["classifier_path"] == "floor_only"
+    assert result.output.response_text == crisis_reply("level_3", "en")
+    assert (result.output.response_style, result.output.route) == ("crisis_response", "crisis")
+    assert result.output.crisis_audit["classifier_path"] == "floor_only"
 
 
 async def test_what_is_unclear_gets_a_question(db: Database) -> None:
-    done = await said(db, UNCLEAR)
+    result = await result_of(db, UNCLEAR)
 
-    assert done.output.response_text == crisis_reply("level_1", "en")
-    assert done.output.response_style == "safety_check"
+    assert result.output.response_text == crisis_reply("level_1", "en")
+    assert result.output.response_style == "safety_check"
 
 
 @pytest.mark.parametrize("between", [(), (CALM,)])
 async def test_the_same_question_is_not_asked_twice_in_the_same_words(
     db: Database, between: tuple[str, ...]
 ) -> None:
-    first, *_, second = await walked(db, UNCLEAR, *between, UNCLEAR)
+    first, *_, second = await outputs_of(db, UNCLEAR, *between, UNCLEAR)
 
     assert first.response_text == crisis_reply("level_1", "en")
     assert second.response_text == crisis_reply("level_1_again", "en")
@@ -181,26 +185,29 @@ async def test_the_same_question_is_not_asked_twice_in_a_call_in_the_same_words(
 
 
 async def test_an_ordinary_message_goes_on(db: Database) -> None:
-    done = await said(db, CALM)
+    result = await result_of(db, CALM)
 
-    assert (done.output.response_text, done.output.route) == ("Tell me more.", "")
+    assert (result.output.response_text, result.output.route) == ("Tell me more.", "")
     assert await rows(db) == []
 
 
 async def test_a_model_that_sees_more_is_believed(db: Database) -> None:
-    done = await said(db, CALM, ScriptedModel(lambda request: {"level": 2, "confidence": 0.7}))
+    result = await result_of(db, CALM, ScriptedModel(lambda request: {"level": 2, "confidence": 0.7}))
 
-    assert done.output.crisis == CrisisAssessment(
+    assert result.output.crisis == CrisisAssessment(
         level=2, confidence=0.7, reason="a model judged it so", needs_crisis_response=True
     )
-    assert done.output.response_text == crisis_reply("level_2", "en")
+    assert result.output.response_text == crisis_reply("level_2", "en")
 
 
 async def test_a_model_that_sees_less_is_not(db: Database) -> None:
-    done = await said(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
+    result = await result_of(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
 
-    assert (done.output.crisis.level, done.output.crisis_audit["classifier_path"]) == (2, "floor_override")
-    assert done.output.crisis_audit["override_kind"] == "explicit"
+    assert (result.output.crisis.level, result.output.crisis_audit["classifier_path"]) == (
+        2,
+        "floor_override",
+    )
+    assert result.output.crisis_audit["override_kind"] == "explicit"
 
 
 @pytest.mark.parametrize(
@@ -209,10 +216,10 @@ async def test_a_model_that_sees_less_is_not(db: Database) -> None:
     ids=["down", "out of range", "not a judgement"],
 )
 async def test_a_broken_model_leaves_it_to_the_floor(db: Database, line: Any) -> None:
-    done = await said(db, RISK, ScriptedModel(line, line, line), gate=make_crisis_gate(0.2))
+    result = await result_of(db, RISK, ScriptedModel(line, line, line), gate=make_crisis_gate(0.2))
 
-    assert done.output.response_text == crisis_reply("level_2", "en")
-    assert done.output.crisis_audit == {
+    assert result.output.response_text == crisis_reply("level_2", "en")
+    assert result.output.crisis_audit == {
         "override_kind": None,
         "classifier_path": "floor_after_llm_failure",
         "llm_failure_occurred": True,
@@ -222,9 +229,9 @@ async def test_a_broken_model_leaves_it_to_the_floor(db: Database, line: Any) ->
 async def test_a_slow_model_is_not_waited_for(db: Database) -> None:
     never = asyncio.Event()
     async with asyncio.timeout(5):
-        done = await said(db, RISK, ScriptedModel(never), gate=make_crisis_gate(0.05))
+        result = await result_of(db, RISK, ScriptedModel(never), gate=make_crisis_gate(0.05))
 
-    assert done.output.response_text == crisis_reply("level_2", "en")
+    assert result.output.response_text == crisis_reply("level_2", "en")
 
 
 class Odd:
@@ -239,8 +246,8 @@ class Odd:
         yield Reply(text="I see.")
 
     async def fill(self, request: ModelRequest, kind: type[Any]) -> tuple[Any, Usage]:
-        given = self._does()
-        return (await given if asyncio.iscoroutine(given) else given), Usage()
+        answer = self._does()
+        return (await answer if asyncio.iscoroutine(answer) else answer), Usage()
 
 
 def raising(error: BaseException) -> Callable[[], NoReturn]:
@@ -269,72 +276,75 @@ def raising(error: BaseException) -> Callable[[], NoReturn]:
 async def test_whatever_a_model_does_the_floor_decides(
     db: Database, does: Callable[[], Any], message: str, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = await said(db, message, Odd(does))
+    result = await result_of(db, message, Odd(does))
 
-    assert (done.termination, done.output.response_text) == ("natural", crisis_reply(f"level_{level}", "en"))
-    assert done.output.crisis_audit["classifier_path"] == "floor_after_llm_failure"
+    assert (result.termination, result.output.response_text) == (
+        "natural",
+        crisis_reply(f"level_{level}", "en"),
+    )
+    assert result.output.crisis_audit["classifier_path"] == "floor_after_llm_failure"
     assert [(row.level, row.llm_failed) for row in await rows(db)] == [(level, True)]
     assert "zanzibar" not in caplog.text
 
 
 async def test_a_model_that_does_not_stop_when_it_is_told_to_is_left_behind(db: Database) -> None:
-    released = asyncio.Event()
+    release = asyncio.Event()
 
     async def stubborn() -> Judgement:
-        while not released.is_set():
+        while not release.is_set():
             try:
-                await released.wait()
+                await release.wait()
             except asyncio.CancelledError:
                 continue
         raise ValueError("zanzibar")
 
     try:
         async with asyncio.timeout(5):
-            done = await said(db, RISK, Odd(stubborn), gate=make_crisis_gate(0.02))
+            result = await result_of(db, RISK, Odd(stubborn), gate=make_crisis_gate(0.02))
     finally:
-        released.set()
+        release.set()
 
-    assert done.output.response_text == crisis_reply("level_2", "en")
+    assert result.output.response_text == crisis_reply("level_2", "en")
 
 
 async def test_no_model_is_asked_about_danger_that_is_plain(db: Database) -> None:
     model = ScriptedModel()
-    await said(db, DANGER, model)
+    await result_of(db, DANGER, model)
 
     assert model.requests == []
 
 
 async def test_a_model_hears_the_turns_before(db: Database) -> None:
     model = ScriptedModel(lambda request: {"level": 0}, lambda request: {"level": 0})
-    await said(db, CALM, model)
-    await said(db, "With lemon", model)
+    await result_of(db, CALM, model)
+    await result_of(db, "With lemon", model)
 
     assert [message.text for message in model.requests[1].messages] == [CALM, "Tell me more.", "With lemon"]
 
 
 async def test_times_and_path_are_in_the_diagnostics(db: Database) -> None:
-    done = await said(db, RISK)
+    result = await result_of(db, RISK)
 
-    assert done.output.diagnostics["crisis_classifier_path"] == "floor_only"
-    assert 0 < done.output.diagnostics["crisis_gate_ms"] < 1_000
+    assert result.output.diagnostics["crisis_classifier_path"] == "floor_only"
+    assert 0 < result.output.diagnostics["crisis_gate_ms"] < 1_000
 
 
 @pytest.mark.promise("R-22")
 @pytest.mark.parametrize(("message", "level"), [(UNCLEAR, 1), (RISK, 2), (DANGER, 3)])
 async def test_every_level_is_logged_without_words(db: Database, message: str, level: int) -> None:
-    await said(db, message)
-    kept = await rows(db)
+    await result_of(db, message)
+    log = await rows(db)
 
-    assert [(row.level, row.path) for row in kept] == [(level, "floor_only")]
-    assert b"zanzibar" not in encode(msgspec.to_builtins(kept[0]))
+    assert [(row.level, row.path) for row in log] == [(level, "floor_only")]
+    assert b"zanzibar" not in encode(msgspec.to_builtins(log[0]))
 
 
 @pytest.mark.promise("A-08")
 async def test_the_reason_holds_no_words_of_the_person(db: Database) -> None:
-    done = await said(db, DANGER)
+    result = await result_of(db, DANGER)
 
-    assert done.output.crisis.reason
-    assert "zanzibar" not in done.output.crisis.reason
+    assert result.output.crisis.reason
+    assert "zanzibar" not in result.output.crisis.reason
 
 
 # What fails around it.
@@ -344,9 +354,9 @@ async def test_the_reason_holds_no_words_of_the_person(db: Database) -> None:
 @pytest.mark.parametrize("number", range(1, 6))
 async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, number: int) -> None:
     failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
-    done = await said(failing, DANGER)
+    result = await result_of(failing, DANGER)
 
-    assert done.text == crisis_reply("level_3", "en")
+    assert result.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-22")
@@ -354,17 +364,17 @@ async def test_the_safe_reply_goes_out_if_the_stage_that_words_it_fails(db: Data
     async def breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         raise ModelFailed(model="m", problem="down")
 
-    done = await said(db, DANGER, then=breaks)
+    result = await result_of(db, DANGER, then=breaks)
 
-    assert done.text == crisis_reply("level_3", "en")
+    assert result.text == crisis_reply("level_3", "en")
 
 
 @pytest.mark.promise("R-22")
 async def test_what_is_unclear_is_asked_about_also_if_the_store_fails(db: Database) -> None:
     failing = Database(FailingStore(db.store, fail_at=1)).scope(tenant=db.tenant)
-    done = await said(failing, UNCLEAR)
+    result = await result_of(failing, UNCLEAR)
 
-    assert done.text == crisis_reply("level_1", "en")
+    assert result.text == crisis_reply("level_1", "en")
 
 
 @pytest.mark.promise("R-22")
@@ -374,9 +384,9 @@ async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_s
     async def breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         raise ValueError("zanzibar")
 
-    done = await said(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
+    result = await result_of(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
 
-    assert (judge_message("I gave my cat to the neighbour").level, done.text) == (
+    assert (judge_message("I gave my cat to the neighbour").level, result.text) == (
         CrisisLevel.NONE,
         crisis_reply("level_1", "en"),
     )
@@ -396,9 +406,9 @@ async def test_a_gate_that_breaks_withholds_nothing_that_it_declared(
     db: Database, fails_at: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Database(FailingStore(db.store, fail_at=fails_at)).scope(tenant=db.tenant)
-    done = await said(failing, DANGER, gate=declares_and_breaks)
+    result = await result_of(failing, DANGER, gate=declares_and_breaks)
 
-    assert (done.text, done.termination) == ("Call somebody.", "error")
+    assert (result.text, result.termination) == ("Call somebody.", "error")
     assert [row.level for row in await rows(db)] == [3]
     assert "zanzibar" not in caplog.text
 
@@ -409,9 +419,11 @@ async def test_a_gate_that_breaks_in_a_call_withholds_nothing_that_it_declared(
 ) -> None:
     utterance = Utterance(thread="a", id="u1", text=DANGER, user="ada")
     async with talking(db) as runtime:
-        found = await runtime.judge_utterance(utterance, gates=GateSettings(stages=(declares_and_breaks,)))
+        judgement = await runtime.judge_utterance(
+            utterance, gates=GateSettings(stages=(declares_and_breaks,))
+        )
 
-    assert (found.level, found.say) == (3, "Call somebody.")
+    assert (judgement.level, judgement.say) == (3, "Call somebody.")
     assert [row.level for row in await rows(db)] == [3]
     assert "zanzibar" not in caplog.text
 
@@ -425,9 +437,11 @@ async def test_a_message_is_judged_also_if_the_turns_before_cannot_be_read(
 
     async with talking(db) as runtime:
         monkeypatch.setattr(StateLog, "tail", fails)
-        found = await runtime.judge_utterance(Utterance(thread="a", id="u1", text=RISK), gates=VOICE_GATES)
+        judgement = await runtime.judge_utterance(
+            Utterance(thread="a", id="u1", text=RISK), gates=VOICE_GATES
+        )
 
-    assert (found.level, found.say) == (2, crisis_reply("level_2", "en"))
+    assert (judgement.level, judgement.say) == (2, crisis_reply("level_2", "en"))
 
 
 @pytest.mark.promise("A-08")
@@ -438,9 +452,9 @@ async def test_if_the_floor_itself_fails_somebody_is_asked(
         raise IndexError(message)
 
     monkeypatch.setattr("clew_companion.crisis.message.judge_message", fails)
-    done = await said(db, DANGER)
+    result = await result_of(db, DANGER)
 
-    assert done.output.response_text == crisis_reply("level_1", "en")
+    assert result.output.response_text == crisis_reply("level_1", "en")
     assert [row.level for row in await rows(db)] == [1]
     assert "zanzibar" not in caplog.text
 
@@ -508,26 +522,26 @@ def test_a_sentence_without_an_end_is_read_in_pieces_too() -> None:
 SENTENCES = [f"Number {number} is here with us." for number in range(40)]
 
 
-def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: FloorVerdict) -> None:
+def reading(monkeypatch: pytest.MonkeyPatch, words: str, verdict: FloorVerdict) -> None:
     """Let the floor find something in a few sentences that have these words, and nothing in a page."""
 
     def reads(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> FloorVerdict:
-        return found if words in message and len(message.split()) <= LONG_MESSAGE_WORDS else FloorVerdict()
+        return verdict if words in message and len(message.split()) <= LONG_MESSAGE_WORDS else FloorVerdict()
 
     monkeypatch.setattr("clew_companion.crisis.message.judge_message", reads)
 
 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    missed = []
+    misses = []
     for pair in itertools.pairwise(SENTENCES):
         reading(monkeypatch, " ".join(pair), FloorVerdict(level=3, signs=("states it",)))
-        missed += [pair] if judge_alone(" ".join(SENTENCES)).level < CrisisLevel.IMMINENT else []
+        misses += [pair] if judge_alone(" ".join(SENTENCES)).level < CrisisLevel.IMMINENT else []
 
-    assert missed == []
+    assert misses == []
 
 
 @pytest.mark.parametrize(
-    ("found", "level"),
+    ("verdict", "level"),
     [
         (FloorVerdict(level=2, confidence=0.6, signs=("wants to die",)), 2),
         (FloorVerdict(level=3, confidence=0.9, signs=("reads as danger now",)), 2),
@@ -537,12 +551,12 @@ def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.
     ],
 )
 def test_what_a_piece_states_counts_and_what_it_only_reads_like_counts_less(
-    monkeypatch: pytest.MonkeyPatch, found: FloorVerdict, level: int
+    monkeypatch: pytest.MonkeyPatch, verdict: FloorVerdict, level: int
 ) -> None:
-    reading(monkeypatch, SENTENCES[20], found)
+    reading(monkeypatch, SENTENCES[20], verdict)
 
     assert judge_alone(" ".join(SENTENCES)).level == level
-    assert judge_alone(SENTENCES[20]).level == found.level
+    assert judge_alone(SENTENCES[20]).level == verdict.level
 
 
 def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,7 +567,7 @@ def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytes
 
 
 @pytest.mark.promise("A-08")
-@pytest.mark.parametrize("asked", ["check", "level_1", "level_1_again"])
+@pytest.mark.parametrize("question", ["check", "level_1", "level_1_again"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -562,34 +576,34 @@ def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytes
         "I'm safe. He isn't. I've mixed something in his stew, and I'm watching him eat",
     ],
 )
-async def test_a_no_to_our_question_makes_nothing_lighter_that_follows_it(asked: str, answer: str) -> None:
+async def test_a_no_to_our_question_makes_nothing_lighter_that_follows_it(question: str, answer: str) -> None:
     before = [
         Message(role="user", content=RISK),
-        Message(role="assistant", content=crisis_reply(asked, "en")),
+        Message(role="assistant", content=crisis_reply(question, "en")),
     ]
-    found = judge_in_context(judge_alone(answer), answer, before)
+    verdict = judge_in_context(judge_alone(answer), answer, before)
 
-    assert (found.level >= CrisisLevel.RISK, found.says_safe) == (True, False)
+    assert (verdict.level >= CrisisLevel.RISK, verdict.says_safe) == (True, False)
 
 
 # The episode's level.
 
 
-async def walked(db: Database, *messages: str) -> list[Seen]:
+async def outputs_of(db: Database, *messages: str) -> list[GateOutput]:
     async with talking(db) as runtime:
         return [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
 
 
 @pytest.mark.promise("A-08")
 async def test_the_level_of_a_message_is_fresh_and_that_of_the_episode_is_kept(db: Database) -> None:
-    _, calm = await walked(db, RISK, CALM)
+    _, calm = await outputs_of(db, RISK, CALM)
 
     assert (calm.crisis.level, calm.session_progress["risk_level"]) == (0, 2)
 
 
 @pytest.mark.promise("A-08")
 async def test_after_danger_somebody_is_asked_before_the_talk_goes_on(db: Database) -> None:
-    _, calm, later = await walked(db, RISK, CALM, "It has lemon icing")
+    _, calm, later = await outputs_of(db, RISK, CALM, "It has lemon icing")
 
     assert (calm.response_text, calm.response_style) == (crisis_reply("check", "en"), "safety_check")
     assert (later.response_text, later.session_progress["risk_level"]) == ("Tell me more.", 2)
@@ -597,21 +611,21 @@ async def test_after_danger_somebody_is_asked_before_the_talk_goes_on(db: Databa
 
 @pytest.mark.promise("A-08")
 async def test_the_level_of_the_episode_falls_when_somebody_who_was_asked_is_safe(db: Database) -> None:
-    *_, safe = await walked(db, RISK, CALM, "I'm safe now, my sister is here")
+    *_, safe = await outputs_of(db, RISK, CALM, "I'm safe now, my sister is here")
 
     assert safe.session_progress["risk_level"] == 0
 
 
 @pytest.mark.promise("A-08")
 async def test_nobody_is_safe_who_was_not_asked(db: Database) -> None:
-    _, unasked = await walked(db, RISK, "I'm safe. Let's talk about cake")
+    _, after = await outputs_of(db, RISK, "I'm safe. Let's talk about cake")
 
-    assert unasked.session_progress["risk_level"] == 2
+    assert after.session_progress["risk_level"] == 2
 
 
 @pytest.mark.promise("A-08")
 async def test_a_check_that_is_answered_with_danger_raises_it_again(db: Database) -> None:
-    *_, worse = await walked(db, RISK, CALM, "no, I'm going to kill myself tonight")
+    *_, worse = await outputs_of(db, RISK, CALM, "no, I'm going to kill myself tonight")
 
     assert (worse.crisis.level, worse.session_progress["risk_level"]) == (3, 3)
 
@@ -621,16 +635,16 @@ async def test_a_check_that_is_answered_with_danger_raises_it_again(db: Database
 
 @pytest.mark.promise("A-09")
 async def test_without_a_location_no_resources_are_found_and_general_lines_are_given(db: Database) -> None:
-    done = await said(db, DANGER)
+    result = await result_of(db, DANGER)
 
-    assert (done.output.found_resources, done.output.resource_lookup_status) == ([], "no_location")
-    assert "988" in done.output.response_text
-    assert "116 123" in done.output.response_text
+    assert (result.output.found_resources, result.output.resource_lookup_status) == ([], "no_location")
+    assert "988" in result.output.response_text
+    assert "116 123" in result.output.response_text
 
 
 @pytest.mark.promise("A-09")
 async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) -> None:
-    *_, danger = await walked(db, "I live in Dublin", DANGER)
+    *_, danger = await outputs_of(db, "I live in Dublin", DANGER)
 
     assert (danger.inferred_location, danger.resource_lookup_status) == ("IE", "found")
     assert [line["phone"] for line in danger.found_resources] == ["116 123"]
@@ -638,7 +652,7 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
 
 
 @pytest.mark.parametrize(
-    ("said_before", "expected"),
+    ("said_before", "region"),
     [
         (["I live in Manchester"], ("GB", "found")),
         (["Ich wohne in Wien"], ("AT", "found")),
@@ -655,9 +669,9 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
     ],
 )
 def test_where_somebody_is_comes_from_their_own_words(
-    said_before: list[str], expected: tuple[str, str]
+    said_before: list[str], region: tuple[str, str]
 ) -> None:
-    assert find_region(said_before) == expected
+    assert find_region(said_before) == region
 
 
 @pytest.mark.promise("A-09")
@@ -678,11 +692,11 @@ def test_every_wording_is_whole(language: str, wording: str) -> None:
 def test_every_line_of_a_language_and_its_emergency_numbers_are_given_without_a_place(
     language: str, wording: str
 ) -> None:
-    told = read("wording.json")["languages"][language]
-    phones = {line["id"]: line["phone"] for line in read("resources.json")["resources"]}
-    wanted = [told["emergency"], *(phones[line["resource"]] for line in told["lines"])]
+    language_texts = read_json("wording.json")["languages"][language]
+    phones = {line["id"]: line["phone"] for line in read_json("resources.json")["resources"]}
+    numbers = [language_texts["emergency"], *(phones[line["resource"]] for line in language_texts["lines"])]
 
-    assert [number for number in wanted if number not in crisis_reply(wording, language)] == []
+    assert [number for number in numbers if number not in crisis_reply(wording, language)] == []
 
 
 WRITING = re.compile(
@@ -693,10 +707,10 @@ WRITING = re.compile(
 @pytest.mark.promise("R-21")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_wordings_fit_what_was_said_in_a_call_as_well_as_what_was_written(language: str) -> None:
-    wordings = read("wording.json")["languages"][language]["wordings"]
-    told = [parts[name] for parts in wordings.values() for name in ("notice", "support", "limits")]
+    wordings = read_json("wording.json")["languages"][language]["wordings"]
+    texts = [parts[name] for parts in wordings.values() for name in ("notice", "support", "limits")]
 
-    assert [text for text in told if WRITING.search(text.lower())] == []
+    assert [text for text in texts if WRITING.search(text.lower())] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -713,30 +727,32 @@ def test_a_yes_to_our_own_question_is_risk_in_every_language(language: str, word
         "pt": "sim",
         "tr": "evet",
     }
-    asked = [
+    history = [
         Message(role="user", content="?"),
         Message(role="assistant", content=crisis_reply(wording, language)),
     ]
 
-    assert judge_message(yes[language], asked).level >= CrisisLevel.RISK
+    assert judge_message(yes[language], history).level >= CrisisLevel.RISK
 
 
 async def test_somebody_who_worries_about_another_gets_a_helpers_answer(db: Database) -> None:
-    done = await said(db, "My brother says he wants to kill himself and he isn't answering. What can I do?")
+    result = await result_of(
+        db, "My brother says he wants to kill himself and he isn't answering. What can I do?"
+    )
 
-    assert done.output.response_text == crisis_reply("helper", "en")
+    assert result.output.response_text == crisis_reply("helper", "en")
 
 
 async def test_a_threat_to_another_gets_its_own_answer(db: Database) -> None:
-    done = await said(db, "I'm going to stab my boss tomorrow")
+    result = await result_of(db, "I'm going to stab my boss tomorrow")
 
-    assert done.output.response_text == crisis_reply("harm_to_others", "en")
+    assert result.output.response_text == crisis_reply("harm_to_others", "en")
 
 
 async def test_somebody_is_answered_in_their_language(db: Database) -> None:
-    done = await said(db, "Ich will nicht mehr leben")
+    result = await result_of(db, "Ich will nicht mehr leben")
 
-    assert done.output.response_text == crisis_reply("level_2", "de")
+    assert result.output.response_text == crisis_reply("level_2", "de")
 
 
 @pytest.mark.promise("A-09")
@@ -744,10 +760,10 @@ async def test_no_number_of_a_model_is_ever_shown(db: Database) -> None:
     answers: list[Callable[[Any], Any]] = [
         lambda request: {"level": 3, "confidence": 1.0, "phone": "555 0199"}
     ]
-    done = await said(db, CALM, ScriptedModel(*answers))
+    result = await result_of(db, CALM, ScriptedModel(*answers))
 
-    assert done.output.response_text == crisis_reply("level_3", "en")
-    assert "555" not in done.output.response_text
+    assert result.output.response_text == crisis_reply("level_3", "en")
+    assert "555" not in result.output.response_text
 
 
 def test_the_lines_of_a_country_are_the_bundled_ones() -> None:
@@ -778,7 +794,7 @@ def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
 # What is kept of an episode, and of a judgement.
 
 
-async def spoken(runtime: Runtime[CompanionState, Seen], *messages: str) -> Seen:
+async def last_output(runtime: Runtime[CompanionState, GateOutput], *messages: str) -> GateOutput:
     outputs = [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
     return outputs[-1]
 
@@ -786,9 +802,9 @@ async def spoken(runtime: Runtime[CompanionState, Seen], *messages: str) -> Seen
 @pytest.mark.promise("A-08")
 async def test_a_new_episode_begins_without_the_level_of_the_last(db: Database) -> None:
     async with talking(db) as runtime:
-        await spoken(runtime, RISK)
+        await last_output(runtime, RISK)
         await runtime.end_session("a", user="ada")
-        later = await spoken(runtime, CALM)
+        later = await last_output(runtime, CALM)
 
     assert (later.session_progress["risk_level"], later.response_text) == (0, "Tell me more.")
 
@@ -796,7 +812,7 @@ async def test_a_new_episode_begins_without_the_level_of_the_last(db: Database) 
 @pytest.mark.promise("A-08")
 async def test_what_is_only_unclear_lowers_no_level(db: Database) -> None:
     async with talking(db, ScriptedModel(*[lambda request: {"level": 1}] * 2)) as runtime:
-        output = await spoken(runtime, DANGER, CALM)
+        output = await last_output(runtime, DANGER, CALM)
 
     assert (output.crisis.level, output.session_progress["risk_level"]) == (1, 3)
 
@@ -804,29 +820,29 @@ async def test_what_is_only_unclear_lowers_no_level(db: Database) -> None:
 @pytest.mark.promise("A-08")
 async def test_somebody_who_was_asked_what_they_mean_has_been_asked(db: Database) -> None:
     async with talking(db) as runtime:
-        output = await spoken(runtime, UNCLEAR, "I'm safe, it is only the job")
+        output = await last_output(runtime, UNCLEAR, "I'm safe, it is only the job")
 
     assert output.session_progress["risk_level"] == 0
 
 
 async def test_where_somebody_is_belongs_to_a_crisis_only(db: Database) -> None:
     async with talking(db) as runtime:
-        calm = await spoken(runtime, "I live in Dublin")
-        asked = await spoken(runtime, RISK, CALM)
+        calm = await last_output(runtime, "I live in Dublin")
+        later = await last_output(runtime, RISK, CALM)
 
-    assert (calm.inferred_location, asked.inferred_location) == ("", "IE")
+    assert (calm.inferred_location, later.inferred_location) == ("", "IE")
 
 
 @pytest.mark.promise("R-22")
 async def test_a_row_says_how_sure_it_is_and_what_decided_instead_of_the_model(db: Database) -> None:
-    await said(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
+    await result_of(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
     (row,) = await rows(db)
 
     assert (row.confidence, row.override) == (judge_message(RISK).confidence, "explicit")
 
 
 @pytest.mark.parametrize(
-    ("judged", "message", "wording"),
+    ("judgement", "message", "wording"),
     [
         (Judgement(level=2, about="another"), CALM, "helper"),
         (Judgement(level=2, kind="harm to others"), CALM, "harm_to_others"),
@@ -835,25 +851,25 @@ async def test_a_row_says_how_sure_it_is_and_what_decided_instead_of_the_model(d
     ],
 )
 async def test_whose_danger_it_is_comes_from_a_model_where_the_floor_saw_none(
-    db: Database, judged: Judgement, message: str, wording: str
+    db: Database, judgement: Judgement, message: str, wording: str
 ) -> None:
-    done = await said(db, message, ScriptedModel(lambda request: judged))
+    result = await result_of(db, message, ScriptedModel(lambda request: judgement))
 
-    assert done.output.response_text == crisis_reply(wording, "en")
+    assert result.output.response_text == crisis_reply(wording, "en")
 
 
 def test_what_floor_and_model_agree_on_is_told_as_the_floor_saw_it() -> None:
-    found = judge_message(RISK)
-    settled = decide_level(found, Judgement(level=2, confidence=0.1, kind="harm to others"))
+    verdict = judge_message(RISK)
+    decision = decide_level(verdict, Judgement(level=2, confidence=0.1, kind="harm to others"))
 
-    assert (settled.confidence, settled.kind) == (found.confidence, found.kind)
-    assert settled.reason == "; ".join(found.signs)
+    assert (decision.confidence, decision.kind) == (verdict.confidence, verdict.kind)
+    assert decision.reason == "; ".join(verdict.signs)
 
 
 async def test_a_model_that_fails_makes_nothing_of_what_has_no_sign(db: Database) -> None:
-    done = await said(db, CALM, Odd(raising(ValueError())))
+    result = await result_of(db, CALM, Odd(raising(ValueError())))
 
-    assert (done.output.crisis.level, done.output.response_text) == (0, "Tell me more.")
+    assert (result.output.crisis.level, result.output.response_text) == (0, "Tell me more.")
 
 
 @pytest.mark.promise("A-08")
@@ -863,29 +879,29 @@ async def test_what_a_message_is_by_itself_is_declared_before_the_turns_before_a
     async def cut_off(self: StateLog[Any], count: int) -> NoReturn:
         raise asyncio.CancelledError
 
-    declared: list[str | None] = []
+    replies: list[str | None] = []
 
-    async def watched(state: CompanionState, ctx: clew.Context) -> clew.Delta:
+    async def watch(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         with pytest.raises(asyncio.CancelledError):
             await crisis_gate(state, ctx)
-        declared.append(ctx.turn.safe_reply_text)
+        replies.append(ctx.turn.safe_reply_text)
         return {}
 
     async with talking(db) as runtime:
         monkeypatch.setattr(StateLog, "tail", cut_off)
         await runtime.judge_utterance(
-            Utterance(thread="a", id="u1", text=RISK), gates=GateSettings(stages=(watched,))
+            Utterance(thread="a", id="u1", text=RISK), gates=GateSettings(stages=(watch,))
         )
 
-    assert declared == [crisis_reply("level_2", "en")]
+    assert replies == [crisis_reply("level_2", "en")]
 
 
 async def test_what_is_said_now_is_not_taken_for_what_was_said_before(db: Database) -> None:
     model = ScriptedModel(*[lambda request: {"level": 0}] * 2)
-    await said(db, CALM, model)
+    await result_of(db, CALM, model)
     await answer(AgentInput(message=CALM, session_id="s"), model)
 
-    assert [[turn.text for turn in asked.messages] for asked in model.requests[:2]] == [[CALM], [CALM]]
+    assert [[turn.text for turn in request.messages] for request in model.requests[:2]] == [[CALM], [CALM]]
 
 
 @pytest.mark.promise("A-09")
@@ -899,8 +915,8 @@ async def test_the_emergency_number_is_that_of_the_country(db: Database) -> None
 
 @pytest.mark.promise("A-09")
 def test_a_country_without_lines_of_its_own_gets_the_general_ones() -> None:
-    bare = {one["region"] for one in read("resources.json")["emergency"]} - {
-        line["region"] for line in read("resources.json")["resources"]
+    bare = {one["region"] for one in read_json("resources.json")["emergency"]} - {
+        line["region"] for line in read_json("resources.json")["resources"]
     }
     texts = [crisis_reply("level_3", "en", region) for region in sorted(bare)]
 

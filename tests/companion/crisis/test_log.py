@@ -127,19 +127,19 @@ async def write_rows(db: Database, *days: int, thread: str = "a") -> None:
 async def test_rows_are_purged_when_their_date_has_come_and_nothing_else_is(db: Database) -> None:
     await write_rows(db, 1, 2, 3)
     due = await count_expired(db, now=2 * DAY_MS)
-    purged = await purge_expired(db, now=2 * DAY_MS)
+    count = await purge_expired(db, now=2 * DAY_MS)
 
-    assert (due, purged, [row.id for row in await rows(db)]) == (2, 2, ["c3"])
+    assert (due, count, [row.id for row in await rows(db)]) == (2, 2, ["c3"])
     assert (await db.records.get(RETAINED_KIND, "other")).sort == 1
 
 
 @pytest.mark.promise("R-22")
 async def test_a_row_that_is_kept_for_longer_outlives_its_date(db: Database) -> None:
     await write_rows(db, 1, 2)
-    extended = await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
+    count = await extend_retention(db, until=9 * DAY_MS, now=5, ids=["c1"])
     await purge_expired(db, now=8 * DAY_MS)
 
-    assert extended == 1
+    assert count == 1
     assert [(row.id, row.keep_until, row.extended) for row in await rows(db)] == [("c1", 9 * DAY_MS, 5)]
 
 

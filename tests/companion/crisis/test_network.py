@@ -34,11 +34,11 @@ from tests.companion.training import PACKAGE
 NETWORK = "clew_companion.crisis.network"
 DOUBTFUL = "I can't see a reason to wake up again"
 SURE = "The shop closes at six"
-STATED = "I am going to kill myself tonight"
+STATEMENT = "I am going to kill myself tonight"
 
 
 @pytest.fixture
-def asked() -> list[str]:
+def questions() -> list[str]:
     return []
 
 
@@ -58,10 +58,10 @@ def margins_of(text: str) -> list[float]:
     return score_margins(features(reading_of(text)), load_weights())
 
 
-def with_network(asked: list[str], said: Sequence[float]) -> classifier.MessageScorer:
+def with_network(questions: list[str], margins: Sequence[float]) -> classifier.MessageScorer:
     def levels(text: str) -> Sequence[float]:
-        asked.append(text)
-        return said
+        questions.append(text)
+        return margins
 
     return combined_scorer(load_weights(), levels)
 
@@ -69,33 +69,38 @@ def with_network(asked: list[str], said: Sequence[float]) -> classifier.MessageS
 # When it is asked, and what it changes.
 
 
-def test_the_network_is_asked_where_the_weights_doubt(asked: list[str]) -> None:
-    judge_message_with(DOUBTFUL, [], with_network(asked, [0.0, 0.0, 0.0]))
+def test_the_network_is_asked_where_the_weights_doubt(questions: list[str]) -> None:
+    judge_message_with(DOUBTFUL, [], with_network(questions, [0.0, 0.0, 0.0]))
 
-    assert asked == [DOUBTFUL]
-
-
-@pytest.mark.parametrize("message", [SURE, STATED, "Ich weiß nicht, ob sie mich vermissen würden"])
-def test_it_is_not_asked_where_they_are_sure_or_in_another_language(asked: list[str], message: str) -> None:
-    judge_message_with(message, [], with_network(asked, [9.0, 9.0, 9.0]))
-
-    assert asked == []
+    assert questions == [DOUBTFUL]
 
 
-def test_it_can_raise_and_lower_what_the_weights_doubt(asked: list[str]) -> None:
-    grave = judge_message_with(DOUBTFUL, [], with_network(asked, [12.0, 12.0, 12.0]))
-    light = judge_message_with(DOUBTFUL, [], with_network(asked, [-12.0, -12.0, -12.0]))
+@pytest.mark.parametrize("message", [SURE, STATEMENT, "Ich weiß nicht, ob sie mich vermissen würden"])
+def test_it_is_not_asked_where_they_are_sure_or_in_another_language(
+    questions: list[str], message: str
+) -> None:
+    judge_message_with(message, [], with_network(questions, [9.0, 9.0, 9.0]))
+
+    assert questions == []
+
+
+def test_it_can_raise_and_lower_what_the_weights_doubt(questions: list[str]) -> None:
+    grave = judge_message_with(DOUBTFUL, [], with_network(questions, [12.0, 12.0, 12.0]))
+    light = judge_message_with(DOUBTFUL, [], with_network(questions, [-12.0, -12.0, -12.0]))
 
     assert (grave.level, light.level) == (3, 0)
 
 
 @pytest.mark.promise("A-08")
-def test_it_takes_nothing_from_what_is_stated(asked: list[str]) -> None:
-    low = with_network(asked, [-99.0, -99.0, -99.0])
+def test_it_takes_nothing_from_what_is_stated(questions: list[str]) -> None:
+    low = with_network(questions, [-99.0, -99.0, -99.0])
     unsure = msgspec.structs.replace(load_weights(), tables={group: {} for group in load_weights().tables})
     by = combined_scorer(unsure, lambda _: [-99.0, -99.0, -99.0])
 
-    assert (judge_message_with(STATED, [], low).level, judge_message_with(STATED, [], by).level) == (3, 3)
+    assert (judge_message_with(STATEMENT, [], low).level, judge_message_with(STATEMENT, [], by).level) == (
+        3,
+        3,
+    )
 
 
 def test_both_count_alike() -> None:
@@ -124,24 +129,24 @@ def test_without_numpy_the_weights_decide_and_a_warning_says_so(
     monkeypatch.setitem(sys.modules, "numpy", None)
     monkeypatch.delitem(sys.modules, NETWORK)
     with caplog.at_level(logging.WARNING, logger="clew"):
-        found = default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))
+        margins = default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))
 
-    assert found == margins_of(DOUBTFUL)
+    assert margins == margins_of(DOUBTFUL)
     assert "pip install numpy" in caplog.text
 
 
 @pytest.mark.promise("A-08")
 @pytest.mark.usefixtures("nobody_known")
-@pytest.mark.parametrize("broken", [FileNotFoundError("network.npz"), ValueError("no array"), MemoryError()])
+@pytest.mark.parametrize("failure", [FileNotFoundError("network.npz"), ValueError("no array"), MemoryError()])
 def test_a_network_that_cannot_be_read_hides_no_danger(
-    monkeypatch: pytest.MonkeyPatch, broken: Exception
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     def fails() -> Network:
-        raise broken
+        raise failure
 
     monkeypatch.setattr(f"{NETWORK}.load_network", fails)
 
-    assert (judge_message(STATED).level, default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))) == (
+    assert (judge_message(STATEMENT).level, default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))) == (
         3,
         margins_of(DOUBTFUL),
     )
@@ -156,23 +161,23 @@ def test_where_the_network_fails_the_weights_decide() -> None:
 
 
 @pytest.mark.promise("A-08")
-def test_a_message_too_long_for_it_is_left_to_the_weights(asked: list[str]) -> None:
-    judge_message_with(f"{DOUBTFUL} {'and so on ' * 20}", [], with_network(asked, [0.0, 0.0, 0.0]))
+def test_a_message_too_long_for_it_is_left_to_the_weights(questions: list[str]) -> None:
+    judge_message_with(f"{DOUBTFUL} {'and so on ' * 20}", [], with_network(questions, [0.0, 0.0, 0.0]))
 
-    assert asked == []
+    assert questions == []
 
 
 @pytest.mark.promise("R-22")
 def test_a_page_of_doubtful_sentences_holds_up_nobody() -> None:
     pages = [f"{' '.join(f'{DOUBTFUL}, number {page} {at}.' for at in range(300))}" for page in range(3)]
     judge_alone(pages[0])
-    taken = []
+    times = []
     for page in pages[1:]:
         began = time.thread_time()
         judge_alone(page)
-        taken.append(time.thread_time() - began)
+        times.append(time.thread_time() - began)
 
-    assert min(taken) < 0.5
+    assert min(times) < 0.5
 
 
 def test_the_weights_alone_ask_nobody() -> None:
@@ -204,12 +209,12 @@ def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small(*pieces: str) -> Network:
-    known = {piece: place for place, piece in enumerate([BEGIN, END, UNKNOWN, *pieces])}
-    return Network(known, np.zeros((len(known), 4), np.int8), {})
+    places = {piece: place for place, piece in enumerate([BEGIN, END, UNKNOWN, *pieces])}
+    return Network(places, np.zeros((len(places), 4), np.int8), {})
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "words"),
     [
         ("unhappy", ["un", "##happy"]),
         ("Happy!", ["happy", "!"]),
@@ -218,18 +223,18 @@ def small(*pieces: str) -> Network:
         ("", []),
     ],
 )
-def test_words_are_read_as_the_longest_pieces_that_are_known(text: str, expected: list[str]) -> None:
+def test_words_are_read_as_the_longest_pieces_that_are_known(text: str, words: list[str]) -> None:
     one = small("un", "##happy", "##hap", "happy", "!", "don", "'", "t")
-    named = {place: piece for piece, place in one.pieces.items()}
+    pieces = {place: piece for piece, place in one.pieces.items()}
 
-    assert [named[place] for place in one.piece_ids(text)] == [BEGIN, *expected, END]
+    assert [pieces[place] for place in one.piece_ids(text)] == [BEGIN, *words, END]
 
 
 def test_of_a_long_message_the_beginning_and_the_end_are_read() -> None:
     one = small("a", "b", "c")
-    found = one.piece_ids(f"a {'b ' * 1000} c")
+    ids = one.piece_ids(f"a {'b ' * 1000} c")
 
-    assert (len(found), found[1], found[-2]) == (MOST_PIECES + 2, one.pieces["a"], one.pieces["c"])
+    assert (len(ids), ids[1], ids[-2]) == (MOST_PIECES + 2, one.pieces["a"], one.pieces["c"])
 
 
 @pytest.mark.parametrize("text", ["", " ", "\x00", "😢" * 50, "a" * 10_000, "\ud800", "ß ﬁ Ⅷ", "?!" * 200])
@@ -270,6 +275,6 @@ def test_the_network_is_small() -> None:
 
 
 def test_the_floor_asks_both() -> None:
-    heard = combine_margins(margins_of(DOUBTFUL), load_network().levels(DOUBTFUL), load_weights())
+    margins = combine_margins(margins_of(DOUBTFUL), load_network().levels(DOUBTFUL), load_weights())
 
-    assert (judge_message(DOUBTFUL).level >= 2) == (heard[1] > 0)
+    assert (judge_message(DOUBTFUL).level >= 2) == (margins[1] > 0)

@@ -68,15 +68,15 @@ async def test_what_a_session_leaves_is_looked_at(in_memory: Database) -> None:
 
 
 def test_the_command_reports_and_says_by_its_code_whether_all_is_well() -> None:
-    ran = CliRunner().invoke(build_app(), ["evaluate", "in_danger", "--json"])
-    (result,) = msgspec.json.decode(ran.stdout)
+    run = CliRunner().invoke(build_app(), ["evaluate", "in_danger", "--json"])
+    (result,) = msgspec.json.decode(run.stdout)
 
-    assert (ran.exit_code, result["failures"]) == (0, [])
+    assert (run.exit_code, result["failures"]) == (0, [])
     assert result["turns"] == scripts()["in_danger"].length
 
 
 def test_the_command_names_the_conversations_if_there_is_none_of_a_name() -> None:
-    ran = CliRunner().invoke(build_app(), ["evaluate", "nothing"])
+    result = CliRunner().invoke(build_app(), ["evaluate", "nothing"])
 
-    assert ran.exit_code == 1
-    assert "in_control" in ran.stderr
+    assert result.exit_code == 1
+    assert "in_control" in result.stderr

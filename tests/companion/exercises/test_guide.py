@@ -33,13 +33,13 @@ def test_the_catalogue_has_the_exercises_that_were_promised() -> None:
 @pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
 def test_every_exercise_can_be_gone_through_to_its_end(exercise: Exercise) -> None:
     move = begin_exercise(exercise)
-    said = 1
+    turns = 1
     while move.position is not None:
         move = advance_exercise(exercise, move.position, "yes")
-        said += 1
+        turns += 1
 
     assert move.text.endswith(exercise.closing)
-    assert said <= 2 * len(exercise.steps) + 1
+    assert turns <= 2 * len(exercise.steps) + 1
 
 
 @pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
@@ -97,10 +97,10 @@ async def test_an_exercise_keeps_its_type_its_step_and_its_approach(db: Database
     async with talker(db) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do a grounding exercise?", "lamp, mug, hand, door, cat")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
-    assert (kept.exercise_type, kept.exercise_step) == (GROUNDING.id, 1)
-    assert kept.exercise_therapeutic_approach == output.therapeutic_approach == "pfa"
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == (GROUNDING.id, 1)
+    assert exercise_state.exercise_therapeutic_approach == output.therapeutic_approach == "pfa"
     assert output.response_text == GROUNDING.steps[1].say
 
 
@@ -125,12 +125,16 @@ async def test_finishing_clears_the_exercise_and_says_that_the_turn_is_worth_kee
         talk = Talk(runtime)
         before = await talk.say("box breathing", "yes", "ok", "ok", "in my chest")
         output = await talk.say("I am fine")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert not before.should_persist_memory
     assert output.should_persist_memory
     assert output.response_text == BREATHING.closing
-    assert (kept.exercise_type, kept.exercise_step, kept.exercise_therapeutic_approach) == (None, None, None)
+    assert (
+        exercise_state.exercise_type,
+        exercise_state.exercise_step,
+        exercise_state.exercise_therapeutic_approach,
+    ) == (None, None, None)
 
 
 @pytest.mark.promise("A-07")
@@ -138,9 +142,9 @@ async def test_leaving_clears_the_exercise_and_keeps_nothing_of_it(db: Database)
     async with talker(db) as runtime:
         talk = Talk(runtime)
         output = await talk.say("box breathing", "I want to stop")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
-    assert kept.exercise_type is None
+    assert exercise_state.exercise_type is None
     assert not output.should_persist_memory
     assert output.response_style == "supportive"
 
@@ -151,10 +155,10 @@ async def test_a_clarifying_question_keeps_the_exercise_and_the_pinned_approach(
     async with talker(db, model) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do a grounding exercise?", "What do you mean by things?")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert (output.response_style, output.therapeutic_approach) == ("clarifying", "pfa")
-    assert (kept.exercise_type, kept.exercise_step) == (GROUNDING.id, 0)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == (GROUNDING.id, 0)
     assert output.response_text.startswith("Any colour will do.")
     assert output.response_text.endswith(GROUNDING.steps[0].say)
     assert GROUNDING.steps[0].say in model.requests[-1].instructions
@@ -165,31 +169,31 @@ async def test_psychoeducation_keeps_the_exercise_and_may_take_a_fresh_approach(
     async with talker(db, Knowing("Worry narrows what we see.")) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do a grounding exercise?", "Why does this help with worry?")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert (output.response_style, output.therapeutic_approach) == ("psychoeducation", "cbt")
-    assert kept.exercise_therapeutic_approach == "pfa"
-    assert kept.exercise_step == 0
+    assert exercise_state.exercise_therapeutic_approach == "pfa"
+    assert exercise_state.exercise_step == 0
 
 
 async def test_what_somebody_tells_in_between_is_not_counted_as_an_answer(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         output = await talk.say("box breathing", "My mother died last week and I miss her")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert output.response_style == "supportive"
-    assert (kept.exercise_type, kept.exercise_step) == (BREATHING.id, 0)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == (BREATHING.id, 0)
 
 
 async def test_a_command_about_the_memory_keeps_the_exercise(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         output = await talk.say("box breathing", "yes", "What do you remember about me?")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert output.response_style == "memory_control"
-    assert (kept.exercise_type, kept.exercise_step) == (BREATHING.id, 1)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == (BREATHING.id, 1)
 
 
 async def test_another_exercise_takes_the_place_of_the_first(in_memory: Database) -> None:
@@ -232,7 +236,7 @@ async def test_asking_for_any_exercise_in_the_middle_of_one_begins_no_other(in_m
 
 @pytest.mark.promise("A-07")
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("question", "reply"),
     [
         ("Are you a real person?", "I am a program"),
         ("do you have feelings?", "feel"),
@@ -242,20 +246,20 @@ async def test_asking_for_any_exercise_in_the_middle_of_one_begins_no_other(in_m
     ],
 )
 async def test_a_question_about_something_else_is_answered_and_the_exercise_waits(
-    in_memory: Database, asked: str, said: str
+    in_memory: Database, question: str, reply: str
 ) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("Can we do box breathing?")
-        output = await talk.say(asked)
-        kept = (await talk.state()).exercise_state
+        output = await talk.say(question)
+        exercise_state = (await talk.state()).exercise_state
     answer, _, step = output.response_text.partition("\n\n")
 
-    assert said in answer
+    assert reply in answer
     assert "no right or wrong" not in answer
     assert "?" not in answer
     assert step.startswith("When you are ready, we go on: ")
-    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 0)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == ("box_breathing", 0)
 
 
 async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_step_waits(
@@ -265,17 +269,17 @@ async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_st
         talk = Talk(runtime)
         await talk.say("Can we do box breathing?", "yes")
         output = await talk.say("Actually, my dad called and I got really upset")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
         await talk.say("my dad taught me to breathe like that once")
         later = (await talk.state()).exercise_state
 
     assert output.response_text.startswith("Thank you for telling me.")
-    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 1)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == ("box_breathing", 1)
     assert later.exercise_step == 2
 
 
 @pytest.mark.parametrize(
-    ("asked", "style"),
+    ("question", "style"),
     [
         ("How many people live in Norway?", "grounded_lookup"),
         ("How many rounds?", "clarifying"),
@@ -284,16 +288,16 @@ async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_st
     ],
 )
 async def test_a_question_of_fact_is_told_from_one_about_the_step(
-    in_memory: Database, asked: str, style: str
+    in_memory: Database, question: str, style: str
 ) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("Can we do box breathing?", "yes")
-        output = await talk.say(asked)
-        kept = (await talk.state()).exercise_state
+        output = await talk.say(question)
+        exercise_state = (await talk.state()).exercise_state
 
     assert output.response_style == style
-    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 1)
+    assert (exercise_state.exercise_type, exercise_state.exercise_step) == ("box_breathing", 1)
 
 
 async def test_something_that_has_to_be_told_waits_for_no_step(in_memory: Database) -> None:
@@ -301,10 +305,10 @@ async def test_something_that_has_to_be_told_waits_for_no_step(in_memory: Databa
         talk = Talk(runtime)
         await talk.say("Can we do box breathing?", "yes")
         output = await talk.say("I need to tell you something, I shouted and it was awful")
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert output.response_text.startswith("Thank you for telling me.")
-    assert kept.exercise_step == 1
+    assert exercise_state.exercise_step == 1
 
 
 @pytest.mark.parametrize("message", ["Can I do it later?", "maybe later", "could we finish this tomorrow?"])
@@ -312,10 +316,10 @@ async def test_an_exercise_that_is_put_off_is_left(in_memory: Database, message:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do box breathing?", "yes", message)
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
     assert "We leave Box breathing here" in output.response_text
-    assert kept.exercise_type is None
+    assert exercise_state.exercise_type is None
 
 
 def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
@@ -325,7 +329,7 @@ def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "begun"),
+    ("message", "exercise"),
     [
         ("the second one", "grounding_5_4_3_2_1"),
         ("1", "box_breathing"),
@@ -334,11 +338,11 @@ def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
     ],
 )
 async def test_an_exercise_is_picked_from_a_list_by_its_number(
-    in_memory: Database, message: str, begun: str | None
+    in_memory: Database, message: str, exercise: str | None
 ) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("What can I do?", message)
-        kept = (await talk.state()).exercise_state
+        exercise_state = (await talk.state()).exercise_state
 
-    assert kept.exercise_type == begun
+    assert exercise_state.exercise_type == exercise

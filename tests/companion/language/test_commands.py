@@ -14,7 +14,7 @@ from clew_companion.language.phrases import languages, normalize_text
 from clew_companion.language.replies import is_skipping
 from tests.companion.scripted_companion import Talk, talker
 
-BEGUN = [
+STARTS = [
     ("Lass uns die Kastenatmung machen", "box_breathing"),
     ("Ich möchte bitte Blätter auf dem Fluss machen", "leaves_on_a_stream"),
     ("Hagamos la respiración cuadrada, por favor", "box_breathing"),
@@ -87,7 +87,7 @@ CORRECTIONS = [
     ),
     ("Unutma: kız kardeşimin adı Ann", "Hayır, kız kardeşimin adı Anna", "kız kardeşimin adı Anna"),
 ]
-REPLACED = [
+NEW_NAMES = [
     ("en", "No, my sister's name is Anna, not Ann"),
     ("de", "Nein, sie heißt Anna, nicht Ann"),
     ("es", "No, se llama Anna, no Ann"),
@@ -141,20 +141,20 @@ async def objects(memory: Memory) -> list[str]:
 @pytest.mark.promise("A-07")
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda each: str(each.id))
 def test_every_exercise_has_a_name_in_every_language_that_is_its_alone(exercise: Exercise) -> None:
-    named = {name: exercise_in(name) for name in names_of(exercise)}
+    exercises = {name: exercise_in(name) for name in names_of(exercise)}
 
     assert set(exercise.called_in) == set(languages())
-    assert {name for name, found in named.items() if found is not exercise} == set()
-    assert {name for name in named if exercise_in(normalize_text(name)) is not exercise} == set()
+    assert {name for name, each in exercises.items() if each is not exercise} == set()
+    assert {name for name in exercises if exercise_in(normalize_text(name)) is not exercise} == set()
 
 
 @pytest.mark.promise("A-07")
-@pytest.mark.parametrize(("message", "exercise"), BEGUN)
+@pytest.mark.parametrize(("message", "exercise"), STARTS)
 def test_an_exercise_is_asked_for_by_its_name(message: str, exercise: str) -> None:
-    found = exercise_asked_for(message)
+    match = exercise_asked_for(message)
 
-    assert found is not None
-    assert found.id == exercise
+    assert match is not None
+    assert match.id == exercise
 
 
 @pytest.mark.parametrize("message", ONLY_TOLD)
@@ -178,28 +178,28 @@ def test_nothing_is_an_answer_where_things_are_counted(message: str) -> None:
 async def test_an_exercise_is_begun_gone_on_with_and_left_in_another_language(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
-        begun = await talk.say("Lass uns die Kastenatmung machen")
+        start = await talk.say("Lass uns die Kastenatmung machen")
         on = await talk.say("Lass uns weitermachen")
-        left = await talk.say("Ich möchte aufhören")
+        end = await talk.say("Ich möchte aufhören")
 
-    assert begun.response_text.startswith("Let us do Box breathing")
+    assert start.response_text.startswith("Let us do Box breathing")
     assert on.response_text.startswith("Breathe in")
-    assert left.response_text.startswith("That is fine. We leave Box breathing here")
+    assert end.response_text.startswith("That is fine. We leave Box breathing here")
 
 
 # The memory.
 
 
 @pytest.mark.promise("A-06")
-@pytest.mark.parametrize(("told", "correction", "known"), CORRECTIONS)
+@pytest.mark.parametrize(("statement", "correction", "name"), CORRECTIONS)
 async def test_a_name_that_was_wrong_is_corrected(
-    in_memory: Database, told: str, correction: str, known: str
+    in_memory: Database, statement: str, correction: str, name: str
 ) -> None:
     async with talker(in_memory) as runtime:
-        output = await Talk(runtime).say(told, correction)
+        output = await Talk(runtime).say(statement, correction)
 
     facts = await objects(memory_of(in_memory, "s1", "alice"))
-    assert known in facts
+    assert name in facts
     assert all(fact.endswith("Anna") for fact in facts)
     assert output.response_text.startswith("Corrected.")
 
@@ -212,7 +212,7 @@ async def test_a_name_that_was_told_in_one_language_is_corrected_in_another(in_m
 
 
 @pytest.mark.promise("A-06")
-@pytest.mark.parametrize(("language", "message"), REPLACED)
+@pytest.mark.parametrize(("language", "message"), NEW_NAMES)
 def test_a_correction_has_the_old_words_and_the_new(language: str, message: str) -> None:
     command = command_in(message)
 
@@ -260,13 +260,13 @@ async def test_what_was_just_remembered_is_forgotten_after_a_yes(
 ) -> None:
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
-        asked = await talk.say("Remember that I live in Oslo", message)
+        question = await talk.say("Remember that I live in Oslo", message)
         before = await objects(memory_of(in_memory, "s1", "alice"))
-        done = await talk.say("yes")
+        answer = await talk.say("yes")
 
-    assert asked.response_text.startswith("Shall I forget this?")
+    assert question.response_text.startswith("Shall I forget this?")
     assert before == ["Oslo"]
-    assert done.response_text.startswith("Forgotten: one thing.")
+    assert answer.response_text.startswith("Forgotten: one thing.")
     assert await objects(memory_of(in_memory, "s1", "alice")) == []
 
 
@@ -312,17 +312,17 @@ async def test_what_is_wrong_elsewhere_is_no_command(
 
 
 @pytest.mark.parametrize(
-    ("told", "asked"),
+    ("statement", "query"),
     [
         ("Zapamiętaj, że mam siostrę w Krakowie", "Co wiesz o siostrze?"),
         ("Merk dir, dass mein Bruder Arzt ist", "Was weißt du über meinen Brüder?"),
     ],
 )
 async def test_what_is_known_is_found_also_by_a_word_with_another_ending(
-    in_memory: Database, told: str, asked: str
+    in_memory: Database, statement: str, query: str
 ) -> None:
     async with talker(in_memory) as runtime:
-        output = await Talk(runtime).say(told, asked)
+        output = await Talk(runtime).say(statement, query)
 
     assert output.response_text.startswith("This is what I remember:")
 

@@ -177,10 +177,10 @@ def test_what_only_sounds_like_it_is_nothing(message: str) -> None:
     "message", [*YES, *NO, *LEAVING, *EXERCISES, *CLOSING, *(each[0] for each in COMMANDS)]
 )
 def test_accents_and_capitals_do_not_matter(message: str) -> None:
-    found = saying_in(message, *SAYING_KINDS)
+    saying = saying_in(message, *SAYING_KINDS)
     plain = saying_in(normalize_text(message), *SAYING_KINDS)
 
-    assert (found and (found.kind, found.language)) == (plain and (plain.kind, plain.language))
+    assert (saying and (saying.kind, saying.language)) == (plain and (plain.kind, plain.language))
 
 
 @pytest.mark.promise("A-06")
@@ -188,8 +188,8 @@ async def test_forgetting_in_another_language_waits_for_a_word_in_it(in_memory: 
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("Remember that my sister is called Ann.")
-        asked = await talk.say("Vergiss alles, was du über mich weißt")
-        done = await talk.say("Ja, bitte")
+        question = await talk.say("Vergiss alles, was du über mich weißt")
+        answer = await talk.say("Ja, bitte")
 
-    assert "Shall I forget this?" in asked.response_text
-    assert "Forgotten: one thing." in done.response_text
+    assert "Shall I forget this?" in question.response_text
+    assert "Forgotten: one thing." in answer.response_text

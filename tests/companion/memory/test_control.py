@@ -126,9 +126,9 @@ async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> Non
         ) as runtime,
     ):
         await Talk(runtime).say("yes")
-        left = await objects(memory_of(db, "s1", "alice"))
+        facts_after = await objects(memory_of(db, "s1", "alice"))
 
-    assert left == ["Oslo"]
+    assert facts_after == ["Oslo"]
 
 
 async def test_danger_gives_a_pending_action_up(in_memory: Database) -> None:
@@ -214,9 +214,9 @@ async def test_what_was_asked_to_be_remembered_and_undone_is_not_learned_when_th
     async with talker(in_memory) as runtime:
         await Talk(runtime).say("Remember that my sister is called Ann", "Undo that", "I live in Rome.")
         await runtime.end_session("s1", user="alice")
-    known = await memory_of(in_memory, "s1", "alice").page()
+    page = await memory_of(in_memory, "s1", "alice").page()
 
-    assert [fact.object for fact in known.facts] == ["Rome"]
+    assert [fact.object for fact in page.facts] == ["Rome"]
 
 
 async def test_what_was_asked_in_a_call_is_learned_when_it_ends_since_nobody_did_it_before(
@@ -227,9 +227,9 @@ async def test_what_was_asked_in_a_call_is_learned_when_it_ends_since_nobody_did
             "s1", text="Remember that my sister is called Ann", reply="I will.", user="alice"
         )
         await runtime.end_session("s1", user="alice")
-    known = await memory_of(in_memory, "s1", "alice").page()
+    page = await memory_of(in_memory, "s1", "alice").page()
 
-    assert [fact.object for fact in known.facts] == ["Ann"]
+    assert [fact.object for fact in page.facts] == ["Ann"]
 
 
 async def test_nothing_known_is_said_and_will_not_be_kept_either(in_memory: Database) -> None:
@@ -244,9 +244,9 @@ async def test_nothing_known_is_said_and_will_not_be_kept_either(in_memory: Data
 
 
 async def test_without_a_store_it_says_that_nothing_is_kept() -> None:
-    done = await run_agent("What do you remember about me?", schema=CompanionState, stages=stages())
+    result = await run_agent("What do you remember about me?", schema=CompanionState, stages=stages())
 
-    assert "I keep nothing in this conversation" in done.text
+    assert "I keep nothing in this conversation" in result.text
 
 
 @pytest.mark.promise("R-16")
@@ -269,7 +269,7 @@ async def test_a_correction_outlives_the_end_of_the_session_in_which_it_was_made
 
 
 @pytest.mark.parametrize(
-    ("known", "said", "after"),
+    ("candidate", "message", "after"),
     [
         (
             Candidate(object="tea with milk", predicate="LIKES", plain=True),
@@ -284,14 +284,14 @@ async def test_a_correction_outlives_the_end_of_the_session_in_which_it_was_made
     ],
 )
 async def test_a_correction_leaves_the_other_words_as_they_are(
-    in_memory: Database, known: Candidate, said: str, after: str
+    in_memory: Database, candidate: Candidate, message: str, after: str
 ) -> None:
-    await memory_of(in_memory, "s1", "alice").learn([known])
+    await memory_of(in_memory, "s1", "alice").learn([candidate])
     async with talker(in_memory) as runtime:
-        output = await Talk(runtime).say(said)
+        output = await Talk(runtime).say(message)
 
     assert after in output.response_text
-    assert "Keep answers long." in output.response_text or known.kind == "fact"
+    assert "Keep answers long." in output.response_text or candidate.kind == "fact"
 
 
 async def test_a_session_that_is_over_is_not_corrected(in_memory: Database) -> None:
@@ -315,8 +315,8 @@ async def test_a_long_list_says_how_much_more_there_is(in_memory: Database) -> N
 
 
 async def test_what_was_denied_is_told_as_denied(in_memory: Database) -> None:
-    denied = Candidate(predicate="LIKES", object="tea", negated=True, plain=True)
-    await memory_of(in_memory, "s1", "alice").learn([denied])
+    denial = Candidate(predicate="LIKES", object="tea", negated=True, plain=True)
+    await memory_of(in_memory, "s1", "alice").learn([denial])
     async with talker(in_memory) as runtime:
         output = await Talk(runtime).say("What do you remember about me?")
 
@@ -362,11 +362,11 @@ async def test_a_slip_that_is_only_noted_is_corrected_for_good(db: Database) -> 
     async with talker(db) as runtime:
         talk = Talk(runtime)
         output = await talk.say("My sister is called Ann.", "No, it's Anna, not Ann")
-        listed = await talk.say("What do you know about my sister?")
+        answer = await talk.say("What do you know about my sister?")
         await talk.end()
 
     assert "Corrected. I now remember: Your sister is called Anna." in output.response_text
-    assert "called Ann." not in listed.response_text
+    assert "called Ann." not in answer.response_text
     assert await objects(memory_of(db, "s1", "alice")) == ["Anna"]
 
 
@@ -390,7 +390,7 @@ async def test_what_shares_a_sentence_with_something_is_not_forgotten_with_it(in
 
 
 @pytest.mark.parametrize(
-    ("message", "kept"),
+    ("message", "fact"),
     [
         ("remember my birthday is in May", "Your birthday is in May."),
         ("Please remember I like jazz", "You like jazz."),
@@ -398,12 +398,12 @@ async def test_what_shares_a_sentence_with_something_is_not_forgotten_with_it(in
     ],
 )
 async def test_what_is_to_be_remembered_is_understood_and_told_back(
-    in_memory: Database, message: str, kept: str
+    in_memory: Database, message: str, fact: str
 ) -> None:
     async with talker(in_memory) as runtime:
         output = await Talk(runtime).say(message)
 
-    assert f"I will remember that:\n- {kept}" in output.response_text
+    assert f"I will remember that:\n- {fact}" in output.response_text
 
 
 @pytest.mark.parametrize(
@@ -427,6 +427,6 @@ async def test_one_word_is_enough_to_say_what_to_forget(in_memory: Database) -> 
 
 async def test_incognito_it_says_how_long_it_remembers(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
-        done = await runtime.run_turn("s1", "Remember that I like jazz", mode=MemoryMode.INCOGNITO)
+        result = await runtime.run_turn("s1", "Remember that I like jazz", mode=MemoryMode.INCOGNITO)
 
-    assert done.text.endswith("I remember it until this conversation ends; nothing of it is kept.")
+    assert result.text.endswith("I remember it until this conversation ends; nothing of it is kept.")

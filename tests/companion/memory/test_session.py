@@ -27,11 +27,11 @@ async def test_the_first_turn_of_a_new_thread_knows_the_last_session_the_facts_a
         await first.say("Please keep your answers short.", "I am so anxious. My sister is called Ann.")
         await first.end()
         await Talk(runtime, "s2").say("Hey there you")
-    told = model.requests[-1].instructions
+    instructions = model.requests[-1].instructions
 
-    assert "Last session (anxiety" in told
-    assert "sister IS_CALLED Ann" in told
-    assert "- Keep answers short." in told
+    assert "Last session (anxiety" in instructions
+    assert "sister IS_CALLED Ann" in instructions
+    assert "- Keep answers short." in instructions
 
 
 @pytest.mark.promise("R-18")
@@ -53,13 +53,13 @@ async def test_what_is_stated_plainly_is_held_until_the_session_ends(db: Databas
         talk = Talk(runtime)
         await talk.say("My sister is called Ann.")
         episode = await active_episode(db, "s1")
-        known = (await memory_of(db, "s1", "alice").page()).facts
+        facts = (await memory_of(db, "s1", "alice").page()).facts
         await talk.end()
         after = (await memory_of(db, "s1", "alice").page()).facts
 
     assert episode is not None
     assert [candidate["object"] for candidate in episode.candidates] == ["Ann"]
-    assert known == ()
+    assert facts == ()
     assert [fact.object for fact in after] == ["Ann"]
 
 
@@ -104,25 +104,25 @@ async def test_what_goes_through_a_session_is_told_to_the_model(in_memory: Datab
 
 
 def test_concerns_are_kept_the_newest_last_and_not_more_than_five() -> None:
-    changed = session_memory_changes(session("a", "b", "c", "d", "e"), "I am sad and angry", is_first=False)
+    changes = session_memory_changes(session("a", "b", "c", "d", "e"), "I am sad and angry", is_first=False)
 
-    assert changed["active_concerns"] == ["c", "d", "e", "low mood", "anger"]
+    assert changes["active_concerns"] == ["c", "d", "e", "low mood", "anger"]
 
 
 def test_a_loop_is_closed_by_who_tells_how_it_went() -> None:
-    changed = session_memory_changes(
+    changes = session_memory_changes(
         session(loops=("I have an exam tomorrow.",)), "I passed!", is_first=False
     )
 
-    assert changed["open_loops"] == []
+    assert changes["open_loops"] == []
 
 
 def test_a_goal_is_what_somebody_says_they_want() -> None:
-    changed = session_memory_changes(
+    changes = session_memory_changes(
         session(), "I want to be able to sleep through the night, somehow.", is_first=False
     )
 
-    assert changed["current_goal"] == "sleep through the night"
+    assert changes["current_goal"] == "sleep through the night"
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,11 @@ def messages(*texts: str) -> list[Message]:
 
 def conversation(talk: Sequence[str] = TALK) -> list[str]:
     """What it says in a whole conversation."""
-    said: list[str] = []
+    texts: list[str] = []
     for text in talk:
-        said += [text]
-        said += [offline_reply(messages(*said))]
-    return said[1::2]
+        texts += [text]
+        texts += [offline_reply(messages(*texts))]
+    return texts[1::2]
 
 
 async def test_it_streams_and_its_pieces_are_the_whole() -> None:
@@ -117,10 +117,10 @@ def test_it_says_once_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", ["Are you a real person?", "who are you?", "Are you an AI?", "are you a therapist"]
+    "question", ["Are you a real person?", "who are you?", "Are you an AI?", "are you a therapist"]
 )
-def test_it_says_that_it_is_a_program_when_somebody_asks(asked: str) -> None:
-    assert "I am a program, not a person and not a therapist." in offline_reply(messages(asked))
+def test_it_says_that_it_is_a_program_when_somebody_asks(question: str) -> None:
+    assert "I am a program, not a person and not a therapist." in offline_reply(messages(question))
 
 
 def test_it_asks_no_more_than_one_question_at_a_time() -> None:
@@ -135,15 +135,15 @@ def test_it_does_not_repeat_itself() -> None:
 
 def test_in_a_long_conversation_it_says_nothing_twice_and_offers_no_exercise_again() -> None:
     replies = conversation(LONG)
-    offered = [reply.partition(OFFER)[2] for reply in replies if OFFER in reply]
+    offers = [reply.partition(OFFER)[2] for reply in replies if OFFER in reply]
 
     assert len(set(replies)) == len(replies)
-    assert len(set(offered)) == len(offered) >= 1
+    assert len(set(offers)) == len(offers) >= 1
     assert max(reply.count("?") for reply in replies) == 1
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reply"),
     [
         ("how are you?", "I am a program"),
         ("do I have ADHD?", "do not diagnose"),
@@ -156,13 +156,15 @@ def test_in_a_long_conversation_it_says_nothing_twice_and_offers_no_exercise_aga
         ("My boss keeps criticising me", "our boss keeps criticising you"),
     ],
 )
-def test_it_answers_what_was_said_and_owns_up_to_what_it_does_not_understand(message: str, said: str) -> None:
-    assert said in offline_reply(messages("Hi", "Hello.", message))
+def test_it_answers_what_was_said_and_owns_up_to_what_it_does_not_understand(
+    message: str, reply: str
+) -> None:
+    assert reply in offline_reply(messages("Hi", "Hello.", message))
 
 
-@pytest.mark.parametrize("heard", ["That makes sense to me", "I am following you"])
-def test_it_claims_no_understanding_that_it_does_not_have(heard: str) -> None:
-    assert not any(heard in reply for reply in [*conversation(), *conversation(LONG)])
+@pytest.mark.parametrize("phrase", ["That makes sense to me", "I am following you"])
+def test_it_claims_no_understanding_that_it_does_not_have(phrase: str) -> None:
+    assert not any(phrase in reply for reply in [*conversation(), *conversation(LONG)])
 
 
 @pytest.mark.parametrize("question", ["Does it matter?", "how high is the tower", "Where did the time go?"])
@@ -185,10 +187,10 @@ def test_it_says_in_the_language_of_the_person_how_little_it_understands() -> No
 
 
 def test_it_knows_the_name_that_somebody_said_and_what_it_was_about() -> None:
-    said = messages("My name is Sam", "Hello.", "I am anxious about my exam", "I see.")
+    history = messages("My name is Sam", "Hello.", "I am anxious about my exam", "I see.")
 
-    assert "call you Sam" in offline_reply([*said, *messages("what's my name?")])
-    assert "anxiety and work" in offline_reply([*said, *messages("what were we talking about?")])
+    assert "call you Sam" in offline_reply([*history, *messages("what's my name?")])
+    assert "anxiety and work" in offline_reply([*history, *messages("what were we talking about?")])
 
 
 @pytest.mark.parametrize("message", ["...", "👍", "🙂"])
@@ -202,8 +204,8 @@ def test_a_farewell_is_not_held_up_by_a_question(message: str) -> None:
 
 
 def test_an_exercise_that_was_left_is_not_offered_again() -> None:
-    said = ["I am so anxious", "Would you like to try Worry time?", "no thanks", "Fine.", "I worry a lot"]
-    later = [*said, "I hear you.", "I worry about it all", "I hear you.", "I am worried and anxious"]
+    texts = ["I am so anxious", "Would you like to try Worry time?", "no thanks", "Fine.", "I worry a lot"]
+    later = [*texts, "I hear you.", "I worry about it all", "I hear you.", "I am worried and anxious"]
 
     assert OFFER in offline_reply(messages(*[text.replace("Worry time", "x") for text in later][2:]))
     assert "Worry time" not in offline_reply(messages(*later))
@@ -215,21 +217,21 @@ def test_no_thanks_is_a_no_and_not_a_farewell() -> None:
 
 
 def test_why_it_is_so_is_explained_by_what_was_talked_about() -> None:
-    asked = messages("I am anxious", "I hear you.", "can you explain why I feel like this?")
+    history = messages("I am anxious", "I hear you.", "can you explain why I feel like this?")
 
-    assert "alarm of the body" in offline_reply(asked)
+    assert "alarm of the body" in offline_reply(history)
 
 
 def test_the_exercise_that_is_offered_fits_the_last_message_first() -> None:
-    said = ("I had an argument with my boss", "I hear you.", "I have a craving to smoke")
+    texts = ("I had an argument with my boss", "I hear you.", "I have a craving to smoke")
 
-    assert f"{OFFER} Urge surfing?" in offline_reply(messages(*said))
+    assert f"{OFFER} Urge surfing?" in offline_reply(messages(*texts))
 
 
 def test_what_is_not_to_be_kept_is_acknowledged() -> None:
-    said = messages("Hi", "Hello.", "I live in Oslo, but please don't remember that.")
+    history = messages("Hi", "Hello.", "I live in Oslo, but please don't remember that.")
 
-    assert offline_reply(said).startswith("I will not keep that. ")
+    assert offline_reply(history).startswith("I will not keep that. ")
 
 
 def test_a_message_that_goes_on_with_a_topic_is_asked_about_it_and_another_one_is_not() -> None:
@@ -245,8 +247,8 @@ def test_a_message_that_goes_on_with_a_topic_is_asked_about_it_and_another_one_i
 def test_a_session_of_small_talk_is_told_as_such_and_other_ones_are_left_to_their_own_words() -> None:
     small, more = messages("hello again", "Hello.", "how are you?"), messages("We painted the kitchen blue")
 
-    assert (told := summarize_conversation(small)) is not None
-    assert (told.summary, told.themes) == (SMALL_TALK, [])
+    assert (summary := summarize_conversation(small)) is not None
+    assert (summary.summary, summary.themes) == (SMALL_TALK, [])
     assert summarize_conversation(more) is None
 
 
@@ -262,9 +264,9 @@ def test_nothing_that_it_says_is_unfit() -> None:
 
 
 def test_it_takes_a_no_for_a_no() -> None:
-    said = messages("I am anxious", f"Yes? {OFFER} Box breathing?", "no thanks")
+    history = messages("I am anxious", f"Yes? {OFFER} Box breathing?", "no thanks")
 
-    assert offline_reply(said) == "That is fine, we leave it. What would you rather talk about?"
+    assert offline_reply(history) == "That is fine, we leave it. What would you rather talk about?"
 
 
 @pytest.mark.parametrize(
@@ -301,18 +303,20 @@ def test_what_somebody_tells_is_turned_round(message: str, sentence: str) -> Non
 
 def test_it_calls_somebody_by_their_name_and_brings_up_the_last_session_if_it_may() -> None:
     leave = "What is known. You may bring these up where it helps."
-    known = f"- Call the user Sam.\n\n{leave}\n- Last session (anxiety): x."
-    off = known.replace("You may bring these up where it helps.", "Do not bring them up.")
+    instructions = f"- Call the user Sam.\n\n{leave}\n- Last session (anxiety): x."
+    off = instructions.replace("You may bring these up where it helps.", "Do not bring them up.")
 
-    assert offline_reply(messages("Hey"), known).startswith("Hello, Sam. Last time it was about anxiety.")
+    assert offline_reply(messages("Hey"), instructions).startswith(
+        "Hello, Sam. Last time it was about anxiety."
+    )
     assert "anxiety" not in offline_reply(messages("Hey"), off)
 
 
 def test_it_keeps_to_what_somebody_asked_of_its_answers() -> None:
-    said = messages("I am nervous about tomorrow")
-    plain = offline_reply(said)
-    short = offline_reply(said, f"{WISHES_HEADING}\n- Keep answers short.")
-    quiet = offline_reply(said, f"{WISHES_HEADING}\n- Ask fewer questions.")
+    history = messages("I am nervous about tomorrow")
+    plain = offline_reply(history)
+    short = offline_reply(history, f"{WISHES_HEADING}\n- Keep answers short.")
+    quiet = offline_reply(history, f"{WISHES_HEADING}\n- Ask fewer questions.")
 
     assert len(short) < len(plain)
     assert "?" in plain
@@ -328,6 +332,6 @@ async def test_what_every_model_is_told_does_not_make_it_short(in_memory: Databa
 
 async def test_a_companion_without_a_model_streams_its_answer(in_memory: Database) -> None:
     async with talker(in_memory) as runtime:
-        told = await Talk(runtime).heard("I am tired of my job and of everything around it")
+        events = await Talk(runtime).events_of("I am tired of my job and of everything around it")
 
-    assert len([event for event in told if isinstance(event, TextDelta)]) > 1
+    assert len([event for event in events if isinstance(event, TextDelta)]) > 1

@@ -52,7 +52,7 @@ REMARKS = [
     ("My name is Sam", "name_told"),
     ("I had a bad day. Do you understand me?", "understanding"),
 ]
-TOLD = [
+STORIES = [
     "My boss keeps criticising everything I do",
     "It was terrible, I forgot all my words",
     "I should have stayed at home",
@@ -67,22 +67,22 @@ TOLD = [
 
 @pytest.mark.parametrize(("message", "kind"), REMARKS)
 def test_a_remark_is_known_for_what_it_is(message: str, kind: str) -> None:
-    made = remark_in(message)
+    match = remark_in(message)
 
-    assert made is not None
-    assert made.remark.id == kind
+    assert match is not None
+    assert match.remark.id == kind
 
 
-@pytest.mark.parametrize("message", TOLD)
+@pytest.mark.parametrize("message", STORIES)
 def test_what_somebody_tells_is_no_remark(message: str) -> None:
     assert remark_in(message) is None
 
 
 def test_a_name_is_said_back_as_it_is_written() -> None:
-    made = remark_in("you can call me sam")
+    match = remark_in("you can call me sam")
 
-    assert made is not None
-    assert made.answers == ["Good to meet you, Sam. What is on your mind?"]
+    assert match is not None
+    assert match.answers == ["Good to meet you, Sam. What is on your mind?"]
 
 
 def test_every_answer_is_fit_and_asks_one_question_at_most() -> None:
@@ -98,10 +98,10 @@ def test_what_was_said_comes_again_only_when_all_else_was_said() -> None:
 
 
 def test_every_topic_has_several_things_to_say_and_to_ask_and_nothing_unfit() -> None:
-    said = [line for each in all_topics() for line in (*each.reflections, *each.questions, each.explains)]
+    lines = [line for each in all_topics() for line in (*each.reflections, *each.questions, each.explains)]
 
     assert all(len(each.reflections) > 1 and len(each.questions) > 2 for each in all_topics())
-    assert all(is_fit(sentence) for line in said for sentence in sentences(line))
+    assert all(is_fit(sentence) for line in lines for sentence in sentences(line))
 
 
 @pytest.mark.parametrize(

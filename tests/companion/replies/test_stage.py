@@ -569,10 +569,10 @@ async def parts_of(model: ScriptedModel, ending: str = "") -> tuple[list[str], s
 
 async def test_an_unfit_sentence_is_never_heard_not_even_in_pieces() -> None:
     model = ScriptedModel(["That is h", "ard. You have dep", "ression. What", " helps you?"])
-    heard, whole = await parts_of(model)
+    pieces, whole = await parts_of(model)
 
     assert whole == "That is hard. What helps you?"
-    assert "".join(heard) == whole
+    assert "".join(pieces) == whole
 
 
 @pytest.mark.parametrize(
@@ -590,10 +590,10 @@ async def test_a_number_is_never_heard_though_it_comes_in_pieces(number: str, pi
 
 async def test_a_fit_reply_is_left_as_it_is() -> None:
     text = "First line.\n\n- one\n- two\n\nAnd you? Dr. Who says so…"
-    heard, whole = await parts_of(ScriptedModel(text, pieces=9))
+    pieces, whole = await parts_of(ScriptedModel(text, pieces=9))
 
-    assert whole == "".join(heard) == text
-    assert len(heard) > 3
+    assert whole == "".join(pieces) == text
+    assert len(pieces) > 3
 
 
 async def test_a_reply_of_which_nothing_is_left_says_what_this_is() -> None:
@@ -605,11 +605,11 @@ async def test_a_reply_of_which_nothing_is_left_says_what_this_is() -> None:
 async def test_an_unfit_reply_reaches_neither_listeners_nor_history(in_memory: Database) -> None:
     async with talker(in_memory, Knowing("I hear you. You have depression. What helps?")) as runtime:
         talk = Talk(runtime)
-        told = await talk.heard("I cannot get up in the mornings")
+        events = await talk.events_of("I cannot get up in the mornings")
         (last,) = await (await talk.state()).history.tail(1)
 
     assert last.text == "I hear you. What helps?"
-    assert "depression" not in "".join(event.text for event in told if isinstance(event, TextDelta))
+    assert "depression" not in "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
 @pytest.mark.promise("A-05")
@@ -653,22 +653,22 @@ async def test_a_prompt_is_composed_of_who_it_is_rules_style_and_approach(in_mem
     model = Knowing()
     async with talker(in_memory, model) as runtime:
         await Talk(runtime).say("My dog died yesterday and it hurts")
-    told = model.requests[-1].instructions
+    instructions = model.requests[-1].instructions
 
-    assert told.startswith(prompt_source("identity"))
-    assert prompt_source("rules") in told
-    assert prompt_source("styles/supportive") in told
-    assert prompt_source("approaches/grief_support") in told
+    assert instructions.startswith(prompt_source("identity"))
+    assert prompt_source("rules") in instructions
+    assert prompt_source("styles/supportive") in instructions
+    assert prompt_source("approaches/grief_support") in instructions
 
 
 async def test_installed_skills_are_told_and_unknown_ones_named(in_memory: Database) -> None:
     model = Knowing()
     async with talker(in_memory, model, skills={"poems": "End with a line of a poem."}) as runtime:
-        given = {"message": "I like the sea a lot", "installed_skills": ["poems", "chess"]}
-        done = await runtime.run_turn("s1", given)
+        inputs = {"message": "I like the sea a lot", "installed_skills": ["poems", "chess"]}
+        result = await runtime.run_turn("s1", inputs)
 
     assert "End with a line of a poem." in model.requests[-1].instructions
-    assert done.output.diagnostics["unknown_skills"] == ["chess"]
+    assert result.output.diagnostics["unknown_skills"] == ["chess"]
 
 
 async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) -> None:
@@ -685,13 +685,13 @@ async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) 
 
 async def test_an_answer_that_was_given_is_not_asked_for_again_after_a_crash(db: Database) -> None:
     model, clock = Knowing("Only once."), Clock()
-    await crashed(talker(db, model, config=RuntimeConfig(clock=clock)), "I like the sea a lot")
+    await crash_turn(talker(db, model, config=RuntimeConfig(clock=clock)), "I like the sea a lot")
     clock.advance(60_000)
     again = talker(db, model, config=RuntimeConfig(clock=clock))
-    done = await again.resume("s1")
+    result = await again.resume("s1")
     history = await (await again.state("s1")).history.all()
 
-    assert done.text == "Only once."
+    assert result.text == "Only once."
     assert len(model.requests) == 1
     assert [message.text for message in history] == ["I like the sea a lot", "Only once."]
 
@@ -700,7 +700,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-async def crashed(runtime: Runtime[CompanionState, AgentOutput], message: str) -> None:
+async def crash_turn(runtime: Runtime[CompanionState, AgentOutput], message: str) -> None:
     """A turn whose process dies when its answer is there, and before it is finished."""
 
     async def finalize_turn(state: CompanionState, ctx: Context) -> Delta:
@@ -708,12 +708,16 @@ async def crashed(runtime: Runtime[CompanionState, AgentOutput], message: str) -
 
     settings = runtime._settings
     inputs = validate_inputs(settings.schema, message)
-    asked = TurnRequest(thread="s1", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
-    started = await start_turn(runtime._db, asked, settings)
-    assert isinstance(started, StartedTurn)
+    request = TurnRequest(thread="s1", inputs=inputs, items=tuple(user_items(settings.schema, inputs)))
+    turn_start = await start_turn(runtime._db, request, settings)
+    assert isinstance(turn_start, StartedTurn)
     config = settings.config
     turn = Turn(
-        started.draft, started.journal, config.retry_policy, lambda event: None, deadlines=config.deadlines
+        turn_start.draft,
+        turn_start.journal,
+        config.retry_policy,
+        lambda event: None,
+        deadlines=config.deadlines,
     )
     with pytest.raises(Crash):
         await run_stages([*settings.stages[:-1], finalize_turn], context_of(turn, settings))
