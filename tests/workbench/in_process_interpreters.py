@@ -51,19 +51,22 @@ class InProcess:
             yield StopOutput(why="died", detail="it ended itself", alive=False)
 
     def _outputs(self, code: str) -> list[Output]:
-        said = io.StringIO()
-        found: list[Output] = []
+        stream = io.StringIO()
+        outputs: list[Output] = []
         try:
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(stream):
                 value = self._value(code)
             if isinstance(value, bytes):
-                found.append(DisplayOutput(forms={"image/png": base64.b64encode(value).decode()}))
+                outputs.append(DisplayOutput(forms={"image/png": base64.b64encode(value).decode()}))
             elif value is not None:
-                found.append(DisplayOutput(forms={"text/plain": repr(value)}, result=True))
+                outputs.append(DisplayOutput(forms={"text/plain": repr(value)}, result=True))
         except Exception as error:  # noqa: BLE001  # what code raises is an output
             trace = traceback.format_exc()
-            found.append(ErrorOutput(name=type(error).__name__, message=str(error), traceback=trace))
-        return [*([StreamOutput(stream="stdout", text=said.getvalue())] if said.getvalue() else []), *found]
+            outputs.append(ErrorOutput(name=type(error).__name__, message=str(error), traceback=trace))
+        return [
+            *([StreamOutput(stream="stdout", text=stream.getvalue())] if stream.getvalue() else []),
+            *outputs,
+        ]
 
     def _value(self, code: str) -> Any:
         tree = ast.parse(code)
@@ -104,18 +107,18 @@ class InProcesses:
         if self.broken:
             raise InterpreterFailed(where="in process", problem="it is broken")
         assert _is_there(sandbox)
-        made = InProcess(f"box-{next(self._numbers)}", sandbox)
-        made.refuses = self.refuses
-        self.made.append(made)
-        return made
+        interpreter = InProcess(f"box-{next(self._numbers)}", sandbox)
+        interpreter.refuses = self.refuses
+        self.made.append(interpreter)
+        return interpreter
 
     async def attach(self, id: str, sandbox: Sandbox) -> InProcess:
-        found = next((each for each in self.made if each.id == id and each.is_alive), None)
-        if found is None:
+        interpreter = next((each for each in self.made if each.id == id and each.is_alive), None)
+        if interpreter is None:
             raise InterpreterGone(interpreter=id, problem="there is none with this id")
-        if found.sandbox.volume != sandbox.volume:
+        if interpreter.sandbox.volume != sandbox.volume:
             raise InterpreterGone(interpreter=id, problem="it is on another volume")
-        return found
+        return interpreter
 
     async def close(self) -> None:
         for each in self.made:

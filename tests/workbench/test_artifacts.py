@@ -44,25 +44,25 @@ async def artifacts(db: clew.Database, volume: Volume) -> Artifacts:
 async def test_what_is_saved_is_read_back_from_the_volume(
     artifacts: Artifacts, db: clew.Database, tmp_path: Path
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG, run="r-1", item="m-1", now=7)
+    artifact = await artifacts.save("plot.png", PNG, run="r-1", item="m-1", now=7)
     again = Artifacts(db, "t", Volume(tmp_path / "volume", "acme", "alice"))
-    found, content = await again.read(saved.id)
+    copy, content = await again.read(artifact.id)
 
-    assert (found, content) == (saved, PNG)
-    assert (found.type, found.size, found.sha256) == ("image/png", len(PNG), sha256(PNG).hexdigest())
-    assert (found.run, found.item, found.time) == ("r-1", "m-1", 7)
-    assert found.path == f"artifacts/{saved.id}/plot.png"
+    assert (copy, content) == (artifact, PNG)
+    assert (copy.type, copy.size, copy.sha256) == ("image/png", len(PNG), sha256(PNG).hexdigest())
+    assert (copy.run, copy.item, copy.time) == ("r-1", "m-1", 7)
+    assert copy.path == f"artifacts/{artifact.id}/plot.png"
 
 
 async def test_its_record_commits_with_a_change_of_the_thread(
     artifacts: Artifacts, db: clew.Database
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG, run="r-1")
+    artifact = await artifacts.save("plot.png", PNG, run="r-1")
     change = (await db.thread("t").changesets())[0]
-    record = await db.records.get("artifact", saved.id)
+    record = await db.records.get("artifact", artifact.id)
 
     assert (change.reason, change.run_id, change.author) == ("ArtifactSaved", "r-1", "alice")
-    assert change.state_actions[0]["sha256"] == saved.sha256
+    assert change.state_actions[0]["sha256"] == artifact.sha256
     assert (record.owner, record.tags) == ("alice", ("t",))
 
 
@@ -92,18 +92,18 @@ async def test_two_of_one_name_are_two(artifacts: Artifacts) -> None:
 
 
 async def test_with_a_key_it_is_kept_once(artifacts: Artifacts, db: clew.Database) -> None:
-    found = await asyncio.gather(*(artifacts.save("plot.png", PNG, key="k") for _ in range(4)))
+    copies = await asyncio.gather(*(artifacts.save("plot.png", PNG, key="k") for _ in range(4)))
 
-    assert len({each.id for each in found}) == 1
+    assert len({each.id for each in copies}) == 1
     assert (await db.thread("t").head()).version == 1
 
 
 async def test_a_key_that_was_used_for_other_bytes_is_refused(artifacts: Artifacts) -> None:
-    saved = await artifacts.save("plot.png", PNG, key="k")
+    artifact = await artifacts.save("plot.png", PNG, key="k")
     with pytest.raises(KeyReused):
         await artifacts.save("plot.png", b"other", key="k")
 
-    assert (await artifacts.read(saved.id))[1] == PNG
+    assert (await artifacts.read(artifact.id))[1] == PNG
 
 
 async def test_a_list_comes_in_pages_the_newest_first(artifacts: Artifacts) -> None:
@@ -119,11 +119,11 @@ async def test_a_list_comes_in_pages_the_newest_first(artifacts: Artifacts) -> N
 async def test_another_thread_has_no_such_artifact(
     artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG)
+    artifact = await artifacts.save("plot.png", PNG)
     await db.create("u", owner="alice")
     other = Artifacts(db, "u", volume)
     with pytest.raises(RecordNotFound):
-        await other.read(saved.id)
+        await other.read(artifact.id)
 
     assert (await other.list()).artifacts == ()
 
@@ -132,10 +132,10 @@ async def test_another_thread_has_no_such_artifact(
 async def test_another_user_has_no_such_artifact(
     artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG)
+    artifact = await artifacts.save("plot.png", PNG)
     theirs = Artifacts(db.scope(tenant=db.tenant, user="bob"), "t", volume)
     with pytest.raises(RecordNotFound):
-        await theirs.read(saved.id)
+        await theirs.read(artifact.id)
 
     assert (await theirs.list()).artifacts == ()
 
@@ -144,22 +144,22 @@ async def test_another_user_has_no_such_artifact(
 
 
 async def test_a_file_that_was_altered_is_named(artifacts: Artifacts, volume: Volume) -> None:
-    saved = await artifacts.save("plot.png", PNG)
-    volume.write(saved.path, PNG[:-1])
-    with pytest.raises(ArtifactDamaged) as caught:
-        await artifacts.read(saved.id)
+    artifact = await artifacts.save("plot.png", PNG)
+    volume.write(artifact.path, PNG[:-1])
+    with pytest.raises(ArtifactDamaged) as error:
+        await artifacts.read(artifact.id)
 
-    assert (caught.value.code, caught.value.artifact) == ("artifact_damaged", saved.id)
-    assert "checksum" in caught.value.problem
+    assert (error.value.code, error.value.artifact) == ("artifact_damaged", artifact.id)
+    assert "checksum" in error.value.problem
 
 
 async def test_a_file_that_is_gone_is_named(artifacts: Artifacts, volume: Volume) -> None:
-    saved = await artifacts.save("plot.png", PNG)
-    volume.delete(saved.path)
-    with pytest.raises(ArtifactDamaged) as caught:
-        await artifacts.read(saved.id)
+    artifact = await artifacts.save("plot.png", PNG)
+    volume.delete(artifact.path)
+    with pytest.raises(ArtifactDamaged) as error:
+        await artifacts.read(artifact.id)
 
-    assert "gone" in caught.value.problem
+    assert "gone" in error.value.problem
 
 
 # Letting go.
@@ -168,19 +168,19 @@ async def test_a_file_that_is_gone_is_named(artifacts: Artifacts, volume: Volume
 async def test_a_deleted_artifact_is_gone_from_record_and_volume(
     artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG)
-    await artifacts.delete(saved.id)
+    artifact = await artifacts.save("plot.png", PNG)
+    await artifacts.delete(artifact.id)
     with pytest.raises(RecordNotFound):
-        await artifacts.get(saved.id)
+        await artifacts.get(artifact.id)
 
     assert volume.list().files == ()
     assert [change.reason for change in await db.thread("t").changesets()][-1] == "ArtifactDeleted"
 
 
 async def test_a_damaged_artifact_can_be_deleted(artifacts: Artifacts, volume: Volume) -> None:
-    saved = await artifacts.save("plot.png", PNG)
-    volume.delete(saved.path)
-    await artifacts.delete(saved.id)
+    artifact = await artifacts.save("plot.png", PNG)
+    volume.delete(artifact.path)
+    await artifacts.delete(artifact.id)
 
     assert (await artifacts.list()).artifacts == ()
 
@@ -190,14 +190,14 @@ async def test_a_damaged_artifact_can_be_deleted(artifacts: Artifacts, volume: V
 async def test_what_is_on_legal_hold_stays(
     artifacts: Artifacts, db: clew.Database, volume: Volume, what: str
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG)
-    held = {"thread": "t"} if what == "thread" else {"owner": "alice"}
-    await db.retention.hold(**held, reason="a case")
+    artifact = await artifacts.save("plot.png", PNG)
+    scope = {"thread": "t"} if what == "thread" else {"owner": "alice"}
+    await db.retention.hold(**scope, reason="a case")
     mine = Artifacts(db.scope(tenant=db.tenant, user="alice"), "t", volume)
     with pytest.raises(LegalHold):
-        await mine.delete(saved.id)
+        await mine.delete(artifact.id)
 
-    assert (await artifacts.read(saved.id))[1] == PNG
+    assert (await artifacts.read(artifact.id))[1] == PNG
 
 
 @pytest.mark.promise("B-07")
@@ -205,23 +205,23 @@ async def test_what_is_on_legal_hold_stays(
 async def test_its_record_is_erased_with_thread_or_owner(
     artifacts: Artifacts, db: clew.Database, what: str
 ) -> None:
-    saved = await artifacts.save("plot.png", PNG)
+    artifact = await artifacts.save("plot.png", PNG)
     await (db.erase(thread="t") if what == "thread" else db.erase(owner="alice"))
     with pytest.raises(RecordNotFound):
-        await db.records.get("artifact", saved.id)
+        await db.records.get("artifact", artifact.id)
 
 
 # Pictures and tools.
 
 
 async def test_a_picture_that_was_shown_is_kept(artifacts: Artifacts) -> None:
-    shown = DisplayOutput(
+    picture = DisplayOutput(
         forms={"text/plain": "<Figure>", "image/png": f"{base64.b64encode(PNG).decode()}\n"}
     )
-    saved = await artifacts.save_picture(shown, name="tides", run="r-1")
+    artifact = await artifacts.save_picture(picture, name="tides", run="r-1")
 
-    assert (saved.name, saved.type) == ("tides.png", "image/png")
-    assert (await artifacts.read(saved.id))[1] == PNG
+    assert (artifact.name, artifact.type) == ("tides.png", "image/png")
+    assert (await artifacts.read(artifact.id))[1] == PNG
 
 
 async def test_what_is_no_picture_is_refused(artifacts: Artifacts) -> None:
@@ -243,12 +243,12 @@ async def test_a_model_keeps_files_once_each(artifacts: Artifacts, db: clew.Data
         return Artifacts(db, context.thread, volume)
 
     async with clew.Runtime(db, model=model, tools=artifact_tools(of)) as runtime:
-        done = await runtime.run_turn("t", "Keep it", user="alice")
-    kept = {each.name: each for each in (await artifacts.list()).artifacts}
+        result = await runtime.run_turn("t", "Keep it", user="alice")
+    by_name = {each.name: each for each in (await artifacts.list()).artifacts}
 
-    assert done.text == "Kept."
-    assert {name: each.type for name, each in kept.items()} == {
+    assert result.text == "Kept."
+    assert {name: each.type for name, each in by_name.items()} == {
         "report.md": "text/markdown",
         "plot.png": "image/png",
     }
-    assert all(each.run == done.run for each in kept.values())
+    assert all(each.run == result.run for each in by_name.values())

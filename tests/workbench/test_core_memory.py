@@ -53,13 +53,13 @@ async def memory_of(db: clew.Database, **more: Any) -> CoreMemory:
 def between(thread: Thread, work: Callable[[], Awaitable[object]]) -> Thread:
     """The thread, on which somebody else does some work right before the first append."""
     append = thread.append
-    done: list[object] = []
+    calls_before: list[object] = []
 
-    async def late(change: Changeset | None = None, **given: Any) -> Committed:
-        if not done:
-            done.append(None)
+    async def late(change: Changeset | None = None, **options: Any) -> Committed:
+        if not calls_before:
+            calls_before.append(None)
             await work()
-        return await append(change, **given)
+        return await append(change, **options)
 
     thread.append = late  # type: ignore[method-assign]  # the moment between looking and writing
     return thread
@@ -80,22 +80,22 @@ def test_a_block_that_is_no_text_is_told_as_one() -> None:
 def test_a_block_takes_as_much_as_its_limit_and_no_more(block: str, limit: int) -> None:
     assert len(append_to_block({block: ""}, block, "x" * limit)) == limit
 
-    with pytest.raises(BlockFull) as caught:
+    with pytest.raises(BlockFull) as error:
         append_to_block({block: "x"}, block, "x" * (limit - 1))
-    assert (caught.value.code, caught.value.size, caught.value.limit) == ("block_full", limit + 1, limit)
+    assert (error.value.code, error.value.size, error.value.limit) == ("block_full", limit + 1, limit)
 
 
 def test_a_block_of_another_name_has_the_limit_of_the_others() -> None:
-    with pytest.raises(BlockFull) as caught:
+    with pytest.raises(BlockFull) as error:
         append_to_block({"goals": ""}, "goals", "x" * 1001)
-    assert caught.value.limit == 1000
+    assert error.value.limit == 1000
 
 
 def test_an_unknown_block_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(BlockNotFound) as caught:
+    with pytest.raises(BlockNotFound) as error:
         append_to_block({"human": "", "persona": ""}, "humans", "x")
 
-    assert (caught.value.code, caught.value.known) == ("block_not_found", ["human", "persona"])
+    assert (error.value.code, error.value.known) == ("block_not_found", ["human", "persona"])
 
 
 @pytest.mark.parametrize("old", ["", "Bob", "a"], ids=["nothing", "not there", "there twice"])
@@ -128,11 +128,11 @@ async def test_what_is_written_is_in_the_state_and_the_manifest(db: clew.Databas
     memory = await memory_of(db)
     await memory.append("human", "Her name is Ada.")
     await memory.append("human", "She likes tea.")
-    done = await memory.replace("human", "tea", "coffee")
-    found = await memory.blocks()
+    change = await memory.replace("human", "tea", "coffee")
+    memory_now = await memory.blocks()
 
-    assert found.version == done.version == 3
-    assert found.blocks["human"] == "Her name is Ada.\nShe likes coffee."
+    assert memory_now.version == change.version == 3
+    assert memory_now.blocks["human"] == "Her name is Ada.\nShe likes coffee."
     assert (await db.thread("t").state())[MEMORY_KEY] == {"human": "Her name is Ada.\nShe likes coffee."}
 
 
@@ -176,10 +176,10 @@ async def test_of_two_changes_of_one_block_the_slower_is_refused(db: clew.Databa
     await db.create("t")
     other = CoreMemory(db.thread("t"))
     mine = CoreMemory(between(db.thread("t"), lambda: other.append("human", "Eve")))
-    with pytest.raises(StateConflict) as caught:
+    with pytest.raises(StateConflict) as error:
         await mine.append("human", "Ada")
 
-    assert caught.value.path == [MEMORY_KEY, "human"]
+    assert error.value.path == [MEMORY_KEY, "human"]
     assert (await other.blocks()).blocks["human"] == "Eve"
 
 
@@ -188,10 +188,10 @@ async def test_a_version_that_is_expected_is_about_the_block(db: clew.Database) 
     await memory.put("human", "Ada")
     await memory.put("persona", "Kind.")
     await memory.put("human", "Ada L.", expect=Exact(1))
-    with pytest.raises(VersionConflict) as caught:
+    with pytest.raises(VersionConflict) as error:
         await memory.put("human", "Eve", expect=Exact(1))
 
-    assert (caught.value.expected, caught.value.actual) == (1, 3)
+    assert (error.value.expected, error.value.actual) == (1, 3)
     assert (await memory.blocks()).blocks["human"] == "Ada L."
 
 
@@ -210,9 +210,9 @@ async def test_an_import_without_core_memory_brings_back_how_it_began(db: clew.D
 # Tools.
 
 
-def run(db: clew.Database, *said: Any) -> clew.Runtime[Any, Any]:
+def run(db: clew.Database, *script: Any) -> clew.Runtime[Any, Any]:
     """A runtime whose model calls the tools as it is told."""
-    return clew.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=core_memory_tools(SHORT))
+    return clew.Runtime(db, schema=Working, model=ScriptedModel(*script), tools=core_memory_tools(SHORT))
 
 
 async def outputs(db: clew.Database) -> list[Any]:
@@ -221,12 +221,12 @@ async def outputs(db: clew.Database) -> list[Any]:
 
 
 async def test_a_model_changes_core_memory_by_its_tools(db: clew.Database) -> None:
-    said = (
+    script = (
         calls(("c1", "core_memory_append", {"block": "human", "text": "Ada, 36"})),
         calls(("c2", "core_memory_replace", {"block": "human", "old": ", 36", "new": ""})),
         "Noted.",
     )
-    async with run(db, *said) as runtime:
+    async with run(db, *script) as runtime:
         await runtime.run_turn("t", "I am Ada", user="alice")
 
     assert (await CoreMemory(db.thread("t")).blocks()).blocks["human"] == "Ada"
@@ -237,14 +237,14 @@ async def test_a_model_changes_core_memory_by_its_tools(db: clew.Database) -> No
 
 
 async def test_a_model_reads_why_its_change_was_refused(db: clew.Database) -> None:
-    said = (
+    script = (
         calls(
             ("c1", "core_memory_append", {"block": "human", "text": "x" * 21}),
             ("c2", "core_memory_append", {"block": "diary", "text": "x"}),
         ),
         "Well.",
     )
-    async with run(db, *said) as runtime:
+    async with run(db, *script) as runtime:
         await runtime.run_turn("t", "I am Ada", user="alice")
 
     assert [output["error"] for output in await outputs(db)] == [
@@ -255,14 +255,14 @@ async def test_a_model_reads_why_its_change_was_refused(db: clew.Database) -> No
 
 
 async def test_two_blocks_are_changed_side_by_side_in_one_answer(db: clew.Database) -> None:
-    said = (
+    script = (
         calls(
             ("c1", "core_memory_append", {"block": "human", "text": "Ada"}),
             ("c2", "core_memory_append", {"block": "persona", "text": "Kind."}),
         ),
         "Noted.",
     )
-    async with run(db, *said) as runtime:
+    async with run(db, *script) as runtime:
         await runtime.run_turn("t", "I am Ada", user="alice")
     blocks = (await CoreMemory(db.thread("t")).blocks()).blocks
 
@@ -276,15 +276,15 @@ async def test_a_person_changes_a_block_while_a_turn_runs(db: clew.Database) -> 
         return text
 
     looking = clew.tool(effect=Effect.NONE)(editing)
-    said = (
+    script = (
         calls(("c1", "editing", {"text": "x"})),
         calls(("c2", "core_memory_append", {"block": "human", "text": "Ada"})),
         "Noted.",
     )
     tools = [*core_memory_tools(SHORT), looking]
-    async with clew.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=tools) as runtime:
-        done = await runtime.run_turn("t", "I am Ada", user="alice")
+    async with clew.Runtime(db, schema=Working, model=ScriptedModel(*script), tools=tools) as runtime:
+        result = await runtime.run_turn("t", "I am Ada", user="alice")
     blocks = (await CoreMemory(db.thread("t")).blocks()).blocks
 
-    assert done.text == "Noted."
+    assert result.text == "Noted."
     assert (blocks["human"], blocks["persona"]) == ("Ada", "Kind.")

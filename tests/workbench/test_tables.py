@@ -27,7 +27,7 @@ from tests.support.echo import EchoModel
 pytestmark = pytest.mark.promise("F-12")
 
 
-def told(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> Any:
+def run_command(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> Any:
     """The answer of a command in JSON."""
     code = run([*words, "--db", str(file), "--json"])
     out, err = capsys.readouterr()
@@ -39,21 +39,21 @@ def test_identities_are_entered_and_listed(tmp_path: Path, capsys: pytest.Captur
     file = tmp_path / "agent.db"
     assert run(["migrate", "--db", str(file)]) == 0
     capsys.readouterr()
-    told(capsys, file, "tenants", "create", "acme")
-    told(capsys, file, "users", "create", "alice", "--tenant", "acme")
-    tenants = told(capsys, file, "tenants", "list")
-    users = told(capsys, file, "users", "list", "--tenant", "acme")
+    run_command(capsys, file, "tenants", "create", "acme")
+    run_command(capsys, file, "users", "create", "alice", "--tenant", "acme")
+    tenants = run_command(capsys, file, "tenants", "list")
+    users = run_command(capsys, file, "users", "list", "--tenant", "acme")
 
     assert ("acme" in json.dumps(tenants), "alice" in json.dumps(users)) == (True, True)
 
 
 async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(db: clew.Database) -> None:
-    async def failing(db: clew.Database, episode: Episode, said: Sequence[Message]) -> EpisodeResult:
+    async def failing(db: clew.Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise ModelFailed(model="m", problem="it is down")
 
-    def make(scoped: clew.Database) -> Runtime:
+    def make(database: clew.Database) -> Runtime:
         return Runtime(
-            scoped,
+            database,
             model=EchoModel(),
             finalize=failing,
             config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
@@ -74,16 +74,16 @@ async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: clew.Da
         alice = users("alice")
         await alice.run_turn("t", "My sister is called Ann.", user="alice")
         await alice.end_session("t")
-        known = (await alice.memory()).facts
+        facts = (await alice.memory()).facts
 
-    assert "Ann" in json.dumps(known)
+    assert "Ann" in json.dumps(facts)
 
 
 async def test_a_step_is_written_by_a_turn_and_read_with_its_run(db: clew.Database) -> None:
     async with served(db) as users:
         alice = users("alice")
-        done = await alice.run_turn("t", "Hi")
-        steps = (await alice.steps(done.run)).steps
+        result = await alice.run_turn("t", "Hi")
+        steps = (await alice.steps(result.run)).steps
 
     assert [(step.kind, step.name) for step in steps] == [("model", "echo"), ("output", "reply")]
 
@@ -96,11 +96,13 @@ def test_data_sets_experiments_and_results_are_written_and_read_by_commands(
     (tmp_path / f"{module}.py").write_text("def answer(example):\n    return 'Oslo'\n", encoding="utf-8")
     lines.write_text('{"input": "Norway?", "expected": "Oslo"}\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    told(capsys, file, "datasets", "import", "capitals", str(lines))
-    told(capsys, file, "experiments", "run", "e", "--dataset", "capitals", "--agent", f"{module}:answer")
-    sets = told(capsys, file, "datasets", "list")["datasets"]
-    tried = told(capsys, file, "experiments", "list")["experiments"]
-    results = told(capsys, file, "experiments", "show", "e")["results"]
+    run_command(capsys, file, "datasets", "import", "capitals", str(lines))
+    run_command(
+        capsys, file, "experiments", "run", "e", "--dataset", "capitals", "--agent", f"{module}:answer"
+    )
+    sets = run_command(capsys, file, "datasets", "list")["datasets"]
+    experiments = run_command(capsys, file, "experiments", "list")["experiments"]
+    results = run_command(capsys, file, "experiments", "show", "e")["results"]
 
-    assert ([each["name"] for each in sets], [each["name"] for each in tried]) == (["capitals"], ["e"])
+    assert ([each["name"] for each in sets], [each["name"] for each in experiments]) == (["capitals"], ["e"])
     assert [(each["output"], each["score"]) for each in results] == [("Oslo", 1.0)]

@@ -47,8 +47,8 @@ async def main(url: str, tenant: str, folder: Path, point: str, kind: str) -> No
         from clew.workbench.interpreter.local import LocalInterpreters
 
         interpreters = LocalInterpreters()
-    async with clew.open(url) as found:
-        db = found.scope(tenant=tenant)
+    async with clew.open(url) as database:
+        db = database.scope(tenant=tenant)
         volume = Volume(folder / "volume", tenant, "alice")
         bench = Workbench(db, volume, interpreters, user="alice", scratch=folder / "scratch")
         await bench.open("s")

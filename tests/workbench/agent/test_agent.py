@@ -45,7 +45,7 @@ def working_on(db: clew.Database, tmp_path: Path) -> Working:
     """Opens a session with an agent that plays a script."""
 
     @asynccontextmanager
-    async def opened(
+    async def open_agent(
         *script: Any, **options: Any
     ) -> AsyncIterator[tuple[WorkbenchAgent, Workbench, ScriptedModel]]:
         model = ScriptedModel(*script)
@@ -54,7 +54,7 @@ def working_on(db: clew.Database, tmp_path: Path) -> Working:
             async with WorkbenchAgent(bench, model, **options) as agent:
                 yield agent, bench, model
 
-    return opened
+    return open_agent
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def working(here: clew.Database, tmp_path: Path) -> Working:
     return working_on(here, tmp_path)
 
 
-def seen(request: ModelRequest) -> str:
+def prompt_of(request: ModelRequest) -> str:
     """All that a model was told, as one text."""
     return request.instructions + "".join(str(message.content) for message in request.messages)
 
@@ -96,9 +96,9 @@ async def test_code_keeps_its_variables_from_call_to_call(db: clew.Database, eve
         "It is 40.",
     ]
     async with everywhere(*script) as (agent, _, _):
-        worked: WorkResult = await agent.work("Double it.")
+        result: WorkResult = await agent.work("Double it.")
 
-    assert (worked.text, worked.termination) == ("It is 40.", "natural")
+    assert (result.text, result.termination) == ("It is 40.", "natural")
     assert await results(db) == ["(no output)", "21\n40"]
 
 
@@ -116,20 +116,20 @@ async def test_long_output_is_cut_in_the_middle_and_that_is_said(
     async with working(calls(("c1", "run_python", {"code": code})), "Done.") as (agent, _, _):
         await agent.work("Print.")
 
-    said = (await results(here))[0]
-    assert said.startswith("a" * 4000)
-    assert said.endswith("c" * 4000)
-    assert "[… 7000 characters left out …]" in said
+    output = (await results(here))[0]
+    assert output.startswith("a" * 4000)
+    assert output.endswith("c" * 4000)
+    assert "[… 7000 characters left out …]" in output
 
 
 async def test_events_and_outputs_are_told_as_they_come(working: Working) -> None:
-    told: list[Event | Output] = []
+    events: list[Event | Output] = []
     script = [calls(("c1", "run_python", {"code": "print('hello')"})), "Said hello."]
-    async with working(*script, notify=told.append) as (agent, _, _):
+    async with working(*script, notify=events.append) as (agent, _, _):
         await agent.work("Greet.")
 
-    assert StreamOutput(stream="stdout", text="hello\n") in told
-    assert "".join(event.text for event in told if isinstance(event, TextDelta)) == "Said hello."
+    assert StreamOutput(stream="stdout", text="hello\n") in events
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Said hello."
 
 
 async def test_an_interpreter_that_dies_in_a_turn_is_replaced_and_the_agent_is_told(
@@ -147,7 +147,7 @@ async def test_an_interpreter_that_dies_in_a_turn_is_replaced_and_the_agent_is_t
     assert "with all variables" in first
     assert second.startswith("[The interpreter had ended and was started anew.")
     assert "NameError" in second
-    assert "The Python interpreter is a new one" in seen(model.requests[-1])
+    assert "The Python interpreter is a new one" in prompt_of(model.requests[-1])
 
 
 # Documents.
@@ -159,12 +159,12 @@ async def test_a_document_is_worked_on_without_being_in_the_prompt(working: Work
     script = [calls(("c1", "run_python", {"code": find})), "Under the mat."]
     async with working(*script) as (agent, bench, model):
         await bench.attachment.documents.add("house.txt", LONG.encode())
-        worked = await agent.work("Where is the key?")
+        result = await agent.work("Where is the key?")
 
-    assert worked.text == "Under the mat."
+    assert result.text == "Under the mat."
     assert f"'house.txt': {len(LONG)} characters" in model.requests[0].instructions
-    assert "Line 17:" not in "".join(seen(request) for request in model.requests)
-    assert "The key is under the mat." in seen(model.requests[1])
+    assert "Line 17:" not in "".join(prompt_of(request) for request in model.requests)
+    assert "The key is under the mat." in prompt_of(model.requests[1])
 
 
 async def test_documents_are_there_again_in_a_new_interpreter(everywhere: Working, db: clew.Database) -> None:
@@ -189,9 +189,9 @@ async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
     async with working() as (_, bench, _):
         document = await bench.attachment.documents.add("house.txt", LONG.encode())
         bench.volume.write(document.path, b"Something else.")
-        opened = await bench.open("s", force_new_session=True)
+        opening = await bench.open("s", force_new_session=True)
 
-    assert opened.problems[document.path].startswith("volume_file_changed")
+    assert opening.problems[document.path].startswith("volume_file_changed")
 
 
 # Artifacts.
@@ -200,11 +200,11 @@ async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
 async def test_a_picture_that_code_shows_is_kept(here: clew.Database, working: Working) -> None:
     code = "bytes([137, 80, 78, 71, 13, 10, 26, 10])"
     async with working(calls(("c1", "run_python", {"code": code})), "Drawn.") as (agent, bench, _):
-        worked = await agent.work("Draw.")
+        result = await agent.work("Draw.")
         page = await bench.attachment.artifacts.list()
 
     artifact = page.artifacts[0]
-    assert (artifact.name, artifact.type, artifact.run) == ("picture-1.png", "image/png", worked.run)
+    assert (artifact.name, artifact.type, artifact.run) == ("picture-1.png", "image/png", result.run)
     assert f"picture-1.png is kept as artifact {artifact.id}" in (await results(here))[0]
 
 
@@ -233,17 +233,17 @@ async def test_a_question_about_a_piece_is_a_run_below_the_one_that_asks(
     ]
     async with everywhere(*script) as (agent, bench, model):
         await bench.attachment.documents.add("house.txt", LONG.encode())
-        worked = await agent.work("Find the key.")
+        result = await agent.work("Find the key.")
 
     assert await results(db) == ["Under the mat."]
-    assert "The key is under the mat." in seen(model.requests[1])
-    assert "Line 17:" not in "".join(seen(request) for request in model.requests)
+    assert "The key is under the mat." in prompt_of(model.requests[1])
+    assert "Line 17:" not in "".join(prompt_of(request) for request in model.requests)
     runs = await db.records.find(RecordQuery(kind="run"))
     parents = {record.body["thread"]: record.body.get("parent") for record in runs}
     child = next(thread for thread in parents if thread != "s")
-    assert parents[child] == worked.run
+    assert parents[child] == result.run
     changes = await db.thread(child).changesets()
-    assert {change.parent_run_id for change in changes} == {worked.run}
+    assert {change.parent_run_id for change in changes} == {result.run}
 
 
 async def test_questions_go_only_so_deep(here: clew.Database, working: Working) -> None:
@@ -256,14 +256,14 @@ async def test_questions_go_only_so_deep(here: clew.Database, working: Working) 
         "One.",
     ]
     async with working(*script, depth=2) as (agent, _, model):
-        worked = await agent.work("Read.")
+        result = await agent.work("Read.")
 
-    assert worked.text == "One."
-    offered = [[tool.name for tool in request.tools] for request in model.requests]
-    assert offered[1] == ["ask_part"]
-    assert offered[2] == []
-    assert "one t" in seen(model.requests[2])
-    assert "two" not in seen(model.requests[2])
+    assert result.text == "One."
+    tools_by_request = [[tool.name for tool in request.tools] for request in model.requests]
+    assert tools_by_request[1] == ["ask_part"]
+    assert tools_by_request[2] == []
+    assert "one t" in prompt_of(model.requests[2])
+    assert "two" not in prompt_of(model.requests[2])
 
 
 async def test_a_piece_that_is_too_long_is_refused_in_words(here: clew.Database, working: Working) -> None:
@@ -292,20 +292,20 @@ async def test_a_question_is_erased_with_the_session_that_asked_it(
 
 async def test_finish_ends_the_turn_without_asking_the_model_again(working: Working) -> None:
     async with working(calls(("c1", "finish", {"answer": "42"}))) as (agent, _, model):
-        worked = await agent.work("What is it?")
+        result = await agent.work("What is it?")
 
-    assert worked.text == "42"
+    assert result.text == "42"
     assert len(model.requests) == 1
 
 
 def test_what_is_told_after_finishing_does_not_undo_it() -> None:
-    asked = Message(role="user", content="What is it?")
+    question = Message(role="user", content="What is it?")
     call = Message(role="assistant", kind="call", call="c1", name="finish", arguments={})
     result = Message(role="tool", kind="result", call="c1", content={"answer": "42"})
     note = Message(role="system", content="The interpreter is a new one.")
 
-    assert finish_answer([asked, call, result, note]) == "42"
-    assert finish_answer([asked, call, result, asked]) is None
+    assert finish_answer([question, call, result, note]) == "42"
+    assert finish_answer([question, call, result, question]) is None
 
 
 class Cutting:
@@ -341,18 +341,18 @@ async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working)
         calls(("c2", "finish", {"expression": "' '.join(rows)"})),
     ]
     async with working(*script) as (agent, _, _):
-        worked = await agent.work("List.")
+        result = await agent.work("List.")
 
-    assert worked.text == " ".join(["row"] * 9000)
+    assert result.text == " ".join(["row"] * 9000)
 
 
 async def test_a_finish_that_makes_no_sense_does_not_end_the_turn(
     here: clew.Database, working: Working
 ) -> None:
     async with working(calls(("c1", "finish", {"expression": "nothing"})), "I meant this.") as (agent, _, _):
-        worked = await agent.work("What is it?")
+        result = await agent.work("What is it?")
 
-    assert worked.text == "I meant this."
+    assert result.text == "I meant this."
     assert "NameError" in (await results(here))[0]["error"]
 
 
@@ -378,11 +378,11 @@ async def test_core_memory_is_written_and_shown_in_the_next_turn(
 @pytest.mark.promise("F-01")
 async def test_a_turn_is_followed_by_a_checkpoint(db: clew.Database, everywhere: Working) -> None:
     async with everywhere("Hello.") as (agent, _, _):
-        worked = await agent.work("Hi.")
+        result = await agent.work("Hi.")
         head = await db.thread("s").head()
 
-    assert worked.saved is not None
-    assert (worked.saved.status, worked.saved.version) == ("written", head.version)
+    assert result.saved is not None
+    assert (result.saved.status, result.saved.version) == ("written", head.version)
 
 
 async def test_a_turn_that_failed_is_followed_by_a_checkpoint_too(
@@ -415,7 +415,7 @@ async def test_a_manifest_that_is_in_the_way_is_raised_and_the_turn_is_kept(
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+async def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a database that another process can open too."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
@@ -447,32 +447,34 @@ async def killed_at(point: str, url: str, tenant: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def resumed(shared: str, tenant: str, tmp_path: Path) -> Working:
+def resume_killed(shared_url: str, tenant: str, tmp_path: Path) -> Working:
     """Kills a worker at a point, and opens its session again with another script."""
 
     @asynccontextmanager
-    async def opened(
+    async def open_agent(
         point: str, *script: Any, **options: Any
     ) -> AsyncIterator[tuple[WorkbenchAgent, clew.Database, ScriptedModel]]:
-        await killed_at(point, shared, tenant, tmp_path)
-        async with clew.open(shared) as found:
-            db = found.scope(tenant=tenant)
+        await killed_at(point, shared_url, tenant, tmp_path)
+        async with clew.open(shared_url) as database:
+            db = database.scope(tenant=tenant)
             async with working_on(db, tmp_path)(*script, **options) as (agent, _, model):
                 yield agent, db, model
 
-    return opened
+    return open_agent
 
 
 @pytest.mark.crash
 @pytest.mark.promise("F-06", "F-07")
-async def test_after_a_crash_the_task_goes_on_and_the_agent_is_told_what_is_gone(resumed: Working) -> None:
+async def test_after_a_crash_the_task_goes_on_and_the_agent_is_told_what_is_gone(
+    resume_killed: Working,
+) -> None:
     script = [calls(("c2", "run_python", {"code": "x"})), "It is gone."]
-    async with resumed("thinking", *script) as (agent, db, model):
-        worked = await agent.resume()
+    async with resume_killed("thinking", *script) as (agent, db, model):
+        result = await agent.resume()
         items = await db.thread("s").items()
 
-    assert (worked.text, worked.termination) == ("It is gone.", "natural")
-    assert "could not be found again" in seen(model.requests[0])
+    assert (result.text, result.termination) == ("It is gone.", "natural")
+    assert "could not be found again" in prompt_of(model.requests[0])
     assert [item.role for item in items] == [
         *("user", "assistant", "tool", "system"),
         *("assistant", "tool", "assistant"),
@@ -483,45 +485,45 @@ async def test_after_a_crash_the_task_goes_on_and_the_agent_is_told_what_is_gone
 @pytest.mark.crash
 @pytest.mark.promise("B-04")
 async def test_code_that_may_have_run_is_reported_and_never_run_again(
-    resumed: Working, tmp_path: Path
+    resume_killed: Working, tmp_path: Path
 ) -> None:
-    async with resumed("code", "I will look first.") as (agent, db, model):
-        worked = await agent.resume()
+    async with resume_killed("code", "I will look first.") as (agent, db, model):
+        result = await agent.resume()
         assert await results(db) == [LOST_RUN_NOTE]
-        done = await external_effects(db.thread("s"))
+        effects = await external_effects(db.thread("s"))
 
     assert (tmp_path / "began").read_text(encoding="utf-8") == "x"
-    assert worked.text == "I will look first."
-    assert LOST_RUN_NOTE in seen(model.requests[0])
-    assert [effect.tool for effect in done] == ["run_python"]
+    assert result.text == "I will look first."
+    assert LOST_RUN_NOTE in prompt_of(model.requests[0])
+    assert [effect.tool for effect in effects] == ["run_python"]
 
 
 @pytest.mark.crash
 @pytest.mark.promise("B-04")
 async def test_code_that_may_have_run_waits_for_a_person_if_that_is_wanted(
-    resumed: Working, tmp_path: Path
+    resume_killed: Working, tmp_path: Path
 ) -> None:
-    async with resumed("code", "Then it is done.", in_doubt="ask") as (agent, _, _):
-        asked = await agent.resume()
-        told = await agent.resume({"c1": UseResult("It had run.")})
+    async with resume_killed("code", "Then it is done.", in_doubt="ask") as (agent, _, _):
+        question = await agent.resume()
+        result = await agent.resume({"c1": UseResult("It had run.")})
 
-    assert [(waiting.tool, waiting.why) for waiting in asked.waiting] == [("run_python", "in doubt")]
-    assert told.text == "Then it is done."
+    assert [(waiting.tool, waiting.why) for waiting in question.waiting] == [("run_python", "in doubt")]
+    assert result.text == "Then it is done."
     assert (tmp_path / "began").read_text(encoding="utf-8") == "x"
 
 
 @pytest.mark.crash
-async def test_a_question_that_was_cut_off_is_brought_to_its_end(resumed: Working) -> None:
-    async with resumed("question", "Letters.", "They are letters.") as (agent, db, _):
-        worked = await agent.resume()
+async def test_a_question_that_was_cut_off_is_brought_to_its_end(resume_killed: Working) -> None:
+    async with resume_killed("question", "Letters.", "They are letters.") as (agent, db, _):
+        result = await agent.resume()
         assert await results(db) == ["(no output)", "Letters."]
 
-    assert worked.text == "They are letters."
+    assert result.text == "They are letters."
 
 
 @pytest.mark.crash
-async def test_an_answer_that_is_there_is_not_asked_for_again(resumed: Working) -> None:
-    async with resumed("answered", "They are letters.") as (agent, db, model):
+async def test_an_answer_that_is_there_is_not_asked_for_again(resume_killed: Working) -> None:
+    async with resume_killed("answered", "They are letters.") as (agent, db, model):
         await agent.resume()
         assert await results(db) == ["(no output)", "Letters."]
 

@@ -57,9 +57,9 @@ def locked_pdf(password: str) -> bytes:
     writer = PdfWriter()
     writer.append(PdfReader(io.BytesIO(pdf("A secret"))))
     writer.encrypt(user_password=password, owner_password="owner", algorithm="AES-256")
-    made = io.BytesIO()
-    writer.write(made)
-    return made.getvalue()
+    stream = io.BytesIO()
+    writer.write(stream)
+    return stream.getvalue()
 
 
 def endless_pdf() -> bytes:

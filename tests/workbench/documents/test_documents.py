@@ -122,7 +122,7 @@ async def test_another_user_has_no_such_document(
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("name", "safe"),
     [
         ("sea.md", "sea.md"),
         ("a/b\\c.md", "c.md"),
@@ -137,15 +137,15 @@ async def test_another_user_has_no_such_document(
         ("x." + "y" * 300, "document"),
     ],
 )
-def test_a_copy_has_a_name_that_every_system_takes(given: str, kept: str) -> None:
-    assert safe_name(given) == kept
+def test_a_copy_has_a_name_that_every_system_takes(name: str, safe: str) -> None:
+    assert safe_name(name) == safe
 
 
 def test_a_name_of_any_length_is_shortened_at_once() -> None:
     began = time.process_time()
-    kept = safe_name("x" * 2_000_000 + ".pdf")
+    name = safe_name("x" * 2_000_000 + ".pdf")
 
-    assert (kept, time.process_time() - began < 1.0) == ("x" * 146 + ".pdf", True)
+    assert (name, time.process_time() - began < 1.0) == ("x" * 146 + ".pdf", True)
 
 
 # Switching and unloading.
@@ -175,10 +175,10 @@ async def test_an_unloaded_document_is_gone_and_its_file_is_not(
 @pytest.mark.parametrize("what", ["switch", "unload", "peek"])
 async def test_what_is_not_loaded_is_not_there(documents: Documents, volume: Volume, what: str) -> None:
     volume.write("memory/notes.txt", NOTES)
-    with pytest.raises(RecordNotFound) as caught:
+    with pytest.raises(RecordNotFound) as error:
         await getattr(documents, what)("memory/notes.txt")
 
-    assert (caught.value.kind, caught.value.id) == ("document", "memory/notes.txt")
+    assert (error.value.kind, error.value.id) == ("document", "memory/notes.txt")
 
 
 async def test_without_a_document_there_is_nothing_to_look_at(documents: Documents) -> None:
@@ -225,20 +225,20 @@ async def test_an_unload_keeps_what_somebody_else_loaded_meanwhile(
 async def test_a_document_is_read_in_parts_and_searched(documents: Documents) -> None:
     await documents.add("sea.pdf", pdf("Twice a day", "the water comes"))
     part = await documents.peek(start=13, length=9)
-    found = await documents.find("waters")
+    matches = await documents.find("waters")
 
     assert (part.text, part.section) == ("the water", "page 2")
-    assert [(place.excerpt, place.section) for place in found.places] == [("the water comes", "page 2")]
+    assert [(place.excerpt, place.section) for place in matches.places] == [("the water comes", "page 2")]
 
 
 async def test_a_file_that_changed_is_named_and_not_read(documents: Documents, volume: Volume) -> None:
     volume.write("memory/notes.txt", NOTES)
     await documents.load("memory/notes.txt")
     volume.write("memory/notes.txt", b"Tea at five.")
-    with pytest.raises(VolumeFileChanged) as caught:
+    with pytest.raises(VolumeFileChanged) as error:
         await documents.peek()
 
-    assert caught.value.expected == sha256(NOTES).hexdigest()
+    assert error.value.expected == sha256(NOTES).hexdigest()
     assert (await documents.list()).conditions == {"memory/notes.txt": "changed"}
 
 
@@ -273,11 +273,11 @@ async def test_a_text_is_extracted_only_once(documents: Documents, monkeypatch: 
 
 async def test_a_kept_text_that_was_tampered_with_is_read_anew(documents: Documents, volume: Volume) -> None:
     await documents.add("notes.txt", NOTES)
-    kept = volume.list(TEXTS_FOLDER).files[0].path
-    volume.write(kept, volume.read(kept).replace(b"four", b"five"))
+    path = volume.list(TEXTS_FOLDER).files[0].path
+    volume.write(path, volume.read(path).replace(b"four", b"five"))
 
     assert (await documents.peek(length=12)).text == "Tea at four."
-    assert b"four" in volume.read(kept)
+    assert b"four" in volume.read(path)
 
 
 # What survives.
@@ -301,11 +301,11 @@ async def test_a_session_from_a_manifest_finds_its_documents(
     first = await documents.add("notes.txt", NOTES)
     manifest = await manifest_bytes(db, "t")
     await db.create("new", owner="alice")
-    restored = Documents(db, "new", volume)
+    documents_again = Documents(db, "new", volume)
     await db.thread("new").append(replacement_changeset(None, read_manifest(manifest), {}))
 
-    assert (await restored.list()).active == first.path
-    assert (await restored.peek(length=12)).text == "Tea at four."
+    assert (await documents_again.list()).active == first.path
+    assert (await documents_again.peek(length=12)).text == "Tea at four."
     assert json.loads(await manifest_bytes(db, "new"))["state"] == json.loads(manifest)["state"]
 
 
@@ -333,9 +333,9 @@ async def test_a_manifest_from_elsewhere_names_documents_by_path_alone(
 
 @pytest.mark.parametrize("details", [None, [], {"memory/notes.txt": 7}, {"memory/notes.txt": {"size": "x"}}])
 def test_details_that_make_no_sense_are_none(details: Any) -> None:
-    found = documents_of({DOCUMENTS_KEY: ["memory/notes.txt"], "documents": details})
+    documents = documents_of({DOCUMENTS_KEY: ["memory/notes.txt"], "documents": details})
 
-    assert found["memory/notes.txt"].sha256 is None
+    assert documents["memory/notes.txt"].sha256 is None
 
 
 async def manifest_bytes(db: clew.Database, id: str) -> bytes:
@@ -369,17 +369,17 @@ async def test_what_was_given_to_a_thread_is_erased_with_it(
     db: clew.Database, tmp_path: Path, what: str
 ) -> None:
     root = tmp_path / "volume"
-    owned = clew.Database(db.store, Scope(tenant=db.tenant), files=Volumes(root))
-    mine = await diary(owned, root, "t", "alice")
-    left = await diary(owned, root, "other", "alice" if what == "thread" else "bob")
+    database = clew.Database(db.store, Scope(tenant=db.tenant), files=Volumes(root))
+    mine = await diary(database, root, "t", "alice")
+    survivor = await diary(database, root, "other", "alice" if what == "thread" else "bob")
     await mine.unload((await mine.list()).documents[0].path)
     before = holding(root, b"A secret of t.")
-    await (owned.erase(thread="t") if what == "thread" else owned.erase(owner="alice"))
+    await (database.erase(thread="t") if what == "thread" else database.erase(owner="alice"))
 
     assert len(before) == 2
     assert holding(root, b"A secret of t.") == []
-    assert set((await left.list()).conditions.values()) == {"ok"}
-    assert (await left.peek()).text == "What both have."
+    assert set((await survivor.list()).conditions.values()) == {"ok"}
+    assert (await survivor.peek()).text == "What both have."
 
 
 # Tools.
@@ -402,9 +402,9 @@ async def test_a_model_lists_reads_and_searches_documents(
     async with clew.Runtime(db, model=model, tools=tools) as runtime:
         await runtime.run_turn("t", "What is in it?", user="alice")
     items = await db.thread("t").items()
-    told = {item.call: item.body["output"] for item in items if item.kind == "result"}
+    outputs = {item.call: item.body["output"] for item in items if item.kind == "result"}
 
-    assert told["c1"]["documents"][0]["path"] == document.path
-    assert (told["c2"]["text"], told["c2"]["next"]) == ("The sea", 9)
-    assert told["c3"]["places"][0]["excerpt"] == "They are high, and waving."
-    assert told["c4"]["error"].startswith("RecordNotFound: There is no document 'memory/none.txt' here.")
+    assert outputs["c1"]["documents"][0]["path"] == document.path
+    assert (outputs["c2"]["text"], outputs["c2"]["next"]) == ("The sea", 9)
+    assert outputs["c3"]["places"][0]["excerpt"] == "They are high, and waving."
+    assert outputs["c4"]["error"].startswith("RecordNotFound: There is no document 'memory/none.txt' here.")

@@ -111,13 +111,13 @@ async def test_bytes_that_mean_nothing_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("charset", "text"),
     [("iso-8859-7", "Θάλασσα"), ("nonsense", "ÈÜëáóóá"), ("rot13", "ÈÜëáóóá"), ("idna", "ÈÜëáóóá")],
 )
-async def test_a_page_may_say_its_charset(said: str, read: str) -> None:
-    page = f'<html><meta charset="{said}"><p>'.encode() + "Θάλασσα".encode("iso-8859-7")
+async def test_a_page_may_say_its_charset(charset: str, text: str) -> None:
+    page = f'<html><meta charset="{charset}"><p>'.encode() + "Θάλασσα".encode("iso-8859-7")
 
-    assert (await extract_text(page, "sea.html")).text.strip() == read
+    assert (await extract_text(page, "sea.html")).text.strip() == text
 
 
 # What is not.
@@ -145,10 +145,10 @@ async def test_a_page_may_say_its_charset(said: str, read: str) -> None:
     ],
 )
 async def test_a_file_that_cannot_be_read_is_named_by_a_code(content: bytes, name: str, code: str) -> None:
-    with pytest.raises(DocumentUnreadable) as caught:
+    with pytest.raises(DocumentUnreadable) as error:
         await extract_text(content, name)
 
-    assert (caught.value.code, caught.value.facts()["document"]) == (code, name)
+    assert (error.value.code, error.value.facts()["document"]) == (code, name)
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ async def test_a_file_that_cannot_be_read_is_named_by_a_code(content: bytes, nam
 async def test_what_is_over_a_limit_is_refused(
     content: bytes, name: str, limits: ReadingLimits, what: str
 ) -> None:
-    with pytest.raises(DocumentTooLarge) as caught:
+    with pytest.raises(DocumentTooLarge) as error:
         await extract_text(content, name, limits)
 
-    assert caught.value.what == what
-    assert caught.value.size > caught.value.limit
+    assert error.value.what == what
+    assert error.value.size > error.value.limit
 
 
 def workers() -> list[str]:
     """The processes that read files now."""
-    found = []
+    names = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
@@ -182,8 +182,8 @@ def workers() -> list[str]:
             except OSError:
                 continue
             if b"reading/worker.py" in line and int(parent) == os.getpid():
-                found.append(entry.name)
-    return found
+                names.append(entry.name)
+    return names
 
 
 async def test_a_hostile_pdf_is_given_up_in_time_and_its_process_is_gone() -> None:
@@ -212,26 +212,26 @@ async def test_one_page_that_cannot_be_read_hides_no_other() -> None:
 
 async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(MissingExtra) as caught:
+    with pytest.raises(MissingExtra) as error:
         await extract_text(pdf("one"), "a.pdf")
 
-    assert (caught.value.extra, caught.value.package) == ("workbench", "pypdf")
+    assert (error.value.extra, error.value.package) == ("workbench", "pypdf")
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "CLEW_DB"])
 async def test_the_reading_process_is_given_no_secret(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, object] = {}
+    options: dict[str, object] = {}
     begin = asyncio.create_subprocess_exec
 
     async def looking(*arguments: str, **how: object) -> object:
-        seen.update(how)
+        options.update(how)
         return await begin(*arguments, **how)  # type: ignore[arg-type]  # handed through as it came
 
     monkeypatch.setenv(variable, "secret")
     monkeypatch.setattr("asyncio.create_subprocess_exec", looking)
     await extract_text(pdf("one"), "a.pdf")
 
-    assert "secret" not in str(seen["env"])
+    assert "secret" not in str(options["env"])
 
 
 # Looking at a part, and finding words.

@@ -20,7 +20,7 @@ async def doubling(example: Example) -> str:
     return str(2 * int(example.question))
 
 
-def told(result: ExperimentResult) -> None:
+def report_result(result: ExperimentResult) -> None:
     sys.stdout.write(f"kept {result.question}\n")
     sys.stdout.flush()
 
@@ -34,7 +34,7 @@ async def main(url: str) -> None:
             doubling,
             exact,
             ExperimentOptions(at_once=1),
-            notify=told,
+            notify=report_result,
         )
 
 

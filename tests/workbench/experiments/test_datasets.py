@@ -38,10 +38,10 @@ async def local() -> AsyncIterator[Database]:
         yield database
 
 
-async def talk(db: Database, id: str, *said: str, owner: str | None = "alice") -> None:
+async def talk(db: Database, id: str, *texts: str, owner: str | None = "alice") -> None:
     """A thread in which user and assistant take turns."""
     thread = await db.create(id, owner=owner)
-    for number, text in enumerate(said):
+    for number, text in enumerate(texts):
         await thread.append(items=[clew.assistant(text) if number % 2 else clew.user(text)])
 
 
@@ -52,12 +52,12 @@ async def all_of(db: Database, name: str = "set") -> list[Example]:
 @pytest.mark.promise("F-12")
 async def test_each_answered_turn_becomes_an_example(db: Database) -> None:
     await talk(db, "t", "Hi", "Hello.", "How are you?", "Fine.", "And")
-    made = await make_dataset(db, "set", ExampleSelection(threads=("t",)), now=NOW)
+    result = await make_dataset(db, "set", ExampleSelection(threads=("t",)), now=NOW)
     first, second = await all_of(db)
 
-    assert (made.added, made.known, made.threads) == (2, 0, 1)
+    assert (result.added, result.known, result.threads) == (2, 0, 1)
     assert (first.messages, first.expected) == ((ExampleMessage(role="user", content="Hi"),), "Hello.")
-    assert [said.content for said in second.messages] == ["Hi", "Hello.", "How are you?"]
+    assert [message.content for message in second.messages] == ["Hi", "Hello.", "How are you?"]
     assert second.expected == "Fine."
     assert second.source is not None
     assert (second.source.thread, second.source.version, second.owner) == ("t", 4, "alice")
@@ -79,13 +79,16 @@ async def test_a_turn_with_tools_is_the_question_and_the_last_answer(local: Data
         """Say what the weather is like."""
         return f"sunny in {city}"
 
-    asked = calls(("c1", "weather", {"city": "Oslo"}), text="Let me look.")
-    async with Runtime(local, model=ScriptedModel(asked, "Sunny."), tools=[weather]) as runtime:
+    reply = calls(("c1", "weather", {"city": "Oslo"}), text="Let me look.")
+    async with Runtime(local, model=ScriptedModel(reply, "Sunny."), tools=[weather]) as runtime:
         await runtime.run_turn("t", "How is Oslo?", user="alice")
     await make_dataset(local, "set", ExampleSelection(threads=("t",)), now=NOW)
     [example] = await all_of(local)
 
-    assert ([said.content for said in example.messages], example.expected) == (["How is Oslo?"], "Sunny.")
+    assert ([message.content for message in example.messages], example.expected) == (
+        ["How is Oslo?"],
+        "Sunny.",
+    )
 
 
 async def test_a_greeting_is_part_of_the_conversation_and_no_answer(local: Database) -> None:
@@ -94,7 +97,7 @@ async def test_a_greeting_is_part_of_the_conversation_and_no_answer(local: Datab
     await make_dataset(local, "set", ExampleSelection(threads=("t",)), now=NOW)
     [example] = await all_of(local)
 
-    assert [said.content for said in example.messages] == ["Welcome.", "Hi"]
+    assert [message.content for message in example.messages] == ["Welcome.", "Hi"]
 
 
 async def test_what_a_framework_wrote_becomes_examples_too(local: Database) -> None:
@@ -110,15 +113,15 @@ async def test_threads_are_chosen_by_label_owner_and_words(db: Database) -> None
     await talk(db, "garden", "How are the beans?", "Green.")
     await talk(db, "sea", "How is the harbour?", "Blue.", owner="bob")
     await db.thread("garden").append(patches=[clew.set(["$thread"], {"labels": ["good"]})])
-    chosen = {
+    selections = {
         "label": ExampleSelection(label="good"),
         "owner": ExampleSelection(owner="bob"),
         "words": ExampleSelection(search="harbour"),
         "both": ExampleSelection(search="harbour", label="good"),
     }
-    found = {name: await keeping.select_threads(db, choice) for name, choice in chosen.items()}
+    threads = {name: await keeping.select_threads(db, choice) for name, choice in selections.items()}
 
-    assert found == {"label": ["garden"], "owner": ["sea"], "words": ["sea"], "both": []}
+    assert threads == {"label": ["garden"], "owner": ["sea"], "words": ["sea"], "both": []}
 
 
 async def test_a_choice_of_nothing_is_refused(local: Database) -> None:
@@ -141,34 +144,34 @@ async def test_turns_before_a_version_are_left_out(local: Database) -> None:
 async def test_a_window_and_a_limit_keep_examples_small(local: Database) -> None:
     await talk(local, "t", *(str(number) for number in range(20)))
     await make_dataset(local, "set", ExampleSelection(threads=("t",), window=3, limit=4), now=NOW)
-    found = await all_of(local)
+    examples = await all_of(local)
 
-    assert [len(example.messages) for example in found] == [1, 3, 3, 3]
+    assert [len(example.messages) for example in examples] == [1, 3, 3, 3]
 
 
 async def test_many_examples_keep_their_order(db: Database) -> None:
-    given = [
+    examples = [
         Example(id=f"e{number}", messages=(ExampleMessage(role="user", content=str(number)),))
         for number in range(250)
     ]
-    await add_examples(db, "set", given, now=NOW)
+    await add_examples(db, "set", examples, now=NOW)
 
-    assert [example.id for example in await all_of(db)] == [example.id for example in given]
+    assert [example.id for example in await all_of(db)] == [example.id for example in examples]
     assert (await read_dataset(db, "set")).added == 250
 
 
 async def test_two_who_add_at_once_lose_nothing(local: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = (Example(id=id, messages=(ExampleMessage(role="user", content=id),)) for id in ("a", "b"))
-    put = keeping._ensure_dataset
-    raced = False
+    ensure_dataset = keeping._ensure_dataset
+    has_raced = False
 
     async def late(db: Database, name: str, now: int) -> Dataset:
-        nonlocal raced
-        found = await put(db, name, now)
-        if not raced:
-            raced = True
+        nonlocal has_raced
+        dataset = await ensure_dataset(db, name, now)
+        if not has_raced:
+            has_raced = True
             await add_examples(db, name, [other], now=now)
-        return found
+        return dataset
 
     monkeypatch.setattr(keeping, "_ensure_dataset", late)
     await add_examples(local, "set", [one], now=NOW)
@@ -180,11 +183,11 @@ async def test_data_sets_are_listed_newest_first_and_deleted_whole(db: Database)
     one = Example(id="a", messages=(ExampleMessage(role="user", content="Hi"),))
     await add_examples(db, "old", [one], now=NOW)
     await add_examples(db, "new", [one], now=NOW + 1)
-    listed = [found.name for found in await read_datasets(db)]
-    dropped = await drop_dataset(db, "old")
+    names = [dataset.name for dataset in await read_datasets(db)]
+    count = await drop_dataset(db, "old")
 
-    assert (listed, dropped) == (["new", "old"], 1)
-    assert [found.name for found in await read_datasets(db)] == ["new"]
+    assert (names, count) == (["new", "old"], 1)
+    assert [dataset.name for dataset in await read_datasets(db)] == ["new"]
     assert [len(await all_of(db, name)) for name in ("old", "new")] == [0, 1]
 
 
@@ -267,9 +270,9 @@ async def test_a_person_who_is_erased_while_examples_are_made_leaves_none(
     await talk(local, "hers", "My secret is harbour", "I see.")
     add = keeping.add_examples
 
-    async def late(db: Database, name: str, given: list[Example], *, now: int) -> keeping.AdditionResult:
+    async def late(db: Database, name: str, examples: list[Example], *, now: int) -> keeping.AdditionResult:
         await db.erase(owner="alice")
-        return await add(db, name, given, now=now)
+        return await add(db, name, examples, now=now)
 
     monkeypatch.setattr(keeping, "add_examples", late)
     await make_dataset(local, "set", ExampleSelection(threads=("hers",)), now=NOW)
@@ -286,10 +289,10 @@ async def test_the_export_of_a_person_holds_what_was_made_of_their_threads(db: D
     scope = clew.core.values.Scope(tenant=db.tenant, user="alice")
     kinds = await record_kinds(mine.store, scope, "alice", ())
     lines = [json.loads(line) async for line in export_threads(mine.store, scope, kinds=kinds)]
-    told = [line for line in lines if line.get("kind") == "example"]
+    examples = [line for line in lines if line.get("kind") == "example"]
 
-    assert len(told) == 1
-    assert "harbour" in json.dumps(told)
+    assert len(examples) == 1
+    assert "harbour" in json.dumps(examples)
 
 
 async def test_a_user_sees_and_makes_only_their_own(db: Database) -> None:

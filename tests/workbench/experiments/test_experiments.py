@@ -65,8 +65,8 @@ def one(question: str, expected: Any = None, **more: Any) -> Example:
 
 async def sums(db: Database, count: int = 5) -> None:
     """A data set in which every number is to be doubled."""
-    given = [one(str(number), str(2 * number)) for number in range(count)]
-    await add_examples(db, "sums", given, now=NOW)
+    examples = [one(str(number), str(2 * number)) for number in range(count)]
+    await add_examples(db, "sums", examples, now=NOW)
 
 
 async def doubling(example: Example) -> str:
@@ -84,7 +84,7 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
     async def nearly(example: Example) -> str:
         return "9" if example.question == "3" else await doubling(example)
 
-    done = await run_experiment(db, "first", PLAN, nearly, exact, ExperimentOptions(clock=Clock()))
+    result = await run_experiment(db, "first", PLAN, nearly, exact, ExperimentOptions(clock=Clock()))
 
     assert [(each.question, each.output, each.score) for each in await all_of(db)] == [
         ("0", "0", 1.0),
@@ -93,8 +93,8 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
         ("3", "9", 0.0),
         ("4", "8", 1.0),
     ]
-    assert (done.status, done.summary.count, done.summary.mean) == ("done", 5, 0.8)
-    assert await read_experiment(db, "first") == msgspec.structs.replace(done, revision=2)
+    assert (result.status, result.summary.count, result.summary.mean) == ("done", 5, 0.8)
+    assert await read_experiment(db, "first") == msgspec.structs.replace(result, revision=2)
 
 
 async def test_a_model_is_asked_with_what_was_said_before(local: Database) -> None:
@@ -104,40 +104,40 @@ async def test_a_model_is_asked_with_what_was_said_before(local: Database) -> No
     )
     await make_dataset(local, "sums", ExampleSelection(threads=("t",)), now=NOW)
     model = ScriptedModel("Hello.", "Ciao.")
-    done = await run_experiment(
+    result = await run_experiment(
         local, "first", PLAN, agent_subject(model), exact, ExperimentOptions(at_once=1)
     )
 
-    assert [[said.text for said in request.messages] for request in model.requests] == [
+    assert [[message.text for message in request.messages] for request in model.requests] == [
         ["Hi"],
         ["Hi", "Hello.", "Bye"],
     ]
-    assert done.summary.mean == 1.0
-    assert (done.summary.input_tokens, done.summary.output_tokens, done.summary.cost) == (4, 2, None)
+    assert result.summary.mean == 1.0
+    assert (result.summary.input_tokens, result.summary.output_tokens, result.summary.cost) == (4, 2, None)
 
 
 async def test_the_stages_of_a_runtime_can_be_asked(local: Database) -> None:
-    class Shown(msgspec.Struct):
+    class Shout(msgspec.Struct):
         reply: str
 
     async def shouting(state: Conversation, ctx: Context) -> Delta:
         return {"reply": state.message.upper()}
 
     await add_examples(local, "sums", [one("hi", {"reply": "HI"})], now=NOW)
-    subject = agent_subject(stages=[shouting], output=Shown)
-    done = await run_experiment(local, "first", PLAN, subject, SCORERS["json"])
+    subject = agent_subject(stages=[shouting], output=Shout)
+    result = await run_experiment(local, "first", PLAN, subject, SCORERS["json"])
 
-    assert done.summary.mean == 1.0
+    assert result.summary.mean == 1.0
 
 
 async def test_a_price_table_prices_an_experiment(local: Database) -> None:
     await sums(local, 2)
-    said = Reply(text="0", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
+    reply = Reply(text="0", usage=Usage(calls=1, input_tokens=100, output_tokens=10))
     prices = {"scripted": Price(input=1.0, output=2.0)}
-    subject = agent_subject(ScriptedModel(said, said), prices=prices)
-    done = await run_experiment(local, "first", PLAN, subject, exact)
+    subject = agent_subject(ScriptedModel(reply, reply), prices=prices)
+    result = await run_experiment(local, "first", PLAN, subject, exact)
 
-    assert done.summary.cost == 240
+    assert result.summary.cost == 240
 
 
 async def test_what_fails_is_a_result_and_hides_no_other(db: Database) -> None:
@@ -148,24 +148,24 @@ async def test_what_fails_is_a_result_and_hides_no_other(db: Database) -> None:
             raise ValueError("not today")
         return str(2 * int(example.question))
 
-    done = await run_experiment(db, "first", PLAN, moody, exact)
-    failed = [result for result in await all_of(db) if result.error is not None]
+    experiment = await run_experiment(db, "first", PLAN, moody, exact)
+    failures = [result for result in await all_of(db) if result.error is not None]
 
-    assert [(each.question, each.error, each.score) for each in failed] == [
+    assert [(each.question, each.error, each.score) for each in failures] == [
         ("1", "ValueError: not today", None)
     ]
-    assert (done.status, done.summary.failed, done.summary.mean) == ("done", 1, 1.0)
+    assert (experiment.status, experiment.summary.failed, experiment.summary.mean) == ("done", 1, 1.0)
 
 
-@pytest.mark.parametrize("told", [1.5, -1, float("nan"), "good", None, {"mark": 1}, [1]])
-async def test_what_is_no_score_is_an_error_with_the_output_kept(local: Database, told: Any) -> None:
+@pytest.mark.parametrize("answer", [1.5, -1, float("nan"), "good", None, {"mark": 1}, [1]])
+async def test_what_is_no_score_is_an_error_with_the_output_kept(local: Database, answer: Any) -> None:
     await sums(local, 1)
-    done = await run_experiment(local, "first", PLAN, doubling, lambda example, output: told)
+    experiment = await run_experiment(local, "first", PLAN, doubling, lambda example, output: answer)
     [result] = await all_of(local)
 
     assert (result.output, result.score) == ("0", None)
     assert (result.error or "").startswith("The scorer failed. invalid_argument: The scorer gave ")
-    assert done.summary.failed == 1
+    assert experiment.summary.failed == 1
 
 
 async def test_an_output_that_cannot_be_kept_is_an_error(local: Database) -> None:
@@ -212,12 +212,12 @@ async def test_none_at_once_is_refused(local: Database) -> None:
 
 async def test_progress_is_told_result_by_result(local: Database) -> None:
     await sums(local, 3)
-    told: list[str] = []
+    questions: list[str] = []
     await run_experiment(
-        local, "first", PLAN, doubling, exact, notify=lambda result: told.append(result.question)
+        local, "first", PLAN, doubling, exact, notify=lambda result: questions.append(result.question)
     )
 
-    assert sorted(told) == ["0", "1", "2"]
+    assert sorted(questions) == ["0", "1", "2"]
 
 
 # Going on.
@@ -225,10 +225,10 @@ async def test_progress_is_told_result_by_result(local: Database) -> None:
 
 async def test_an_experiment_goes_on_where_it_stopped(db: Database) -> None:
     await sums(db)
-    heard: list[str] = []
+    questions: list[str] = []
 
     def noting(example: Example) -> str:
-        heard.append(example.question)
+        questions.append(example.question)
         return str(2 * int(example.question))
 
     half = await run_experiment(db, "first", PLAN, noting, exact, ExperimentOptions(limit=2))
@@ -236,7 +236,7 @@ async def test_an_experiment_goes_on_where_it_stopped(db: Database) -> None:
 
     assert (half.status, half.summary.count, half.ended) == ("unfinished", 2, None)
     assert (whole.status, whole.summary.count, whole.summary.mean) == ("done", 5, 1.0)
-    assert sorted(heard) == ["0", "1", "2", "3", "4"]
+    assert sorted(questions) == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.crash
@@ -258,51 +258,51 @@ async def test_a_killed_experiment_goes_on_in_another_process(tmp_path: Any) -> 
     await child.wait()
     async with clew.open(url) as db:
         before = await read_experiment(db, "first")
-        heard: list[str] = []
+        questions: list[str] = []
 
         def noting(example: Example) -> str:
-            heard.append(example.question)
+            questions.append(example.question)
             return str(2 * int(example.question))
 
         after = await run_experiment(db, "first", PLAN, noting, exact)
 
     assert lines == ["kept 0", "kept 1", "kept 2"]
     assert (before.status, before.summary.count) == ("unfinished", 3)
-    assert (after.status, after.summary.mean, heard) == ("done", 1.0, ["3", "4"])
+    assert (after.status, after.summary.mean, questions) == ("done", 1.0, ["3", "4"])
 
 
 async def test_an_example_that_is_added_later_gets_its_turn(local: Database) -> None:
     await sums(local, 1)
     await run_experiment(local, "first", PLAN, doubling, exact)
     await add_examples(local, "sums", [one("7", "14")], now=NOW)
-    done = await run_experiment(local, "first", PLAN, doubling, exact)
+    result = await run_experiment(local, "first", PLAN, doubling, exact)
 
-    assert done.summary.count == 2
+    assert result.summary.count == 2
 
 
 async def test_failed_examples_are_asked_again_only_on_request(local: Database) -> None:
     await sums(local, 2)
 
-    def broken(example: Example) -> str:
+    def fail(example: Example) -> str:
         raise ValueError("down")
 
-    await run_experiment(local, "first", PLAN, broken, exact)
+    await run_experiment(local, "first", PLAN, fail, exact)
     same = await run_experiment(local, "first", PLAN, doubling, exact)
-    cured = await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(retry_failed=True))
+    repair = await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(retry_failed=True))
 
-    assert (same.summary.failed, cured.summary.failed, cured.summary.mean) == (2, 0, 1.0)
+    assert (same.summary.failed, repair.summary.failed, repair.summary.mean) == (2, 0, 1.0)
 
 
 async def test_two_processes_at_one_experiment_keep_one_result_each(local: Database) -> None:
     await sums(local, 20)
-    ran = await asyncio.gather(
+    experiments = await asyncio.gather(
         *(
             run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(at_once=2))
             for _ in range(3)
         )
     )
 
-    assert [done.summary.count for done in ran][-1] == 20
+    assert [experiment.summary.count for experiment in experiments][-1] == 20
     assert len(await all_of(local)) == 20
     assert all(result.revision == 1 for result in await all_of(local))
 
@@ -359,17 +359,17 @@ async def test_two_experiments_are_compared_example_by_example(db: Database) -> 
     first = await run_experiment(db, "first", PLAN, guessing, exact)
     other = msgspec.structs.replace(PLAN, subject="a better one")
     await run_experiment(db, "second", other, doubling, exact, ExperimentOptions(limit=3))
-    found = await compare_experiments(db, "first", "second")
+    comparison = await compare_experiments(db, "first", "second")
 
-    assert [(each.question, each.difference) for each in found.examples] == [
+    assert [(each.question, each.difference) for each in comparison.examples] == [
         ("0", 0.0),
         ("1", 1.0),
         ("2", None),
         ("3", None),
     ]
-    assert (found.better, found.worse, found.same) == (1, 0, 1)
-    assert (found.first.summary, found.second.summary.mean) == (first.summary, 1.0)
-    last = found.examples[-1]
+    assert (comparison.better, comparison.worse, comparison.same) == (1, 0, 1)
+    assert (comparison.first.summary, comparison.second.summary.mean) == (first.summary, 1.0)
+    last = comparison.examples[-1]
     assert (last.first is not None, last.second, last.expected) == (True, None, "6")
 
 
@@ -397,12 +397,15 @@ async def test_experiments_are_listed_newest_first_and_deleted_whole(db: Databas
     for name in ("old", "new"):
         clock.advance()
         await run_experiment(db, name, PLAN, doubling, exact, ExperimentOptions(clock=clock))
-    listed = await read_experiments(db)
-    dropped = await drop_experiment(db, "old")
+    experiments = await read_experiments(db)
+    count = await drop_experiment(db, "old")
 
-    assert [(found.name, found.summary.mean) for found in listed] == [("new", 1.0), ("old", 1.0)]
-    assert dropped == 2
-    assert [found.name for found in await read_experiments(db)] == ["new"]
+    assert [(experiment.name, experiment.summary.mean) for experiment in experiments] == [
+        ("new", 1.0),
+        ("old", 1.0),
+    ]
+    assert count == 2
+    assert [experiment.name for experiment in await read_experiments(db)] == ["new"]
     assert await all_of(db, "old") == []
 
 
@@ -446,9 +449,9 @@ async def test_an_example_that_is_erased_while_it_is_asked_leaves_no_result(db: 
         await db.erase(owner="alice")
         return f"About {example.question}"
 
-    done = await run_experiment(db, "first", PLAN, erasing, exact)
+    result = await run_experiment(db, "first", PLAN, erasing, exact)
 
-    assert (await all_of(db), done.summary) == ([], ExperimentSummary())
+    assert (await all_of(db), result.summary) == ([], ExperimentSummary())
 
 
 # Scores and sums.
@@ -474,7 +477,7 @@ async def test_the_built_in_rules(name: str, expected: Any, output: Any, score: 
     assert (await score_of(SCORERS[name], one("q", expected), output)).score == score
 
 
-class Judged(msgspec.Struct):
+class Verdict(msgspec.Struct):
     """A score of somebody else's kind."""
 
     score: float
@@ -482,20 +485,20 @@ class Judged(msgspec.Struct):
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("verdict", "score"),
     [
         (True, Score(score=1.0)),
         (0.25, Score(score=0.25)),
         (Score(score=0.5, detail="half"), Score(score=0.5, detail="half")),
         ({"score": 1, "why": "good"}, Score(score=1.0, detail={"why": "good"})),
-        (Judged(score=0.5, why="so so"), Score(score=0.5, detail={"why": "so so"})),
+        (Verdict(score=0.5, why="so so"), Score(score=0.5, detail={"why": "so so"})),
     ],
 )
-async def test_a_scorer_may_say_more_than_a_number(told: Any, kept: Score) -> None:
+async def test_a_scorer_may_say_more_than_a_number(verdict: Any, score: Score) -> None:
     async def judge(example: Example, output: Any) -> Any:
-        return told
+        return verdict
 
-    assert await score_of(judge, one("q"), "a") == kept
+    assert await score_of(judge, one("q"), "a") == score
 
 
 def test_a_summary_counts_what_is_known() -> None:
@@ -510,10 +513,10 @@ def test_a_summary_counts_what_is_known() -> None:
 
 async def test_an_experiment_is_kept_as_it_is(local: Database) -> None:
     await sums(local, 1)
-    done = await run_experiment(
+    result = await run_experiment(
         local, "first", msgspec.structs.replace(PLAN, settings={"instructions": "Be brief."}), doubling, exact
     )
-    [kept] = await read_experiments(local)
+    [experiment] = await read_experiments(local)
 
-    assert isinstance(kept, Experiment)
-    assert kept.plan == done.plan
+    assert isinstance(experiment, Experiment)
+    assert experiment.plan == result.plan

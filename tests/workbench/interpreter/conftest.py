@@ -18,15 +18,15 @@ from tests.workbench.interpreter.contract import Make, closing
 
 def left_behind() -> list[str]:
     """Every process below this one that is an interpreter's own or was started by one."""
-    found = []
+    command_lines = []
     for process in psutil.Process(os.getpid()).children(recursive=True):
         try:
             words = " ".join(process.cmdline())
         except psutil.NoSuchProcess:
             continue
         if any(mark in words for mark in ("ipykernel", "interpreter.supervisor", "sleep")):
-            found.append(words)
-    return found
+            command_lines.append(words)
+    return command_lines
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,10 +46,10 @@ def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     """A volume and a scratch of one test's own."""
-    made = (tmp_path / "volume", tmp_path / "scratch")
-    for folder in made:
+    pair = (tmp_path / "volume", tmp_path / "scratch")
+    for folder in pair:
         folder.mkdir()
-    return made
+    return pair
 
 
 @pytest.fixture(scope="module")

@@ -34,10 +34,10 @@ async def outputs(interpreter: Interpreter, code: str) -> list[Output]:
     return [output async for output in interpreter.run(code)]
 
 
-def text(given: Sequence[Output], stream: str = "stdout") -> str:
+def text(outputs: Sequence[Output], stream: str = "stdout") -> str:
     """What was printed, as one text."""
     return "".join(
-        output.text for output in given if isinstance(output, StreamOutput) and output.stream == stream
+        output.text for output in outputs if isinstance(output, StreamOutput) and output.stream == stream
     )
 
 
@@ -50,10 +50,12 @@ class InterpreterContract:
     """Needs three fixtures: ``interpreters``; ``warm``, one for many tests; ``make``, for one with limits."""
 
     async def test_the_value_of_the_last_expression_is_shown_as_the_result(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "a = 20\na + 22")
+        result = await outputs(warm, "a = 20\na + 22")
 
         assert [
-            (shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, DisplayOutput)
+            (display.forms["text/plain"], display.result)
+            for display in result
+            if isinstance(display, DisplayOutput)
         ] == [("42", True)]
 
     async def test_a_statement_gives_nothing(self, warm: Interpreter) -> None:
@@ -74,26 +76,26 @@ class InterpreterContract:
         flag = warm_folders[1] / "flag"
         code = "print('first', flush=True)\n" + WAIT.format(flag=str(flag)) + "print('second')"
 
-        given = []
+        result = []
         async for output in warm.run(code):
-            given.append(output)
+            result.append(output)
             flag.touch()
 
-        assert text(given) == "first\nsecond\n"
+        assert text(result) == "first\nsecond\n"
 
     async def test_the_two_streams_are_apart(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "import sys\nprint('out')\nprint('err', file=sys.stderr)")
+        result = await outputs(warm, "import sys\nprint('out')\nprint('err', file=sys.stderr)")
 
-        assert (text(given), text(given, "stderr")) == ("out\n", "err\n")
+        assert (text(result), text(result, "stderr")) == ("out\n", "err\n")
 
     async def test_an_error_has_its_name_its_message_and_a_clean_traceback(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "def half(x):\n    return x / 0\nhalf(1)")
+        result = await outputs(warm, "def half(x):\n    return x / 0\nhalf(1)")
 
-        [raised] = given
-        assert isinstance(raised, ErrorOutput)
-        assert (raised.name, raised.message) == ("ZeroDivisionError", "division by zero")
-        assert "return x / 0" in raised.traceback or "line 2" in raised.traceback
-        assert "\x1b" not in raised.traceback
+        [failure] = result
+        assert isinstance(failure, ErrorOutput)
+        assert (failure.name, failure.message) == ("ZeroDivisionError", "division by zero")
+        assert "return x / 0" in failure.traceback or "line 2" in failure.traceback
+        assert "\x1b" not in failure.traceback
 
     async def test_variables_stay_after_an_error(self, warm: Interpreter) -> None:
         await outputs(warm, "before_error = 1\nraise KeyError('x')")
@@ -101,59 +103,61 @@ class InterpreterContract:
         assert await value(warm, "before_error") == "1"
 
     async def test_code_that_is_not_python_is_an_error(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "this is (not")
+        result = await outputs(warm, "this is (not")
 
-        assert isinstance(given[-1], ErrorOutput)
-        assert given[-1].name == "SyntaxError"
+        assert isinstance(result[-1], ErrorOutput)
+        assert result[-1].name == "SyntaxError"
 
     async def test_code_that_is_not_text_is_refused(self, warm: Interpreter) -> None:
         with pytest.raises(InvalidArgument):
             await outputs(warm, "'\ud800'")
 
     async def test_a_picture_is_shown_as_base64(self, warm: Interpreter) -> None:
-        given = await outputs(
+        result = await outputs(
             warm,
             "import base64\nclass Picture:\n    def _repr_png_(self):\n"
             f"        return base64.b64decode({PICTURE!r})\nPicture()",
         )
 
-        [shown] = [output for output in given if isinstance(output, DisplayOutput)]
-        assert shown.forms["image/png"].strip() == PICTURE
+        [display] = [output for output in result if isinstance(output, DisplayOutput)]
+        assert display.forms["image/png"].strip() == PICTURE
 
     async def test_something_displayed_on_the_way_is_not_the_result(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "display('seen')\nnothing = 1")
+        result = await outputs(warm, "display('seen')\nnothing = 1")
 
         assert [
-            (shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, DisplayOutput)
+            (display.forms["text/plain"], display.result)
+            for display in result
+            if isinstance(display, DisplayOutput)
         ] == [("'seen'", False)]
 
     async def test_text_of_every_kind_comes_through(self, warm: Interpreter) -> None:
         words = "naïve ☕ 日本語 🧵 \x00 \u2028 end"
 
-        given = await outputs(warm, f"print({words!r})")
+        result = await outputs(warm, f"print({words!r})")
 
-        assert text(given) == words + "\n"
+        assert text(result) == words + "\n"
 
     async def test_many_prints_come_through_or_are_said_to_be_dropped(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "for number in range(6000): print(f'{number:0300}')")
+        result = await outputs(warm, "for number in range(6000): print(f'{number:0300}')")
 
         whole = "".join(f"{number:0300}\n" for number in range(6000))
-        kept = text(given)
-        assert whole.startswith(kept)
-        assert given[-1] == OverflowOutput(len(whole) - len(kept))
+        rest = text(result)
+        assert whole.startswith(rest)
+        assert result[-1] == OverflowOutput(len(whole) - len(rest))
 
     async def test_input_is_refused(self, warm: Interpreter) -> None:
-        given = await outputs(warm, "input('who? ')")
+        result = await outputs(warm, "input('who? ')")
 
-        assert isinstance(given[-1], ErrorOutput)
+        assert isinstance(result[-1], ErrorOutput)
 
     async def test_an_interrupt_ends_the_code_and_keeps_its_variables(self, warm: Interpreter) -> None:
-        given = []
+        result = []
         async for output in warm.run("going = 1\nprint('on', flush=True)\nwhile True: going += 1"):
-            given.append(output)
+            result.append(output)
             await warm.interrupt()
 
-        assert given[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
+        assert result[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
         assert int(await value(warm, "going")) >= 1
 
     async def test_an_interrupt_of_nothing_is_nothing(self, warm: Interpreter) -> None:
@@ -181,14 +185,14 @@ class InterpreterContract:
         assert int(await asyncio.wait_for(value(warm, "left"), 30)) >= 1
 
     async def test_a_cancelled_reader_interrupts_the_code(self, warm: Interpreter) -> None:
-        begun = asyncio.Event()
+        start = asyncio.Event()
 
-        async def read() -> None:
+        async def consume() -> None:
             async for _ in warm.run("cancelled = 1\nprint('on', flush=True)\nwhile True: cancelled += 1"):
-                begun.set()
+                start.set()
 
-        reading = asyncio.create_task(read())
-        await begun.wait()
+        reading = asyncio.create_task(consume())
+        await start.wait()
         reading.cancel()
 
         assert int(await asyncio.wait_for(value(warm, "cancelled"), 30)) >= 1
@@ -215,21 +219,21 @@ class InterpreterContract:
     async def test_code_over_its_time_is_stopped_and_keeps_its_variables(self, make: Make) -> None:
         interpreter = await make(InterpreterLimits(seconds=0.5))
 
-        given = await outputs(interpreter, "late = 'kept'\nwhile True: pass")
+        result = await outputs(interpreter, "late = 'kept'\nwhile True: pass")
 
-        assert given == [StopOutput("time", "it took longer than 0.5 s", alive=True)]
+        assert result == [StopOutput("time", "it took longer than 0.5 s", alive=True)]
         assert await value(interpreter, "late") == "kept"
 
     async def test_code_that_does_not_obey_is_killed(self, make: Make) -> None:
         interpreter = await make(InterpreterLimits(seconds=0.5))
 
-        given = await outputs(
+        result = await outputs(
             interpreter,
             "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass",
         )
 
-        assert isinstance(given[-1], StopOutput)
-        assert (given[-1].why, given[-1].alive) == ("time", False)
+        assert isinstance(result[-1], StopOutput)
+        assert (result[-1].why, result[-1].alive) == ("time", False)
         with pytest.raises(InterpreterGone):
             await outputs(interpreter, "1")
 
@@ -239,32 +243,32 @@ class InterpreterContract:
         interpreter = await make(InterpreterLimits(output=1000))
         await outputs(warm, "mine = 1")
 
-        given = await outputs(interpreter, "print('x' * 5000)\nafter = 1\nafter")
+        result = await outputs(interpreter, "print('x' * 5000)\nafter = 1\nafter")
 
-        assert text(given) == "x" * 1000
-        assert given[-1] == OverflowOutput(4001 + len("1"))
+        assert text(result) == "x" * 1000
+        assert result[-1] == OverflowOutput(4001 + len("1"))
         assert await value(interpreter, "'mine' in globals()") == "False"
 
     async def test_an_interpreter_that_ends_itself_is_gone(self, make: Make) -> None:
         interpreter = await make(InterpreterLimits())
 
-        given = await outputs(interpreter, "import os\nprint('bye', flush=True)\nos._exit(3)")
+        result = await outputs(interpreter, "import os\nprint('bye', flush=True)\nos._exit(3)")
 
-        assert isinstance(given[-1], StopOutput)
-        assert (given[-1].why, given[-1].alive, await interpreter.alive()) == ("died", False, False)
+        assert isinstance(result[-1], StopOutput)
+        assert (result[-1].why, result[-1].alive, await interpreter.alive()) == ("died", False, False)
         with pytest.raises(InterpreterGone):
             await outputs(interpreter, "1")
 
     async def test_closing_while_code_runs_ends_the_run(self, make: Make) -> None:
         interpreter = await make(InterpreterLimits())
 
-        given = []
+        result = []
         async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
-            given.append(output)
+            result.append(output)
             if isinstance(output, StreamOutput):
                 await interpreter.close()
 
-        assert given[-1] == StopOutput("closed", "the interpreter was closed", alive=False)
+        assert result[-1] == StopOutput("closed", "the interpreter was closed", alive=False)
 
     async def test_a_closed_one_stays_closed_and_is_not_attached(
         self, interpreters: Interpreters, make: Make, warm_sandbox: Sandbox
@@ -305,12 +309,12 @@ class InterpreterContract:
 
 async def closing(make: Callable[[InterpreterLimits], Awaitable[Interpreter]]) -> AsyncIterator[Make]:
     """A way to make interpreters that are closed when the test is over."""
-    made: list[Interpreter] = []
+    interpreters: list[Interpreter] = []
 
     async def remember(limits: InterpreterLimits) -> Interpreter:
-        made.append(await make(limits))
-        return made[-1]
+        interpreters.append(await make(limits))
+        return interpreters[-1]
 
     yield remember
-    for interpreter in made:
+    for interpreter in interpreters:
         await interpreter.close()

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import WSCloseCode, web
 
 KEY = "key-of-the-stand-in"
-INTERRUPTED = 4008
+INTERRUPT_CODE = 4008
 WORKER = Path(__file__).with_name("daytona_worker.py")
 
 
@@ -38,7 +38,7 @@ class Context:
     process: asyncio.subprocess.Process
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """The context as the API tells it."""
         active = self.process.returncode is None
         return {"id": self.id, "cwd": self.cwd, "active": active, "createdAt": "now", "language": "python"}
@@ -55,7 +55,7 @@ class Remote:
     """A sandbox: what it was asked for, its state, and its contexts."""
 
     id: str
-    asked: dict[str, Any]
+    request_body: dict[str, Any]
     state: str = "started"
     contexts: dict[str, Context] = field(default_factory=dict)
 
@@ -114,27 +114,27 @@ class StandIn:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         if request.headers.get("Authorization") != f"Bearer {KEY}":
-            return _refused(401, "Invalid credentials")
+            return _problem(401, "Invalid credentials")
         fault = self._fault(f"{request.method} {request.path}")
         if fault is not None and fault.cut_after < 0:
             fault.times -= 1
             await asyncio.sleep(fault.seconds)
             if fault.status:
-                return _refused(fault.status, "as was asked")
+                return _problem(fault.status, "as was asked")
         return await handler(request)
 
     # --- sandboxes and volumes ------------------------------------------------------------------
 
-    def _told(self, remote: Remote) -> dict[str, Any]:
-        asked = remote.asked
+    def _description(self, remote: Remote) -> dict[str, Any]:
+        body = remote.request_body
         return {
-            "id": remote.id, "name": remote.id, "organizationId": "us", "user": "us", "env": asked["env"],
-            "labels": asked["labels"], "public": False, "networkBlockAll": asked["networkBlockAll"],
+            "id": remote.id, "name": remote.id, "organizationId": "us", "user": "us", "env": body["env"],
+            "labels": body["labels"], "public": False, "networkBlockAll": body["networkBlockAll"],
             "kvm": False, "target": "here", "cpu": 1, "gpu": 0, "memory": 1, "disk": 1, "state": remote.state,
             "toolboxProxyUrl": f"{self.url}/toolbox",
         }  # fmt: skip
 
-    def _found(self, request: web.Request) -> Remote:
+    def _remote_of(self, request: web.Request) -> Remote:
         remote = self.sandboxes.get(request.match_info["id"])
         if remote is None or remote.state == "destroyed":
             raise web.HTTPNotFound(text=json.dumps({"message": "Sandbox not found"}))
@@ -143,25 +143,25 @@ class StandIn:
     async def _create(self, request: web.Request) -> web.Response:
         remote = Remote(uuid.uuid4().hex, await request.json(), self.first_state)
         self.sandboxes[remote.id] = remote
-        return web.json_response(self._told(remote))
+        return web.json_response(self._description(remote))
 
     async def _get(self, request: web.Request) -> web.Response:
-        remote = self._found(request)
-        told = self._told(remote)
+        remote = self._remote_of(request)
+        description = self._description(remote)
         if remote.state == "starting":
             remote.state = "started"
-        return web.json_response(told)
+        return web.json_response(description)
 
     async def _delete(self, request: web.Request) -> web.Response:
-        remote = self._found(request)
+        remote = self._remote_of(request)
         await _end(remote)
         remote.state = "destroyed"
-        return web.json_response(self._told(remote))
+        return web.json_response(self._description(remote))
 
     async def _volume(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self.volumes:
-            return _refused(404, "Volume not found")
+            return _problem(404, "Volume not found")
         return web.json_response(self._told_volume(name))
 
     async def _create_volume(self, request: web.Request) -> web.Response:
@@ -180,52 +180,54 @@ class StandIn:
     # --- contexts -------------------------------------------------------------------------------
 
     async def _contexts(self, request: web.Request) -> web.Response:
-        remote = self._found(request)
-        return web.json_response({"contexts": [context.told() for context in remote.contexts.values()]})
+        remote = self._remote_of(request)
+        return web.json_response(
+            {"contexts": [context.description() for context in remote.contexts.values()]}
+        )
 
     async def _create_context(self, request: web.Request) -> web.Response:
-        remote = self._found(request)
+        remote = self._remote_of(request)
         cwd = (await request.json())["cwd"]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(WORKER), cwd=cwd, env={"PATH": os.defpath, **remote.asked["env"]},
+            sys.executable, str(WORKER), cwd=cwd, env={"PATH": os.defpath, **remote.request_body["env"]},
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24,
         )  # fmt: skip
         context = Context(uuid.uuid4().hex, cwd, process)
         remote.contexts[context.id] = context
-        return web.json_response(context.told())
+        return web.json_response(context.description())
 
     async def _delete_context(self, request: web.Request) -> web.Response:
-        remote = self._found(request)
+        remote = self._remote_of(request)
         context = remote.contexts.pop(request.match_info["context"], None)
         if context is None:
-            return _refused(404, "context not found")
+            return _problem(404, "context not found")
         await context.end()
         return web.json_response({"message": "Context deleted successfully"})
 
     async def _command(self, request: web.Request) -> web.Response:
-        self._found(request)
+        self._remote_of(request)
         process = await asyncio.create_subprocess_shell(
             (await request.json())["command"],
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said, _ = await process.communicate()
-        return web.json_response({"exitCode": process.returncode, "result": said.decode()})
+        output, _ = await process.communicate()
+        return web.json_response({"exitCode": process.returncode, "result": output.decode()})
 
     async def _execute(self, request: web.Request) -> web.WebSocketResponse:
-        remote = self._found(request)
+        remote = self._remote_of(request)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        asked = json.loads((await socket.receive(timeout=10)).data)
-        context = remote.contexts.get(asked["contextId"])
-        if not asked["code"] or context is None or context.process.returncode is not None:
-            why = b"code is required" if context else b"context not found: " + asked["contextId"].encode()
+        message = json.loads((await socket.receive(timeout=10)).data)
+        context = remote.contexts.get(message["contextId"])
+        if not message["code"] or context is None or context.process.returncode is not None:
+            why = b"code is required" if context else b"context not found: " + message["contextId"].encode()
             if context is not None and context.process.returncode is not None:
                 why = b"context is not active"
             await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=why)
             return socket
         async with context.turn:
-            await self._stream(request, socket, context, asked["code"])
+            await self._stream(request, socket, context, message["code"])
         return socket
 
     async def _stream(
@@ -246,7 +248,7 @@ class StandIn:
                 await socket.send_str(line.decode())
             piece = json.loads(line)
             if piece["type"] == "control":
-                await socket.close(code=INTERRUPTED if piece["text"] == "interrupted" else WSCloseCode.OK)
+                await socket.close(code=INTERRUPT_CODE if piece["text"] == "interrupted" else WSCloseCode.OK)
                 return
         await context.process.wait()
         await socket.close(code=WSCloseCode.GOING_AWAY, message=b"worker process ended")
@@ -257,5 +259,5 @@ async def _end(remote: Remote) -> None:
         await context.end()
 
 
-def _refused(status: int, message: str) -> web.Response:
+def _problem(status: int, message: str) -> web.Response:
     return web.json_response({"message": message, "statusCode": status}, status=status)

@@ -31,9 +31,9 @@ class Pieces(io.TextIOBase):
 
     def flush(self) -> None:
         """Send what is held."""
-        held, self._held = self._held, ""
-        if held:
-            send(type=self._kind, text=held)
+        text, self._held = self._held, ""
+        if text:
+            send(type=self._kind, text=text)
 
 
 def send(**piece: str) -> None:
@@ -55,9 +55,9 @@ def run(code: str, names: dict[str, object]) -> None:
             frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<string>"
         ]
         places = "".join(f"  line {frame.lineno}, in {frame.name}\n" for frame in frames)
-        told = f"Traceback (most recent call last):\n{places}{type(error).__name__}: {error}"
+        trace = f"Traceback (most recent call last):\n{places}{type(error).__name__}: {error}"
         out.flush()
-        send(type="error", name=type(error).__name__, value=str(error), traceback=told)
+        send(type="error", name=type(error).__name__, value=str(error), traceback=trace)
     out.flush()
     err.flush()
     send(type="control", text=end)

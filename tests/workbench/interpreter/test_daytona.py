@@ -61,7 +61,7 @@ async def interpreter(interpreters: RemoteInterpreters, sandbox: Sandbox) -> Rem
     return await interpreters.make(sandbox)
 
 
-def left(provider: StandIn) -> list[str]:
+def sandboxes_of(provider: StandIn) -> list[str]:
     """The sandboxes that are still there."""
     return [remote.id for remote in provider.sandboxes.values() if remote.state != "destroyed"]
 
@@ -73,39 +73,39 @@ async def test_a_sandbox_is_asked_for_with_its_walls_and_its_volume(
     provider: StandIn, interpreter: RemoteInterpreter
 ) -> None:
     [remote] = provider.sandboxes.values()
-    asked = remote.asked
+    body = remote.request_body
 
-    assert (asked["networkBlockAll"], asked["autoDeleteInterval"], asked["autoStopInterval"]) == (True, 0, 15)
-    assert asked["volumes"] == [{"volumeId": "volume-alice", "mountPath": "/volume", "subpath": "session"}]
+    assert (body["networkBlockAll"], body["autoDeleteInterval"], body["autoStopInterval"]) == (True, 0, 15)
+    assert body["volumes"] == [{"volumeId": "volume-alice", "mountPath": "/volume", "subpath": "session"}]
     assert interpreter.describe().network
 
 
 async def test_the_network_can_be_allowed(
     provider: StandIn, interpreters: RemoteInterpreters, tmp_path: Path
 ) -> None:
-    allowed = Sandbox(volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(network=True))
+    open_sandbox = Sandbox(volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(network=True))
 
-    said = (await interpreters.make(allowed)).describe()
+    isolation = (await interpreters.make(open_sandbox)).describe()
 
-    assert (said.network, said.notes) == (False, ("the network is allowed",))
+    assert (isolation.network, isolation.notes) == (False, ("the network is allowed",))
 
 
 async def test_a_key_that_does_not_hold_is_told(provider: StandIn, sandbox: Sandbox) -> None:
     remote = at(provider, key="wrong")
 
-    with pytest.raises(InterpreterFailed, match="Invalid credentials") as caught:
+    with pytest.raises(InterpreterFailed, match="Invalid credentials") as error:
         await remote.make(sandbox)
     await remote.close()
-    assert not caught.value.retry
+    assert not error.value.retry
 
 
 async def test_no_key_at_all_is_told(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
     for name in ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
-    with pytest.raises(InterpreterFailed, match="DAYTONA_API_KEY") as caught:
+    with pytest.raises(InterpreterFailed, match="DAYTONA_API_KEY") as error:
         await RemoteInterpreters().make(sandbox)
-    assert not caught.value.retry
+    assert not error.value.retry
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -114,32 +114,32 @@ async def test_a_provider_in_trouble_may_be_tried_again(
 ) -> None:
     provider.faults["POST /sandbox"] = Fault(status=status)
 
-    with pytest.raises(InterpreterFailed) as caught:
+    with pytest.raises(InterpreterFailed) as error:
         await interpreters.make(sandbox)
-    assert caught.value.retry
+    assert error.value.retry
     assert await value(await interpreters.make(sandbox), "1") == "1"
 
 
 async def test_a_provider_that_is_not_there_may_be_tried_again(sandbox: Sandbox) -> None:
-    gone = StandIn()
-    await gone.start()
-    await gone.stop()
-    remote = at(gone)
+    absent = StandIn()
+    await absent.start()
+    await absent.stop()
+    remote = at(absent)
 
-    with pytest.raises(InterpreterFailed) as caught:
+    with pytest.raises(InterpreterFailed) as error:
         await remote.make(sandbox)
     await remote.close()
-    assert caught.value.retry
+    assert error.value.retry
 
 
 async def test_a_sandbox_that_does_not_start_in_time_is_deleted(provider: StandIn, sandbox: Sandbox) -> None:
     provider.first_state = "creating"
     remote = at(provider, patience=1.0)
 
-    with pytest.raises(InterpreterFailed) as caught:
+    with pytest.raises(InterpreterFailed) as error:
         await remote.make(sandbox)
     await remote.close()
-    assert (caught.value.retry, left(provider)) == (True, [])
+    assert (error.value.retry, sandboxes_of(provider)) == (True, [])
 
 
 async def test_a_sandbox_that_starts_slowly_is_waited_for(
@@ -175,7 +175,7 @@ async def test_a_sandbox_whose_context_does_not_start_is_deleted(
 
     with pytest.raises(InterpreterFailed):
         await interpreters.make(sandbox)
-    assert left(provider) == []
+    assert sandboxes_of(provider) == []
 
 
 # --- running -----------------------------------------------------------------------------------
@@ -186,11 +186,11 @@ async def test_a_connection_cut_in_the_middle_of_output_loses_the_rest_and_keeps
 ) -> None:
     provider.faults["interpreter/execute"] = Fault(cut_after=3)
 
-    given = await outputs(interpreter, COUNTING)
+    result = await outputs(interpreter, COUNTING)
 
-    assert text(given) == "0\n1\n2\n"
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("lost", True)
+    assert text(result) == "0\n1\n2\n"
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("lost", True)
     assert int(await value(interpreter, "count")) >= 3
 
 
@@ -200,10 +200,10 @@ async def test_a_connection_cut_for_good_loses_the_interpreter(
     provider.faults["interpreter/execute"] = Fault(cut_after=3)
     provider.faults["interpreter/context"] = Fault(status=502, times=99)
 
-    given = await outputs(interpreter, COUNTING)
+    result = await outputs(interpreter, COUNTING)
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("lost", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("lost", False)
     with pytest.raises(InterpreterGone):
         await outputs(interpreter, "1")
 
@@ -217,9 +217,9 @@ async def test_a_run_that_is_refused_did_not_begin(
 ) -> None:
     provider.faults["interpreter/execute"] = Fault(status=status)
 
-    with pytest.raises(InterpreterFailed) as caught:
+    with pytest.raises(InterpreterFailed) as error:
         await outputs(interpreter, "begun = True")
-    assert caught.value.retry is again
+    assert error.value.retry is again
     assert await value(interpreter, "'begun' in globals()") == "False"
 
 
@@ -247,14 +247,16 @@ async def test_a_context_that_ended_between_two_runs_is_gone(
 async def test_a_provider_that_hangs_is_given_up_at_the_limit(
     provider: StandIn, interpreters: RemoteInterpreters, sandbox: Sandbox
 ) -> None:
-    hurried = Sandbox(volume=sandbox.volume, scratch=sandbox.scratch, limits=InterpreterLimits(seconds=0.3))
-    interpreter = await interpreters.make(hurried)
+    hasty_sandbox = Sandbox(
+        volume=sandbox.volume, scratch=sandbox.scratch, limits=InterpreterLimits(seconds=0.3)
+    )
+    interpreter = await interpreters.make(hasty_sandbox)
     provider.faults["interpreter/execute"] = Fault(seconds=60)
 
-    given = await outputs(interpreter, "1")
+    result = await outputs(interpreter, "1")
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("time", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("time", False)
 
 
 async def test_the_code_s_own_keyboard_interrupt_is_an_error(interpreter: RemoteInterpreter) -> None:
@@ -265,13 +267,13 @@ async def test_a_large_picture_comes_in_pieces(interpreters: RemoteInterpreters,
     wide = Sandbox(volume="alice", scratch=str(tmp_path), limits=InterpreterLimits(output=8 * 1024**2))
     interpreter = await interpreters.make(wide)
 
-    given = await outputs(
+    result = await outputs(
         interpreter, "class Large:\n    def _repr_png_(self): return bytes(3 * 2**19)\nprint('a')\nLarge()"
     )
 
-    assert given[0] == StreamOutput("stdout", "a\n")
-    assert isinstance(given[1], DisplayOutput)
-    assert (len(given[1].forms["image/png"]), len(given)) == (2**21, 2)
+    assert result[0] == StreamOutput("stdout", "a\n")
+    assert isinstance(result[1], DisplayOutput)
+    assert (len(result[1].forms["image/png"]), len(result)) == (2**21, 2)
 
 
 async def test_limits_of_memory_hold_there_too(interpreters: RemoteInterpreters, tmp_path: Path) -> None:
@@ -283,7 +285,7 @@ async def test_limits_of_memory_hold_there_too(interpreters: RemoteInterpreters,
     memory = await outputs(interpreter, "bytearray(300 * 1024**2)")
     file = await outputs(interpreter, "with open('large', 'wb') as file: file.write(bytes(2000))")
 
-    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], ErrorOutput)] == [
+    assert [result[-1].name for result in (memory, file) if isinstance(result[-1], ErrorOutput)] == [
         "MemoryError",
         "OSError",
     ]
@@ -309,12 +311,12 @@ async def test_one_found_again_can_be_interrupted(
 ) -> None:
     again = await interpreters.attach(interpreter.id, sandbox)
 
-    given = []
+    result = []
     async for output in again.run(COUNTING):
-        given.append(output)
+        result.append(output)
         await again.interrupt()
 
-    assert given[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
+    assert result[-1] == StopOutput("interrupted", "it was interrupted", alive=True)
 
 
 async def test_one_whose_sandbox_was_stopped_is_gone(
@@ -332,15 +334,15 @@ async def test_a_provider_that_does_not_say_is_not_taken_for_a_death(
 ) -> None:
     provider.faults["GET /sandbox"] = Fault(status=500, times=99)
 
-    with pytest.raises(InterpreterFailed) as caught:
+    with pytest.raises(InterpreterFailed) as error:
         await interpreters.attach(interpreter.id, sandbox)
-    assert caught.value.retry
+    assert error.value.retry
 
 
 async def test_closing_deletes_the_sandbox(provider: StandIn, interpreter: RemoteInterpreter) -> None:
     await interpreter.close()
 
-    assert left(provider) == []
+    assert sandboxes_of(provider) == []
 
 
 async def test_closing_one_that_is_gone_already_is_fine(
@@ -360,7 +362,7 @@ async def test_a_close_that_the_provider_refuses_is_told_and_can_be_repeated(
     with pytest.raises(InterpreterFailed):
         await interpreter.close()
     await interpreter.close()
-    assert left(provider) == []
+    assert sandboxes_of(provider) == []
 
 
 @pytest.mark.parametrize(
@@ -379,6 +381,6 @@ def test_a_missing_package_is_told_with_what_to_install(module: str, absent: str
         "except MissingExtra as error: print(error)"
     )
 
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
-    assert f"pip install '.[{extra}]'" in said
+    assert f"pip install '.[{extra}]'" in output

@@ -55,9 +55,9 @@ async def warm(interpreters: RemoteInterpreters, warm_sandbox: Sandbox) -> Async
     """One for all the tests that leave it alive, made by a process with secrets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-secret")
-        made = await interpreters.make(warm_sandbox)
-    yield made
-    await made.close()
+        interpreter = await interpreters.make(warm_sandbox)
+    yield interpreter
+    await interpreter.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

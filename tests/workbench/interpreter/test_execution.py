@@ -21,7 +21,7 @@ from clew.workbench.interpreter.port import (
 )
 
 
-async def read(execution: Execution) -> list[Output]:
+async def outputs_of(execution: Execution) -> list[Output]:
     return [output async for output in execution.outputs()]
 
 
@@ -31,7 +31,7 @@ async def test_text_is_cut_at_the_limit_between_characters() -> None:
         execution.take(StreamOutput("stdout", text))
     execution.finish(None)
 
-    assert await read(execution) == [
+    assert await outputs_of(execution) == [
         StreamOutput("stdout", "ab"),
         StreamOutput("stdout", "日"),
         OverflowOutput(4),
@@ -44,7 +44,7 @@ async def test_a_value_is_never_cut() -> None:
     execution.take(StreamOutput("stdout", "abc"))
     execution.finish(None)
 
-    assert await read(execution) == [StreamOutput("stdout", "abc"), OverflowOutput(6)]
+    assert await outputs_of(execution) == [StreamOutput("stdout", "abc"), OverflowOutput(6)]
 
 
 async def test_the_error_comes_last() -> None:
@@ -53,16 +53,16 @@ async def test_the_error_comes_last() -> None:
     execution.take(StreamOutput("stderr", "late"))
     execution.finish(None)
 
-    assert await read(execution) == [StreamOutput("stderr", "late"), ErrorOutput("E", "m", "t")]
+    assert await outputs_of(execution) == [StreamOutput("stderr", "late"), ErrorOutput("E", "m", "t")]
 
 
 async def test_a_stop_hides_the_error_by_which_it_was_obeyed() -> None:
     execution = Execution(100)
-    stopped = StopOutput("interrupted", "it was interrupted", alive=True)
+    stop = StopOutput("interrupted", "it was interrupted", alive=True)
     execution.take(ErrorOutput("KeyboardInterrupt", "", ""))
-    execution.finish(stopped)
+    execution.finish(stop)
 
-    assert await read(execution) == [stopped]
+    assert await outputs_of(execution) == [stop]
 
 
 async def test_the_first_who_asks_for_a_stop_gives_the_reason() -> None:
@@ -74,17 +74,17 @@ async def test_the_first_who_asks_for_a_stop_gives_the_reason() -> None:
 
 
 async def test_an_interrupt_that_was_not_heard_is_sent_again() -> None:
-    execution, sent = Execution(100), 0
+    execution, signals = Execution(100), 0
 
     async def interrupt() -> None:
-        nonlocal sent
-        sent += 1
-        if sent == 2:
+        nonlocal signals
+        signals += 1
+        if signals == 2:
             execution.completion.set()
 
-    obeyed = await wait_for_end(execution, seconds=0.01, grace=5.0, interrupt=interrupt)
+    has_obeyed = await wait_for_end(execution, seconds=0.01, grace=5.0, interrupt=interrupt)
 
-    assert (obeyed, sent, execution.stop_reason) == (True, 2, "time")
+    assert (has_obeyed, signals, execution.stop_reason) == (True, 2, "time")
 
 
 async def test_an_error_reaches_the_reader() -> None:
@@ -92,7 +92,7 @@ async def test_an_error_reaches_the_reader() -> None:
     execution.fail(TimeoutError())
 
     with pytest.raises(TimeoutError):
-        await read(execution)
+        await outputs_of(execution)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_busy_kernel_is_not_idle() -> None:
     assert not is_idle({"msg_type": "status", "content": {"execution_state": "busy"}})
 
 
-class Broken:
+class BrokenChannels:
     """Sockets that hear nothing and take nothing."""
 
     def request(self, kind: str, **content: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Alone:
 
 async def test_an_error_that_nobody_foresaw_reaches_whoever_waits_for_outputs() -> None:
     family: Any = Alone()
-    channels: Any = Broken()
+    channels: Any = BrokenChannels()
     interpreter = LocalInterpreter(Sandbox(volume="/v", scratch="/s"), family, channels, grace=1.0)
     with pytest.raises(OSError, match="the socket is broken"):
         async with asyncio.timeout(10):

@@ -44,17 +44,17 @@ def port() -> Iterator[int]:
 
 
 async def test_what_is_said_to_be_out_of_reach_of_the_network_is(warm: Interpreter, port: int) -> None:
-    given = await outputs(warm, REACH.format(port=port))
+    result = await outputs(warm, REACH.format(port=port))
 
-    assert text(given) == ("out of reach\n" if warm.describe().network else "reached\n")
+    assert text(result) == ("out of reach\n" if warm.describe().network else "reached\n")
 
 
 async def test_the_network_can_be_allowed(make: Make, port: int) -> None:
     interpreter = await make(InterpreterLimits(network=True))
 
-    given = await outputs(interpreter, REACH.format(port=port))
+    result = await outputs(interpreter, REACH.format(port=port))
 
-    assert (text(given), interpreter.describe().network) == ("reached\n", False)
+    assert (text(result), interpreter.describe().network) == ("reached\n", False)
     assert "the network is allowed" in interpreter.describe().notes
 
 
@@ -72,27 +72,32 @@ async def test_one_that_is_not_kept_apart_says_so_and_still_inherits_no_secret(
     volume, scratch = map(str, folders)
     interpreter = await LocalInterpreters(walls=()).make(Sandbox(volume=volume, scratch=scratch))
 
-    given = await outputs(interpreter, "print(b'sk-secret' in open('/proc/self/environ', 'rb').read())")
-    said = interpreter.describe()
+    result = await outputs(interpreter, "print(b'sk-secret' in open('/proc/self/environ', 'rb').read())")
+    isolation = interpreter.describe()
     await interpreter.close()
 
-    assert text(given) == "False\n"
-    assert (said.network, said.files, said.processes, len(said.notes)) == (False, False, False, 2)
+    assert text(result) == "False\n"
+    assert (isolation.network, isolation.files, isolation.processes, len(isolation.notes)) == (
+        False,
+        False,
+        False,
+        2,
+    )
 
 
 async def test_what_keeps_it_apart_is_used_where_the_system_has_it(warm: Interpreter) -> None:
-    said = warm.describe()
+    isolation = warm.describe()
 
     # Where this fails, the tests run on a system without user namespaces: then it must be said why.
-    assert (said.network and said.files and said.processes) or said.notes
+    assert (isolation.network and isolation.files and isolation.processes) or isolation.notes
 
 
 async def test_only_its_own_folders_are_seen(warm: Interpreter, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("another user's")
 
-    seen = await value(warm, f"__import__('os').path.exists({str(tmp_path / 'other')!r})")
+    is_visible = await value(warm, f"__import__('os').path.exists({str(tmp_path / 'other')!r})")
 
-    assert seen == str(not warm.describe().files)
+    assert is_visible == str(not warm.describe().files)
 
 
 async def test_the_system_s_own_files_cannot_be_changed(warm: Interpreter) -> None:
@@ -102,9 +107,9 @@ async def test_the_system_s_own_files_cannot_be_changed(warm: Interpreter) -> No
 
 
 async def test_it_has_no_capability(warm: Interpreter) -> None:
-    given = await outputs(warm, "print([line for line in open('/proc/self/status') if 'CapEff' in line])")
+    result = await outputs(warm, "print([line for line in open('/proc/self/status') if 'CapEff' in line])")
 
-    assert "0000000000000000" in text(given)
+    assert "0000000000000000" in text(result)
 
 
 async def test_it_does_not_see_other_processes(warm: Interpreter) -> None:
@@ -116,20 +121,20 @@ async def test_it_does_not_see_other_processes(warm: Interpreter) -> None:
 
 
 async def test_shell_and_magic_work_under_the_same_walls(warm: Interpreter, port: int) -> None:
-    given = await outputs(warm, "!echo $HOME; pwd\n%pwd")
+    result = await outputs(warm, "!echo $HOME; pwd\n%pwd")
 
     scratch = await value(warm, "__import__('os').getcwd()")
-    assert text(given).split() == [scratch, scratch]
+    assert text(result).split() == [scratch, scratch]
 
 
 async def test_shared_memory_and_temporary_files_work(warm: Interpreter) -> None:
-    given = await outputs(
+    result = await outputs(
         warm,
         "import multiprocessing, tempfile\nwith tempfile.TemporaryFile() as file: file.write(b'x')\n"
         "lock = multiprocessing.get_context('spawn').Lock()\nwith lock: print('held')",
     )
 
-    assert text(given) == "held\n"
+    assert text(result) == "held\n"
 
 
 async def test_nothing_but_its_files_is_in_the_scratch_of_a_new_one(
@@ -143,13 +148,13 @@ async def test_nothing_but_its_files_is_in_the_scratch_of_a_new_one(
 async def test_what_the_system_refused_is_said(folders: tuple[Path, Path]) -> None:
     sandbox = Sandbox(volume=str(folders[0]), scratch=str(folders[1]))
 
-    said = isolation_of(
+    isolation = isolation_of(
         sandbox,
         {"alone": "unshare: Operation not permitted", "confined": "unshare: no", "fenced": "no Landlock"},
     )
 
-    assert (said.network, said.files, said.processes) == (False, False, False)
-    assert said.notes == (
+    assert (isolation.network, isolation.files, isolation.processes) == (False, False, False)
+    assert isolation.notes == (
         "no namespaces of its own: unshare: Operation not permitted",
         "files are not confined: unshare: no; no Landlock",
     )
@@ -158,9 +163,9 @@ async def test_what_the_system_refused_is_said(folders: tuple[Path, Path]) -> No
 async def test_files_alone_may_be_refused(folders: tuple[Path, Path]) -> None:
     sandbox = Sandbox(volume=str(folders[0]), scratch=str(folders[1]))
 
-    said = isolation_of(sandbox, {"alone": None, "confined": "mount: no", "fenced": "no Landlock"})
+    isolation = isolation_of(sandbox, {"alone": None, "confined": "mount: no", "fenced": "no Landlock"})
 
-    assert (said.network, said.files, said.processes) == (True, False, True)
+    assert (isolation.network, isolation.files, isolation.processes) == (True, False, True)
 
 
 async def test_landlock_stands_in_where_namespaces_are_refused(
@@ -169,7 +174,7 @@ async def test_landlock_stands_in_where_namespaces_are_refused(
     (tmp_path / "other").write_text("another user's")
     volume, scratch = map(str, folders)
     interpreter = await LocalInterpreters(walls={"landlock"}).make(Sandbox(volume=volume, scratch=scratch))
-    said = interpreter.describe()
+    isolation = interpreter.describe()
 
     reading = await outputs(interpreter, f"open({str(tmp_path / 'other')!r})")
     writing = await outputs(interpreter, "import os, sys\nopen(os.path.join(sys.prefix, 'x'), 'w')")
@@ -178,8 +183,8 @@ async def test_landlock_stands_in_where_namespaces_are_refused(
     await interpreter.close()
 
     # On a system with neither, nothing is fenced: then it must be said why.
-    wanted = ["PermissionError"] * 2 if said.files else []
-    assert [given[-1].name for given in (reading, writing) if isinstance(given[-1], ErrorOutput)] == wanted
-    assert (text(own).strip(), said.network, said.processes) == ("x", False, False)
+    names = ["PermissionError"] * 2 if isolation.files else []
+    assert [result[-1].name for result in (reading, writing) if isinstance(result[-1], ErrorOutput)] == names
+    assert (text(own).strip(), isolation.network, isolation.processes) == ("x", False, False)
     assert text(network) in ("out of reach\n", "reached\n")
-    assert len(said.notes) >= 2
+    assert len(isolation.notes) >= 2

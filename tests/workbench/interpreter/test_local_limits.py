@@ -36,7 +36,7 @@ async def test_too_much_memory_or_too_large_a_file_is_an_error_and_variables_sta
     memory = await outputs(interpreter, "small = 1\nlarge = bytearray(600 * 1024**2)")
     file = await outputs(interpreter, "open('large', 'wb').write(bytes(2 * 1024**2))")
 
-    assert [given[-1].name for given in (memory, file) if isinstance(given[-1], ErrorOutput)] == [
+    assert [result[-1].name for result in (memory, file) if isinstance(result[-1], ErrorOutput)] == [
         "MemoryError",
         "OSError",
     ]
@@ -46,45 +46,45 @@ async def test_too_much_memory_or_too_large_a_file_is_an_error_and_variables_sta
 async def test_memory_that_is_shared_counts_too(make: Make) -> None:
     interpreter = await make(InterpreterLimits(memory=256 * MEGABYTE))
 
-    given = await outputs(
+    result = await outputs(
         interpreter,
         "import mmap, time\nshared = mmap.mmap(-1, 300 * 1024**2)\n"
         "for place in range(0, len(shared), 4096): shared[place] = 1\ntime.sleep(60)",
     )
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("memory", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("memory", False)
 
 
 async def test_children_count_for_the_memory(make: Make) -> None:
     interpreter = await make(InterpreterLimits(memory=256 * MEGABYTE))
 
-    given = await outputs(
+    result = await outputs(
         interpreter,
         "import subprocess, sys\nhold = 'x = bytearray(150 * 1024**2); import time; time.sleep(60)'\n"
         "held = [subprocess.Popen([sys.executable, '-c', hold]) for _ in range(2)]\nheld[0].wait()",
     )
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("memory", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("memory", False)
 
 
 async def test_a_fork_bomb_is_ended_with_all_of_it(make: Make) -> None:
     interpreter = await make(InterpreterLimits(processes=20))
 
-    given = await outputs(
+    result = await outputs(
         interpreter, "import os\nfor _ in range(8): os.fork()\nos.execvp('sleep', ['sleep', '1000'])"
     )
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("processes", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("processes", False)
     assert not [words for words in left_behind() if "sleep 1000" in words]
 
 
 async def test_few_processes_are_no_trouble(warm: Interpreter) -> None:
-    given = await outputs(warm, "import subprocess\nprint(subprocess.check_output(['echo', 'hello']))")
+    result = await outputs(warm, "import subprocess\nprint(subprocess.check_output(['echo', 'hello']))")
 
-    assert text(given) == "b'hello\\n'\n"
+    assert text(result) == "b'hello\\n'\n"
 
 
 async def test_nothing_of_a_flood_is_lost_on_a_reader_who_is_slow(
@@ -92,22 +92,22 @@ async def test_nothing_of_a_flood_is_lost_on_a_reader_who_is_slow(
 ) -> None:
     code = "for number in range(2200): display(f'{number:<250}')\nopen('through', 'w').close()"
 
-    given: list[Output] = []
+    result: list[Output] = []
     async for output in warm.run(code):
-        if not given:
+        if not result:
             block_until_there(warm_folders[1] / "through")
-        given.append(output)
+        result.append(output)
 
-    assert [shown.forms["text/plain"].strip("' ") for shown in given if isinstance(shown, DisplayOutput)] == [
-        str(number) for number in range(2200)
-    ]
+    assert [
+        display.forms["text/plain"].strip("' ") for display in result if isinstance(display, DisplayOutput)
+    ] == [str(number) for number in range(2200)]
 
 
 async def test_a_flood_of_messages_that_are_no_output_is_nothing(warm: Interpreter) -> None:
-    given = await outputs(
+    result = await outputs(
         warm,
         "from comm import create_comm\ntalk = create_comm(target_name='nobody')\n"
         "for number in range(2000): talk.send({'number': number, 'load': 'x' * 1000})\nprint('through')",
     )
 
-    assert text(given) == "through\n"
+    assert text(result) == "through\n"

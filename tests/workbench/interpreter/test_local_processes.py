@@ -47,14 +47,14 @@ asyncio.run(main())
 
 def running(words: str) -> list[int]:
     """Who on this machine has these words in its command line, and is not a corpse."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             if words in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
+                pids.append(process.pid)
         except psutil.NoSuchProcess:
             continue
-    return found
+    return pids
 
 
 def within(seconds: float, true: Callable[[], bool]) -> bool:
@@ -103,9 +103,9 @@ async def test_a_child_that_ran_away_ends_when_the_kernel_dies(
     either: LocalInterpreters, sandbox: Sandbox, seconds: str
 ) -> None:
     interpreter = await either.make(sandbox)
-    given = await outputs(interpreter, RUNAWAY.format(seconds=seconds) + "os._exit(1)")
+    result = await outputs(interpreter, RUNAWAY.format(seconds=seconds) + "os._exit(1)")
 
-    assert isinstance(given[-1], StopOutput)
+    assert isinstance(result[-1], StopOutput)
     assert running(f"sleep {seconds}") == []
 
 
@@ -137,24 +137,24 @@ async def test_killing_its_supervisor_ends_the_run_and_leaves_no_kernel(
     newest = max(supervisors, key=lambda child: child.create_time())
     family = newest.children(recursive=True)
 
-    given = []
+    result = []
     async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
-        given.append(output)
+        result.append(output)
         if isinstance(output, StreamOutput):
             newest.kill()
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("died", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("died", False)
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
 
 async def test_a_crash_is_told_by_its_signal(make: Make) -> None:
     interpreter = await make(InterpreterLimits())
 
-    given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
+    result = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].detail.split("\n")[0]) == ("died", "it was killed by SIGSEGV")
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].detail.split("\n")[0]) == ("died", "it was killed by SIGSEGV")
 
 
 async def test_an_interrupt_reaches_the_program_that_the_code_waits_for(
@@ -175,10 +175,10 @@ async def test_an_interrupt_reaches_the_program_that_the_code_waits_for(
 async def test_a_kernel_that_is_stopped_in_its_tracks_is_killed(make: Make) -> None:
     interpreter = await make(InterpreterLimits(seconds=0.5))
 
-    given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)")
+    result = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)")
 
-    assert isinstance(given[-1], StopOutput)
-    assert (given[-1].why, given[-1].alive) == ("time", False)
+    assert isinstance(result[-1], StopOutput)
+    assert (result[-1].why, result[-1].alive) == ("time", False)
 
 
 async def test_runs_that_wait_when_it_dies_are_told(make: Make) -> None:
@@ -226,15 +226,15 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
 async def test_a_kernel_that_does_not_answer_in_time_has_failed(sandbox: Sandbox) -> None:
     before = private_folders()
 
-    with pytest.raises(InterpreterFailed, match="did not answer") as caught:
+    with pytest.raises(InterpreterFailed, match="did not answer") as error:
         await LocalInterpreters(start_timeout=0.01).make(sandbox)
-    assert (caught.value.retry, private_folders() - before) == (True, set())
+    assert (error.value.retry, private_folders() - before) == (True, set())
 
 
 async def test_the_code_s_own_keyboard_interrupt_is_an_error(warm: Interpreter) -> None:
-    [raised] = await outputs(warm, "raise KeyboardInterrupt")
+    [failure] = await outputs(warm, "raise KeyboardInterrupt")
 
-    assert raised.name == "KeyboardInterrupt"  # type: ignore[union-attr]  # mypy cannot know
+    assert failure.name == "KeyboardInterrupt"  # type: ignore[union-attr]  # mypy cannot know
     assert await value(warm, "1") == "1"
 
 

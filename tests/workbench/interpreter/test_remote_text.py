@@ -14,13 +14,13 @@ from clew.workbench.interpreter.remote import OutputParser, wrap_last_expression
 
 def value_of(code: str) -> list[object]:
     """What code asks to be shown when it is run."""
-    asked: list[object] = []
-    exec(wrap_last_expression(code), {"__clew_result__": asked.append})
-    return asked
+    values: list[object] = []
+    exec(wrap_last_expression(code), {"__clew_result__": values.append})
+    return values
 
 
 @pytest.mark.parametrize(
-    ("code", "shown"),
+    ("code", "values"),
     [
         ("1 + 1", [2]),
         ("a = 2\na * 3", [6]),
@@ -41,8 +41,8 @@ def value_of(code: str) -> list[object]:
         ("'\x0c'", ["\x0c"]),
     ],
 )
-def test_the_last_expression_is_asked_for(code: str, shown: list[object]) -> None:
-    assert value_of(code) == shown
+def test_the_last_expression_is_asked_for(code: str, values: list[object]) -> None:
+    assert value_of(code) == values
 
 
 def test_lines_keep_their_numbers() -> None:
@@ -60,12 +60,12 @@ def message(forms: dict[str, str], *, result: bool) -> str:
     return f"\x1e\x1eclew:{json.dumps({'result': result, 'forms': forms})}\x1e"
 
 
-def heard(pieces: list[str], most: int = 10_000) -> list[Output]:
+def outputs_of(pieces: list[str], most: int = 10_000) -> list[Output]:
     listening = OutputParser(most)
     return [output for piece in pieces for output in listening.take(piece)] + listening.flush()
 
 
-def joined(outputs: list[Output]) -> list[Output]:
+def join_texts(outputs: list[Output]) -> list[Output]:
     """Outputs with neighbouring texts as one."""
     whole: list[Output] = []
     for output in outputs:
@@ -91,13 +91,13 @@ def test_however_the_text_is_cut_the_same_comes_out(parts: list[str], cuts: list
         pieces.append(whole[place : place + step])
         place += step
 
-    assert joined(heard(pieces)) == joined(heard([whole]))
+    assert join_texts(outputs_of(pieces)) == join_texts(outputs_of([whole]))
 
 
 def test_a_value_is_found_between_texts() -> None:
-    said = heard(["before", message({"text/plain": "1"}, result=True), "after"])
+    outputs = outputs_of(["before", message({"text/plain": "1"}, result=True), "after"])
 
-    assert said == [
+    assert outputs == [
         StreamOutput("stdout", "before"),
         DisplayOutput({"text/plain": "1"}, result=True),
         StreamOutput("stdout", "after"),
@@ -105,14 +105,14 @@ def test_a_value_is_found_between_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
+    "text",
     ["\x1e", "\x1e\x1e", "\x1e\x1eclew:", "\x1e\x1eclew:{}\x1e", "\x1e\x1eclew:no\x1e", "a\x1eb"],
 )
-def test_what_only_looks_like_a_value_is_text(written: str) -> None:
-    assert joined(heard([written])) == [StreamOutput("stdout", written)]
+def test_what_only_looks_like_a_value_is_text(text: str) -> None:
+    assert join_texts(outputs_of([text])) == [StreamOutput("stdout", text)]
 
 
 def test_a_value_without_end_is_not_held_for_ever() -> None:
-    said = heard(["\x1e\x1eclew:" + "x" * 50] * 3, most=60)
+    outputs = outputs_of(["\x1e\x1eclew:" + "x" * 50] * 3, most=60)
 
-    assert "".join(output.text for output in said if isinstance(output, StreamOutput)).count("x") == 150
+    assert "".join(output.text for output in outputs if isinstance(output, StreamOutput)).count("x") == 150

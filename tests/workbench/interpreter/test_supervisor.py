@@ -19,11 +19,11 @@ def test_the_family_has_everyone_below() -> None:
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        found = supervisor.descendants(child.pid)
+        family = supervisor.descendants(child.pid)
         below = {process.pid for process in psutil.Process(child.pid).children(recursive=True)}
         child.communicate(b"\n")
 
-    assert (found, len(below)) == (below, 1)
+    assert (family, len(below)) == (below, 1)
 
 
 def test_memory_is_what_the_system_says() -> None:

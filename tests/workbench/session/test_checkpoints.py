@@ -39,7 +39,7 @@ def kept_by(db: clew.Database, volume: Volume, **options: Any) -> ManifestCheckp
     return ManifestCheckpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
 
 
-async def said(db: clew.Database, *texts: str) -> clew.Thread:
+async def thread_with(db: clew.Database, *texts: str) -> clew.Thread:
     """The session, with some more said in it."""
     thread = await db.create("s", owner="alice", exist_ok=True)
     for text in texts:
@@ -49,16 +49,16 @@ async def said(db: clew.Database, *texts: str) -> clew.Thread:
 
 def on_volume(volume: Volume, checkpoints: ManifestCheckpoints) -> tuple[int | None, list[str]]:
     """The version that the file stands for, and what was said in it."""
-    found = read_stamped_manifest(volume.read(checkpoints.path), "s")
-    texts = [entry.body["content"] for entry in found.manifest.state.history]
-    return found.stamp.version if found.stamp else None, texts
+    document = read_stamped_manifest(volume.read(checkpoints.path), "s")
+    texts = [entry.body["content"] for entry in document.manifest.state.history]
+    return document.stamp.version if document.stamp else None, texts
 
 
 def files(volume: Volume) -> Sequence[str]:
     return sorted(path.name for path in volume.folder.parents[1].glob("meta/**/*") if path.is_file())
 
 
-def edited(volume: Volume, checkpoints: ManifestCheckpoints, **changes: Any) -> None:
+def edit_manifest(volume: Volume, checkpoints: ManifestCheckpoints, **changes: Any) -> None:
     """Change the file by hand."""
     document = {**json.loads(volume.read(checkpoints.path)), **changes}
     volume.write(checkpoints.path, json.dumps(document).encode())
@@ -69,12 +69,12 @@ def edited(volume: Volume, checkpoints: ManifestCheckpoints, **changes: Any) -> 
 
 @pytest.mark.promise("F-01")
 async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Database, volume: Volume) -> None:
-    thread = await said(db, "one", "two")
+    thread = await thread_with(db, "one", "two")
     checkpoints = kept_by(db, volume)
 
-    done = await checkpoints.save()
+    result = await checkpoints.save()
 
-    assert (done.status, done.version) == ("written", 2)
+    assert (result.status, result.version) == ("written", 2)
     stamp = read_stamped_manifest(volume.read(checkpoints.path), "s").stamp
     assert stamp is not None
     assert (stamp.version, stamp.hash) == (2, (await thread.head()).hash.hex())
@@ -82,7 +82,7 @@ async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Databa
 
 @pytest.mark.promise("F-02")
 async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
 
@@ -93,7 +93,7 @@ async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume:
 
 
 async def test_what_is_there_already_is_not_written_again(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
 
@@ -104,41 +104,41 @@ async def test_what_is_there_already_is_not_written_again(db: clew.Database, vol
 
 @pytest.mark.promise("F-01")
 async def test_a_manifest_behind_the_head_is_folded_forward(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
-    await said(db, "two", "three")
+    await thread_with(db, "two", "three")
 
-    found = await checkpoints.restore()
+    restoration = await checkpoints.restore()
 
-    assert (found.how, found.folded, found.version) == (RestoreKind.FORWARD, 2, 3)
+    assert (restoration.how, restoration.folded, restoration.version) == (RestoreKind.FORWARD, 2, 3)
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
 async def test_a_manifest_at_the_head_is_current(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
 
-    found = await checkpoints.restore()
+    restoration = await checkpoints.restore()
 
-    assert (found.how, found.folded) == (RestoreKind.CURRENT, 0)
+    assert (restoration.how, restoration.folded) == (RestoreKind.CURRENT, 0)
 
 
 async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
 
-    found = await checkpoints.restore()
+    restoration = await checkpoints.restore()
 
-    assert found.how is RestoreKind.REBUILT
+    assert restoration.how is RestoreKind.REBUILT
     assert on_volume(volume, checkpoints) == (1, ["one"])
 
 
 async def test_what_nobody_knows_is_fresh(db: clew.Database, volume: Volume) -> None:
-    found = await kept_by(db, volume).restore()
+    restoration = await kept_by(db, volume).restore()
 
-    assert found.how is RestoreKind.FRESH
+    assert restoration.how is RestoreKind.FRESH
     assert files(volume) == []
 
 
@@ -148,9 +148,9 @@ async def test_what_nobody_knows_is_fresh(db: clew.Database, volume: Volume) -> 
 async def ahead(db: clew.Database, volume: Volume, tmp_path: Path) -> ManifestCheckpoints:
     """Checkpoints on a database that was set back: it has version 1, and the manifest stands for 3."""
     async with clew.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
-        await said(newer, "one", "two", "three")
+        await thread_with(newer, "one", "two", "three")
         await kept_by(newer, volume).save()
-    await said(db, "one")
+    await thread_with(db, "one")
     return kept_by(db, volume)
 
 
@@ -160,9 +160,9 @@ async def test_a_manifest_ahead_of_the_head_is_a_conflict(
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
 
-    with pytest.raises(ManifestConflict) as caught:
+    with pytest.raises(ManifestConflict) as error:
         await checkpoints.restore()
-    assert (caught.value.found, caught.value.head) == (3, 1)
+    assert (error.value.found, error.value.head) == (3, 1)
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
@@ -173,10 +173,10 @@ async def test_a_manifest_of_a_lost_database_is_a_conflict(
     await ahead(db, volume, tmp_path)
     await db.thread("s").delete()
 
-    with pytest.raises(ManifestConflict) as caught:
+    with pytest.raises(ManifestConflict) as error:
         await kept_by(db, volume).restore()
-    assert (caught.value.found, caught.value.head) == (3, None)
-    assert "lost" in str(caught.value)
+    assert (error.value.found, error.value.head) == (3, None)
+    assert "lost" in str(error.value)
 
 
 @pytest.mark.promise("F-01")
@@ -185,7 +185,7 @@ async def test_a_manifest_of_another_history_is_a_conflict(
     db: clew.Database, volume: Volume, tmp_path: Path, turns: int
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
-    await said(db, *("another" for _ in range(turns - 1)))
+    await thread_with(db, *("another" for _ in range(turns - 1)))
 
     with pytest.raises(ManifestConflict, match="another history"):
         await checkpoints.save()
@@ -193,10 +193,10 @@ async def test_a_manifest_of_another_history_is_a_conflict(
 
 
 async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
-    edited(volume, checkpoints, about={"title": "By hand"})
+    edit_manifest(volume, checkpoints, about={"title": "By hand"})
 
     with pytest.raises(ManifestConflict, match="was changed since"):
         await checkpoints.save()
@@ -205,22 +205,22 @@ async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: clew.Databa
 async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
     db: clew.Database, volume: Volume
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
 
-    done = await checkpoints.save()
+    result = await checkpoints.save()
 
-    assert (done.status, on_volume(volume, checkpoints)) == ("written", (1, ["one"]))
+    assert (result.status, on_volume(volume, checkpoints)) == ("written", (1, ["one"]))
 
 
 async def test_a_manifest_without_a_version_that_says_something_else_is_a_conflict(
     db: clew.Database, volume: Volume
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
-    await said(db, "two")
+    await thread_with(db, "two")
 
     with pytest.raises(ManifestConflict, match="names no version"):
         await checkpoints.save()
@@ -228,12 +228,12 @@ async def test_a_manifest_without_a_version_that_says_something_else_is_a_confli
 
 @pytest.mark.race
 async def test_two_writers_of_one_session_end_with_the_newest(db: clew.Database, volume: Volume) -> None:
-    await said(db, "begin")
+    await thread_with(db, "begin")
     both = [kept_by(db, volume, clock=Clock()) for _ in range(2)]
 
     async def write(checkpoints: ManifestCheckpoints, name: str) -> None:
         for number in range(8):
-            await said(db, f"{name}{number}")
+            await thread_with(db, f"{name}{number}")
             await checkpoints.save()
 
     await asyncio.gather(*(write(each, name) for each, name in zip(both, "ab", strict=True)))
@@ -273,7 +273,7 @@ async def test_a_manifest_that_comes_between_looking_and_writing_is_not_overwrit
 async def test_what_was_erased_is_gone_from_the_manifest_at_the_next_checkpoint(
     db: clew.Database, volume: Volume
 ) -> None:
-    thread = await said(db, "one")
+    thread = await thread_with(db, "one")
     await thread.append(items=[clew.user("a secret", id="m-2")])
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -295,9 +295,9 @@ async def test_taking_the_manifest_makes_the_session_what_it_says(
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
 
-    found = await checkpoints.take("manifest")
+    restoration = await checkpoints.take("manifest")
 
-    assert (found.how, found.version) == (RestoreKind.TAKEN, 2)
+    assert (restoration.how, restoration.version) == (RestoreKind.TAKEN, 2)
     assert [item.body["content"] for item in await db.thread("s").items()] == ["one", "two", "three"]
     assert on_volume(volume, checkpoints) == (2, ["one", "two", "three"])
     assert (await checkpoints.save()).status == "unchanged"
@@ -346,22 +346,22 @@ UNREADABLE = [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"format":"clew.session","
 async def test_an_unreadable_manifest_is_kept_aside_and_named(
     db: clew.Database, volume: Volume, content: bytes
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     volume.write(checkpoints.path, content)
 
-    with pytest.raises(ManifestUnreadable) as caught:
+    with pytest.raises(ManifestUnreadable) as error:
         await checkpoints.restore()
-    assert volume.read(caught.value.kept) == content
-    assert ".unreadable-" in caught.value.kept
+    assert volume.read(error.value.kept) == content
+    assert ".unreadable-" in error.value.kept
     assert (await checkpoints.restore()).how is RestoreKind.REBUILT
 
 
 async def test_the_manifest_of_another_session_is_not_ours(db: clew.Database, volume: Volume) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
-    edited(volume, checkpoints, session="another")
+    edit_manifest(volume, checkpoints, session="another")
 
     with pytest.raises(ManifestUnreadable, match="another"):
         await checkpoints.save()
@@ -401,7 +401,7 @@ def full(tmp_path: Path) -> FullVolume:
 async def test_strict_persistence_raises_what_could_not_be_written(
     db: clew.Database, full: FullVolume
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
 
     with pytest.raises(ManifestWriteFailed, match="room for 0"):
         await kept_by(db, full).save()
@@ -410,7 +410,7 @@ async def test_strict_persistence_raises_what_could_not_be_written(
 async def test_best_effort_says_what_could_not_be_written_and_tries_again(
     db: clew.Database, full: FullVolume
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, full, persistence="best effort")
 
     first = await checkpoints.save()
@@ -428,27 +428,27 @@ async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
     checkpoints = await ahead(db, volume, tmp_path)
     best = kept_by(db, volume, persistence="best effort")
 
-    opened = await best.restore()
-    done = []
+    restoration = await best.restore()
+    results = []
     for text in ("two of ours", "three of ours", "four of ours"):
-        await said(db, text)
-        done.append(await best.save())
+        await thread_with(db, text)
+        results.append(await best.save())
 
-    assert (opened.how, opened.code) == (RestoreKind.DATABASE, "manifest_conflict")
-    assert [each.code for each in done] == ["manifest_conflict"] * 3
+    assert (restoration.how, restoration.code) == (RestoreKind.DATABASE, "manifest_conflict")
+    assert [each.code for each in results] == ["manifest_conflict"] * 3
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
 async def test_best_effort_writes_an_unreadable_manifest_anew_and_says_so(
     db: clew.Database, volume: Volume
 ) -> None:
-    await said(db, "one")
+    await thread_with(db, "one")
     checkpoints = kept_by(db, volume, persistence="best effort")
     volume.write(checkpoints.path, b"{")
 
-    done = await checkpoints.save()
+    result = await checkpoints.save()
 
-    assert (done.status, done.code) == ("written", "manifest_unreadable")
+    assert (result.status, result.code) == ("written", "manifest_unreadable")
     assert len(files(volume)) == 2
 
 

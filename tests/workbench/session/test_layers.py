@@ -51,11 +51,11 @@ class World:
         self.interpreters = interpreters
         self.named = "–"
         self.take: Any = None
-        self.bench = self.made()
+        self.bench = self.workbench()
         self.backup: list[bytes] = []
         self.first = 0
 
-    def made(self) -> Workbench:
+    def workbench(self) -> Workbench:
         """A workbench that knows nothing yet."""
         volume = Volume(self.root, self.db.tenant, "alice")
         return Workbench(
@@ -83,7 +83,7 @@ class World:
 
     async def set_back(self) -> None:
         """Restore the database from the backup, in a new process."""
-        self.bench = self.made()
+        self.bench = self.workbench()
         self.interpreters = self.bench._resources.interpreters
         await self.db.thread("s").delete()
 
@@ -93,7 +93,7 @@ class World:
 
         await import_threads(self.db.store, Scope(tenant=self.db.tenant), lines())
 
-    async def opened(self) -> OpenResult:
+    async def open(self) -> OpenResult:
         """Open the session again; if that is refused, as the caller would go on."""
         try:
             return await self.bench.open("s")
@@ -101,11 +101,11 @@ class World:
             self.named = error.code
             return await self.bench.open("s", take=self.take)
 
-    async def found(self) -> dict[str, str]:
+    async def what_survives(self) -> dict[str, str]:
         """What there is after the session was opened again, as the page puts it."""
-        opened = await self.opened()
+        opening = await self.open()
         state = await self.db.thread("s").state()
-        change = opened.changes[-1]
+        change = opening.changes[-1]
         reason = f": {change.reason.value}" if change.reason is not None else ""
         return {
             "conversation": await self._conversation(),
@@ -115,7 +115,7 @@ class World:
             "files": _yes(self._file() == b"North is up."),
             "variables": _yes(await self.run("print(globals().get('x'))") == "41\n"),
             "named": self.named,
-            "opened as": opened.restored.how.value,
+            "opened as": opening.restored.how.value,
             "interpreter": f"{change.transition.value}{reason}",
         }
 
@@ -159,14 +159,14 @@ async def the_scratch(world: World) -> None:
 
 async def the_process(world: World) -> None:
     await world.interpreters.close()
-    world.bench = world.made()
+    world.bench = world.workbench()
 
 
 async def the_manifest(world: World) -> None:
     manifest_of(world).unlink()
 
 
-async def torn(world: World) -> None:
+async def tear_manifest(world: World) -> None:
     whole = manifest_of(world).read_bytes()
     manifest_of(world).write_bytes(whole[: len(whole) // 2])
 
@@ -175,14 +175,14 @@ async def the_last_checkpoint(world: World) -> None:
     await world.db.thread("s").append(patches=[clew.set(["mood"], "calm")])
 
 
-async def moved(world: World) -> None:
+async def move_volume(world: World) -> None:
     world.root = world.root.rename(world.root.with_name("elsewhere"))
-    world.bench = world.made()
+    world.bench = world.workbench()
 
 
 async def another_mounted(world: World) -> None:
     world.root, world.name = world.root.with_name("another"), "another"
-    world.bench = world.made()
+    world.bench = world.workbench()
 
 
 async def the_volume(world: World) -> None:
@@ -201,7 +201,7 @@ async def set_back_database(world: World) -> None:
     world.take = "database"
 
 
-async def lost(world: World) -> None:
+async def lose_database(world: World) -> None:
     await the_process(world)
     await world.db.thread("s").delete()
     world.take = "manifest"
@@ -213,20 +213,20 @@ async def all_of_it(world: World) -> None:
     shutil.rmtree(world.root)
 
 
-DESTROYED: dict[str, Callable[[World], Awaitable[None]]] = {
+LOSSES: dict[str, Callable[[World], Awaitable[None]]] = {
     "nothing": nothing,
     "the interpreter": the_interpreter,
     "the scratch folder": the_scratch,
     "the process": the_process,
     "the manifest": the_manifest,
-    "the manifest: torn": torn,
+    "the manifest: torn": tear_manifest,
     "the last checkpoint": the_last_checkpoint,
-    "the volume: moved": moved,
+    "the volume: moved": move_volume,
     "the volume: another mounted": another_mounted,
     "the volume": the_volume,
     "the database: set back, manifest taken": set_back_manifest,
     "the database: set back, database taken": set_back_database,
-    "the database: lost, manifest taken": lost,
+    "the database: lost, manifest taken": lose_database,
     "the database and the volume": all_of_it,
 }
 
@@ -258,17 +258,17 @@ async def lasting(
 
 
 def test_the_page_has_a_row_for_everything_that_is_destroyed() -> None:
-    assert list(rows()) == list(DESTROYED)
+    assert list(rows()) == list(LOSSES)
 
 
 @pytest.mark.promise("F-01", "F-05")
-@pytest.mark.parametrize("what", DESTROYED)
+@pytest.mark.parametrize("what", LOSSES)
 async def test_what_survives_is_what_the_page_says(lasting: clew.Database, tmp_path: Path, what: str) -> None:
     async with a_world(lasting, tmp_path, InProcesses()) as world:
-        await DESTROYED[what](world)
-        found = await world.found()
+        await LOSSES[what](world)
+        survivors = await world.what_survives()
 
-    assert found == rows()[what]
+    assert survivors == rows()[what]
 
 
 REAL = ["nothing", "the interpreter", "the scratch folder", "the process", "the volume"]
@@ -282,14 +282,14 @@ async def test_the_same_with_a_real_interpreter(tmp_path: Path, what: str) -> No
         clew.open(f"sqlite:///{tmp_path}/agent.db") as db,
         a_world(db, tmp_path, LocalInterpreters()) as world,
     ):
-        await DESTROYED[what](world)
+        await LOSSES[what](world)
         if what == "the process":
             world.interpreters = LocalInterpreters()
-            world.bench = world.made()
-        found = await world.found()
+            world.bench = world.workbench()
+        survivors = await world.what_survives()
         await world.interpreters.close()
 
-    assert found == rows()[what]
+    assert survivors == rows()[what]
 
 
 @pytest.mark.slow
@@ -315,14 +315,14 @@ async def test_a_real_interpreter_is_gone_before_another_session_attaches(tmp_pa
 
 def at_work_in(folder: Path) -> list[psutil.Process]:
     """The processes whose working directory is below a folder."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if re.match(re.escape(f"{folder}/"), process.cwd()):
-                found.append(process)
+                processes.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return found
+    return processes
 
 
 # A backup as a person makes it.
@@ -330,7 +330,7 @@ def at_work_in(folder: Path) -> list[psutil.Process]:
 
 @pytest.mark.promise("F-01")
 async def test_a_database_restored_from_a_backup_names_the_manifest_that_is_ahead(tmp_path: Path) -> None:
-    file, kept = tmp_path / "agent.db", tmp_path / "kept.db"
+    file, copy = tmp_path / "agent.db", tmp_path / "kept.db"
     interpreters = InProcesses()
 
     async def turn(text: str, *, take: Any = None) -> OpenResult:
@@ -338,19 +338,19 @@ async def test_a_database_restored_from_a_backup_names_the_manifest_that_is_ahea
             clew.open(f"sqlite:///{file}") as db,
             World(db, tmp_path, interpreters).bench as bench,
         ):
-            opened = await bench.open("s", take=take)
+            opening = await bench.open("s", take=take)
             await db.thread("s").append(items=[clew.user(text)])
             await bench.checkpoint()
-        return opened
+        return opening
 
     await turn("one")
-    await asyncio.to_thread(shutil.copy, file, kept)
+    await asyncio.to_thread(shutil.copy, file, copy)
     await turn("two")
-    await asyncio.to_thread(shutil.copy, kept, file)
+    await asyncio.to_thread(shutil.copy, copy, file)
 
-    with pytest.raises(ClewError) as caught:
+    with pytest.raises(ClewError) as error:
         await turn("three")
-    assert caught.value.code == "manifest_conflict"
+    assert error.value.code == "manifest_conflict"
     assert (await turn("three", take="manifest")).restored.how.value == "taken"
     async with clew.open(f"sqlite:///{file}") as db:
         texts = [item.body["content"] for item in await db.thread("s").items()]

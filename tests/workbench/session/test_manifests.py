@@ -135,23 +135,23 @@ def test_a_write_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatch:
 def test_the_file_is_on_disk_before_it_has_its_name_and_the_name_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
+    steps: list[str] = []
     sync, replace = os.fsync, os.replace
 
-    def synced(descriptor: int) -> None:
-        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+    def note_sync(descriptor: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         sync(descriptor)
 
-    def named(part: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        done.append("name")
+    def note_replace(part: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        steps.append("name")
         replace(part, name, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     save(on(tmp_path), place(), manifest())
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", named)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_replace)
     save(on(tmp_path), place(), manifest())
 
-    assert done == ["file", "name", "folder"]
+    assert steps == ["file", "name", "folder"]
 
 
 def test_a_link_that_leads_out_of_the_volume_is_not_followed(tmp_path: Path) -> None:
@@ -213,13 +213,13 @@ def test_the_older_layout_is_read_only_when_asked_and_never_written(tmp_path: Pa
     old = older(tmp_path, path)
     with pytest.raises(VolumeFileNotFound):
         load_manifest(on(tmp_path), place())
-    found = load_manifest(on(tmp_path), place(), older=True)
-    save(on(tmp_path), place(), found)
+    manifest = load_manifest(on(tmp_path), place(), older=True)
+    save(on(tmp_path), place(), manifest)
 
-    assert [entry.body["content"] for entry in found.state.history] == ["Hi.", "Hello."]
-    assert found.state.core_memory == {"persona": "Kind."}
-    assert found.state.document_paths == ["a.md"]
-    assert found.state.interpreter_state["repository_url"] == "https://example.org/code.git"
+    assert [entry.body["content"] for entry in manifest.state.history] == ["Hi.", "Hello."]
+    assert manifest.state.core_memory == {"persona": "Kind."}
+    assert manifest.state.document_paths == ["a.md"]
+    assert manifest.state.interpreter_state["repository_url"] == "https://example.org/code.git"
     assert json.loads(old.read_text()) == OLD
 
 
@@ -296,11 +296,11 @@ def test_a_session_is_put_back_from_a_volume(
     code = run(["session", "import", "s-1", *where, "--db", database, "--user", "alice"])
     capsys.readouterr()
     run(["session", "export", "s-1", "--db", database])
-    told = json.loads(capsys.readouterr().out)
+    manifest = json.loads(capsys.readouterr().out)
 
     assert code == 0
-    assert [entry["body"]["content"] for entry in told["state"]["history"]] == ["Hi."]
-    assert told["state"]["fields"] == {"mood": "calm"}
+    assert [entry["body"]["content"] for entry in manifest["state"]["history"]] == ["Hi."]
+    assert manifest["state"]["fields"] == {"mood": "calm"}
 
 
 async def _said_more(url: str) -> None:

@@ -17,7 +17,7 @@ from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
 from clew.workbench.volume.volume import Volume
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
-from tests.workbench.session.workbenches import told
+from tests.workbench.session.workbenches import transitions
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def bench_at(db: clew.Database, provider: StandIn, tmp_path: Path) -> Asyn
         await interpreters.close()
 
 
-async def printed(bench: Workbench, code: str) -> str:
+async def run_and_print(bench: Workbench, code: str) -> str:
     outputs = [output async for output in bench.interpreter.run(code)]
     return "".join(output.text for output in outputs if isinstance(output, StreamOutput))
 
@@ -65,19 +65,19 @@ async def test_another_program_takes_up_the_interpreter_with_its_variables(
     db: clew.Database, provider: StandIn, tmp_path: Path
 ) -> None:
     async with bench_at(db, provider, tmp_path) as first:
-        opened = await first.open("s")
-        await printed(first, "x = 41")
+        opening = await first.open("s")
+        await run_and_print(first, "x = 41")
 
     async with bench_at(db, provider, tmp_path) as second, second:
         again = await second.open("s")
-        said = await printed(second, "print(x + 1)")
+        output = await run_and_print(second, "print(x + 1)")
 
-    assert [how.value for how, _ in told([*opened.changes, *again.changes])] == [
+    assert [how.value for how, _ in transitions([*opening.changes, *again.changes])] == [
         "reset",
         "created",
         "resumed",
     ]
-    assert said == "42\n"
+    assert output == "42\n"
     assert {each.provider for each in await read_snapshots(db)} == {"daytona"}
     assert [remote.state for remote in provider.sandboxes.values()] == ["destroyed"]
 
@@ -93,4 +93,4 @@ async def test_a_sandbox_that_the_provider_has_let_go_is_replaced(
     async with bench_at(db, provider, tmp_path) as second, second:
         again = await second.open("s")
 
-    assert told(again.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
+    assert transitions(again.changes) == [(Transition.RECREATED, ResetReason.RESUME)]

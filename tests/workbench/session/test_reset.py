@@ -28,13 +28,13 @@ from clew.workbench.session.reset import (
 )
 from clew.workbench.session.session import Workbench
 from tests.workbench.in_process_interpreters import InProcesses
-from tests.workbench.session.workbenches import made, run, talk, told
+from tests.workbench.session.workbenches import run, talk, transitions, workbench_on
 
 HERE = Mount(name="main", subpath="acme/alice")
-SAVED = InterpreterState(sandbox_id="box-1", volume_name="main", volume_subpath="acme/alice")
+STATE = InterpreterState(sandbox_id="box-1", volume_name="main", volume_subpath="acme/alice")
 
 
-def recreated(reason: ResetReason) -> StartInterpreter:
+def recreation(reason: ResetReason) -> StartInterpreter:
     return StartInterpreter(transition=Transition.RECREATED, reason=reason)
 
 
@@ -43,24 +43,24 @@ def recreated(reason: ResetReason) -> StartInterpreter:
 
 @pytest.mark.promise("F-07")
 @pytest.mark.parametrize(
-    ("saved", "mount", "live", "force_new", "chosen"),
+    ("state", "mount", "live", "force_new", "choice"),
     [
         (InterpreterState(), HERE, None, False, StartInterpreter(transition=Transition.CREATED)),
         (InterpreterState(), HERE, None, True, StartInterpreter(transition=Transition.CREATED)),
-        (SAVED, HERE, None, False, ResumeInterpreter("box-1")),
-        (SAVED, HERE, LiveInterpreter(id="box-1", alive=True), False, ReuseInterpreter()),
-        (SAVED, HERE, LiveInterpreter(id="box-1", alive=True), True, recreated(ResetReason.EXPLICIT)),
-        (SAVED, HERE, None, True, recreated(ResetReason.EXPLICIT)),
-        (SAVED, Mount(name="other", subpath="acme/alice"), None, False, recreated(ResetReason.VOLUME)),
-        (SAVED, Mount(name="main", subpath="acme/bob"), None, False, recreated(ResetReason.VOLUME)),
-        (SAVED, HERE, LiveInterpreter(id="box-1", alive=False), False, recreated(ResetReason.SANDBOX)),
-        (SAVED, HERE, LiveInterpreter(id="box-2", alive=True), False, recreated(ResetReason.SANDBOX)),
+        (STATE, HERE, None, False, ResumeInterpreter("box-1")),
+        (STATE, HERE, LiveInterpreter(id="box-1", alive=True), False, ReuseInterpreter()),
+        (STATE, HERE, LiveInterpreter(id="box-1", alive=True), True, recreation(ResetReason.EXPLICIT)),
+        (STATE, HERE, None, True, recreation(ResetReason.EXPLICIT)),
+        (STATE, Mount(name="other", subpath="acme/alice"), None, False, recreation(ResetReason.VOLUME)),
+        (STATE, Mount(name="main", subpath="acme/bob"), None, False, recreation(ResetReason.VOLUME)),
+        (STATE, HERE, LiveInterpreter(id="box-1", alive=False), False, recreation(ResetReason.SANDBOX)),
+        (STATE, HERE, LiveInterpreter(id="box-2", alive=True), False, recreation(ResetReason.SANDBOX)),
     ],
 )
 def test_an_interpreter_is_kept_only_where_it_is_surely_the_sessions(
-    saved: InterpreterState, mount: Mount, live: LiveInterpreter | None, *, force_new: bool, chosen: object
+    state: InterpreterState, mount: Mount, live: LiveInterpreter | None, *, force_new: bool, choice: object
 ) -> None:
-    assert choose_interpreter(saved, mount, live, force_new=force_new) == chosen
+    assert choose_interpreter(state, mount, live, force_new=force_new) == choice
 
 
 @pytest.mark.promise("F-07")
@@ -73,9 +73,9 @@ def test_there_are_four_reasons_and_no_others() -> None:
     ]
 
 
-@pytest.mark.parametrize("said", [None, "box", {"sandbox_id": 7}, ["box"]])
-def test_what_makes_no_sense_is_no_saved_interpreter(said: Any) -> None:
-    assert interpreter_state_of({"interpreter_state": said}) == InterpreterState()
+@pytest.mark.parametrize("value", [None, "box", {"sandbox_id": 7}, ["box"]])
+def test_what_makes_no_sense_is_no_saved_interpreter(value: Any) -> None:
+    assert interpreter_state_of({"interpreter_state": value}) == InterpreterState()
 
 
 # At a workbench.
@@ -95,15 +95,15 @@ def interpreters() -> InProcesses:
 
 @pytest.fixture
 async def bench(db: clew.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
-    async with made(db, tmp_path, interpreters) as bench:
+    async with workbench_on(db, tmp_path, interpreters) as bench:
         yield bench
 
 
 @pytest.mark.promise("F-07")
 async def test_a_fresh_session_is_reset_first_and_then_gets_an_interpreter(bench: Workbench) -> None:
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+    assert transitions(opening.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
 
 
 @pytest.mark.promise("F-07")
@@ -113,9 +113,9 @@ async def test_a_restored_session_without_saved_state_is_reset_first(
     thread = await db.create("s", owner="alice")
     await thread.append(items=[clew.user("x = 1")], patches=[clew.set(["sandbox_buffers"], {"out": "half"})])
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+    assert transitions(opening.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
     state = await thread.state()
     assert "sandbox_buffers" not in state
     assert "is a new one" in state[NEWS_KEY]
@@ -128,7 +128,7 @@ async def test_variables_stay_over_warm_turns(bench: Workbench, interpreters: In
 
     again = await bench.open("s")
 
-    assert told(again.changes) == [(Transition.REUSED, None)]
+    assert transitions(again.changes) == [(Transition.REUSED, None)]
     assert "42" in await run(bench, "x + 1")
     assert len(interpreters.made) == 1
 
@@ -142,7 +142,7 @@ async def test_an_explicit_reset_forces_a_new_interpreter(
 
     changes = await bench.reset()
 
-    assert told(changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
+    assert transitions(changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
     assert interpreters.alive == ["box-2"]
     assert "NameError" in await run(bench, "x + 1")
 
@@ -151,11 +151,11 @@ async def test_an_explicit_reset_forces_a_new_interpreter(
 async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
-    await made(db, tmp_path, interpreters).open("s")
+    await workbench_on(db, tmp_path, interpreters).open("s")
 
-    opened = await bench.open("s", force_new_session=True)
+    opening = await bench.open("s", force_new_session=True)
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.EXPLICIT)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -163,12 +163,12 @@ async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
 async def test_another_volume_forces_a_new_interpreter(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
-    await made(db, tmp_path, interpreters).open("s")
+    await workbench_on(db, tmp_path, interpreters).open("s")
 
-    async with made(db, tmp_path, interpreters, volume_name="another") as bench:
-        opened = await bench.open("s")
+    async with workbench_on(db, tmp_path, interpreters, volume_name="another") as bench:
+        opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.VOLUME)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.VOLUME)]
 
 
 @pytest.mark.promise("F-07")
@@ -177,9 +177,9 @@ async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: clew.Databas
     await talk(db)
     await run(bench, "die()")
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
     assert "ended" in (await db.thread("s").state())[NEWS_KEY]
 
 
@@ -190,38 +190,38 @@ async def test_a_session_that_another_program_took_over_gets_a_new_interpreter(
     await bench.open("s")
     elsewhere = InProcesses()
     next(elsewhere._numbers)
-    await made(db, tmp_path, elsewhere).open("s", force_new_session=True)
+    await workbench_on(db, tmp_path, elsewhere).open("s", force_new_session=True)
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
 
 
 @pytest.mark.promise("F-07")
 async def test_an_interpreter_that_was_left_alive_is_resumed_with_its_variables(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
-    left = made(db, tmp_path, interpreters)
-    await left.open("s")
-    await run(left, "x = 41")
+    before = workbench_on(db, tmp_path, interpreters)
+    await before.open("s")
+    await run(before, "x = 41")
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RESUMED, None)]
+    assert transitions(opening.changes) == [(Transition.RESUMED, None)]
     assert "42" in await run(bench, "x + 1")
     assert NEWS_KEY not in await db.thread("s").state()
 
 
 @pytest.mark.promise("F-07")
 async def test_a_failed_resume_is_named_and_told(db: clew.Database, tmp_path: Path, bench: Workbench) -> None:
-    await made(db, tmp_path, InProcesses()).open("s")
+    await workbench_on(db, tmp_path, InProcesses()).open("s")
     await talk(db)
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
-    assert opened.changes[0].detail is not None
-    assert "there is none" in opened.changes[0].detail
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
+    assert opening.changes[0].detail is not None
+    assert "there is none" in opening.changes[0].detail
     assert "could not be found" in (await db.thread("s").state())[NEWS_KEY]
 
 
@@ -229,12 +229,12 @@ async def test_a_failed_resume_is_named_and_told(db: clew.Database, tmp_path: Pa
 async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
-    await made(db, tmp_path, interpreters).open("s")
+    await workbench_on(db, tmp_path, interpreters).open("s")
     interpreters.made[0].refuses = "documents"
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -245,9 +245,9 @@ async def test_documents_that_came_since_are_put_into_the_interpreter_that_is_he
     await run(bench, "x = 41")
     await bench.attachment.documents.add("a.txt", b"North is up.")
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.REUSED, None)]
+    assert transitions(opening.changes) == [(Transition.REUSED, None)]
     assert await run(bench, "(x, documents)") == "{'text/plain': \"(41, {'a.txt': 'North is up.'})\"}"
 
 
@@ -259,9 +259,9 @@ async def test_an_interpreter_that_cannot_be_brought_up_to_date_is_replaced(
     await bench.attachment.documents.add("a.txt", b"North is up.")
     interpreters.made[0].refuses = "documents"
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
     assert interpreters.alive == ["box-2"]
 
 
@@ -271,27 +271,27 @@ async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
     await bench.open("s")
     shutil.rmtree(interpreters.made[0].sandbox.scratch)
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.SANDBOX)]
 
 
 async def test_a_workbench_that_was_left_in_order_needs_no_reason(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
-    async with made(db, tmp_path, interpreters) as left:
-        await left.open("s")
+    async with workbench_on(db, tmp_path, interpreters) as before:
+        await before.open("s")
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+    assert transitions(opening.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
     assert interpreters.alive == ["box-2"]
 
 
 async def test_no_interpreter_and_no_folder_is_left_behind(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
-    async with made(db, tmp_path, interpreters) as bench:
+    async with workbench_on(db, tmp_path, interpreters) as bench:
         await bench.open("a")
         await bench.reset()
         await bench.open("b")
@@ -333,9 +333,9 @@ async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
     manifest = await _claiming(db, str(victim))
     await import_manifest(db, "s", manifest, now=1, owner="alice")
 
-    opened = await bench.open("s")
+    opening = await bench.open("s")
 
-    assert told(opened.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
+    assert transitions(opening.changes) == [(Transition.RECREATED, ResetReason.RESUME)]
     assert (victim / "work.txt").exists()
 
 

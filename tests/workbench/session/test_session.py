@@ -15,7 +15,7 @@ from clew.workbench.session.manifests import export_manifest
 from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
 from tests.workbench.in_process_interpreters import InProcesses
-from tests.workbench.session.workbenches import made, run, told
+from tests.workbench.session.workbenches import run, transitions, workbench_on
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def interpreters() -> InProcesses:
 
 @pytest.fixture
 async def bench(db: clew.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
-    async with made(db, tmp_path, interpreters) as bench:
+    async with workbench_on(db, tmp_path, interpreters) as bench:
         yield bench
 
 
 # Another session.
 
 
-async def filled(db: clew.Database, id: str) -> None:
+async def fill_session(db: clew.Database, id: str) -> None:
     """A session that has something of everything."""
     thread = await db.create(id, owner="alice")
     await thread.append(
@@ -64,7 +64,7 @@ async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
 
 @pytest.mark.promise("F-03")
 async def test_nothing_of_the_earlier_session_shows_in_another(db: clew.Database, bench: Workbench) -> None:
-    await filled(db, "a")
+    await fill_session(db, "a")
     await bench.open("a")
 
     await bench.open("b")
@@ -79,11 +79,11 @@ async def test_nothing_of_the_earlier_session_shows_in_another(db: clew.Database
 async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
     db: clew.Database, bench: Workbench, interpreters: InProcesses
 ) -> None:
-    await filled(db, "s")
+    await fill_session(db, "s")
     await bench.open("s")
     await run(bench, "secret = 1")
-    emptied = Manifest(session="s", state=ManifestState())
-    bench.volume.write(bench._checkpoints("s").path, encode_manifest(emptied))
+    manifest = Manifest(session="s", state=ManifestState())
+    bench.volume.write(bench._checkpoints("s").path, encode_manifest(manifest))
 
     await bench.open("s", take="manifest")
 
@@ -97,16 +97,16 @@ async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
 async def test_a_restart_brings_back_all_that_the_manifest_says(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
-    await filled(db, "s")
-    async with made(db, tmp_path, interpreters) as before:
+    await fill_session(db, "s")
+    async with workbench_on(db, tmp_path, interpreters) as before:
         await before.open("s")
-    expected = await export_manifest(db, "s")
+    original = await export_manifest(db, "s")
 
     await bench.open("s")
 
     on_disk = read_manifest(bench.volume.read(bench._checkpoints("s").path))
     for part in ("history", "core_memory", "document_paths"):
-        assert getattr(on_disk.state, part) == getattr(expected.state, part)
+        assert getattr(on_disk.state, part) == getattr(original.state, part)
     assert on_disk.state.interpreter_state["sandbox_id"] == bench.interpreter.id
 
 
@@ -125,7 +125,7 @@ async def test_another_users_session_is_refused_before_anything_is_written(
 async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
     db: clew.Database, bench: Workbench, interpreters: InProcesses, tmp_path: Path
 ) -> None:
-    await filled(db, "a")
+    await fill_session(db, "a")
     await bench.open("a")
     await db.erase(thread="a")
     bench.volume.delete(bench._checkpoints("a").path)
@@ -144,19 +144,19 @@ async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
 async def test_every_transition_is_on_record_with_its_reason(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
-    async with made(db, tmp_path, interpreters, provider="test") as bench:
+    async with workbench_on(db, tmp_path, interpreters, provider="test") as bench:
         await bench.open("s")
         await bench.reset()
 
-    found = list(reversed(await read_snapshots(db, session="s")))
-    assert told(found) == [
+    snapshots = list(reversed(await read_snapshots(db, session="s")))
+    assert transitions(snapshots) == [
         (Transition.RESET, None),
         (Transition.CREATED, None),
         (Transition.RECREATED, ResetReason.EXPLICIT),
         (Transition.CLOSED, None),
     ]
-    assert {(each.provider, each.volume) for each in found} == {("test", "default")}
-    assert [each.sandbox for each in found] == [None, "box-1", "box-2", "box-2"]
+    assert {(each.provider, each.volume) for each in snapshots} == {("test", "default")}
+    assert [each.sandbox for each in snapshots] == [None, "box-1", "box-2", "box-2"]
 
 
 @pytest.mark.promise("F-12")

@@ -15,14 +15,14 @@ from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process_interpreters import InProcesses
 
 
-def made(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
+def workbench_on(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
     volume = Volume(tmp_path / "volume", db.tenant, "alice")
     scratch = tmp_path / "scratch"
     clock = itertools.count(1_750_000_000_000).__next__
     return Workbench(db, volume, interpreters, user="alice", scratch=scratch, clock=clock, **options)
 
 
-def told(changes: Sequence[InterpreterSnapshot]) -> list[tuple[Transition, ResetReason | None]]:
+def transitions(changes: Sequence[InterpreterSnapshot]) -> list[tuple[Transition, ResetReason | None]]:
     return [(change.transition, change.reason) for change in changes]
 
 

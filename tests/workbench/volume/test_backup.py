@@ -29,12 +29,12 @@ Command = Callable[..., tuple[int, Any]]
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs a command, and reads what it answers in JSON."""
 
-    def ran(*words: object) -> tuple[int, Any]:
+    def run_command(*words: object) -> tuple[int, Any]:
         code = run([*map(str, words), "--json"])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or said.err)
+        output = capsys.readouterr()
+        return code, json.loads(output.out or output.err)
 
-    return ran
+    return run_command
 
 
 def volume_at(root: Path, user: str = "alice") -> Volume:
@@ -46,7 +46,7 @@ def content_of(root: Path) -> dict[str, bytes]:
     return {str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file()}
 
 
-async def filled(url: str) -> None:
+async def fill_database(url: str) -> None:
     async with clew.open(url) as db:
         await (await db.create("s-1", owner="alice")).append(items=[clew.user("Hi.")])
 
@@ -105,26 +105,30 @@ async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is
         tasks += [asyncio.create_task(load.make(f"m-{n}")) for n in range(2)]
         await asyncio.wait_for(load.begun.wait(), 60)
         backup = tmp_path / "b.db"
-        made = await asyncio.to_thread(command, "backup", backup, "--volume", root, "--db", url)
+        backup_result = await asyncio.to_thread(command, "backup", backup, "--volume", root, "--db", url)
         load.done.set()
         await asyncio.gather(*tasks)
-    put = await asyncio.to_thread(command, "restore", backup, "--volume", elsewhere, "--db", other)
+    restore_result = await asyncio.to_thread(command, "restore", backup, "--volume", elsewhere, "--db", other)
     async with clew.open(other) as db:
         records = await db.records.find(RecordQuery(kind="artifact", limit=10_000))
         heads = {f"s-{n}": await db.thread(f"s-{n}").head() for n in range(3)}
 
-    assert (made[0], put[0]) == (0, 0), (made, put)
-    assert (put[1]["ok"], put[1]["ahead"], put[1]["files"]) == (True, [], made[1]["files"])
+    assert (backup_result[0], restore_result[0]) == (0, 0), (backup_result, restore_result)
+    assert (restore_result[1]["ok"], restore_result[1]["ahead"], restore_result[1]["files"]) == (
+        True,
+        [],
+        backup_result[1]["files"],
+    )
     assert records
     for record in records:
         assert isinstance(record.body, dict)
         assert volume_at(elsewhere).checksum(str(record.body["path"])) == record.body["sha256"]
     for session, head in heads.items():
         path = str(manifest_path(ManifestAddress(workspace="w", user="alice", session=session)))
-        found = read_stamped_manifest(volume_at(elsewhere).read(path), session)
-        assert found.is_intact
-        assert found.stamp is not None
-        assert found.stamp.version <= head.version
+        manifest = read_stamped_manifest(volume_at(elsewhere).read(path), session)
+        assert manifest.is_intact
+        assert manifest.stamp is not None
+        assert manifest.stamp.version <= head.version
 
 
 # What a copy holds.
@@ -145,16 +149,18 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.promise("F-14")
 def test_a_volume_comes_back_as_it_was(tmp_path: Path, root: Path, command: Command) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
+    asyncio.run(fill_database(url))
     odd = volume_at(root).folder / "artifacts" / "MAP.txt"
     odd.write_bytes(b"south")
     Path(os.fsdecode(bytes(odd.parent) + b"/\xff ")).write_bytes(b"odd")
-    made = command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
-    put = command("restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db")
+    backup_result = command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
+    restore_result = command(
+        "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
+    )
 
-    assert (made[0], put[0]) == (0, 0), (made, put)
+    assert (backup_result[0], restore_result[0]) == (0, 0), (backup_result, restore_result)
     assert content_of(tmp_path / "new") == content_of(root)
-    assert made[1]["files"] == 5
+    assert backup_result[1]["files"] == 5
 
 
 @pytest.mark.promise("F-14")
@@ -184,13 +190,13 @@ def test_a_folder_that_goes_while_it_is_copied_ends_no_backup(
     (going := volume_at(root).folder / "artifacts/going").mkdir()
     stat = os.stat
 
-    def gone(path: str | int, **named: Any) -> os.stat_result:
+    def vanish(path: str | int, **options: Any) -> os.stat_result:
         if path == "going" and going.exists():
             going.rmdir()
-        return stat(path, **named)
+        return stat(path, **options)
 
     copy = VolumeCopy(root, tmp_path / "copy")
-    monkeypatch.setattr("clew.workbench.volume.backup.os.stat", gone)
+    monkeypatch.setattr("clew.workbench.volume.backup.os.stat", vanish)
     copy.begin()
     index = copy.finish()
 
@@ -203,7 +209,7 @@ def test_a_damaged_file_is_named_and_nothing_is_put_in_place(
     tmp_path: Path, root: Path, command: Command, harm: str
 ) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
+    asyncio.run(fill_database(url))
     command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
     file = volume_copy_path(tmp_path / "b.db") / "files/default/users/alice/artifacts/map.txt"
     file.unlink()
@@ -211,11 +217,11 @@ def test_a_damaged_file_is_named_and_nothing_is_put_in_place(
         file.write_bytes(b"nurth")
     if harm == "linked":
         file.symlink_to("/etc/passwd")
-    code, said = command(
+    code, answer = command(
         "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
     )
 
-    assert (code, list(said["damaged"])) == (1, ["default/users/alice/artifacts/map.txt"])
+    assert (code, list(answer["damaged"])) == (1, ["default/users/alice/artifacts/map.txt"])
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "new.db").exists()
 
@@ -245,20 +251,20 @@ def test_a_manifest_that_is_ahead_of_the_database_is_said(
     tmp_path: Path, root: Path, command: Command
 ) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
+    asyncio.run(fill_database(url))
     path = str(manifest_path(ManifestAddress(workspace="w", user="alice", session="s-1")))
     volume_at(root).write(path, b'{"session": "s-1", "checkpoint": {"version": 7}}')
     command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
-    code, said = command(
+    code, answer = command(
         "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
     )
 
-    assert (code, said["ok"], said["ahead"]) == (0, True, ["s-1"])
+    assert (code, answer["ok"], answer["ahead"]) == (0, True, ["s-1"])
 
 
 def test_neither_overwrites_a_volume(tmp_path: Path, root: Path, command: Command) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
+    asyncio.run(fill_database(url))
     command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
     volume_at(root).write("artifacts/later.txt", b"later")
     new = ["--db", tmp_path / "new.db"]
@@ -266,10 +272,10 @@ def test_neither_overwrites_a_volume(tmp_path: Path, root: Path, command: Comman
         command("backup", tmp_path / "b.db", "--volume", root, "--db", url)[0],
         command("restore", tmp_path / "b.db", "--volume", root, *new)[0],
     ]
-    kept = volume_at(root).read("artifacts/later.txt")
-    forced, _ = command("restore", tmp_path / "b.db", "--volume", root, "--force", *new)
+    content = volume_at(root).read("artifacts/later.txt")
+    code_with_force, _ = command("restore", tmp_path / "b.db", "--volume", root, "--force", *new)
 
-    assert (codes, kept, forced) == ([1, 1], b"later", 0)
+    assert (codes, content, code_with_force) == ([1, 1], b"later", 0)
     assert [file.path for file in volume_at(root).list().files] == ["artifacts/map.txt"]
 
 
@@ -287,10 +293,10 @@ def test_the_volume_beside_the_file_goes_along_unasked(tmp_path: Path, command: 
     there, again = f"sqlite:///{tmp_path}/agent.db", f"sqlite:///{tmp_path}/again.db"
     command("migrate", "--db", there)
     volume_at(tmp_path / "agent.db.volume").write("artifacts/map.txt", b"north")
-    made = command("backup", tmp_path / "b.db", "--db", there)
-    put = command("restore", tmp_path / "b.db", "--db", again)
+    backup_result = command("backup", tmp_path / "b.db", "--db", there)
+    restore_result = command("restore", tmp_path / "b.db", "--db", again)
 
-    assert (made[0], made[1]["files"], put[0]) == (0, 1, 0)
+    assert (backup_result[0], backup_result[1]["files"], restore_result[0]) == (0, 1, 0)
     assert volume_at(tmp_path / "again.db.volume").read("artifacts/map.txt") == b"north"
 
 
@@ -305,11 +311,11 @@ def test_a_volume_that_has_no_place_is_said_to_be_left(tmp_path: Path, root: Pat
 
 def test_a_backup_without_a_volume_has_none_to_restore(tmp_path: Path, command: Command) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
+    asyncio.run(fill_database(url))
     command("backup", tmp_path / "b.db", "--db", url)
-    code, said = command(
+    code, answer = command(
         "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
     )
 
-    assert (code, said["error"]["code"]) == (1, "invalid_argument")
+    assert (code, answer["error"]["code"]) == (1, "invalid_argument")
     assert not (tmp_path / "new.db").exists()

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def kept(root: Path) -> AsyncIterator[clew.Database]:
+async def filled_db(root: Path) -> AsyncIterator[clew.Database]:
     """A database with two people, each with a thread and a fork, and all that a volume can hold of them."""
     async with clew.open("memory://", files=Volumes(root)) as db:
         for who in WORDS:
@@ -90,13 +90,13 @@ def leave_behind(part: Path, who: str, word: str) -> None:
 
 def traces(root: Path, who: str) -> list[str]:
     """Every file and folder of a volume that has a person's word or name, in itself or in its own name."""
-    said = (WORDS[who].encode(), who.encode())
-    found = []
+    needles = (WORDS[who].encode(), who.encode())
+    paths = []
     for path in root.rglob("*"):
-        held = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        if any(each in held or each in bytes(Path(path.name)) for each in said):
-            found.append(str(path.relative_to(root)))
-    return sorted(found)
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        if any(each in content or each in bytes(Path(path.name)) for each in needles):
+            paths.append(str(path.relative_to(root)))
+    return sorted(paths)
 
 
 COUNTS = {
@@ -131,68 +131,68 @@ async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: clew.Dat
 
 @pytest.mark.promise("B-07")
 async def test_bytes_are_written_over_before_their_file_goes(
-    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+    filled_db: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[bytes] = []
+    contents: list[bytes] = []
     unlink = os.unlink
 
-    def looked(path: str, *, dir_fd: int) -> None:
+    def look(path: str, *, dir_fd: int) -> None:
         with os.fdopen(os.open(path, os.O_RDONLY, dir_fd=dir_fd), "rb") as file:
-            left.append(file.read())
+            contents.append(file.read())
         unlink(path, dir_fd=dir_fd)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "unlink", looked)
-        await kept.erase(owner="alice")
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "unlink", look)
+        await filled_db.erase(owner="alice")
 
-    assert len(left) == sum(COUNTS.values())
-    assert {content.strip(b"\0") for content in left} == {b""}
+    assert len(contents) == sum(COUNTS.values())
+    assert {content.strip(b"\0") for content in contents} == {b""}
 
 
 @pytest.mark.promise("B-07")
-async def test_a_hold_keeps_the_files_too(kept: clew.Database, root: Path) -> None:
+async def test_a_hold_keeps_the_files_too(filled_db: clew.Database, root: Path) -> None:
     before = traces(root, "alice")
-    await kept.retention.hold(thread="alice-2", reason="case 12")
+    await filled_db.retention.hold(thread="alice-2", reason="case 12")
     with pytest.raises(LegalHold):
-        await kept.erase(owner="alice")
+        await filled_db.erase(owner="alice")
     with pytest.raises(LegalHold):
-        await kept.thread("alice-2").delete()
+        await filled_db.thread("alice-2").delete()
 
     assert traces(root, "alice") == before
 
 
 @pytest.mark.promise("B-07")
 async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
-    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+    filled_db: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = traces(root, "alice")
-    change, holds = kept.store.change, iter(["case 12"])
+    change, holds = filled_db.store.change, iter(["case 12"])
 
     async def holding(scope: Scope, planning: Planner) -> Plan:
         plan = await change(scope, planning)
-        if await kept.retention.receipts() and (reason := next(holds, None)):
-            await kept.retention.hold(owner="alice", reason=reason)
+        if await filled_db.retention.receipts() and (reason := next(holds, None)):
+            await filled_db.retention.hold(owner="alice", reason=reason)
         return plan
 
-    monkeypatch.setattr(kept.store, "change", holding)
+    monkeypatch.setattr(filled_db.store, "change", holding)
     with pytest.raises(LegalHold):
-        await kept.erase(owner="alice")
-    (begun,) = await kept.retention.receipts()
+        await filled_db.erase(owner="alice")
+    (receipt_before,) = await filled_db.retention.receipts()
 
-    assert (begun.status, begun.counts) == (UNFINISHED, {})
+    assert (receipt_before.status, receipt_before.counts) == (UNFINISHED, {})
     assert traces(root, "alice") == before
 
 
 @pytest.mark.promise("B-07")
-async def test_what_links_lead_to_is_left_alone(kept: clew.Database, root: Path, tmp_path: Path) -> None:
+async def test_what_links_lead_to_is_left_alone(filled_db: clew.Database, root: Path, tmp_path: Path) -> None:
     (outside := tmp_path / "outside").mkdir()
     for name in ("linked", "named-twice"):
         (outside / name).write_text("somebody else's")
-    own = Volume(root, kept.tenant, "alice").folder
+    own = Volume(root, filled_db.tenant, "alice").folder
     (own / "memory" / "file").symlink_to(outside / "linked")
     (own / "memory" / "folder").symlink_to(outside)
     os.link(outside / "named-twice", own / "memory" / "twice")
-    await kept.erase(owner="alice")
+    await filled_db.erase(owner="alice")
 
     assert {file.read_text() for file in outside.iterdir()} == {"somebody else's"}
     assert not own.exists()
@@ -220,23 +220,23 @@ async def test_a_person_who_has_nothing_on_the_volume_is_erased_all_the_same(roo
 
 @pytest.mark.promise("B-07", "F-04")
 async def test_a_thread_takes_its_manifests_along_and_those_of_its_forks(
-    kept: clew.Database, root: Path
+    filled_db: clew.Database, root: Path
 ) -> None:
-    receipt = await kept.erase(thread="alice-1")
-    left = [path for path in traces(root, "alice") if "react-session-alice" in path]
+    receipt = await filled_db.erase(thread="alice-1")
+    paths = [path for path in traces(root, "alice") if "react-session-alice" in path]
 
-    assert left == []
+    assert paths == []
     assert files_of(receipt.counts) == {"files in manifests": 6}
 
 
 @pytest.mark.promise("B-07")
-async def test_a_thread_takes_the_files_along_that_it_has_made(kept: clew.Database, root: Path) -> None:
+async def test_a_thread_takes_the_files_along_that_it_has_made(filled_db: clew.Database, root: Path) -> None:
     body = {"path": "artifacts/1/map.txt"}
-    await kept.records.put(Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body=body))
-    receipt = await kept.erase(thread="alice-1")
+    await filled_db.records.put(Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body=body))
+    receipt = await filled_db.erase(thread="alice-1")
 
     assert receipt.counts["files in artifacts"] == 1
-    assert [file.path for file in Volume(root, kept.tenant, "alice").list("artifacts").files] == [
+    assert [file.path for file in Volume(root, filled_db.tenant, "alice").list("artifacts").files] == [
         "artifacts/2/map.txt"
     ]
 
@@ -244,34 +244,36 @@ async def test_a_thread_takes_the_files_along_that_it_has_made(kept: clew.Databa
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("path", ["../bob/artifacts/1/map.txt", "/etc/passwd", "artifacts/../../bob", ""])
 async def test_a_record_cannot_lead_an_erasure_to_somebody_elses_files(
-    kept: clew.Database, root: Path, path: str
+    filled_db: clew.Database, root: Path, path: str
 ) -> None:
     others = traces(root, "bob")
     record = Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body={"path": path})
-    await kept.records.put(record)
-    await kept.erase(thread="alice-1")
+    await filled_db.records.put(record)
+    await filled_db.erase(thread="alice-1")
 
     assert traces(root, "bob") == others
 
 
 @pytest.mark.promise("B-07")
-async def test_a_manifest_whose_thread_is_gone_can_be_erased(kept: clew.Database, root: Path) -> None:
-    without = kept.scope(tenant=kept.tenant)
+async def test_a_manifest_whose_thread_is_gone_can_be_erased(filled_db: clew.Database, root: Path) -> None:
+    without = filled_db.scope(tenant=filled_db.tenant)
     without.files = None
     await without.thread("bob-2").delete()
-    receipt = await kept.erase(thread="bob-2")
+    receipt = await filled_db.erase(thread="bob-2")
 
     assert files_of(receipt.counts) == {"files in manifests": 1}
     with pytest.raises(ThreadNotFound):
-        await kept.erase(thread="bob-2")
+        await filled_db.erase(thread="bob-2")
 
 
 @pytest.mark.promise("F-04")
-async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: clew.Database, root: Path) -> None:
+async def test_a_thread_that_is_deleted_takes_its_manifest_along(
+    filled_db: clew.Database, root: Path
+) -> None:
     with pytest.raises(VersionConflict):
-        await kept.thread("alice-1").delete(expect=Exact(99))
+        await filled_db.thread("alice-1").delete(expect=Exact(99))
     before = [path for path in traces(root, "alice") if "react-session-alice-1" in path]
-    await kept.thread("alice-1").delete()
+    await filled_db.thread("alice-1").delete()
 
     assert len(before) == 5
     assert [path for path in traces(root, "alice") if "react-session-alice-1" in path] == []
@@ -279,9 +281,11 @@ async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: clew.Data
 
 
 @pytest.mark.promise("B-07")
-async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: clew.Database, root: Path) -> None:
-    now = (await kept.thread("alice-1").head()).updated + 10 * 24 * 60 * 60 * 1000
-    await kept.retention.apply([RetentionRule(name="once", days=5)], now=now)
+async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(
+    filled_db: clew.Database, root: Path
+) -> None:
+    now = (await filled_db.thread("alice-1").head()).updated + 10 * 24 * 60 * 60 * 1000
+    await filled_db.retention.apply([RetentionRule(name="once", days=5)], now=now)
 
     assert [path for path in traces(root, "alice") if "react-session" in path] == []
 
@@ -290,24 +294,24 @@ async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: clew.Da
 
 
 @pytest.mark.promise("B-07")
-async def test_a_part_takes_the_manifests_along_that_hold_it(kept: clew.Database, root: Path) -> None:
-    thread = kept.thread("alice-2")
+async def test_a_part_takes_the_manifests_along_that_hold_it(filled_db: clew.Database, root: Path) -> None:
+    thread = filled_db.thread("alice-2")
     await thread.append(items=[clew.user("zanzibarquartz once more", id="x")])
     receipt = await thread.erase(["x"])
-    left = traces(root, "alice")
+    paths = traces(root, "alice")
 
     assert files_of(receipt.counts) == {"files in manifests": 6}
-    assert [path for path in left if "react-session" in path] == []
-    assert any(path.endswith("artifacts/1/map.txt") for path in left)
+    assert [path for path in paths if "react-session" in path] == []
+    assert any(path.endswith("artifacts/1/map.txt") for path in paths)
 
 
 @pytest.mark.promise("B-07")
-async def test_a_part_that_is_held_leaves_the_manifests(kept: clew.Database, root: Path) -> None:
+async def test_a_part_that_is_held_leaves_the_manifests(filled_db: clew.Database, root: Path) -> None:
     before = traces(root, "alice")
-    (item,) = await kept.thread("alice-1").items()
-    await kept.retention.hold(owner="alice", reason="case 12")
+    (item,) = await filled_db.thread("alice-1").items()
+    await filled_db.retention.hold(owner="alice", reason="case 12")
     with pytest.raises(LegalHold):
-        await kept.thread("alice-1").erase(after=item.place - 1, before=item.place + 1)
+        await filled_db.thread("alice-1").erase(after=item.place - 1, before=item.place + 1)
 
     assert traces(root, "alice") == before
 
@@ -315,23 +319,23 @@ async def test_a_part_that_is_held_leaves_the_manifests(kept: clew.Database, roo
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
 async def test_a_part_that_was_broken_off_is_settled_with_its_manifests(
-    kept: clew.Database, root: Path
+    filled_db: clew.Database, root: Path
 ) -> None:
-    await kept.thread("alice-1").append(items=[clew.user("zanzibarquartz once more", id="x")])
-    kept.files = Dying(root, "put_aside", after=False)
-    with pytest.raises(Killed):
-        await kept.thread("alice-1").erase(["x"])
-    kept.files = Volumes(root)
-    (settled,) = await kept.retention.settle()
+    await filled_db.thread("alice-1").append(items=[clew.user("zanzibarquartz once more", id="x")])
+    filled_db.files = Dying(root, "put_aside", after=False)
+    with pytest.raises(Death):
+        await filled_db.thread("alice-1").erase(["x"])
+    filled_db.files = Volumes(root)
+    (receipt,) = await filled_db.retention.settle()
 
-    assert (settled.status, files_of(settled.counts)) == (COMPLETE, {"files in manifests": 6})
+    assert (receipt.status, files_of(receipt.counts)) == (COMPLETE, {"files in manifests": 6})
     assert [path for path in traces(root, "alice") if "react-session" in path] == []
 
 
 # Broken off.
 
 
-class Killed(Exception):
+class Death(Exception):
     """Stands for the end of the process."""
 
 
@@ -362,7 +366,7 @@ class Dying(Volumes):
 
     def _die(self, call: str, *, after: bool) -> None:
         if (call, after) == (self._call, self._after):
-            raise Killed
+            raise Death
 
 
 @pytest.mark.crash
@@ -373,14 +377,14 @@ async def test_broken_off_it_goes_on_and_counts_every_file_once(
     kept_anywhere: clew.Database, root: Path, call: str, *, after: bool
 ) -> None:
     kept_anywhere.files = Dying(root, call, after=after)
-    with pytest.raises(Killed):
+    with pytest.raises(Death):
         await kept_anywhere.erase(owner="alice")
-    (begun,) = await kept_anywhere.retention.receipts()
+    (receipt_before,) = await kept_anywhere.retention.receipts()
     kept_anywhere.files = Volumes(root)
     receipt = await kept_anywhere.erase(owner="alice")
 
-    assert begun.status == UNFINISHED
-    assert (receipt.id, receipt.status, files_of(receipt.counts)) == (begun.id, COMPLETE, COUNTS)
+    assert receipt_before.status == UNFINISHED
+    assert (receipt.id, receipt.status, files_of(receipt.counts)) == (receipt_before.id, COMPLETE, COUNTS)
     assert traces(root, "alice") == []
     assert list((root / file_name(kept_anywhere.tenant) / "erasing").iterdir()) == []
 
@@ -388,14 +392,14 @@ async def test_broken_off_it_goes_on_and_counts_every_file_once(
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
 async def test_what_was_written_after_it_was_broken_off_is_counted_too(
-    kept: clew.Database, root: Path
+    filled_db: clew.Database, root: Path
 ) -> None:
-    kept.files = Dying(root, "remove", after=False)
-    with pytest.raises(Killed):
-        await kept.erase(owner="alice")
-    Volume(root, kept.tenant, "alice").write("memory/late.txt", b"zanzibarquartz again")
-    kept.files = Volumes(root)
-    receipt = await kept.erase(owner="alice")
+    filled_db.files = Dying(root, "remove", after=False)
+    with pytest.raises(Death):
+        await filled_db.erase(owner="alice")
+    Volume(root, filled_db.tenant, "alice").write("memory/late.txt", b"zanzibarquartz again")
+    filled_db.files = Volumes(root)
+    receipt = await filled_db.erase(owner="alice")
 
     assert receipt.counts["files in memory"] == COUNTS["files in memory"] + 1
     assert traces(root, "alice") == []
@@ -422,18 +426,18 @@ asyncio.run(main())
 
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
-@pytest.mark.parametrize("removed", [0, 5])
-async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: Path, removed: int) -> None:
+@pytest.mark.parametrize("count", [0, 5])
+async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: Path, count: int) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     async with clew.open(url, files=Volumes(root)) as db:
         await live(db, root, "alice")
-    command = [sys.executable, "-c", DYING, url, str(root), str(removed)]
-    died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
+    command = [sys.executable, "-c", DYING, url, str(root), str(count)]
+    process = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
     between = traces(root, "alice")
     async with clew.open(url, files=Volumes(root)) as db:
         receipt = await db.erase(owner="alice")
 
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     assert between != []
     assert files_of(receipt.counts) == COUNTS
     assert traces(root, "alice") == []
@@ -442,31 +446,31 @@ async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: P
 @pytest.mark.race
 @pytest.mark.promise("B-07")
 async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
-    kept: clew.Database, root: Path
+    filled_db: clew.Database, root: Path
 ) -> None:
-    volume = Volume(root, kept.tenant, "alice")
-    done = asyncio.Event()
+    volume = Volume(root, filled_db.tenant, "alice")
+    stop = asyncio.Event()
 
     def write(number: int) -> None:
         volume.write(f"memory/{number % 5}.txt", b"zanzibarquartz" * 1000)
 
     async def writing() -> None:
         number = 0
-        while not done.is_set():
+        while not stop.is_set():
             await asyncio.to_thread(write, number := number + 1)
 
     writer = asyncio.create_task(writing())
-    await kept.erase(owner="alice")
-    done.set()
+    await filled_db.erase(owner="alice")
+    stop.set()
     await asyncio.wait([writer])
-    await kept.erase(owner="alice")
+    await filled_db.erase(owner="alice")
 
     assert traces(root, "alice") == []
 
 
-async def test_what_is_sought_of_an_owner_names_their_threads(kept: clew.Database) -> None:
+async def test_what_is_sought_of_an_owner_names_their_threads(filled_db: clew.Database) -> None:
     subject = subject_of("alice", None)
     asking = read_file_selection(subject, ["alice-1"])
-    found = await kept.store.read(Scope(tenant=kept.tenant), asking)
+    selection = await filled_db.store.read(Scope(tenant=filled_db.tenant), asking)
 
-    assert found == FileSelection(owner="alice", threads=("alice-1",))
+    assert selection == FileSelection(owner="alice", threads=("alice-1",))

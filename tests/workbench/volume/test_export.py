@@ -78,10 +78,10 @@ async def test_the_files_are_the_same_where_the_archive_is_taken_in(
     lines = await lines_of(db, "alice")
     other = Volumes(tmp_path / "other")
     async with clew.open("memory://", files=other) as elsewhere:
-        done = await import_threads(elsewhere.store, Scope(), each(lines), files=other)
+        result = await import_threads(elsewhere.store, Scope(), each(lines), files=other)
         again = await lines_of(elsewhere, "alice")
 
-    assert (done.files, again) == (3, lines)
+    assert (result.files, again) == (3, lines)
 
 
 @pytest.mark.promise("F-05")
@@ -94,22 +94,24 @@ async def test_a_file_larger_than_calls_may_write_goes_along_too(
     written_by_code.write_bytes(b"x" * 201)
     other = Volumes(tmp_path / "other")
     async with clew.open("memory://", files=other) as elsewhere:
-        done = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")), files=other)
+        result = await import_threads(
+            elsewhere.store, Scope(), each(await lines_of(db, "alice")), files=other
+        )
 
-    assert done.files == 4
+    assert result.files == 4
 
 
 async def test_a_file_that_goes_while_an_archive_is_made_is_not_in_it(
     db: clew.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Volume.read
+    read_file = Volume.read
 
-    def gone(self: Volume, path: str) -> bytes:
+    def vanish(self: Volume, path: str) -> bytes:
         if path == "memory/note.txt":
             self.delete(path)
-        return read(self, path)
+        return read_file(self, path)
 
-    monkeypatch.setattr(Volume, "read", gone)
+    monkeypatch.setattr(Volume, "read", vanish)
     lines = [json.loads(line) for line in await lines_of(db, "alice")]
 
     assert lines[-1]["files"] == 2
@@ -123,30 +125,30 @@ async def test_an_archive_taken_in_twice_leaves_files_alone_that_are_the_same(
     async with clew.open("memory://", files=other) as elsewhere:
         await import_threads(elsewhere.store, Scope(), each(lines), files=other)
         other.volume_of("default", "alice").write("memory/note.txt", b"changed since")
-        done = await import_threads(elsewhere.store, Scope(), each(lines), files=other, skip_existing=True)
+        result = await import_threads(elsewhere.store, Scope(), each(lines), files=other, skip_existing=True)
         with pytest.raises(VolumeFileChanged):
             await import_threads(elsewhere.store, Scope(), each([lines[0], *lines[-4:]]), files=other)
 
-    assert done.files == 2
+    assert result.files == 2
     assert other.volume_of("default", "alice").read("memory/note.txt") == b"changed since"
 
 
 async def test_without_a_volume_files_are_counted_and_left(db: clew.Database) -> None:
     async with clew.open("memory://") as elsewhere:
-        done = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")))
+        result = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")))
 
-    assert (done.files, done.total.files) == (0, 3)
+    assert (result.files, result.total.files) == (0, 3)
 
 
 async def test_a_file_that_was_altered_is_refused(db: clew.Database, tmp_path: Path) -> None:
     lines = await lines_of(db, "alice")
-    spoiled = [line.replace(b'"base64":"YWxpY2U', b'"base64":"YWxpY2V') for line in lines]
+    forgery = [line.replace(b'"base64":"YWxpY2U', b'"base64":"YWxpY2V') for line in lines]
     other = Volumes(tmp_path / "other")
     async with clew.open("memory://") as elsewhere:
         with pytest.raises(ArchiveInvalid, match="was altered"):
-            await import_threads(elsewhere.store, Scope(), each(spoiled), files=other)
+            await import_threads(elsewhere.store, Scope(), each(forgery), files=other)
 
-    assert spoiled != lines
+    assert forgery != lines
 
 
 @pytest.mark.promise("F-05")
@@ -187,10 +189,10 @@ async def test_erasing_takes_the_files_out_of_an_archive_beside_the_database(
     total = json.dumps({"clew": "total", "threads": 2, "changesets": 2, "items": 2, "records": 2, "files": 6})
     archive.write_bytes(b"".join([b'{"clew":"archive","format":1}\n', *threads, *rest, total.encode()]))
     await db.erase(owner="alice")
-    left = [json.loads(line) for line in archive.read_bytes().splitlines()]
+    entries = [json.loads(line) for line in archive.read_bytes().splitlines()]
 
-    assert {line["owner"] for line in left if "owner" in line} == {"bob"}
-    assert left[-1]["files"] == 3
+    assert {line["owner"] for line in entries if "owner" in line} == {"bob"}
+    assert entries[-1]["files"] == 3
 
 
 @pytest.mark.promise("B-07")
@@ -200,9 +202,9 @@ async def test_erasing_a_thread_takes_its_manifest_and_artifacts_out_of_an_archi
     archive = tmp_path / "data" / "alice.jsonl"
     archive.write_bytes(b"".join(await lines_of(db, "alice")))
     await db.erase(thread="alice-1")
-    left = [json.loads(line) for line in archive.read_bytes().splitlines()]
+    entries = [json.loads(line) for line in archive.read_bytes().splitlines()]
 
-    assert [line["path"] for line in left if line["clew"] == "file"] == ["memory/note.txt"]
+    assert [line["path"] for line in entries if line["clew"] == "file"] == ["memory/note.txt"]
 
 
 @pytest.mark.promise("F-05")
@@ -214,8 +216,8 @@ async def test_a_person_is_taken_out_and_in_by_command(
     out = ["export", "--owner", "alice", "-o", str(archive), "--volume", str(tmp_path / "volume"), *where]
     into = ["import", str(archive), "--volume", str(tmp_path / "new"), "--db", str(tmp_path / "new.db")]
     codes = [await asyncio.to_thread(run, out), await asyncio.to_thread(run, into)]
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert codes == [0, 0], said
-    assert "3 files" in said.out
+    assert codes == [0, 0], output
+    assert "3 files" in output.out
     assert Volume(tmp_path / "new", "default", "alice").read("memory/note.txt") == b"alice noted"

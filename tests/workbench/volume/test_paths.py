@@ -54,7 +54,7 @@ def calls(volume: Volume, path: str) -> list[Callable[[], object]]:
 
 # Names.
 
-REFUSED = [
+BAD_PATHS = [
     "",
     "/",
     "/etc/passwd",
@@ -114,14 +114,14 @@ REFUSED = [
 
 
 @pytest.mark.promise("F-05")
-@pytest.mark.parametrize("path", REFUSED)
+@pytest.mark.parametrize("path", BAD_PATHS)
 def test_a_path_that_is_a_trick_is_refused_by_every_call(volume: Volume, path: str) -> None:
     codes = []
     for call in calls(volume, path):
-        with pytest.raises(VolumePathRefused) as caught:
+        with pytest.raises(VolumePathRefused) as error:
             call()
-        codes.append(caught.value.code)
-        str(caught.value).encode()
+        codes.append(error.value.code)
+        str(error.value).encode()
 
     assert set(codes) == {"volume_path_refused"}
 
@@ -204,9 +204,9 @@ def test_whatever_path_is_given_nothing_is_written_outside(names: list[str], abs
                 continue
             assert volume.read(each) == b"x"
         own = volume.folder
-        found = [file for file in Path(folder).rglob("*") if not file.is_dir()]
+        files = [file for file in Path(folder).rglob("*") if not file.is_dir()]
 
-        assert all(file.is_relative_to(own) for file in found)
+        assert all(file.is_relative_to(own) for file in files)
 
 
 def usable(name: str) -> bool:
@@ -318,8 +318,8 @@ def test_a_pipe_is_refused_and_nobody_waits_for_it(volume: Volume) -> None:
 @pytest.mark.promise("F-05")
 def test_a_socket_is_refused(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(volume.folder / "memory")
-    with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind("a.txt")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("a.txt")
         for call in calls(volume, "memory/a.txt")[:3]:
             with pytest.raises(VolumePathRefused):
                 call()
@@ -357,14 +357,14 @@ def test_what_cannot_be_used_is_listed_with_its_reason_and_hides_nothing(
 # Races.
 
 
-def swapping(folder: Path, outside: Path, done: threading.Event) -> threading.Thread:
+def swapping(folder: Path, outside: Path, stop: threading.Event) -> threading.Thread:
     """Somebody who changes a folder for a link to another, and back, as fast as they can."""
     link = folder.with_name("link")
     link.symlink_to(outside)
     exchange = ctypes.CDLL(None, use_errno=True).renameat2
 
     def swap() -> None:
-        while not done.is_set():
+        while not stop.is_set():
             assert exchange(HERE, bytes(folder), HERE, bytes(link), EXCHANGE) == 0, ctypes.get_errno()
 
     return threading.Thread(target=swap)
@@ -374,26 +374,26 @@ def swapping(folder: Path, outside: Path, done: threading.Event) -> threading.Th
 @pytest.mark.race
 def test_a_folder_that_becomes_a_link_at_any_moment_leads_nobody_out(volume: Volume, outside: Path) -> None:
     volume.write("memory/in/a.txt", b"inside")
-    done = threading.Event()
-    swapper = swapping(volume.folder / "memory" / "in", outside, done)
+    stop = threading.Event()
+    swapper = swapping(volume.folder / "memory" / "in", outside, stop)
     swapper.start()
-    read: list[bytes] = []
-    refused = 0
+    contents: list[bytes] = []
+    refusals = 0
     for number in range(1500):
         try:
-            read.append(volume.read("memory/in/a.txt"))
+            contents.append(volume.read("memory/in/a.txt"))
             volume.write(f"memory/in/{number % 7}", b"mine")
             volume.delete(f"memory/in/{number % 7}")
         except ClewError:
-            refused += 1
-    done.set()
+            refusals += 1
+    stop.set()
     swapper.join()
 
-    assert set(read) <= {b"inside"}
+    assert set(contents) <= {b"inside"}
     assert [file.name for file in outside.iterdir()] == ["a.txt"]
     assert (outside / "a.txt").read_bytes() == SECRET
-    assert read
-    assert refused
+    assert contents
+    assert refusals
 
 
 @pytest.mark.promise("F-05")
@@ -405,16 +405,16 @@ def test_a_file_that_becomes_a_link_between_a_look_and_the_opening_is_not_read(
     file = volume.folder / "memory" / "a.txt"
     look = os.stat
 
-    def swapped(path: str, *, dir_fd: int, follow_symlinks: bool) -> os.stat_result:
-        found = look(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    def swap(path: str, *, dir_fd: int, follow_symlinks: bool) -> os.stat_result:
+        status = look(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
         file.unlink()
         file.symlink_to(outside / "a.txt")
-        return found
+        return status
 
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "stat", swapped)
-        with pytest.raises(VolumePathRefused) as caught:
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "stat", swap)
+        with pytest.raises(VolumePathRefused) as error:
             volume.read("memory/a.txt")
 
     assert file.is_symlink()
-    assert caught.value.path == "memory/a.txt"
+    assert error.value.path == "memory/a.txt"

@@ -104,21 +104,21 @@ def test_a_write_that_fails_leaves_what_was_there(volume: Volume, monkeypatch: p
 def test_readers_see_whole_files_while_they_are_written(volume: Volume) -> None:
     contents = [bytes([number]) * 200_000 for number in range(30)]
     volume.write("memory/a.bin", contents[0])
-    seen: list[bytes] = []
-    done = threading.Event()
+    observations: list[bytes] = []
+    stop = threading.Event()
 
     def look() -> None:
-        while not done.is_set():
-            seen.append(volume.read("memory/a.bin"))
+        while not stop.is_set():
+            observations.append(volume.read("memory/a.bin"))
 
     reader = threading.Thread(target=look)
     reader.start()
     for content in contents:
         volume.write("memory/a.bin", content)
-    done.set()
+    stop.set()
     reader.join()
 
-    assert set(seen) <= set(contents)
+    assert set(observations) <= set(contents)
 
 
 # Only if it is what one has seen.
@@ -126,13 +126,13 @@ def test_readers_see_whole_files_while_they_are_written(volume: Volume) -> None:
 
 def test_a_file_is_written_only_if_it_is_what_the_caller_has_seen(volume: Volume) -> None:
     volume.write("memory/a.txt", b"one", expect=None)
-    seen = volume.checksum("memory/a.txt")
-    volume.write("memory/a.txt", b"two", expect=seen)
-    with pytest.raises(VolumeFileChanged) as caught:
-        volume.write("memory/a.txt", b"three", expect=seen)
+    checksum = volume.checksum("memory/a.txt")
+    volume.write("memory/a.txt", b"two", expect=checksum)
+    with pytest.raises(VolumeFileChanged) as error:
+        volume.write("memory/a.txt", b"three", expect=checksum)
 
     assert volume.read("memory/a.txt") == b"two"
-    assert (caught.value.expected, caught.value.actual) == (seen, volume.checksum("memory/a.txt"))
+    assert (error.value.expected, error.value.actual) == (checksum, volume.checksum("memory/a.txt"))
 
 
 def test_a_file_that_should_be_absent_is_not_overwritten(volume: Volume) -> None:
@@ -145,21 +145,21 @@ def test_a_file_that_should_be_absent_is_not_overwritten(volume: Volume) -> None
 @pytest.mark.race
 def test_of_two_who_saw_the_same_one_writes(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:
     volume.write("memory/a.txt", b"0")
-    seen = volume.checksum("memory/a.txt")
+    checksum = volume.checksum("memory/a.txt")
     both = threading.Barrier(2)
-    checked = tree.check_expected
-    won: list[int] = []
+    check_expected = tree.check_expected
+    winners: list[int] = []
 
     def check(folder: int, parts: tree.PathParts, expect: str | EllipsisType | None) -> None:
         """Look, and then let the other one look before anything is written, if that can be."""
-        checked(folder, parts, expect)
+        check_expected(folder, parts, expect)
         with suppress(threading.BrokenBarrierError):
             both.wait(timeout=0.3)
 
     def compete(number: int) -> None:
         with suppress(VolumeFileChanged):
-            volume.write("memory/a.txt", str(number).encode(), expect=seen)
-            won.append(number)
+            volume.write("memory/a.txt", str(number).encode(), expect=checksum)
+            winners.append(number)
 
     monkeypatch.setattr(tree, "check_expected", check)
     threads = [threading.Thread(target=compete, args=(number,)) for number in (1, 2)]
@@ -168,8 +168,8 @@ def test_of_two_who_saw_the_same_one_writes(volume: Volume, monkeypatch: pytest.
     for thread in threads:
         thread.join()
 
-    assert len(won) == 1
-    assert volume.read("memory/a.txt") == str(won[0]).encode()
+    assert len(winners) == 1
+    assert volume.read("memory/a.txt") == str(winners[0]).encode()
 
 
 def test_a_folder_that_somebody_keeps_locked_is_not_waited_for_for_ever(
@@ -177,13 +177,13 @@ def test_a_folder_that_somebody_keeps_locked_is_not_waited_for_for_ever(
 ) -> None:
     volume.write("memory/a.txt", b"one")
     monkeypatch.setattr(tree, "WAIT_SECONDS", 0.05)
-    held = os.open(volume.folder / "memory", os.O_RDONLY)
+    descriptor = os.open(volume.folder / "memory", os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         with pytest.raises(StoreBusy):
             volume.write("memory/a.txt", b"two")
     finally:
-        os.close(held)
+        os.close(descriptor)
 
     assert volume.read("memory/a.txt") == b"one"
 
@@ -215,19 +215,19 @@ def test_files_are_listed_by_path_with_size_and_time(volume: Volume) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 def test_pages_hold_every_file_once(volume: Volume, limit: int) -> None:
-    written = {f"{folder}/{name}" for folder in FOLDERS for name in ("a", "b/c", "b/d/e", "b-f", "b.g")}
-    for path in written:
+    paths = {f"{folder}/{name}" for folder in FOLDERS for name in ("a", "b/c", "b/d/e", "b-f", "b.g")}
+    for path in paths:
         volume.write(path, b"")
-    found: list[str] = []
+    listing: list[str] = []
     after = None
     while True:
         page = volume.list(after=after, limit=limit)
-        found += [file.path for file in page.files]
+        listing += [file.path for file in page.files]
         if (after := page.next) is None:
             break
 
-    assert len(found) == len(written)
-    assert set(found) == written
+    assert len(listing) == len(paths)
+    assert set(listing) == paths
 
 
 def test_one_folder_is_listed_alone(volume: Volume) -> None:
@@ -290,9 +290,9 @@ def test_a_file_that_grew_too_large_is_not_read(tmp_path: Path, volume: Volume) 
 def test_a_user_has_no_more_than_their_capacity(tmp_path: Path) -> None:
     volume = Volume(tmp_path, "acme", "Alice", capacity=10)
     volume.write("memory/a", b"123456")
-    with pytest.raises(VolumeFull) as caught:
+    with pytest.raises(VolumeFull) as error:
         volume.write("artifacts/b", b"12345")
     volume.write("memory/a", b"1234567890")
 
-    assert (caught.value.size, caught.value.left) == (5, 4)
+    assert (error.value.size, error.value.left) == (5, 4)
     assert volume.usage() == 10
