@@ -39,18 +39,18 @@ def file(tmp_path: Path) -> str:
     return path
 
 
-def audited(path: str, wanted: AuditQuery | None = None) -> list[AuditView]:
+def audit_views(path: str, query: AuditQuery | None = None) -> list[AuditView]:
     """The audit of the tenant, the oldest first."""
 
-    async def read() -> list[AuditView]:
+    async def read_entries() -> list[AuditView]:
         async with clew.open(f"sqlite:///{path}") as db:
-            found, _ = await entries(db.scope(tenant="acme"), wanted or AuditQuery(), limit=100, before=None)
-            return found[::-1]
+            views, _ = await entries(db.scope(tenant="acme"), query or AuditQuery(), limit=100, before=None)
+            return views[::-1]
 
-    return asyncio.run(read())
+    return asyncio.run(read_entries())
 
 
-DONE = {
+COMMANDS = {
     "erase": "erase --owner alice --yes",
     "settle receipts": "receipts --settle",
     "hold": "hold --thread hers --reason case",
@@ -73,15 +73,15 @@ DONE = {
 }
 
 
-@pytest.mark.parametrize("action", DONE)
+@pytest.mark.parametrize("action", COMMANDS)
 def test_a_command_of_an_operator_is_written_down(file: str, action: str) -> None:
-    code = run([*DONE[action].split(), "--tenant", "acme", "--db", file])
-    found = audited(file)
+    code = run([*COMMANDS[action].split(), "--tenant", "acme", "--db", file])
+    views = audit_views(file)
 
     assert code == 0
-    assert [each.action for each in found] == ["create tenant", "create user", action]
-    assert found[-1].facts["by"] == "command line"
-    assert found[-1].facts["account"] == audit.account()
+    assert [each.action for each in views] == ["create tenant", "create user", action]
+    assert views[-1].facts["by"] == "command line"
+    assert views[-1].facts["account"] == audit.account()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_command_of_an_operator_is_written_down(file: str, action: str) -> Non
 def test_what_only_looks_is_not_written_down(file: str, words: str) -> None:
     run([*words.split(), "--tenant", "acme", "--db", file])
 
-    assert [each.action for each in audited(file)] == ["create tenant", "create user"]
+    assert [each.action for each in audit_views(file)] == ["create tenant", "create user"]
 
 
 def test_a_revoked_key_is_written_down_in_its_tenant(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,12 +107,12 @@ def test_a_revoked_key_is_written_down_in_its_tenant(file: str, capsys: pytest.C
     code = run(["keys", "revoke", key, "--db", file])
 
     assert code == 0
-    assert [(each.action, each.facts.get("key")) for each in audited(file)][-1] == ("revoke key", key)
+    assert [(each.action, each.facts.get("key")) for each in audit_views(file)][-1] == ("revoke key", key)
 
 
 def test_whom_it_was_about_is_found_by_who_knows_the_name_and_stands_nowhere(file: str) -> None:
     run(["hold", "--owner", "alice", "--reason", "case", "--tenant", "acme", "--db", file])
-    about = audited(file, AuditQuery(about=("owner", "alice")))
+    about = audit_views(file, AuditQuery(about=("owner", "alice")))
 
     assert [each.action for each in about] == ["create user", "hold"]
     assert all("alice" not in (each.about or "") for each in about)
@@ -128,13 +128,13 @@ def test_the_audit_is_in_no_list_of_threads(file: str, capsys: pytest.CaptureFix
 def test_the_audit_needs_no_server_to_be_installed() -> None:
     command = "import sys, clew.cli.audit; print(sorted({'httpx', 'litestar', 'jwt'} & set(sys.modules)))"
 
-    async def said() -> str:
+    async def export() -> str:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", command, stdout=asyncio.subprocess.PIPE
         )
         return (await child.communicate())[0].decode().strip()
 
-    assert asyncio.run(said()) == "[]"
+    assert asyncio.run(export()) == "[]"
 
 
 def test_an_account_without_a_name_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

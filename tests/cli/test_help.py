@@ -49,9 +49,9 @@ def test_the_reference_has_a_section_for_every_command_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", list(commands()))
 def test_the_reference_names_every_option(name: str) -> None:
-    written = sections()[name] + sections()[""]
+    page = sections()[name] + sections()[""]
 
-    assert [option for option in commands()[name] if f"`{option}" not in written] == []
+    assert [option for option in commands()[name] if f"`{option}" not in page] == []
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: f"{work.__module__}.{work.__name__}")

@@ -25,12 +25,12 @@ COMMAND = Path(sys.executable).with_name("clew")
 TIME = 60
 
 
-class Ran:
+class CommandResult:
     """What one run of the command came to."""
 
-    def __init__(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        self.code, self.raw = done.returncode, done.stdout
-        self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
+        self.code, self.raw = process.returncode, process.stdout
+        self.out, self.err = process.stdout.decode(errors="replace"), process.stderr.decode(errors="replace")
 
     @property
     def value(self) -> JSON:
@@ -41,13 +41,13 @@ class Ran:
         return json.loads(self.err)["error"]
 
 
-def clew_(*arguments: object, db: object = None, stdin: bytes = b"", **environment: str) -> Ran:
-    named = [] if db is None else ["--db", str(db)]
+def clew_(*arguments: object, db: object = None, stdin: bytes = b"", **environment: str) -> CommandResult:
+    database_option = [] if db is None else ["--db", str(db)]
     settings = {**os.environ, "COLUMNS": "100", "TERM": "dumb", **environment}
     settings.pop("CLEW_DB", None) if "CLEW_DB" not in environment else None
-    return Ran(
+    return CommandResult(
         subprocess.run(
-            [COMMAND, *map(str, arguments), *named],
+            [COMMAND, *map(str, arguments), *database_option],
             input=stdin,
             capture_output=True,
             timeout=TIME,
@@ -61,8 +61,8 @@ def clew_(*arguments: object, db: object = None, stdin: bytes = b"", **environme
 def db(tmp_path: Path) -> Path:
     """A file with a thread of four versions and a fork of it."""
     file = tmp_path / "agent db.sqlite"
-    with clew.sync.open(f"sqlite:///{file}") as opened:
-        thread = opened.create("trip", owner="alice")
+    with clew.sync.open(f"sqlite:///{file}") as database:
+        thread = database.create("trip", owner="alice")
         thread.append(items=[clew.user("Which train?"), clew.assistant("The early one.")], key="k1")
         thread.append(patches=[clew.set(["mood"], "calm"), clew.set(["$thread"], {"title": "Lisbon"})])
         thread.append(patches=[clew.set(["mood"], "happy")], author="bob", run_id="r1")
@@ -75,11 +75,11 @@ def db(tmp_path: Path) -> Path:
 
 
 def test_threads_are_listed(db: Path) -> None:
-    ran = clew_("threads", db=db)
+    process = clew_("threads", db=db)
 
-    assert (ran.code, ran.err) == (0, "")
-    assert "trip-b" in ran.out
-    assert "\x1b" not in ran.out
+    assert (process.code, process.err) == (0, "")
+    assert "trip-b" in process.out
+    assert "\x1b" not in process.out
 
 
 def test_threads_are_listed_page_by_page(db: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_thread_is_shown_at_any_version(db: Path) -> None:
 
 
 def test_the_log_shows_who_did_what(db: Path) -> None:
-    ran, value = clew_("log", "trip", db=db), clew_("log", "trip", "--last", 2, "--json", db=db).value
+    process, value = clew_("log", "trip", db=db), clew_("log", "trip", "--last", 2, "--json", db=db).value
 
-    assert "bob" in ran.out
-    assert "mood = happy" in ran.out
+    assert "bob" in process.out
+    assert "mood = happy" in process.out
     assert [change["version"] for change in value["changesets"]] == [3, 4]
     assert len(value["changesets"][0]["hash"]) == 64
 
@@ -121,17 +121,17 @@ def test_two_versions_and_two_threads_are_compared(db: Path, store_name: str) ->
 @pytest.mark.promise("B-03")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_thread_is_forked(db: Path, store_name: str) -> None:
-    ran = clew_("fork", "trip", "trip-c", "--at", 1, "--json", db=db)
-    shown = clew_("show", "trip-c", "--json", db=db).value
+    process = clew_("fork", "trip", "trip-c", "--at", 1, "--json", db=db)
+    thread_value = clew_("show", "trip-c", "--json", db=db).value
 
-    assert ran.value == {"thread": "trip-c", "parent": "trip", "version": 1}
-    assert shown["thread"]["parent"] == {"thread": "trip", "version": 1}
+    assert process.value == {"thread": "trip-c", "parent": "trip", "version": 1}
+    assert thread_value["thread"]["parent"] == {"thread": "trip", "version": 1}
 
 
 def test_words_are_found(db: Path) -> None:
-    found = clew_("search", "boat", "--json", db=db).value["found"]
+    hits = clew_("search", "boat", "--json", db=db).value["found"]
 
-    assert [hit["thread"] for hit in found] == ["trip-b"]
+    assert [hit["thread"] for hit in hits] == ["trip-b"]
 
 
 def test_a_url_a_bare_path_and_the_environment_name_the_same_database(db: Path) -> None:
@@ -153,11 +153,11 @@ def test_a_user_sees_only_what_is_theirs(db: Path) -> None:
 @pytest.mark.promise("B-06", "T-13")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_verify_finds_all_well_and_prints_the_heads(db: Path, store_name: str) -> None:
-    ran, value = clew_("verify", db=db), clew_("verify", "--json", db=db).value
+    process, value = clew_("verify", db=db), clew_("verify", "--json", db=db).value
     head = clew_("show", "trip", "--json", db=db).value["thread"]["hash"]
 
-    assert ran.code == 0
-    assert "all is well" in ran.out
+    assert process.code == 0
+    assert "all is well" in process.out
     assert {thread["thread"]: thread["hash"] for thread in value["threads"]}["trip"] == head
 
 
@@ -181,10 +181,10 @@ def test_verify_finds_all_well_and_prints_the_heads(db: Path, store_name: str) -
 def test_verify_finds_whatever_was_altered(db: Path, store_name: str, harm: str) -> None:
     spoil(db, harm)
 
-    ran = clew_("verify", "--json", db=db)
+    process = clew_("verify", "--json", db=db)
 
-    assert ran.code == 1
-    assert any(thread["problems"] for thread in ran.value["threads"])
+    assert process.code == 1
+    assert any(thread["problems"] for thread in process.value["threads"])
 
 
 @pytest.mark.promise("T-13", "B-06")
@@ -193,9 +193,9 @@ def test_verify_finds_whatever_was_altered(db: Path, store_name: str, harm: str)
 def test_verify_finds_a_cached_state_that_the_log_does_not_fold_to(
     db: Path, store_name: str, which: str
 ) -> None:
-    with clew.sync.open(f"sqlite:///{db}") as opened:
+    with clew.sync.open(f"sqlite:///{db}") as database:
         for number in range(100):
-            opened.thread("trip").append(patches=[clew.set(["number"], "x" * 100 + str(number))])
+            database.thread("trip").append(patches=[clew.set(["number"], "x" * 100 + str(number))])
     spoil(db, f"UPDATE anchors SET state = x'7b7d' WHERE at = (SELECT {which}(at) FROM anchors)")
 
     assert clew_("verify", "trip", db=db).code == 1
@@ -204,8 +204,8 @@ def test_verify_finds_a_cached_state_that_the_log_does_not_fold_to(
 @pytest.mark.promise("T-13", "B-06")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_verify_finds_a_cut_that_ends_other_items(db: Path, store_name: str) -> None:
-    with clew.sync.open(f"sqlite:///{db}") as opened:
-        thread = opened.create("cut")
+    with clew.sync.open(f"sqlite:///{db}") as database:
+        thread = database.create("cut")
         thread.append(items=[clew.user(word) for word in ("one", "two", "three")])
         thread.log().pop()
     spoil(db, "UPDATE cuts SET first = 256, last = 256 WHERE log = (SELECT max(key) FROM logs)")
@@ -221,10 +221,10 @@ def test_a_dropped_tail_is_found_by_the_heads_kept_outside(db: Path, tmp_path: P
     assert clew_("verify", "--heads", heads, db=db).code == 0
     spoil(db, "DELETE FROM changesets WHERE at = (SELECT max(at) FROM changesets)")
 
-    ran = clew_("verify", "--heads", heads, db=db)
+    process = clew_("verify", "--heads", heads, db=db)
 
-    assert ran.code == 1
-    assert "kept outside" in ran.out
+    assert process.code == 1
+    assert "kept outside" in process.out
 
 
 def spoil(db: Path, sql: str) -> None:
@@ -240,62 +240,62 @@ def spoil(db: Path, sql: str) -> None:
 def test_export_import_export_is_the_same_to_the_byte(db: Path, tmp_path: Path) -> None:
     other, file = tmp_path / "other.db", tmp_path / "threads.jsonl"
 
-    told = clew_("export", "-o", file, "--json", db=db).value
-    taken = clew_("import", file, "--json", db=other)
+    archive_info = clew_("export", "-o", file, "--json", db=db).value
+    import_result = clew_("import", file, "--json", db=other)
     again = clew_("export", db=other)
 
-    assert taken.value["threads"] == told["threads"]
+    assert import_result.value["threads"] == archive_info["threads"]
     assert again.raw == file.read_bytes()
     assert clew_("verify", db=other).code == 0
 
 
 def test_an_archive_goes_through_a_pipe(db: Path, tmp_path: Path) -> None:
     archive = clew_("export", "trip", db=db)
-    taken = clew_("import", "-", "--json", db=tmp_path / "other.db", stdin=archive.raw)
+    import_result = clew_("import", "-", "--json", db=tmp_path / "other.db", stdin=archive.raw)
 
-    assert [thread["thread"] for thread in taken.value["threads"]] == ["trip"]
+    assert [thread["thread"] for thread in import_result.value["threads"]] == ["trip"]
     assert "1 thread exported" in archive.err
 
 
 def test_a_thread_that_is_there_is_refused_or_skipped(db: Path, tmp_path: Path) -> None:
     archive = clew_("export", db=db).raw
 
-    refused = clew_("import", "-", "--json", db=db, stdin=archive)
-    skipped = clew_("import", "-", "--skip-existing", "--json", db=db, stdin=archive)
+    refusal = clew_("import", "-", "--json", db=db, stdin=archive)
+    skip_result = clew_("import", "-", "--skip-existing", "--json", db=db, stdin=archive)
 
-    assert (refused.code, refused.error["code"]) == (1, "thread_exists")
-    assert sorted(skipped.value["skipped"]) == ["trip", "trip-b"]
+    assert (refusal.code, refusal.error["code"]) == (1, "thread_exists")
+    assert sorted(skip_result.value["skipped"]) == ["trip", "trip-b"]
 
 
 def test_a_cut_archive_leaves_nothing_of_its_last_thread(db: Path, tmp_path: Path) -> None:
     archive = clew_("export", "trip", db=db).raw.splitlines(keepends=True)
 
-    ran = clew_("import", "-", "--json", db=tmp_path / "new.db", stdin=b"".join(archive[:3]))
+    process = clew_("import", "-", "--json", db=tmp_path / "new.db", stdin=b"".join(archive[:3]))
 
-    assert (ran.code, ran.error["code"]) == (1, "archive_invalid")
+    assert (process.code, process.error["code"]) == (1, "archive_invalid")
     assert clew_("threads", "--json", db=tmp_path / "new.db").value["threads"] == []
 
 
 @pytest.mark.promise("B-06")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_backup_prints_heads_that_verify_takes(db: Path, tmp_path: Path, store_name: str) -> None:
-    told, heads = clew_("backup", tmp_path / "b.db", "--json", db=db), tmp_path / "heads.json"
-    heads.write_bytes(told.raw)
-    listed = [thread["id"] for thread in clew_("threads", "--json", db=db).value["threads"]]
+    backup_result, heads = clew_("backup", tmp_path / "b.db", "--json", db=db), tmp_path / "heads.json"
+    heads.write_bytes(backup_result.raw)
+    ids = [thread["id"] for thread in clew_("threads", "--json", db=db).value["threads"]]
 
-    assert sorted(kept["thread"] for kept in told.value["threads"]) == sorted(listed)
+    assert sorted(head["thread"] for head in backup_result.value["threads"]) == sorted(ids)
     assert clew_("verify", "--heads", heads, db=db).code == 0
 
 
 def test_a_backup_is_restored_elsewhere(db: Path, tmp_path: Path) -> None:
     backup, elsewhere = tmp_path / "backup.db", tmp_path / "elsewhere.db"
 
-    made = clew_("backup", backup, "--json", db=db)
-    put = clew_("restore", backup, "--json", db=elsewhere)
+    backup_result = clew_("backup", backup, "--json", db=db)
+    restore_result = clew_("restore", backup, "--json", db=elsewhere)
 
-    assert (made.code, put.code) == (0, 0)
-    kept = [(head["thread"], head["hash"]) for head in made.value["threads"]]
-    assert [(head["thread"], head["hash"]) for head in put.value["threads"]] == kept
+    assert (backup_result.code, restore_result.code) == (0, 0)
+    heads = [(head["thread"], head["hash"]) for head in backup_result.value["threads"]]
+    assert [(head["thread"], head["hash"]) for head in restore_result.value["threads"]] == heads
     assert clew_("export", db=elsewhere).raw == clew_("export", db=db).raw
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([db.name, backup.name, elsewhere.name])
 
@@ -311,14 +311,14 @@ def test_neither_backup_nor_restore_overwrites(db: Path, tmp_path: Path) -> None
 
 @pytest.mark.promise("B-13")
 def test_neither_backup_nor_restore_deletes_a_log_whose_database_is_gone(db: Path, tmp_path: Path) -> None:
-    backup, gone = tmp_path / "backup.db", tmp_path / "gone.db"
+    backup, absent = tmp_path / "backup.db", tmp_path / "gone.db"
     clew_("backup", backup, db=db)
-    log = Path(f"{gone}-wal")
+    log = Path(f"{absent}-wal")
     log.write_bytes(b"\x37\x7f\x06\x82" + bytes(12) + b"salt" * 2 + bytes(16) + b"salt" * 2 + bytes(4104))
     before = log.read_bytes()
 
-    assert clew_("restore", backup, "--json", db=gone).error["code"] == "wal_orphaned"
-    assert clew_("backup", gone, "--json", db=db).error["code"] == "wal_orphaned"
+    assert clew_("restore", backup, "--json", db=absent).error["code"] == "wal_orphaned"
+    assert clew_("backup", absent, "--json", db=db).error["code"] == "wal_orphaned"
     assert log.read_bytes() == before
 
 
@@ -327,10 +327,10 @@ def test_a_damaged_backup_is_not_restored(db: Path, tmp_path: Path) -> None:
     clew_("backup", backup, db=db)
     spoil(backup, "UPDATE changesets SET time = time + 1 WHERE at & 0xFFFFFFFF = 2")
 
-    ran = clew_("restore", backup, db=elsewhere)
+    process = clew_("restore", backup, db=elsewhere)
 
-    assert (ran.code, elsewhere.exists()) == (1, False)
-    assert "was altered" in ran.out
+    assert (process.code, elsewhere.exists()) == (1, False)
+    assert "was altered" in process.out
 
 
 # Tending.
@@ -344,10 +344,10 @@ def test_migrate_makes_a_database_and_then_finds_it_up_to_date(tmp_path: Path) -
 
 
 def test_the_doctor_finds_nothing_wrong(db: Path) -> None:
-    ran, value = clew_("doctor", db=db), clew_("doctor", "--json", db=db).value
+    process, value = clew_("doctor", db=db), clew_("doctor", "--json", db=db).value
 
-    assert (ran.code, value["healthy"], value["problems"]) == (0, True, [])
-    assert "Nothing is wrong." in ran.out
+    assert (process.code, value["healthy"], value["problems"]) == (0, True, [])
+    assert "Nothing is wrong." in process.out
 
 
 # What a person gets wrong.
@@ -383,19 +383,19 @@ def test_a_mistake_gets_a_sentence_and_a_code(
 
 
 def test_a_missing_database_is_not_made_by_looking(tmp_path: Path) -> None:
-    ran = clew_("threads", db=tmp_path / "typo.db")
+    process = clew_("threads", db=tmp_path / "typo.db")
 
-    assert (ran.code, list(tmp_path.iterdir())) == (1, [])
-    assert "There is no database at" in ran.err
+    assert (process.code, list(tmp_path.iterdir())) == (1, [])
+    assert "There is no database at" in process.err
 
 
 def test_what_is_not_a_database_is_said_to_be_none(tmp_path: Path) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear Sir, " * 1000)
 
-    ran = clew_("threads", "--json", db=file)
+    process = clew_("threads", "--json", db=file)
 
-    assert (ran.code, ran.error["code"]) == (1, "store_damaged")
+    assert (process.code, process.error["code"]) == (1, "store_damaged")
     assert file.read_text() == "Dear Sir, " * 1000
 
 
@@ -422,7 +422,7 @@ def test_a_command_that_makes_no_sense_ends_with_2() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_trouble(db: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         f"'{COMMAND}' export --db '{db}' | head -c 6",
         shell=True,
         capture_output=True,
@@ -430,13 +430,13 @@ def test_a_reader_that_goes_away_is_no_trouble(db: Path) -> None:
         check=False,
     )
 
-    assert done.stdout == b'{"clew'
-    assert b"Traceback" not in done.stderr
+    assert process.stdout == b'{"clew'
+    assert b"Traceback" not in process.stderr
 
 
 def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('none', name='typer')")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "clew.cli", "threads"],
         capture_output=True,
         timeout=TIME,
@@ -444,8 +444,8 @@ def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
 
-    assert done.returncode == 1
-    assert b"pip install '.[cli]'" in done.stderr
+    assert process.returncode == 1
+    assert b"pip install '.[cli]'" in process.stderr
 
 
 # The demo.
@@ -455,24 +455,24 @@ def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.promise("B-02")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_the_demo_loses_nothing(tmp_path: Path, store_name: str) -> None:
-    ran = clew_("demo", "--rounds", 4, "--json", "--keep", tmp_path / "demo.db")
+    process = clew_("demo", "--rounds", 4, "--json", "--keep", tmp_path / "demo.db")
 
-    count = ran.value["count"]
-    assert ran.code == 0
-    assert (count["lost"], count["doubled"], ran.value["verified"]) == (0, 0, True)
+    count = process.value["count"]
+    assert process.code == 0
+    assert (count["lost"], count["doubled"], process.value["verified"]) == (0, 0, True)
     assert count["acknowledged"] <= count["stored"] <= count["acknowledged"] + 1
     assert clew_("verify", db=tmp_path / "demo.db").code == 0
 
 
 @pytest.mark.slow
 def test_the_demo_shows_what_it_did_in_80_columns(tmp_path: Path) -> None:
-    ran = clew_("demo", "--rounds", 2, COLUMNS="80", TMPDIR=str(tmp_path))
+    process = clew_("demo", "--rounds", 2, COLUMNS="80", TMPDIR=str(tmp_path))
 
-    assert ran.code == 0
-    assert max(map(len, ran.out.splitlines())) <= 80
-    assert "\x1b" not in ran.out
+    assert process.code == 0
+    assert max(map(len, process.out.splitlines())) <= 80
+    assert "\x1b" not in process.out
     for words in ("kill  2", "clew log", "clew diff", "clew fork", "all is well", "nothing lost"):
-        assert words in ran.out
+        assert words in process.out
 
 
 @pytest.mark.slow
@@ -489,10 +489,10 @@ def test_a_demo_stopped_in_the_middle_leaves_nothing_behind(tmp_path: Path, way:
         time.sleep(1.0)
         children = children_of(running.pid)
         running.send_signal(way)
-        _, said = running.communicate(timeout=TIME)
+        _, output = running.communicate(timeout=TIME)
 
     assert (running.returncode, list(tmp_path.iterdir())) == (130, [])
-    assert b"Traceback" not in said
+    assert b"Traceback" not in output
     assert [pid for pid in children if is_running(pid)] == []
 
 

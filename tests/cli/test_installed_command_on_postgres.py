@@ -62,7 +62,7 @@ def test_a_thread_moves_to_sqlite_and_back_unchanged(
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     file = str(tmp_path / "threads.db")
 
-    told = value(capsys, "export", "-o", first, "--db", url)
+    export = value(capsys, "export", "-o", first, "--db", url)
     value(capsys, "import", first, "--db", file)
     value(capsys, "export", "-o", second, "--db", file)
     value(capsys, "import", second, "--db", elsewhere)
@@ -70,7 +70,7 @@ def test_a_thread_moves_to_sqlite_and_back_unchanged(
 
     archives = {(tmp_path / name).read_bytes() for name in ("first", "second", "third")}
     assert len(archives) == 1
-    assert again["threads"] == told["threads"]
+    assert again["threads"] == export["threads"]
     assert value(capsys, "verify", "--db", elsewhere)["ok"]
 
 
@@ -79,11 +79,11 @@ def test_a_dump_is_restored_elsewhere(
 ) -> None:
     dump, heads = tmp_path / "nightly.dump", tmp_path / "heads.json"
 
-    made = value(capsys, "backup", str(dump), "--db", f"{url}?pool_max=3")
-    heads.write_text(json.dumps(made))
-    put = value(capsys, "restore", str(dump), "--db", elsewhere)
+    backup_result = value(capsys, "backup", str(dump), "--db", f"{url}?pool_max=3")
+    heads.write_text(json.dumps(backup_result))
+    restore_result = value(capsys, "restore", str(dump), "--db", elsewhere)
 
-    assert put["ok"]
+    assert restore_result["ok"]
     assert value(capsys, "verify", "--heads", str(heads), "--db", elsewhere)["missing"] == []
     assert run(["restore", str(dump), "--db", elsewhere]) == 1
     assert run(["restore", str(dump), "--force", "--db", elsewhere]) == 0
@@ -111,13 +111,13 @@ def test_maintenance_backs_up_every_tenant(
     with clew.sync.open(url) as db:
         db.scope(tenant="acme").create("s-1").append(items=[clew.user("Hi.")])
 
-    made = value(capsys, "backup", str(tmp_path / "b"), "--db", login)
-    put = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
+    backup_result = value(capsys, "backup", str(tmp_path / "b"), "--db", login)
+    restore_result = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
 
-    assert [(head["tenant"], head["hash"]) for head in put["threads"]] == [
-        (head["tenant"], head["hash"]) for head in made["threads"]
+    assert [(head["tenant"], head["hash"]) for head in restore_result["threads"]] == [
+        (head["tenant"], head["hash"]) for head in backup_result["threads"]
     ]
-    assert sorted({head["tenant"] for head in made["threads"]}) == ["acme", "default"]
+    assert sorted({head["tenant"] for head in backup_result["threads"]}) == ["acme", "default"]
 
 
 @pytest.mark.promise("F-14")
@@ -135,9 +135,9 @@ def test_the_owner_restores(
         database = sql.Identifier(postgres_database.name)
         admin.execute(sql.SQL("GRANT clew_app TO {}").format(role))
         admin.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
-    put = value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", login)
+    restore_result = value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", login)
 
-    assert put["ok"]
+    assert restore_result["ok"]
     assert value(capsys, "verify", "--db", url)["ok"]
 
 
@@ -189,11 +189,11 @@ def test_the_heads_of_a_backup_are_those_of_the_copy(
         await begin(*words, environment=environment)
 
     monkeypatch.setattr(dumps, "_run", write_first)
-    made = value(capsys, "backup", str(tmp_path / "b"), "--db", url)
-    put = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
+    backup_result = value(capsys, "backup", str(tmp_path / "b"), "--db", url)
+    restore_result = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
 
-    heads = {head["thread"]: (head["version"], head["hash"]) for head in made["threads"]}
-    assert {head["thread"]: (head["version"], head["hash"]) for head in put["threads"]} == heads
+    heads = {head["thread"]: (head["version"], head["hash"]) for head in backup_result["threads"]}
+    assert {head["thread"]: (head["version"], head["hash"]) for head in restore_result["threads"]} == heads
     assert heads["trip"][0] == 2
 
 

@@ -75,20 +75,20 @@ def test_no_command_shows_a_password(
     (tmp_path / "f").write_bytes(b"PGDMP")
 
     codes = [run([*words, "--db", address, *extra]) for extra in ([], ["--json"])]
-    shown = capsys.readouterr()
+    output = capsys.readouterr()
 
     assert codes == [1, 1]
-    assert seen_in(shown.out + shown.err + caplog.text) == []
+    assert seen_in(output.out + output.err + caplog.text) == []
     assert seen_in(" ".join(path.name for path in tmp_path.iterdir())) == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 async def test_no_traceback_shows_a_password(address: str) -> None:
-    with pytest.raises(clew.ClewError) as caught:
+    with pytest.raises(clew.ClewError) as failure:
         await clew.open(address)
-    text = "".join(traceback.format_exception(caught.value))
+    text = "".join(traceback.format_exception(failure.value))
     causes: list[BaseException] = []
-    error: BaseException | None = caught.value
+    error: BaseException | None = failure.value
     while error is not None:
         causes.append(error)
         error = error.__cause__ or error.__context__
@@ -105,12 +105,12 @@ def test_an_address_is_shown_without_its_password(address: str) -> None:
 
 
 def test_what_is_no_password_is_shown() -> None:
-    shown = [
+    urls = [
         without_password(url)
         for url in ("sqlite:///agent.db", "postgresql://me@host:5432/db?sslmode=require")
     ]
 
-    assert shown == ["sqlite:///agent.db", "postgresql://me@host:5432/db?sslmode=require"]
+    assert urls == ["sqlite:///agent.db", "postgresql://me@host:5432/db?sslmode=require"]
 
 
 def test_an_address_keeps_its_password_to_itself() -> None:
@@ -124,7 +124,7 @@ def test_an_address_keeps_its_password_to_itself() -> None:
 
 
 @pytest.fixture
-def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+def command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """PostgreSQL's programs, which write down their arguments as the system shows them to others."""
     record = tmp_path / "arguments"
     binaries = find_binaries()
@@ -139,7 +139,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str
 @pytest.mark.postgres
 @pytest.mark.promise("F-14")
 def test_no_argument_of_a_program_holds_the_password(
-    postgres_database: PostgresDatabase, watched: Callable[[], str], tmp_path: Path
+    postgres_database: PostgresDatabase, command_lines: Callable[[], str], tmp_path: Path
 ) -> None:
     url = postgres_database.url
     password = postgres_database.server.password
@@ -148,14 +148,14 @@ def test_no_argument_of_a_program_holds_the_password(
     codes.append(run(["restore", str(tmp_path / "b"), "--force", "--db", url]))
 
     assert (codes, password in url) == ([0, 0], True)
-    assert "--dbname=" in watched()
-    assert password not in watched()
+    assert "--dbname=" in command_lines()
+    assert password not in command_lines()
 
 
 @pytest.mark.postgres
 def test_a_password_that_is_wrong_is_not_shown_by_a_program(
     postgres_database: PostgresDatabase,
-    watched: Callable[[], str],
+    command_lines: Callable[[], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

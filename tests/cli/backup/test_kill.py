@@ -118,19 +118,19 @@ class TestFiles:
     def test_a_killed_backup_looks_like_none(self, place: Place) -> None:
         backup = place.here / "b"
         words = ["backup", str(backup), "--db", place.url("new.db")]
-        unfinished = 0
+        partial_count = 0
 
         def check() -> None:
-            nonlocal unfinished
+            nonlocal partial_count
             if backup.exists():  # it was about to tidy up
                 assert run(["restore", str(backup), "--db", place.url("again.db")]) == 0
                 return
-            unfinished += 1
+            partial_count += 1
             assert run(["restore", str(backup), "--db", place.url("again.db")]) == 1
 
         kill_everywhere(run_and_die, words, place.renew, check)
 
-        assert unfinished > 10
+        assert partial_count > 10
         assert run(["restore", str(backup), "--db", place.url("again.db")]) == 0
         assert texts_at(place.url("again.db")) == texts_at(place.url("new.db"))
         assert place.files("again.db") == {b"new"}
@@ -153,22 +153,22 @@ class TestFiles:
         place.keep()
         words = ["restore", str(backup), "--force", "--db", place.url("old.db")]
         old, new = [["Old.", "In the log."]] * 3, [["New." * 2000] * 10] * 3
-        seen = []
+        was_new = []
 
         def check() -> None:
             texts = texts_at(place.url("old.db"))
             assert texts in (old, new)
-            seen.append(texts == new)
+            was_new.append(texts == new)
             assert b"old" in place.files("old.db") or texts == new
-            if len(seen) % AGAIN == 0:
+            if len(was_new) % AGAIN == 0:
                 assert run(words) == 0
                 assert (texts_at(place.url("old.db")), place.files("old.db")) == (new, {b"new"})
 
         kills = kill_everywhere(run_and_die, words, place.renew, check)
 
         assert kills > 10
-        assert seen == sorted(seen), "once the new one is there, it stays"
-        assert (seen[0], texts_at(place.url("old.db")), place.files("old.db")) == (False, new, {b"new"})
+        assert was_new == sorted(was_new), "once the new one is there, it stays"
+        assert (was_new[0], texts_at(place.url("old.db")), place.files("old.db")) == (False, new, {b"new"})
 
 
 @pytest.mark.postgres

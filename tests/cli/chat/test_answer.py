@@ -13,7 +13,7 @@ from clew.runtime.records.events import Event, MessageAdded, RunFinished, RunSta
 LABELS = {"triage": "Understanding"}
 
 
-def shown(*events: Event, terminal: bool = False) -> str:
+def output_of(*events: Event, terminal: bool = False) -> str:
     """What a person sees of an answer."""
     out = io.StringIO()
     width = {"TERM": "xterm", "COLUMNS": "60", "NO_COLOR": "1"}
@@ -24,41 +24,46 @@ def shown(*events: Event, terminal: bool = False) -> str:
     return out.getvalue()
 
 
-def said(text: str) -> MessageAdded:
+def message_event(text: str) -> MessageAdded:
     return MessageAdded(message=Message(role="assistant", content=text))
 
 
 def test_what_was_streamed_is_not_written_twice() -> None:
-    assert shown(TextDelta(text="Hel", step=0), TextDelta(text="lo.", step=0), said("Hello.")) == "  Hello.\n"
+    assert (
+        output_of(TextDelta(text="Hel", step=0), TextDelta(text="lo.", step=0), message_event("Hello."))
+        == "  Hello.\n"
+    )
 
 
 def test_what_was_not_streamed_is_written_whole() -> None:
-    assert shown(said("Hello.")) == "  Hello.\n"
+    assert output_of(message_event("Hello.")) == "  Hello.\n"
 
 
 def test_what_was_kept_otherwise_than_it_was_streamed_is_written_too() -> None:
-    assert shown(TextDelta(text="Help", step=0), said("Hello.")) == "  Help\n  Hello.\n"
+    assert output_of(TextDelta(text="Help", step=0), message_event("Hello.")) == "  Help\n  Hello.\n"
 
 
 def test_a_second_attempt_begins_anew() -> None:
-    told = shown(TextDelta(text="Hel", step=0), TextDelta(text="Hello.", step=0, attempt=2), said("Hello."))
+    output = output_of(
+        TextDelta(text="Hel", step=0), TextDelta(text="Hello.", step=0, attempt=2), message_event("Hello.")
+    )
 
-    assert told == "  Hel\n  (That was cut off. Once more:)\n  Hello.\n"
+    assert output == "  Hel\n  (That was cut off. Once more:)\n  Hello.\n"
 
 
 def test_an_answer_that_breaks_off_ends_its_line() -> None:
-    assert shown(TextDelta(text="Hel", step=0)) == "  Hel\n"
+    assert output_of(TextDelta(text="Hel", step=0)) == "  Hel\n"
 
 
 def test_what_is_at_work_is_told_and_taken_away_again() -> None:
-    told = shown(StageStarted(name="triage"), said("Hello."), terminal=True)
+    output = output_of(StageStarted(name="triage"), message_event("Hello."), terminal=True)
 
-    assert "Understanding …" in told
-    assert told.endswith("\r\x1b[K  Hello.\n")
+    assert "Understanding …" in output
+    assert output.endswith("\r\x1b[K  Hello.\n")
 
 
 def test_an_answer_cannot_steer_the_terminal() -> None:
-    assert "\x1b" not in shown(TextDelta(text="\x1b]0;mine\x07", step=0), said("\x1b[2J"))
+    assert "\x1b" not in output_of(TextDelta(text="\x1b]0;mine\x07", step=0), message_event("\x1b[2J"))
 
 
 def test_what_was_kept_is_what_was_heard() -> None:
@@ -66,8 +71,8 @@ def test_what_was_kept_is_what_was_heard() -> None:
     for event in (
         RunStarted(run="r1"),
         TextDelta(text="Hel", step=0),
-        said("Hello."),
-        said("Bye."),
+        message_event("Hello."),
+        message_event("Bye."),
         RunFinished(run="r1", termination="natural"),
     ):
         answer.add(event)

@@ -19,7 +19,7 @@ def test_the_commands_are_these() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "meant"),
+    ("line", "command"),
     [
         ("/history 5", ("/history", ["5"])),
         ("/HELP", ("/help", [])),
@@ -32,12 +32,12 @@ def test_the_commands_are_these() -> None:
         ("Hello /help", None),
     ],
 )
-def test_a_command_is_one_word_of_letters_behind_a_slash(line: str, meant: object) -> None:
-    assert parse_command(line) == meant
+def test_a_command_is_one_word_of_letters_behind_a_slash(line: str, command: object) -> None:
+    assert parse_command(line) == command
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("word", "reply"),
     [
         ("/stauts", "/stauts? Did you mean /status?"),
         ("/hist", "/hist? Did you mean /history?"),
@@ -45,12 +45,12 @@ def test_a_command_is_one_word_of_letters_behind_a_slash(line: str, meant: objec
         ("/xyzzy", "There is no /xyzzy. /help lists what there is."),
     ],
 )
-def test_a_typing_error_is_answered_by_what_was_meant(typed: str, said: str) -> None:
-    assert unknown_command_message(typed) == said
+def test_a_typing_error_is_answered_by_what_was_meant(word: str, reply: str) -> None:
+    assert unknown_command_message(word) == reply
 
 
 @pytest.mark.parametrize(
-    ("line", "word", "offered"),
+    ("line", "word", "matches"),
     [
         ("/h", "/h", ["/help ", "/history "]),
         ("/resume al", "al", ["alice-1 ", "alice-2 "]),
@@ -60,10 +60,10 @@ def test_a_typing_error_is_answered_by_what_was_meant(typed: str, said: str) -> 
         ("tell /h", "/h", []),
     ],
 )
-def test_commands_are_completed_and_what_they_take(line: str, word: str, offered: list[str]) -> None:
+def test_commands_are_completed_and_what_they_take(line: str, word: str, matches: list[str]) -> None:
     completion = Completion({"/resume": lambda: ["alice-1", "alice-2", "bob"]})
 
-    assert completion.find_matches(line, word) == offered
+    assert completion.find_matches(line, word) == matches
 
 
 def test_matches_are_given_one_by_one() -> None:

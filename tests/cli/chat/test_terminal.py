@@ -21,8 +21,8 @@ COMMAND = str(Path(sys.executable).with_name("clew"))
 SLOW = [sys.executable, "-m", "tests.cli.chat.slow_chat"]
 MARK = "›"
 WIDE = "我最近很焦虑，因为星期五有考试，所以睡不着，也吃不下。"
-SEEN = "A mug, a lamp, a chair, a book and my hand"
-INTRODUCED = """I should say that I run without a language model just now: I am a small program that listens,
+OBJECTS = "A mug, a lamp, a chair, a book and my hand"
+GREETING = """I should say that I run without a language model just now: I am a small program that listens,
 gives back what it hears and knows some exercises."""
 Open: TypeAlias = Callable[..., Terminal]
 
@@ -35,17 +35,19 @@ def open_chat(tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
         count = iter(range(10))
 
-        def opened(*arguments: str, width: int = 80, slow: bool = False, **environment: str) -> Terminal:
+        def open_terminal(
+            *arguments: str, width: int = 80, slow: bool = False, **environment: str
+        ) -> Terminal:
             directory = tmp_path / f"terminal-{next(count)}"
             directory.mkdir()
-            made = stack.enter_context(terminal(directory, width=width))
+            chat = stack.enter_context(terminal(directory, width=width))
             settings = {"GO_ON": str(tmp_path / "go"), "PYTHONPATH": str(ROOT), **environment}
             program = SLOW if slow else [COMMAND]
-            made.start([*program, "chat", "--db", str(tmp_path / "chat.db"), *arguments], settings)
-            made.wait_for(MARK)
-            return made
+            chat.start([*program, "chat", "--db", str(tmp_path / "chat.db"), *arguments], settings)
+            chat.wait_for(MARK)
+            return chat
 
-        yield opened
+        yield open_terminal
 
 
 def say(chat: Terminal, line: str) -> str:
@@ -60,11 +62,11 @@ def answer(screen: str, line: str) -> str:
 
 
 def rows(tmp_path: Path, kind: str) -> list[clew.Record]:
-    async def found() -> list[clew.Record]:
+    async def read_records() -> list[clew.Record]:
         async with clew.open(f"sqlite:///{tmp_path / 'chat.db'}") as db:
             return list(await db.records.find(RecordQuery(kind=kind)))
 
-    return asyncio.run(found())
+    return asyncio.run(read_records())
 
 
 @pytest.mark.promise("R-08", "R-18", "R-20", "R-23")
@@ -75,8 +77,8 @@ def test_three_turns_a_crash_an_end_and_another_thread_that_knows(open_chat: Ope
     screen = say(chat, "Can we do a grounding exercise?")
     chat.kill()
     again = open_chat("--thread-id", "alice-s1", "--user-id", "alice")
-    opened = again.screen()
-    goes_on = say(again, SEEN)
+    opening = again.screen()
+    goes_on = say(again, OBJECTS)
     again.type("/end")
     again.wait_for("Did this help?")
     again.type("y")
@@ -86,11 +88,11 @@ def test_three_turns_a_crash_an_end_and_another_thread_that_knows(open_chat: Ope
     second = open_chat("--thread-id", "alice-s2", "--user-id", "alice")
 
     assert "Tell me five things you can see" in answer(screen, "Can we do a grounding exercise?")
-    assert "This session is still open, with 3 turns." in opened
-    assert "four things" in answer(goes_on, SEEN)
+    assert "This session is still open, with 3 turns." in opening
+    assert "four things" in answer(goes_on, OBJECTS)
     assert "Last session (anxiety, work): talked about anxiety and work." in " ".join(second.screen().split())
     assert "Last time it was about anxiety" in answer(say(second, "Hey"), "Hey")
-    assert [(felt.body["label"], felt.body["turns"]) for felt in rows(tmp_path, FEEDBACK)] == [
+    assert [(record.body["label"], record.body["turns"]) for record in rows(tmp_path, FEEDBACK)] == [
         ("positive", 4)
     ]
 
@@ -102,11 +104,11 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(open_chat: Open, tmp_path: Pat
     chat.press("C-c")
     chat.wait_for("Stopped. Ctrl-C again leaves.\n›")
     (tmp_path / "go").touch()
-    told = say(chat, "And now?")
-    kept = answer(say(chat, "/history"), "/history")
+    screen = say(chat, "And now?")
+    history = answer(say(chat, "/history"), "/history")
 
-    assert answer(told, "And now?") == "It begins well. It goes on. And it ends well."
-    assert kept == "› Tell me about your day › And now? It begins well. It goes on. And it ends well."
+    assert answer(screen, "And now?") == "It begins well. It goes on. And it ends well."
+    assert history == "› Tell me about your day › And now? It begins well. It goes on. And it ends well."
 
 
 def test_ctrl_c_throws_a_line_away_and_leaves_if_there_is_none(open_chat: Open) -> None:
@@ -173,37 +175,37 @@ def test_what_is_pasted_is_one_message(open_chat: Open) -> None:
 @pytest.mark.parametrize("width", [40, 80])
 def test_no_line_is_broken_inside_a_word(open_chat: Open, width: int) -> None:
     chat = open_chat("--thread-id", "t1", width=width)
-    told = say(chat, "Hi")
+    screen = say(chat, "Hi")
     chat.type(WIDE)
     chat.wait_for(f"\n{MARK}", after=WIDE[-4:])
-    said = answer(say(chat, "/history"), "/history")
-    listed = say(chat, "/help").rpartition("/help\n")[2]
+    history = answer(say(chat, "/history"), "/history")
+    help_text = say(chat, "/help").rpartition("/help\n")[2]
 
-    assert answer(told, "Hi").endswith(" ".join(INTRODUCED.split()))
-    assert WIDE in "".join(said.split())
-    assert " ".join(INTRODUCED.split()) in said
-    assert {word for command in COMMANDS for word in command.description.split()} <= set(listed.split())
+    assert answer(screen, "Hi").endswith(" ".join(GREETING.split()))
+    assert WIDE in "".join(history.split())
+    assert " ".join(GREETING.split()) in history
+    assert {word for command in COMMANDS for word in command.description.split()} <= set(help_text.split())
 
 
 @pytest.mark.promise("R-14", "R-17")
 def test_a_guest_is_told_so(open_chat: Open, tmp_path: Path) -> None:
     chat = open_chat("--mode", "guest", "--user-id", "alice")
-    told = say(chat, "/status")
+    screen = say(chat, "/status")
     chat.press("C-d")
 
-    assert "You are a guest: nothing you say is written to disk" in told
-    assert "none, as a guest" in told
+    assert "You are a guest: nothing you say is written to disk" in screen
+    assert "none, as a guest" in screen
     assert "Goodbye. Nothing is kept." in chat.wait_for("[ended with 0]")
     assert not (tmp_path / "chat.db").exists()
 
 
-@pytest.mark.parametrize(("settings", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(("settings", "has_colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_colours_are_left_out_for_whoever_wants_none(
-    open_chat: Open, settings: dict[str, str], *, coloured: bool
+    open_chat: Open, settings: dict[str, str], *, has_colours: bool
 ) -> None:
     chat = open_chat("--mode", "guest", **settings)
     chat.type("/nope")
     chat.wait_for("Did you mean")
 
-    assert ("\x1b[33m" in chat.screen(colours=True)) is coloured
-    assert ("\x1b[1m\x1b[36m" in chat.screen(colours=True)) is coloured
+    assert ("\x1b[33m" in chat.screen(colours=True)) is has_colours
+    assert ("\x1b[1m\x1b[36m" in chat.screen(colours=True)) is has_colours

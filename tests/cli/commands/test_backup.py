@@ -33,12 +33,12 @@ TENANTS = ("acme", "other")
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs a command, and reads what it answers in JSON."""
 
-    def ran(*words: object) -> tuple[int, Any]:
+    def run_command(*words: object) -> tuple[int, Any]:
         code = run([*map(str, words), "--json"])
-        shown = capsys.readouterr()
-        return code, json.loads(shown.out or shown.err)
+        output = capsys.readouterr()
+        return code, json.loads(output.out or output.err)
 
-    return ran
+    return run_command
 
 
 class Medium:
@@ -99,16 +99,16 @@ def store_name(request: pytest.FixtureRequest) -> str:
 def medium(store_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Medium]:
     """Two tenants that said Hi, and a place that is empty."""
     if store_name == "sqlite":
-        made: Medium = SqliteMedium(f"sqlite:///{tmp_path}/agent.db", f"sqlite:///{tmp_path}/other.db")
-        made.fill(made.url, "Hi.", "Hi again.")
-        yield made
+        new_medium: Medium = SqliteMedium(f"sqlite:///{tmp_path}/agent.db", f"sqlite:///{tmp_path}/other.db")
+        new_medium.fill(new_medium.url, "Hi.", "Hi again.")
+        yield new_medium
         return
     database: PostgresDatabase = request.getfixturevalue("postgres_database")
     name = f"restored_{uuid.uuid4().hex}"
     database.server.create_database(name)
-    made = PostgresMedium(database.url, database.server.url(name))
-    made.fill(made.url, "Hi.", "Hi again.")
-    yield made
+    new_medium = PostgresMedium(database.url, database.server.url(name))
+    new_medium.fill(new_medium.url, "Hi.", "Hi again.")
+    yield new_medium
     database.server.drop_database(name)
 
 
@@ -124,33 +124,33 @@ def names_in(folder: Path) -> set[str]:
 def test_a_database_without_a_default_tenant_is_backed_up_and_restored(
     medium: Medium, tmp_path: Path, command: Command
 ) -> None:
-    code, made = command("backup", tmp_path / "b", "--db", medium.url)
-    restored, put = command("restore", tmp_path / "b", "--db", medium.other)
+    code, backup_result = command("backup", tmp_path / "b", "--db", medium.url)
+    restore_code, restore_result = command("restore", tmp_path / "b", "--db", medium.other)
 
-    assert (code, restored, put["ok"]) == (0, 0, True)
-    assert [(head["tenant"], head["thread"], head["version"]) for head in made["threads"]] == [
+    assert (code, restore_code, restore_result["ok"]) == (0, 0, True)
+    assert [(head["tenant"], head["thread"], head["version"]) for head in backup_result["threads"]] == [
         ("acme", "s-1", 2),
         ("other", "s-1", 2),
     ]
-    assert [(v["tenant"], v["hash"]) for v in put["threads"]] == [
-        (head["tenant"], head["hash"]) for head in made["threads"]
+    assert [(v["tenant"], v["hash"]) for v in restore_result["threads"]] == [
+        (head["tenant"], head["hash"]) for head in backup_result["threads"]
     ]
     assert medium.texts(medium.other) == medium.texts(medium.url)
 
 
 @pytest.mark.promise("B-06")
 def test_heads_of_every_tenant_are_compared(medium: Medium, tmp_path: Path, command: Command) -> None:
-    _, made = command("backup", tmp_path / "b", "--db", medium.url)
-    made["threads"][1]["hash"] = "00" * 32
-    (tmp_path / "heads.json").write_text(json.dumps(made))
+    _, backup_result = command("backup", tmp_path / "b", "--db", medium.url)
+    backup_result["threads"][1]["hash"] = "00" * 32
+    (tmp_path / "heads.json").write_text(json.dumps(backup_result))
 
-    code, found = command("verify", "--heads", tmp_path / "heads.json", "--db", medium.url)
-    narrowed, _ = command(
+    code, report = command("verify", "--heads", tmp_path / "heads.json", "--db", medium.url)
+    code_of_tenant, _ = command(
         "verify", "--heads", tmp_path / "heads.json", "--db", medium.url, "--tenant", "acme"
     )
 
-    assert (code, narrowed, len(found["missing"])) == (1, 0, 1)
-    assert "'other'" in found["missing"][0]
+    assert (code, code_of_tenant, len(report["missing"])) == (1, 0, 1)
+    assert "'other'" in report["missing"][0]
 
 
 @pytest.mark.promise("F-14", "B-06")
@@ -174,10 +174,10 @@ def test_verify_looks_at_every_tenant_unless_one_is_named(
 ) -> None:
     medium.alter("other")
 
-    code, found = command("verify", "--db", medium.url, *(["--tenant", tenant] if tenant else []))
+    code, report = command("verify", "--db", medium.url, *(["--tenant", tenant] if tenant else []))
 
     assert code == expected
-    assert len(found["threads"]) == (1 if tenant else 2)
+    assert len(report["threads"]) == (1 if tenant else 2)
 
 
 @pytest.mark.promise("B-06")
@@ -252,10 +252,10 @@ def test_a_file_that_is_no_whole_backup_replaces_nothing(
 
 @pytest.mark.promise("F-14")
 def test_what_is_there_is_replaced_by_force_only(medium: Medium, backup: Path, command: Command) -> None:
-    refused, answer = command("restore", backup, "--db", medium.other)
-    forced, _ = command("restore", backup, "--force", "--db", medium.other)
+    code, answer = command("restore", backup, "--db", medium.other)
+    code_with_force, _ = command("restore", backup, "--force", "--db", medium.other)
 
-    assert (refused, answer["error"]["code"], forced) == (1, "invalid_argument", 0)
+    assert (code, answer["error"]["code"], code_with_force) == (1, "invalid_argument", 0)
     assert medium.texts(medium.other) == medium.texts(medium.url)
 
 
@@ -326,9 +326,9 @@ def test_what_a_killed_backup_left_is_no_obstacle(medium: Medium, tmp_path: Path
         (tmp_path / name).write_bytes(b"half")
 
     code, _ = command("backup", tmp_path / "b", "--db", medium.url)
-    restored, _ = command("restore", tmp_path / "b", "--db", medium.other)
+    restore_code, _ = command("restore", tmp_path / "b", "--db", medium.other)
 
-    assert (code, restored) == (0, 0)
+    assert (code, restore_code) == (0, 0)
     assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
 
 

@@ -27,8 +27,8 @@ from clew.runtime.records.episodes import ACTIVE_EPISODE, EPISODE, FEEDBACK, epi
 
 COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
-Said: TypeAlias = list[dict[str, Any]]
-Chat: TypeAlias = Callable[..., Said]
+Lines: TypeAlias = list[dict[str, Any]]
+Chat: TypeAlias = Callable[..., Lines]
 ANN = "My sister is called Ann. I'm allergic to nuts."
 ALICE = ("--user-id", "alice", "--thread-id", "s1")
 
@@ -43,50 +43,50 @@ def url(tmp_path: Path) -> str:
 def chat(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chat:
     """A chat of some lines, and the objects that it answers with, but for how it opened."""
 
-    def chatted(*arguments: str, lines: list[str], code: int = 0) -> Said:
-        given = "".join(f"{line}\n" for line in lines).encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
-        ended = run(["chat", url, "--json", *arguments])
+    def run_chat(*arguments: str, lines: list[str], code: int = 0) -> Lines:
+        stdin = "".join(f"{line}\n" for line in lines).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        exit_code = run(["chat", url, "--json", *arguments])
         out, err = capsys.readouterr()
-        assert ended == code, err
+        assert exit_code == code, err
         return [json.loads(line) for line in out.splitlines()]
 
-    return chatted
+    return run_chat
 
 
-def kinds(said: Said) -> list[str]:
-    return [each["type"] for each in said]
+def kinds(lines: Lines) -> list[str]:
+    return [each["type"] for each in lines]
 
 
-def only(said: Said, kind: str) -> dict[str, Any]:
-    (found,) = [each for each in said if each["type"] == kind]
-    return found
+def only(lines: Lines, kind: str) -> dict[str, Any]:
+    (line,) = [each for each in lines if each["type"] == kind]
+    return line
 
 
-def looked(url: str, look: Callable[[Database], Awaitable[T]]) -> T:
+def query_database(url: str, look: Callable[[Database], Awaitable[T]]) -> T:
     """What is to be seen in a database."""
 
-    async def opened() -> T:
+    async def read() -> T:
         async with clew.open(url) as db:
             return await look(db)
 
-    return asyncio.run(opened())
+    return asyncio.run(read())
 
 
 def objects(url: str, thread: str, user: str | None = None) -> list[str]:
     """What is known, of a user or of a thread."""
 
-    async def known(db: Database) -> list[str]:
+    async def read_objects(db: Database) -> list[str]:
         return sorted(fact.object for fact in (await memory_of(db, thread, user).page()).facts)
 
-    return looked(url, known)
+    return query_database(url, read_objects)
 
 
 def records(url: str, kind: str) -> list[Record]:
-    async def found(db: Database) -> list[Record]:
+    async def read_records(db: Database) -> list[Record]:
         return list(await db.records.find(RecordQuery(kind=kind)))
 
-    return looked(url, found)
+    return query_database(url, read_records)
 
 
 # Who talks.
@@ -102,18 +102,18 @@ def test_a_thread_that_is_not_named_gets_an_id_of_its_own(chat: Chat) -> None:
 
 @pytest.mark.promise("R-17", "R-14")
 def test_a_guest_has_no_user_and_leaves_nothing_on_disk(chat: Chat, tmp_path: Path) -> None:
-    said = chat("--mode", "guest", "--user-id", "alice", lines=[ANN, "/status", "/end y"])
+    lines = chat("--mode", "guest", "--user-id", "alice", lines=[ANN, "/status", "/end y"])
 
-    assert (only(said, "opened")["user"], only(said, "status")["status"]) == (None, "active")
+    assert (only(lines, "opened")["user"], only(lines, "status")["status"]) == (None, "active")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.promise("R-14")
 def test_of_a_guest_nothing_is_remembered_or_listed(chat: Chat) -> None:
-    said = chat("--mode", "guest", lines=[ANN, "/memory", "/search ann", "/threads"], code=1)
+    lines = chat("--mode", "guest", lines=[ANN, "/memory", "/search ann", "/threads"], code=1)
 
-    assert kinds(said) == ["opened", "answer", "error", "error", "threads"]
-    assert said[-1]["threads"] == []
+    assert kinds(lines) == ["opened", "answer", "error", "error", "threads"]
+    assert lines[-1]["threads"] == []
 
 
 @pytest.mark.promise("R-16", "R-17")
@@ -133,11 +133,11 @@ def test_the_thread_of_somebody_else_is_refused(chat: Chat) -> None:
 
 def test_only_threads_of_ones_own_are_listed_and_found(chat: Chat) -> None:
     chat(*ALICE, lines=["The harbour was grey"])
-    said = chat("--thread-id", "mine", lines=["Hello", "/threads", "/search harbour", "/resume s1"], code=1)
+    lines = chat("--thread-id", "mine", lines=["Hello", "/threads", "/search harbour", "/resume s1"], code=1)
 
-    assert [thread["id"] for thread in only(said, "threads")["threads"]] == ["mine"]
-    assert only(said, "search")["found"] == []
-    assert "no thread of yours" in only(said, "error")["error"]["message"]
+    assert [thread["id"] for thread in only(lines, "threads")["threads"]] == ["mine"]
+    assert only(lines, "search")["found"] == []
+    assert "no thread of yours" in only(lines, "error")["error"]["message"]
 
 
 # A session, and what it leaves.
@@ -146,12 +146,12 @@ def test_only_threads_of_ones_own_are_listed_and_found(chat: Chat) -> None:
 @pytest.mark.promise("R-18")
 def test_another_thread_of_a_known_user_opens_with_the_last_session(chat: Chat) -> None:
     chat(*ALICE, lines=["I've been so anxious about my exam", "/end"])
-    said = chat("--user-id", "alice", lines=["Hey"])
+    lines = chat("--user-id", "alice", lines=["Hey"])
 
-    assert only(said, "opened")["catch_up"] == [
+    assert only(lines, "opened")["catch_up"] == [
         "Last session (anxiety, work): talked about anxiety and work."
     ]
-    assert "Last time it was about anxiety" in only(said, "answer")["text"]
+    assert "Last time it was about anxiety" in only(lines, "answer")["text"]
 
 
 @pytest.mark.promise("R-18", "A-05")
@@ -164,10 +164,10 @@ def test_whoever_wants_nothing_brought_up_is_greeted_without_it(chat: Chat) -> N
 @pytest.mark.promise("R-11")
 def test_leaving_ends_the_session(chat: Chat, url: str) -> None:
     chat(*ALICE, lines=[ANN])
-    (ended,) = [episode_of(record) for record in records(url, EPISODE)]
+    (episode,) = [episode_of(record) for record in records(url, EPISODE)]
 
     assert records(url, ACTIVE_EPISODE) == []
-    assert (ended.status, ended.ended_by, objects(url, "s1", "alice")) == (
+    assert (episode.status, episode.ended_by, objects(url, "s1", "alice")) == (
         "ended",
         "shutdown",
         ["Ann", "nuts"],
@@ -186,9 +186,9 @@ def test_leaving_ends_every_session_that_was_begun(chat: Chat, url: str) -> None
 @pytest.mark.parametrize(("word", "label"), [("y", "positive"), ("n", "negative"), ("s", "skip")])
 def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label: str) -> None:
     chat(*ALICE, lines=["Hello", "Me again", f"/end {word}"])
-    (felt,) = records(url, FEEDBACK)
+    (record,) = records(url, FEEDBACK)
 
-    assert {key: felt.body[key] for key in ("label", "source", "modality", "turns")} == {
+    assert {key: record.body[key] for key in ("label", "source", "modality", "turns")} == {
         "label": label,
         "source": "cli",
         "modality": "text",
@@ -198,53 +198,53 @@ def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label:
 
 @pytest.mark.promise("R-08", "R-23")
 def test_an_end_tells_what_was_learned(chat: Chat) -> None:
-    said = chat(*ALICE, lines=[ANN, "Please keep your answers short.", "/end y"])
-    ended = only(said, "ended")
+    lines = chat(*ALICE, lines=[ANN, "Please keep your answers short.", "/end y"])
+    end = only(lines, "ended")
 
-    assert [fact["says"] for fact in ended["facts"]] == [
+    assert [fact["says"] for fact in end["facts"]] == [
         "You are allergic to nuts. You said: “I'm allergic to nuts.”",
         "Your sister is called Ann. You said: “My sister is called Ann.”",
     ]
-    assert [rule["text"] for rule in ended["rules"]] == ["Keep answers short."]
-    assert (ended["summary"], ended["themes"]) == ("talked about somebody close", ["somebody close"])
+    assert [rule["text"] for rule in end["rules"]] == ["Keep answers short."]
+    assert (end["summary"], end["themes"]) == ("talked about somebody close", ["somebody close"])
 
 
 def test_an_end_tells_only_what_its_own_session_taught(chat: Chat) -> None:
-    said = chat(*ALICE, lines=[ANN, "/end", "I live in Oslo.", "/end"])
-    first, second = [[fact["object"] for fact in each["facts"]] for each in said if each["type"] == "ended"]
+    lines = chat(*ALICE, lines=[ANN, "/end", "I live in Oslo.", "/end"])
+    first, second = [[fact["object"] for fact in each["facts"]] for each in lines if each["type"] == "ended"]
 
     assert (sorted(first), second) == (["Ann", "nuts"], ["Oslo"])
 
 
 def test_what_an_end_tells_can_be_forgotten_by_its_id(chat: Chat, url: str) -> None:
-    said = chat(*ALICE, lines=[ANN, "/end"])
-    (ann,) = [fact["id"] for fact in only(said, "ended")["facts"] if fact["object"] == "Ann"]
+    lines = chat(*ALICE, lines=[ANN, "/end"])
+    (ann,) = [fact["id"] for fact in only(lines, "ended")["facts"] if fact["object"] == "Ann"]
     chat(*ALICE, lines=[f"/forget {ann}", "yes"])
 
     assert objects(url, "s1", "alice") == ["nuts"]
 
 
 def test_an_end_of_a_guest_tells_nothing(chat: Chat) -> None:
-    said = chat("--mode", "guest", lines=[ANN, "/end"])
+    lines = chat("--mode", "guest", lines=[ANN, "/end"])
 
-    assert "facts" not in only(said, "ended")
+    assert "facts" not in only(lines, "ended")
 
 
 def test_without_a_person_no_feedback_is_asked_for_and_the_session_ends(chat: Chat, url: str) -> None:
-    said = chat(*ALICE, lines=["Hello", "/end", "y", "/end"])
+    lines = chat(*ALICE, lines=["Hello", "/end", "y", "/end"])
 
-    assert kinds(said) == ["opened", "answer", "ended", "answer", "ended"]
+    assert kinds(lines) == ["opened", "answer", "ended", "answer", "ended"]
     assert records(url, FEEDBACK) == []
 
 
 @pytest.mark.promise("R-13")
 def test_the_thread_goes_on_after_its_session_has_ended(chat: Chat) -> None:
     chat(*ALICE, lines=["Hello", "/end"])
-    said = chat(*ALICE, lines=["Me again", "/history", "/status"])
+    lines = chat(*ALICE, lines=["Me again", "/history", "/status"])
 
-    assert only(said, "opened")["status"] == "ended"
-    assert [each["text"] for each in only(said, "history")["messages"][::2]] == ["Hello", "Me again"]
-    assert only(said, "status")["episode"]["turns"] == 1
+    assert only(lines, "opened")["status"] == "ended"
+    assert [each["text"] for each in only(lines, "history")["messages"][::2]] == ["Hello", "Me again"]
+    assert only(lines, "status")["episode"]["turns"] == 1
 
 
 # Memory.
@@ -253,45 +253,47 @@ def test_the_thread_goes_on_after_its_session_has_ended(chat: Chat) -> None:
 @pytest.mark.promise("A-06")
 def test_something_is_forgotten_after_a_yes_and_comes_back_by_undo(chat: Chat, url: str) -> None:
     chat(*ALICE, lines=[ANN, "/end", "/forget Ann", "yes"])
-    left = objects(url, "s1", "alice")
+    objects_between = objects(url, "s1", "alice")
     chat(*ALICE, lines=["/undo"])
 
-    assert (left, objects(url, "s1", "alice")) == (["nuts"], ["Ann", "nuts"])
+    assert (objects_between, objects(url, "s1", "alice")) == (["nuts"], ["Ann", "nuts"])
 
 
 @pytest.mark.promise("A-06")
 @pytest.mark.parametrize("reply", ["no", "hmm, what was that?", "forget it", ""])
 def test_anything_but_a_yes_forgets_nothing(chat: Chat, url: str, reply: str) -> None:
-    said = chat(*ALICE, lines=[ANN, "/end", "/forget Ann", reply])
+    lines = chat(*ALICE, lines=[ANN, "/end", "/forget Ann", reply])
 
-    assert only(said, "forgotten")["ids"] == []
+    assert only(lines, "forgotten")["ids"] == []
     assert objects(url, "s1", "alice") == ["Ann", "nuts"]
 
 
 @pytest.mark.promise("A-06")
 def test_what_is_forgotten_is_named_by_the_beginning_of_its_id(chat: Chat, url: str) -> None:
     chat(*ALICE, lines=[ANN, "/end"])
-    known = only(chat(*ALICE, lines=["/memory"]), "memory")["facts"]
-    (nuts,) = [fact["id"] for fact in known if fact["object"] == "nuts"]
+    facts = only(chat(*ALICE, lines=["/memory"]), "memory")["facts"]
+    (nuts,) = [fact["id"] for fact in facts if fact["object"] == "nuts"]
     chat(*ALICE, lines=[f"/forget {nuts[:11]}", "yes"])
 
     assert objects(url, "s1", "alice") == ["Ann"]
 
 
 def test_what_is_not_known_cannot_be_forgotten(chat: Chat) -> None:
-    said = chat(*ALICE, lines=["/forget the moon", "/undo"], code=1)
+    lines = chat(*ALICE, lines=["/forget the moon", "/undo"], code=1)
 
-    assert kinds(said) == ["opened", "error", "error"]
+    assert kinds(lines) == ["opened", "error", "error"]
 
 
 # Going back, and taking it along.
 
 
 def test_the_last_turn_can_be_taken_back(chat: Chat) -> None:
-    said = chat(*ALICE, lines=["Hello", "Nonsense", "/undo turn", "/history"])
+    lines = chat(*ALICE, lines=["Hello", "Nonsense", "/undo turn", "/history"])
 
-    assert only(said, "undo")["messages"] == 2
-    assert [each["text"] for each in only(said, "history")["messages"] if each["role"] == "user"] == ["Hello"]
+    assert only(lines, "undo")["messages"] == 2
+    assert [each["text"] for each in only(lines, "history")["messages"] if each["role"] == "user"] == [
+        "Hello"
+    ]
 
 
 def test_an_exercise_stands_where_it_stood_before_a_turn_that_is_taken_back(chat: Chat) -> None:
@@ -302,35 +304,35 @@ def test_an_exercise_stands_where_it_stood_before_a_turn_that_is_taken_back(chat
 
 
 def test_danger_is_not_taken_back_with_its_turn(chat: Chat) -> None:
-    said = chat(*ALICE, lines=["Hello", "I want to kill myself", "/undo turn", "We had soup"])
+    lines = chat(*ALICE, lines=["Hello", "I want to kill myself", "/undo turn", "We had soup"])
 
-    assert only(said, "undo")["messages"] == 2
-    assert "Before we go on: are thoughts of dying" in said[-1]["text"]
+    assert only(lines, "undo")["messages"] == 2
+    assert "Before we go on: are thoughts of dying" in lines[-1]["text"]
 
 
 def test_what_was_told_and_is_not_kept_yet_shows_in_the_memory(chat: Chat) -> None:
-    said = chat(
+    lines = chat(
         *ALICE,
         lines=["My sister is called Ann.", "I live in Oslo, but please don't remember that.", "/memory"],
     )
 
-    assert only(said, "memory")["noted"] == [
+    assert only(lines, "memory")["noted"] == [
         "Your sister is called Ann. You said: “My sister is called Ann.”"
     ]
 
 
 def test_a_guest_is_told_how_to_see_what_is_remembered(chat: Chat) -> None:
-    said = chat("--mode", "guest", lines=["Remember that I like jazz", "/memory"], code=1)
+    lines = chat("--mode", "guest", lines=["Remember that I like jazz", "/memory"], code=1)
 
-    assert "I remember it until this conversation ends" in only(said, "answer")["text"]
-    assert "What do you remember about me?" in only(said, "error")["error"]["problem"]
+    assert "I remember it until this conversation ends" in only(lines, "answer")["text"]
+    assert "What do you remember about me?" in only(lines, "error")["error"]["problem"]
 
 
 def test_a_conversation_is_written_to_a_new_file_of_its_owner_alone(chat: Chat, tmp_path: Path) -> None:
     file = tmp_path / "talk.md"
-    said = chat(*ALICE, lines=["Hello", f"/export {file}", f"/export {file}"], code=1)
+    lines = chat(*ALICE, lines=["Hello", f"/export {file}", f"/export {file}"], code=1)
 
-    assert kinds(said) == ["opened", "answer", "export", "error"]
+    assert kinds(lines) == ["opened", "answer", "export", "error"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text("utf-8").startswith("# s1\n\n**You:** Hello\n\n**Answer:** ")
 
@@ -345,8 +347,8 @@ def test_a_conversation_is_written_as_json_if_the_file_says_so(chat: Chat, tmp_p
 def test_what_cannot_be_written_is_told_in_a_sentence(chat: Chat, tmp_path: Path) -> None:
     file, nowhere = tmp_path / "said.md", tmp_path / "no" / "said.md"
     lines = [f"/export {file}", "Hello", f"/export {file}", f"/export {file}", f"/export {nowhere}"]
-    said = chat(lines=lines, code=1)
-    first, again, unmade = [str(each) for each in said if each["type"] == "error"]
+    replies = chat(lines=lines, code=1)
+    first, again, unmade = [str(each) for each in replies if each["type"] == "error"]
 
     assert "Nothing has been said yet" in first
     assert "There is a file" in again
@@ -365,27 +367,27 @@ def test_a_model_without_its_key_is_told_in_a_sentence(
 
 def test_one_chat_moves_between_threads(chat: Chat) -> None:
     lines = ["One", "/new s2", "Two", "/resume s1", "/history", "/new s2"]
-    said = chat(*ALICE, lines=lines, code=1)
+    replies = chat(*ALICE, lines=lines, code=1)
 
-    assert [each["thread"] for each in said if each["type"] == "opened"] == ["s1", "s2", "s1"]
-    assert only(said, "history")["messages"][0]["text"] == "One"
-    assert "/resume goes on" in only(said, "error")["error"]["message"]
+    assert [each["thread"] for each in replies if each["type"] == "opened"] == ["s1", "s2", "s1"]
+    assert only(replies, "history")["messages"][0]["text"] == "One"
+    assert "/resume goes on" in only(replies, "error")["error"]["message"]
 
 
 def test_what_was_said_and_what_is_known_is_found(chat: Chat) -> None:
-    said = chat(*ALICE, lines=[ANN, "/end", "/search sister"])
+    lines = chat(*ALICE, lines=[ANN, "/end", "/search sister"])
 
-    assert {hit["kind"] for hit in only(said, "search")["found"]} >= {"items", "facts"}
+    assert {hit["kind"] for hit in only(lines, "search")["found"]} >= {"items", "facts"}
 
 
 # Lines.
 
 
 def test_each_line_is_answered_by_one(chat: Chat) -> None:
-    said = chat(*ALICE, lines=["Hello", "", "/help", "/stauts", "/exit", "Not read"], code=1)
+    lines = chat(*ALICE, lines=["Hello", "", "/help", "/stauts", "/exit", "Not read"], code=1)
 
-    assert kinds(said) == ["opened", "answer", "help", "error", "leaving"]
-    assert said[3]["error"]["message"] == "/stauts? Did you mean /status?"
+    assert kinds(lines) == ["opened", "answer", "help", "error", "leaving"]
+    assert lines[3]["error"]["message"] == "/stauts? Did you mean /status?"
 
 
 def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
@@ -393,13 +395,13 @@ def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
 ) -> None:
     agent = Agent(name="silent", make_runtime=lambda db, settings: clew.Runtime(db, model=None))
     monkeypatch.setattr(chat_command, "find_agent", lambda reference: agent)
-    said = chat(*ALICE, lines=["Hello", "/status"], code=1)
+    lines = chat(*ALICE, lines=["Hello", "/status"], code=1)
 
-    assert kinds(said) == ["opened", "error", "status"]
+    assert kinds(lines) == ["opened", "error", "status"]
 
 
 def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [COMMAND, "chat", url, "--thread-id", "s1"],
         input=b"What are you?\n\xff\n",
         capture_output=True,
@@ -407,14 +409,14 @@ def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
         check=False,
     )
 
-    assert done.returncode == 0
-    assert done.stdout.startswith(b"I am a program, not a person")
-    assert done.stderr.decode().startswith("Goodbye. To go on:\n  clew chat --thread-id s1 \\\n    --db ")
+    assert process.returncode == 0
+    assert process.stdout.startswith(b"I am a program, not a person")
+    assert process.stderr.decode().startswith("Goodbye. To go on:\n  clew chat --thread-id s1 \\\n    --db ")
 
 
 def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:
     chat = shlex.join([str(COMMAND), "chat", url])
     line = f"yes hello | timeout 60 {chat} | head -n 1; echo ${{PIPESTATUS[1]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=90, check=False)
+    process = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=90, check=False)
 
-    assert (done.stdout.splitlines()[-1], done.stderr) == ("141", "")
+    assert (process.stdout.splitlines()[-1], process.stderr) == ("141", "")

@@ -39,13 +39,13 @@ class Shell:
     def __call__(self, *words: str) -> tuple[int, str]:
         """The exit code, and all that was said."""
         code = run([*words, "--db", str(self._file)])
-        said = self._capsys.readouterr()
-        return code, said.out + said.err
+        output = self._capsys.readouterr()
+        return code, output.out + output.err
 
     def json(self, *words: str) -> Any:
         """What a command answers in JSON."""
-        _, said = self(*words, "--json")
-        return json.loads(said)
+        _, text = self(*words, "--json")
+        return json.loads(text)
 
 
 @pytest.fixture
@@ -54,28 +54,28 @@ def shell(file: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 def test_without_a_yes_nothing_is_removed(shell: Shell, file: Path) -> None:
-    code, said = shell("erase", "--owner", "alice")
+    code, output = shell("erase", "--owner", "alice")
 
-    assert (code, "Nothing was removed" in said) == (1, True)
+    assert (code, "Nothing was removed" in output) == (1, True)
     assert traces(raw(file), "alice") != []
 
 
 def test_a_dry_run_counts(shell: Shell) -> None:
-    found = shell.json("erase", "--owner", "alice", "--dry-run")
+    preview = shell.json("erase", "--owner", "alice", "--dry-run")
 
-    assert (found["status"], found["counts"]["threads"]) == ("preview", 4)
+    assert (preview["status"], preview["counts"]["threads"]) == ("preview", 4)
 
 
 @pytest.mark.promise("B-07")
 def test_a_person_is_erased_and_the_receipt_kept(shell: Shell, file: Path) -> None:
-    code, said = shell("erase", "--owner", "alice", "--yes")
+    code, output = shell("erase", "--owner", "alice", "--yes")
     (receipt,) = shell.json("receipts")["receipts"]
-    _, shown = shell("receipts", receipt["id"])
+    _, receipt_text = shell("receipts", receipt["id"])
 
-    assert (code, "Erased. The receipt is kept." in said) == (0, True)
+    assert (code, "Erased. The receipt is kept." in output) == (0, True)
     assert traces(raw(file), "alice") == []
     assert (receipt["status"], receipt["counts"]["threads"]) == ("complete", 4)
-    assert receipt["hash"][:32] in shown
+    assert receipt["hash"][:32] in receipt_text
 
 
 @pytest.mark.promise("B-06")
@@ -83,11 +83,11 @@ def test_verify_tells_an_erased_thread_from_a_missing_one(shell: Shell, file: Pa
     heads = shell.json("verify")
     (tmp_path / "heads.json").write_text(json.dumps(heads), encoding="utf-8")
     shell("erase", "--owner", "alice", "--yes")
-    code, said = shell("verify", "--heads", str(tmp_path / "heads.json"))
+    code, output = shell("verify", "--heads", str(tmp_path / "heads.json"))
     asyncio.run(forget(file))
     after, complaint = shell("verify", "--heads", str(tmp_path / "heads.json"))
 
-    assert (code, "alice-1: erased on purpose: the whole thread (receipt-" in said) == (0, True)
+    assert (code, "alice-1: erased on purpose: the whole thread (receipt-" in output) == (0, True)
     assert (after, "bob-1" in complaint) == (1, True)
 
 
@@ -99,13 +99,13 @@ async def forget(file: Path) -> None:
 @pytest.mark.promise("B-07")
 def test_a_hold_is_made_listed_and_released(shell: Shell) -> None:
     shell("hold", "--owner", "alice", "--reason", "case 12")
-    held = shell.json("holds")["holds"]
-    code, said = shell("erase", "--owner", "alice", "--yes")
+    holds = shell.json("holds")["holds"]
+    code, output = shell("erase", "--owner", "alice", "--yes")
     shell("release", "--owner", "alice")
     after, _ = shell("erase", "--owner", "alice", "--yes")
 
-    assert [(hold["what"], hold["name"], hold["reason"]) for hold in held] == [("owner", "alice", "case 12")]
-    assert (code, "legal_hold" in said, "case 12" in said) == (1, True, True)
+    assert [(hold["what"], hold["name"], hold["reason"]) for hold in holds] == [("owner", "alice", "case 12")]
+    assert (code, "legal_hold" in output, "case 12" in output) == (1, True, True)
     assert after == 0
 
 
@@ -114,20 +114,20 @@ def test_old_threads_with_a_label_are_let_go(shell: Shell) -> None:
     label = "kilimanjarobasalt-label"
     shell("erase", "--thread", "bob-2", "--yes")  # a fork, which would keep its parent
     (preview,) = shell.json("retain", "--older-than", "0.0000001h", "--label", label, "--dry-run")["rules"]
-    (applied,) = shell.json("retain", "--older-than", "0.0000001h", "--label", label, "--yes")["rules"]
+    (result,) = shell.json("retain", "--older-than", "0.0000001h", "--label", label, "--yes")["rules"]
 
     assert preview["threads"] == ["bob-1"]
-    assert applied["receipt"]["counts"]["threads"] == 1
+    assert result["receipt"]["counts"]["threads"] == 1
 
 
 def test_rules_are_put_in_force_and_taken_back(shell: Shell) -> None:
-    kept = shell.json("retain", "--older-than", "90d", "--label", "x", "--keep", "ninety")["rules"]
-    (applied,) = shell.json("retain", "--yes")["rules"]
-    dropped = shell.json("retain", "--drop", "ninety")["rules"]
+    rules = shell.json("retain", "--older-than", "90d", "--label", "x", "--keep", "ninety")["rules"]
+    (result,) = shell.json("retain", "--yes")["rules"]
+    rules_after = shell.json("retain", "--drop", "ninety")["rules"]
 
-    assert kept == [{"name": "ninety", "days": 90.0, "label": "x"}]
-    assert (applied["rule"], applied["threads"]) == ("ninety", [])
-    assert dropped == []
+    assert rules == [{"name": "ninety", "days": 90.0, "label": "x"}]
+    assert (result["rule"], result["threads"]) == ("ninety", [])
+    assert rules_after == []
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,6 @@ def test_rules_are_put_in_force_and_taken_back(shell: Shell) -> None:
     ],
 )
 def test_what_makes_no_sense_is_said(shell: Shell, words: tuple[str, ...]) -> None:
-    code, said = shell(*words)
+    code, output = shell(*words)
 
-    assert (code, "(invalid_argument)" in said) == (1, True)
+    assert (code, "(invalid_argument)" in output) == (1, True)

@@ -46,11 +46,11 @@ async def _fill(url: str) -> None:
         thread = await db.create("t", owner="alice")
         await thread.append(items=[clew.user("Hi"), clew.assistant("Hello.")])
         await thread.append(items=[clew.user("Bye"), clew.assistant("Ciao.")])
-        asked = calls(("c1", "weather", {"city": "Oslo"}))
-        said = Reply(text="Sunny.", usage=Usage(calls=1, input_tokens=1000, output_tokens=100))
+        call = calls(("c1", "weather", {"city": "Oslo"}))
+        reply = Reply(text="Sunny.", usage=Usage(calls=1, input_tokens=1000, output_tokens=100))
         prices = {"scripted": Price(input=1.0, output=10.0)}
         down = ModelFailed(model="m", problem="it is down")
-        model = ScriptedModel(asked, said, down)
+        model = ScriptedModel(call, reply, down)
         async with Runtime(db, model=model, tools=[weather], config=RuntimeConfig(prices=prices)) as runtime:
             await runtime.run_turn("talk", "How is Oslo?", user="alice")
             with pytest.raises(ModelFailed):
@@ -70,7 +70,7 @@ class Shell:
         out, err = self._capsys.readouterr()
         return code, out, err
 
-    def told(self, *words: str) -> Any:
+    def json(self, *words: str) -> Any:
         """The answer in JSON of a command that went well."""
         code, out, err = self(*words, "--json")
         assert code == 0, err
@@ -101,27 +101,27 @@ def agents(shell: Shell, tmp_path: Path) -> str:
 
 @pytest.mark.promise("F-12")
 def test_a_run_is_shown_with_its_steps(shell: Shell) -> None:
-    failed, done = shell.told("runs", "list", "--thread", "talk")["runs"]
-    told = shell.told("runs", "show", done["id"])
+    failure, run = shell.json("runs", "list", "--thread", "talk")["runs"]
+    detail = shell.json("runs", "show", run["id"])
 
-    assert (failed["termination"], done["termination"]) == ("error", "natural")
-    assert [(step["kind"], step["cost"]) for step in told["steps"]] == [
+    assert (failure["termination"], run["termination"]) == ("error", "natural")
+    assert [(step["kind"], step["cost"]) for step in detail["steps"]] == [
         ("model", 0),
         ("tool", None),
         ("model", 2000),
         ("output", None),
     ]
-    assert told["steps"][1]["error"] == "ValueError: no weather in \x1b[31mOslo"
-    assert told["run"]["usage"] == {"calls": 2, "input_tokens": 1000, "output_tokens": 100, "cost": 2000}
+    assert detail["steps"][1]["error"] == "ValueError: no weather in \x1b[31mOslo"
+    assert detail["run"]["usage"] == {"calls": 2, "input_tokens": 1000, "output_tokens": 100, "cost": 2000}
 
 
 def test_steps_are_a_table_for_people(shell: Shell) -> None:
-    run_id = shell.told("runs", "list")["runs"][1]["id"]
+    run_id = shell.json("runs", "list")["runs"][1]["id"]
     code, out, _ = shell("runs", "show", run_id)
 
     assert code == 0
-    wanted = ("weather", "no weather in", "$0.002000", "scripted", "respond", "1000 in, 100 out", "talk")
-    assert [word for word in wanted if word not in out] == []
+    words = ("weather", "no weather in", "$0.002000", "scripted", "respond", "1000 in, 100 out", "talk")
+    assert [word for word in words if word not in out] == []
     assert "\x1b" not in out
 
 
@@ -143,17 +143,20 @@ def test_runs_are_a_table_for_people(shell: Shell) -> None:
 
 @pytest.mark.promise("F-12")
 def test_a_data_set_is_made_shown_carried_and_deleted(shell: Shell, tmp_path: Path) -> None:
-    made = shell.told("datasets", "make", "set", "--thread", "t")
-    listed = shell.told("datasets", "list")["datasets"]
-    shown = shell.told("datasets", "show", "set")["examples"]
+    result = shell.json("datasets", "make", "set", "--thread", "t")
+    datasets = shell.json("datasets", "list")["datasets"]
+    examples = shell.json("datasets", "show", "set")["examples"]
     file = tmp_path / "set.jsonl"
-    exported = shell.told("datasets", "export", "set", "-o", str(file))
-    copied = shell.told("datasets", "import", "copy", str(file))
-    deleted = shell.told("datasets", "delete", "set")
+    export = shell.json("datasets", "export", "set", "-o", str(file))
+    import_result = shell.json("datasets", "import", "copy", str(file))
+    deletion = shell.json("datasets", "delete", "set")
 
-    assert (made["added"], [each["name"] for each in listed]) == (2, ["set"])
-    assert [(each["expected"], each["owner"]) for each in shown] == [("Hello.", "alice"), ("Ciao.", "alice")]
-    assert (exported["examples"], copied["added"], deleted["examples"]) == (2, 2, 2)
+    assert (result["added"], [each["name"] for each in datasets]) == (2, ["set"])
+    assert [(each["expected"], each["owner"]) for each in examples] == [
+        ("Hello.", "alice"),
+        ("Ciao.", "alice"),
+    ]
+    assert (export["examples"], import_result["added"], deletion["examples"]) == (2, 2, 2)
     assert len(file.read_text(encoding="utf-8").splitlines()) == 2
 
 
@@ -167,11 +170,11 @@ def test_a_data_set_goes_through_a_pipe(shell: Shell) -> None:
 
 def test_data_sets_are_tables_for_people(shell: Shell) -> None:
     nothing = shell("datasets", "list")[1]
-    made = shell("datasets", "make", "set", "--owner", "alice", "--limit", "1")[1]
+    output = shell("datasets", "make", "set", "--owner", "alice", "--limit", "1")[1]
     again = shell("datasets", "make", "set", "--thread", "t")[1]
 
     assert "There are no data sets here." in nothing
-    assert "1 example from 2 threads added to set." in made
+    assert "1 example from 2 threads added to set." in output
     assert "2 examples from 1 thread added to set." in again
     assert "Hello." in shell("datasets", "show", "set")[1]
     assert "set" in shell("datasets", "list")[1]
@@ -184,7 +187,7 @@ def test_a_file_that_is_no_data_set_leaves_nothing(shell: Shell, tmp_path: Path)
     code, _, err = shell("datasets", "import", "bad", "bad.jsonl")
 
     assert (code, "Line 2 is no example" in err) == (1, True)
-    assert shell.told("datasets", "list")["datasets"] == []
+    assert shell.json("datasets", "list")["datasets"] == []
 
 
 # Experiments.
@@ -193,15 +196,15 @@ def test_a_file_that_is_no_data_set_leaves_nothing(shell: Shell, tmp_path: Path)
 @pytest.mark.promise("F-12")
 def test_an_agent_is_asked_and_two_experiments_are_compared(shell: Shell, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
-    first = shell.told("experiments", "run", "first", "--dataset", "set", "--agent", f"{agents}:echo")
-    second = shell.told("experiments", "run", "second", "--dataset", "set", "--agent", f"{agents}:knowing")
-    compared = shell.told("experiments", "compare", "first", "second")
+    first = shell.json("experiments", "run", "first", "--dataset", "set", "--agent", f"{agents}:echo")
+    second = shell.json("experiments", "run", "second", "--dataset", "set", "--agent", f"{agents}:knowing")
+    comparison = shell.json("experiments", "compare", "first", "second")
 
     assert (first["status"], first["summary"]["mean"], first["summary"]["cost"]) == ("done", 0.0, None)
     assert (second["summary"]["mean"], second["summary"]["failed"]) == (1.0, 1)
-    assert (compared["better"], compared["worse"], compared["same"]) == (1, 0, 0)
-    assert [each["difference"] for each in compared["examples"]] == [1.0, None]
-    assert compared["examples"][1]["second"]["error"] == "RuntimeError: gone"
+    assert (comparison["better"], comparison["worse"], comparison["same"]) == (1, 0, 0)
+    assert [each["difference"] for each in comparison["examples"]] == [1.0, None]
+    assert comparison["examples"][1]["second"]["error"] == "RuntimeError: gone"
 
 
 def test_experiments_are_tables_for_people(shell: Shell, agents: str) -> None:
@@ -209,12 +212,12 @@ def test_experiments_are_tables_for_people(shell: Shell, agents: str) -> None:
     nothing = shell("experiments", "list")[1]
     for name, agent in (("first", "echo"), ("second", "knowing")):
         shell("experiments", "run", name, "--dataset", "set", "--agent", f"{agents}:{agent}")
-    compared = shell("experiments", "compare", "first", "second")[1]
+    output = shell("experiments", "compare", "first", "second")[1]
 
     assert "There are no experiments here." in nothing
     assert "RuntimeError: gone" in shell("experiments", "show", "second")[1]
     assert "second" in shell("experiments", "list")[1]
-    assert ("+1.000" in compared, "1 better, 0 worse, 0 the same." in compared) == (True, True)
+    assert ("+1.000" in output, "1 better, 0 worse, 0 the same." in output) == (True, True)
     assert "second is deleted, with 2 results." in shell("experiments", "delete", "second")[1]
 
 
@@ -222,8 +225,8 @@ def test_examples_with_the_same_score_are_shown_on_request(shell: Shell, agents:
     shell("datasets", "make", "set", "--thread", "t")
     for name in ("first", "second"):
         shell("experiments", "run", name, "--dataset", "set", "--agent", f"{agents}:echo")
-    some = shell.told("experiments", "compare", "first", "second")
-    every = shell.told("experiments", "compare", "first", "second", "--all")
+    some = shell.json("experiments", "compare", "first", "second")
+    every = shell.json("experiments", "compare", "first", "second", "--all")
 
     assert (len(some["examples"]), len(every["examples"]), every["same"]) == (0, 2, 2)
 
@@ -232,7 +235,7 @@ def test_a_scorer_of_ones_own_may_say_more(shell: Shell, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     words = ("run", "first", "--dataset", "set", "--agent", f"{agents}:echo", "--scorer", f"{agents}:half")
     shell("experiments", *words)
-    results = shell.told("experiments", "show", "first")["results"]
+    results = shell.json("experiments", "show", "first")["results"]
 
     assert [(each["score"], each["detail"]) for each in results] == [(0.5, {"why": "so so"})] * 2
 
@@ -261,7 +264,7 @@ def test_what_cannot_be_asked_is_an_error(
     shell: Shell, agents: str, words: tuple[str, ...], problem: str
 ) -> None:
     shell("datasets", "make", "set", "--thread", "t")
-    filled = [word.format(agents=agents) for word in words]
-    code, _, err = shell("experiments", "run", "first", "--dataset", "set", *filled)
+    arguments = [word.format(agents=agents) for word in words]
+    code, _, err = shell("experiments", "run", "first", "--dataset", "set", *arguments)
 
     assert (code, problem in " ".join(err.split())) == (1, True)

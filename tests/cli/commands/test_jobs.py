@@ -30,14 +30,14 @@ async def _fill(url: str) -> None:
         await db.jobs.enqueue(clew.Job(id="next", kind="later", due=4_000_000_000_000))
 
 
-def told(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> tuple[int, str, str]:
+def run_command(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> tuple[int, str, str]:
     code = run([*words, "--db", str(file)])
     out, err = capsys.readouterr()
     return code, out, err
 
 
 def test_jobs_are_listed_with_what_went_wrong(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    code, out, _ = told(capsys, file, "jobs", "list")
+    code, out, _ = run_command(capsys, file, "jobs", "list")
 
     assert code == 0
     assert [word for word in ("held", "next", "dead", "never", "1 of 1") if word not in out] == []
@@ -45,37 +45,37 @@ def test_jobs_are_listed_with_what_went_wrong(capsys: pytest.CaptureFixture[str]
 
 
 def test_only_jobs_of_a_status_are_listed(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    code, out, _ = told(capsys, file, "jobs", "list", "--status", "dead", "--json")
+    code, out, _ = run_command(capsys, file, "jobs", "list", "--status", "dead", "--json")
 
     (job,) = json.loads(out)["jobs"]
     assert (code, job["status"], job["problem"]) == (0, "dead", "the model \x1b[31mis down")
 
 
 def test_nobody_is_shown_the_token_of_a_claim(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    _, out, _ = told(capsys, file, "jobs", "show", "held", "--json")
+    _, out, _ = run_command(capsys, file, "jobs", "show", "held", "--json")
 
     assert (json.loads(out)["status"], "token" in out) == ("running", False)
 
 
 def test_a_job_is_shown_with_what_it_is_about(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    code, out, _ = told(capsys, file, "jobs", "show", "lost")
+    code, out, _ = run_command(capsys, file, "jobs", "show", "lost")
 
     assert code == 0
     assert [word for word in ("is down", '"episode": "e"', "never") if word not in out] == []
 
 
 def test_a_dead_job_is_retried(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    code, out, _ = told(capsys, file, "jobs", "retry", "lost", "--json")
-    _, left, _ = told(capsys, file, "jobs", "list", "--status", "dead")
+    code, out, _ = run_command(capsys, file, "jobs", "retry", "lost", "--json")
+    _, output, _ = run_command(capsys, file, "jobs", "list", "--status", "dead")
 
     assert (code, json.loads(out)["status"], json.loads(out)["attempts"]) == (0, "waiting", 0)
-    assert left.strip() == "There are no jobs here."
+    assert output.strip() == "There are no jobs here."
 
 
 def test_the_doctor_names_what_was_given_up(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    sick, out, _ = told(capsys, file, "doctor", "--json")
-    told(capsys, file, "jobs", "retry", "lost")
-    well, _, _ = told(capsys, file, "doctor", "--json")
+    sick, out, _ = run_command(capsys, file, "doctor", "--json")
+    run_command(capsys, file, "jobs", "retry", "lost")
+    well, _, _ = run_command(capsys, file, "doctor", "--json")
 
     assert (sick, well) == (1, 0)
     assert [problem for problem in json.loads(out)["problems"] if "1 job(s) were given up" in problem]
@@ -87,6 +87,6 @@ def test_the_doctor_names_what_was_given_up(capsys: pytest.CaptureFixture[str], 
 def test_what_cannot_be_retried_is_an_error(
     capsys: pytest.CaptureFixture[str], file: Path, job: str, code: str
 ) -> None:
-    ended, _, err = told(capsys, file, "jobs", "retry", job, "--json")
+    exit_code, _, err = run_command(capsys, file, "jobs", "retry", job, "--json")
 
-    assert (ended, json.loads(err)["error"]["code"]) == (1, code)
+    assert (exit_code, json.loads(err)["error"]["code"]) == (1, code)

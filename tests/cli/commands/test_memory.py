@@ -19,18 +19,20 @@ from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.testing.scripted_model import ScriptedModel
 
 COMMAND = Path(sys.executable).with_name("clew")
-SAID = ("Please no bullet points.", "My sister is called Ann.", "I'm allergic to nuts.")
+MESSAGES = ("Please no bullet points.", "My sister is called Ann.", "I'm allergic to nuts.")
 
 
-async def told(url: str, tenant: str = "default", user: str | None = "alice", thread: str = "s1") -> None:
+async def tell_facts(
+    url: str, tenant: str = "default", user: str | None = "alice", thread: str = "s1"
+) -> None:
     """A session in which somebody says a few things about themselves."""
     async with (
         clew.open(url) as db,
         clew.Runtime(
-            db.scope(tenant=tenant), model=ScriptedModel(*["I see."] * len(SAID)), finalize=Finalizer()
+            db.scope(tenant=tenant), model=ScriptedModel(*["I see."] * len(MESSAGES)), finalize=Finalizer()
         ) as runtime,
     ):
-        for text in SAID:
+        for text in MESSAGES:
             await runtime.run_turn(thread, text, user=user)
         await runtime.end_session(thread, user=user)
 
@@ -52,8 +54,8 @@ class Commands:
 
     def text(self, *arguments: str, code: int = 0) -> str:
         assert self.code(*arguments) == code
-        said = self._capsys.readouterr()
-        return said.out or said.err
+        output = self._capsys.readouterr()
+        return output.out or output.err
 
     def value(self, *arguments: str, code: int = 0) -> JSON:
         return json.loads(self.text(*arguments, "--json", code=code))
@@ -74,38 +76,42 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> Place:
 @pytest.fixture
 def commands(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
     monkeypatch.setenv("COLUMNS", "80")
-    asyncio.run(told(*place))
+    asyncio.run(tell_facts(*place))
     return Commands(place, capsys, "--owner", "alice")
 
 
 @pytest.mark.promise("B-11")
 def test_everything_is_listed_with_its_words_and_its_source(commands: Commands) -> None:
-    shown = commands.text("list")
+    text = commands.text("list")
 
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
-    assert "sister is called Ann" in shown
-    assert "“My sister is called Ann.” · session s1 at version" in shown
-    assert "Answer without bullet points." in shown
-    assert "Earlier sessions" in shown
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "sister is called Ann" in text
+    assert "“My sister is called Ann.” · session s1 at version" in text
+    assert "Answer without bullet points." in text
+    assert "Earlier sessions" in text
 
 
 @pytest.mark.promise("B-11")
 def test_a_fact_is_shown_with_the_whole_message_that_it_comes_from(commands: Commands) -> None:
-    found = commands.value("show", commands.facts()["Ann"])
-    source = found["known"]["source"]
+    entry = commands.value("show", commands.facts()["Ann"])
+    source = entry["known"]["source"]
 
-    assert (found["kind"], found["said"], source["thread"]) == ("fact", "My sister is called Ann.", "s1")
+    assert (entry["kind"], entry["said"], source["thread"]) == ("fact", "My sister is called Ann.", "s1")
     assert source["run"].startswith("run-")
 
 
 @pytest.mark.promise("B-11")
 def test_a_correction_shows_before_and_after_and_can_be_undone(commands: Commands) -> None:
     id = commands.facts()["Ann"]
-    done = commands.value("correct", id, "Anne")
+    result = commands.value("correct", id, "Anne")
     history = [fact["object"] for fact in commands.value("show", id)["history"]]
     commands.code("undo")
 
-    assert (done["before"]["object"], done["after"]["object"], done["after"]["id"]) == ("Ann", "Anne", id)
+    assert (result["before"]["object"], result["after"]["object"], result["after"]["id"]) == (
+        "Ann",
+        "Anne",
+        id,
+    )
     assert history == ["Ann", "Anne"]
     assert "Ann" in commands.facts()
 
@@ -113,21 +119,21 @@ def test_a_correction_shows_before_and_after_and_can_be_undone(commands: Command
 @pytest.mark.promise("A-06")
 def test_nothing_is_forgotten_without_a_yes(commands: Commands) -> None:
     ids = commands.facts()
-    shown = commands.text("forget", ids["Ann"], ids["nuts"], code=1)
+    text = commands.text("forget", ids["Ann"], ids["nuts"], code=1)
 
-    assert "sister is called Ann" in shown
-    assert "Say --yes" in shown
+    assert "sister is called Ann" in text
+    assert "Say --yes" in text
     assert commands.facts() == ids
 
 
 @pytest.mark.promise("A-06", "B-11")
 def test_what_is_named_is_forgotten_and_comes_back_under_its_id(commands: Commands) -> None:
     before = commands.facts()
-    done = commands.value("forget", before["Ann"], "--yes")
+    result = commands.value("forget", before["Ann"], "--yes")
     between = commands.facts()
-    commands.code("undo", str(done["version"]))
+    commands.code("undo", str(result["version"]))
 
-    assert (done["forgotten"], list(between)) == ([before["Ann"]], ["nuts"])
+    assert (result["forgotten"], list(between)) == ([before["Ann"]], ["nuts"])
     assert commands.facts() == before
 
 
@@ -142,11 +148,11 @@ def test_a_wrong_id_names_itself_and_forgets_nothing(commands: Commands) -> None
 @pytest.mark.promise("A-05")
 def test_recall_is_switched_and_rules_stay(commands: Commands) -> None:
     before, after = commands.value("recall"), commands.value("recall", "off")
-    listed = commands.value("list", "--kind", "rules")
+    memory = commands.value("list", "--kind", "rules")
 
-    assert (before["recall"], after["recall"], listed["recall"]) == (True, False, False)
-    assert [rule["text"] for rule in listed["rules"]] == ["Answer without bullet points."]
-    assert listed["facts"] == []
+    assert (before["recall"], after["recall"], memory["recall"]) == (True, False, False)
+    assert [rule["text"] for rule in memory["rules"]] == ["Answer without bullet points."]
+    assert memory["facts"] == []
 
 
 def test_a_long_list_comes_in_pages(commands: Commands) -> None:
@@ -181,25 +187,27 @@ def test_nobody_elses_memory_is_shown(
 def test_the_memory_of_a_thread_without_a_user_is_reached_by_the_thread(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(told(*place, None, "guest"))
+    asyncio.run(tell_facts(*place, None, "guest"))
 
     assert sorted(Commands(place, capsys, "--thread", "guest").facts()) == ["Ann", "nuts"]
 
 
 def test_whose_memory_it_is_must_be_said(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(told(*place))
+    asyncio.run(tell_facts(*place))
     error = Commands(place, capsys).value("list", code=1)["error"]
 
     assert "--owner USER" in error["message"]
 
 
 @pytest.mark.promise("A-06")
-@pytest.mark.parametrize(("answer", "left"), [("y", ["nuts"]), ("n", ["Ann", "nuts"]), ("", ["Ann", "nuts"])])
+@pytest.mark.parametrize(
+    ("answer", "objects"), [("y", ["nuts"]), ("n", ["Ann", "nuts"]), ("", ["Ann", "nuts"])]
+)
 def test_at_a_terminal_a_person_is_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str, objects: list[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'test.db'}"
-    asyncio.run(told(url))
+    asyncio.run(tell_facts(url))
     commands = Commands((url, "default"), capsys, "--owner", "alice")
     id = commands.facts()["Ann"]
     mine, theirs = pty.openpty()
@@ -215,4 +223,4 @@ def test_at_a_terminal_a_person_is_asked(
     os.close(theirs)
     os.close(mine)
 
-    assert sorted(commands.facts()) == left
+    assert sorted(commands.facts()) == objects

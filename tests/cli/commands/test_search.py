@@ -25,22 +25,22 @@ async def file(tmp_path: Path) -> Path:
     return path
 
 
-def searched(
+def search_output(
     capsys: pytest.CaptureFixture[str], file: Path, *arguments: object, code: int = 0
 ) -> tuple[str, str]:
     """What the command says, in its output and aside."""
     assert run(["search", *map(str, arguments), "--db", str(file)]) == code
-    said = capsys.readouterr()
-    return said.out, said.err
+    output = capsys.readouterr()
+    return output.out, output.err
 
 
 def value(capsys: pytest.CaptureFixture[str], file: Path, *arguments: object) -> Any:
-    return json.loads(searched(capsys, file, *arguments, "--json")[0])
+    return json.loads(search_output(capsys, file, *arguments, "--json")[0])
 
 
 @pytest.mark.promise("B-12")
 def test_a_hit_is_shown_with_its_thread_and_time(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = searched(capsys, file, "lisbon", "--owner", "alice")
+    out, _ = search_output(capsys, file, "lisbon", "--owner", "alice")
 
     assert out.startswith("alices-trip · item · user · version 1 · 20")
     assert "The train to Lisbon" in out
@@ -66,21 +66,21 @@ def test_a_cursor_goes_on_where_a_page_ended(file: Path, capsys: pytest.CaptureF
 
 
 def test_a_role_and_a_time_narrow_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoken = value(capsys, file, "train", "--role", "assistant", "--thread", "bobs-trip")["found"]
+    hits = value(capsys, file, "train", "--role", "assistant", "--thread", "bobs-trip")["found"]
     early = value(capsys, file, "train", "--until", "2001-01-01")["found"]
     late = value(capsys, file, "train", "--since", "2001-01-01T10:30")["found"]
 
-    assert ([hit["text"] for hit in spoken], early, len(late)) == (["Trains are slow"], [], 4)
+    assert ([hit["text"] for hit in hits], early, len(late)) == (["Trains are slow"], [], 4)
 
 
 def test_an_embedder_can_be_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert value(capsys, file, "train", "--embedder", "hashing")["path"] == "hybrid_rrf"
     assert value(capsys, file, "train")["path"] == "token_recall"
-    assert "no embedder 'magic'" in searched(capsys, file, "train", "--embedder", "magic", code=1)[1]
+    assert "no embedder 'magic'" in search_output(capsys, file, "train", "--embedder", "magic", code=1)[1]
 
 
 def test_nothing_found_says_what_may_help(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = searched(capsys, file, "boat", "--owner", "alice")
+    out, _ = search_output(capsys, file, "boat", "--owner", "alice")
 
     assert " ".join(out.split()) == (
         "Nothing found for 'boat'. Try fewer or other words, or leave out --owner."
@@ -88,8 +88,8 @@ def test_nothing_found_says_what_may_help(file: Path, capsys: pytest.CaptureFixt
 
 
 def test_nonsense_is_told_apart(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kind = searched(capsys, file, "train", "--kind", "dreams", code=2)[1]
-    cursor = searched(capsys, file, "train", "--cursor", "x", code=1)[1]
+    kind = search_output(capsys, file, "train", "--kind", "dreams", code=2)[1]
+    cursor = search_output(capsys, file, "train", "--cursor", "x", code=1)[1]
 
     assert "items, facts, arcs, rules" in " ".join(kind.replace("│", " ").split())
     assert "Begin again without it" in " ".join(cursor.split())

@@ -18,15 +18,15 @@ HIT = Hit(
 )
 
 
-def seen(page: SearchPage, asked: Search) -> str:
+def output_of(page: SearchPage, search: Search) -> str:
     console = Console(width=80, force_terminal=False, highlight=False)
-    with console.capture() as captured:
-        console.print(hit_page(page, asked))
-    return captured.get()
+    with console.capture() as capture:
+        console.print(hit_page(page, search))
+    return capture.get()
 
 
 def test_a_hit_says_where_it_stands_and_since_when() -> None:
-    text = seen(SearchPage(hits=(HIT,)), Search(query="train"))
+    text = output_of(SearchPage(hits=(HIT,)), Search(query="train"))
 
     assert text.splitlines()[:2] == [
         "trip · item · user · version 3 · 2026-01-01 10:00:00",
@@ -43,18 +43,21 @@ def test_the_words_are_marked() -> None:
 def test_a_hit_cannot_steer_the_terminal() -> None:
     hit = Hit(kind="items", thread="t\x1b[2J", text="\x1b[31mred", role="\x07", time=0)
 
-    assert "\x1b" not in seen(SearchPage(hits=(hit,)), Search(query="red"))
+    assert "\x1b" not in output_of(SearchPage(hits=(hit,)), Search(query="red"))
 
 
 def test_nothing_found_says_what_may_help() -> None:
-    asked = Search(query="boat", owner="alice", kinds=("facts",))
+    search = Search(query="boat", owner="alice", kinds=("facts",))
 
-    assert seen(SearchPage(), Search(query="boat")) == "Nothing found for 'boat'. Try fewer or other words.\n"
-    assert "or leave out --owner and --kind." in " ".join(seen(SearchPage(), asked).split())
+    assert (
+        output_of(SearchPage(), Search(query="boat"))
+        == "Nothing found for 'boat'. Try fewer or other words.\n"
+    )
+    assert "or leave out --owner and --kind." in " ".join(output_of(SearchPage(), search).split())
 
 
 def test_more_and_trouble_are_told() -> None:
-    text = seen(SearchPage(hits=(HIT,), next="abc", problem="it is down"), Search(query="train"))
+    text = output_of(SearchPage(hits=(HIT,), next="abc", problem="it is down"), Search(query="train"))
 
     assert text.splitlines()[0] == "By words alone: it is down"
     assert "--cursor abc" in text

@@ -43,8 +43,8 @@ def free_port() -> int:
     """A port that nobody listens on."""
     while True:
         port = secrets.choice(PORTS)
-        with socket.socket() as taken, suppress(OSError):
-            taken.bind(("127.0.0.1", port))
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
             return port
 
 
@@ -68,10 +68,10 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
 
 async def test_an_answer_is_sent_at_once_and_not_when_the_reader_acknowledged_half_of_it() -> None:
     with open_listener(ServerSettings(port=0)) as listener:
-        arrived: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
-        async with await asyncio.start_server(lambda _, writer: arrived.put_nowait(writer), sock=listener):
+        writers: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        async with await asyncio.start_server(lambda _, writer: writers.put_nowait(writer), sock=listener):
             _, asking = await asyncio.open_connection(*listener.getsockname())
-            answering = await arrived.get()
+            answering = await writers.get()
             waits = answering.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
             for writer in (asking, answering):
                 writer.close()
@@ -85,18 +85,18 @@ async def test_it_says_where_it_serves_and_stops_when_told(tmp_path: Path) -> No
     with command("--db", f"sqlite:///{tmp_path}/a.db", "--port", str(port)) as child:
         await up(f"http://127.0.0.1:{port}")
         async with AsyncClient(f"http://127.0.0.1:{port}") as client:
-            done = await client.run_turn("t", "hello")
+            result = await client.run_turn("t", "hello")
             follow = asyncio.create_task(_first(client))
             await asyncio.sleep(0.2)
             child.send_signal(signal.SIGTERM)
-            said = await asyncio.to_thread(child.communicate, timeout=15)
+            output = await asyncio.to_thread(child.communicate, timeout=15)
             follow.cancel()
             await asyncio.gather(follow, return_exceptions=True)
 
-    assert f"http://127.0.0.1:{port}" in said[1]
-    assert "a.db" in said[1]
-    assert "offline" in said[1]
-    assert done.termination == "natural"
+    assert f"http://127.0.0.1:{port}" in output[1]
+    assert "a.db" in output[1]
+    assert "offline" in output[1]
+    assert result.termination == "natural"
 
 
 async def _first(client: AsyncClient) -> StreamEvent:
@@ -107,29 +107,29 @@ async def _first(client: AsyncClient) -> StreamEvent:
 @pytest.mark.promise("F-08")
 def test_what_stands_against_a_start_is_said_and_it_does_not_start(tmp_path: Path) -> None:
     arguments = ("--db", f"sqlite:///{tmp_path}/a.db", "--host", "0.0.0.0", "--json")
-    with command(*arguments, "--check", CLEW_ENV="production") as checked:
-        told = json.loads(checked.communicate(timeout=60)[0])
-    with command(*arguments, CLEW_ENV="production") as refused:
-        error = json.loads(refused.communicate(timeout=60)[1])["error"]
+    with command(*arguments, "--check", CLEW_ENV="production") as check:
+        report = json.loads(check.communicate(timeout=60)[0])
+    with command(*arguments, CLEW_ENV="production") as start:
+        error = json.loads(start.communicate(timeout=60)[1])["error"]
 
-    codes = {danger["code"] for danger in told["dangers"]}
+    codes = {danger["code"] for danger in report["dangers"]}
     assert {"dev_auth_in_production", "database_required", "secret_missing"} <= codes
-    assert (checked.returncode, refused.returncode) == (1, 1)
+    assert (check.returncode, start.returncode) == (1, 1)
     assert error["code"] == "unsafe_settings"
 
 
-def refused(*arguments: str, **environment: str) -> tuple[int, dict[str, str]]:
+def start_error(*arguments: str, **environment: str) -> tuple[int, dict[str, str]]:
     """How a start that fails ends, and what it says: one error, and nothing else."""
     with command(*arguments, "--json", **environment) as child:
-        _, said = child.communicate(timeout=60)
-    return child.returncode, json.loads(said)["error"]
+        _, text = child.communicate(timeout=60)
+    return child.returncode, json.loads(text)["error"]
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path, workers: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        code, error = refused("--db", f"{tmp_path}/a.db", "--port", port, "--workers", workers)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        code, error = start_error("--db", f"{tmp_path}/a.db", "--port", port, "--workers", workers)
 
     assert (code, error["code"]) == (1, "invalid_argument")
     assert f"port {port} " in error["message"]
@@ -151,14 +151,16 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
     tmp_path: Path, arguments: tuple[str, ...], code: str, words: str
 ) -> None:
     (tmp_path / "words.txt").write_text("no database at all")
-    ended, error = refused(*(each.format(folder=tmp_path) for each in arguments), "--port", str(free_port()))
+    exit_code, error = start_error(
+        *(each.format(folder=tmp_path) for each in arguments), "--port", str(free_port())
+    )
 
-    assert (ended, error["code"]) == (1, code)
+    assert (exit_code, error["code"]) == (1, code)
     assert words in error["message"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "changes"),
     [
         ([], {}),
         (
@@ -171,9 +173,9 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
     ids=["nothing", "the address", "the rest", "the agent"],
 )
 def test_what_the_command_is_not_told_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], changes: dict[str, object]
 ) -> None:
-    told = ServerSettings(
+    base = ServerSettings(
         url=f"sqlite:///{tmp_path}/a.db",
         host="127.0.0.2",
         port=8200,
@@ -183,32 +185,32 @@ def test_what_the_command_is_not_told_the_environment_says(
         cors=("https://a.example",),
         json_logs=True,
     )
-    started: list[ServerSettings] = []
+    starts: list[ServerSettings] = []
 
     async def start(settings: ServerSettings, *_: object) -> None:
-        started.append(settings)
+        starts.append(settings)
 
     for name in ("serve", "check_prerequisites"):
         monkeypatch.setattr(f"clew.server.process.{name}", start)
     monkeypatch.setattr("clew.server.process.open_listener", lambda settings: nullcontext())
-    ran = CliRunner().invoke(
+    result = CliRunner().invoke(
         build_app(),
         ["serve", *arguments],
-        env=as_variables(told) | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent"},
+        env=as_variables(base) | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent"},
     )
 
-    assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)
+    assert (result.exit_code, starts) == (0, [msgspec.structs.replace(base, **changes)] * 2)
 
 
 async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr("clew.server.process.raise_file_limit", lambda: None)
-    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *args: None)
     monkeypatch.setattr(Workers, "run", Workers.handle_int)
-    with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as caught:
+    with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as error:
         await serve(ServerSettings(workers=2), listener)
 
-    assert caught.type is KeyboardInterrupt
+    assert error.type is KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
@@ -224,15 +226,15 @@ async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: ServerSettings, words: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
-    named = {
+    changes = {
         name: value.format(folder=tmp_path)
         for name in ("prices", "volume")
         if (value := getattr(settings, name)) is not None
     }
-    with pytest.raises(InvalidArgument) as caught:
-        await check_prerequisites(msgspec.structs.replace(settings, **named))
+    with pytest.raises(InvalidArgument) as error:
+        await check_prerequisites(msgspec.structs.replace(settings, **changes))
 
-    assert words in str(caught.value)
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +242,10 @@ async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
     [("STREAMS", "many"), ("STREAMS", "-1"), ("PING_SECONDS", "0"), ("TURNS", "0"), ("PORT", "70000")],
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         from_variables({f"CLEW_SERVER_{name}": value})
 
-    assert f"CLEW_SERVER_{name}={value!r} cannot be used" in str(caught.value)
+    assert f"CLEW_SERVER_{name}={value!r} cannot be used" in str(error.value)
 
 
 @pytest.mark.slow
@@ -257,7 +259,7 @@ async def test_ctrl_c_in_the_middle_of_a_stream_stops_it_well_and_it_starts_agai
             follow = asyncio.create_task(_first(client))
             await asyncio.sleep(0.2)
             child.send_signal(signal.SIGINT)
-            said = await asyncio.to_thread(child.communicate, timeout=20)
+            output = await asyncio.to_thread(child.communicate, timeout=20)
             follow.cancel()
             await asyncio.gather(follow, return_exceptions=True)
     with command(*arguments):
@@ -266,8 +268,8 @@ async def test_ctrl_c_in_the_middle_of_a_stream_stops_it_well_and_it_starts_agai
             again = await client.run_turn("t", "hello again")
 
     assert child.returncode == 130
-    assert said[1].rstrip().endswith("Stopped.")
-    assert "Traceback" not in said[1]
+    assert output[1].rstrip().endswith("Stopped.")
+    assert "Traceback" not in output[1]
     assert again.termination == "natural"
 
 
@@ -277,12 +279,12 @@ async def test_workers_share_one_file(tmp_path: Path) -> None:
     with command("--db", f"sqlite:///{tmp_path}/a.db", "--port", str(port), "--workers", "2"):
         await up(f"http://127.0.0.1:{port}")
         address = f"http://127.0.0.1:{port}"
-        done = await asyncio.gather(*(asyncio.to_thread(_turns, address, name) for name in ("a", "b", "c")))
+        counts = await asyncio.gather(*(asyncio.to_thread(_turns, address, name) for name in ("a", "b", "c")))
         async with AsyncClient(address) as client:
             first = await client.threads(limit=1)
             pages = [await client.threads(limit=1, cursor=first.next) for _ in range(6)]
 
-    assert done == [5, 5, 5]
+    assert counts == [5, 5, 5]
     assert len({page.threads[0].id for page in pages}) == 1
 
 
@@ -295,14 +297,14 @@ def _turns(address: str, thread: str) -> int:
         return len(client.turns(thread).turns)
 
 
-class Ended:
+class DeadWorker:
     """A worker with the exit code that it ended with; None while it serves."""
 
     def __init__(self, code: int | None) -> None:
         self.exitcode = code
 
 
-class Started(Ended):
+class NewWorker(DeadWorker):
     """A worker that was begun just now."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
@@ -313,7 +315,7 @@ class Started(Ended):
 
 
 @pytest.mark.parametrize(
-    ("codes", "later", "begun", "failed"),
+    ("codes", "later", "is_new", "is_over"),
     [
         ([-9, None], 0.0, [True, False], False),
         ([0, None], 0.0, [True, False], False),
@@ -324,19 +326,24 @@ class Started(Ended):
     ids=["killed", "stopped", "failed just now", "failed a while ago", "all failed"],
 )
 def test_a_worker_is_replaced_but_not_for_ever_if_none_can_start(
-    monkeypatch: pytest.MonkeyPatch, codes: list[int | None], later: float, begun: list[bool], *, failed: bool
+    monkeypatch: pytest.MonkeyPatch,
+    codes: list[int | None],
+    later: float,
+    is_new: list[bool],
+    *,
+    is_over: bool,
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr("clew.server.process.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
-    monkeypatch.setattr("clew.server.process.Process", Started)
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *args: None)
+    monkeypatch.setattr("clew.server.process.Process", NewWorker)
     workers = Workers(uvicorn_config(ServerSettings(workers=2)), [])
-    workers.processes = [Ended(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
+    workers.processes = [DeadWorker(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
     now[0] += later
     workers.keep_subprocess_alive()
 
-    assert [isinstance(worker, Started) for worker in workers.processes] == begun
-    assert (workers.have_failed, workers.should_exit.is_set()) == (failed, failed)
+    assert [isinstance(worker, NewWorker) for worker in workers.processes] == is_new
+    assert (workers.have_failed, workers.should_exit.is_set()) == (is_over, is_over)
 
 
 def test_workers_cannot_share_memory() -> None:

@@ -53,22 +53,22 @@ def test_items_of_every_format_are_shown_by_what_they_say(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run(["show", "trip", "--db", url])
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     assert code == 0
-    assert [words in shown for words in ("How is Lisbon?", 'weather({"city": "Lisbon"})', "blue")] == [
+    assert [words in output for words in ("How is Lisbon?", 'weather({"city": "Lisbon"})', "blue")] == [
         True
     ] * 3
-    assert "It is ␛[31mblue." in shown
+    assert "It is ␛[31mblue." in output
 
 
 @pytest.mark.promise("B-10")
 def test_a_thread_is_exported_as_plain_messages(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["show", "trip", "--messages", "--all", "--json", "--db", url])
-    told = json.loads(capsys.readouterr().out)
+    thread_document = json.loads(capsys.readouterr().out)
 
     assert code == 0
-    assert told == {
+    assert thread_document == {
         "thread": "trip",
         "version": 1,
         "messages": [

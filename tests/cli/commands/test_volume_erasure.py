@@ -39,11 +39,11 @@ def url(tmp_path: Path, root: Path) -> str:
     return url
 
 
-def answered(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     """What a command answers in JSON."""
     run([*words, "--json"])
-    said = capsys.readouterr()
-    return json.loads(said.out or said.err)
+    output = capsys.readouterr()
+    return json.loads(output.out or output.err)
 
 
 @pytest.mark.promise("B-07")
@@ -51,8 +51,8 @@ def test_a_person_is_erased_from_the_volume_by_command(
     url: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--owner", "alice", "--volume", str(root), "--db", url]
-    preview = answered(capsys, "erase", *where, "--dry-run")
-    receipt = answered(capsys, "erase", *where, "--yes")
+    preview = run_command(capsys, "erase", *where, "--dry-run")
+    receipt = run_command(capsys, "erase", *where, "--yes")
 
     assert (files_of(preview["counts"]), files_of(receipt["counts"])) == (COUNTS, COUNTS)
     assert traces(root, "alice") == []
@@ -64,7 +64,7 @@ def test_the_environment_names_the_volume(
     url: str, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEW_VOLUME", str(root))
-    receipt = answered(capsys, "erase", "--thread", "alice-1", "--db", url, "--yes")
+    receipt = run_command(capsys, "erase", "--thread", "alice-1", "--db", url, "--yes")
 
     assert files_of(receipt["counts"]) == {"files in manifests": 6}
 
@@ -73,10 +73,10 @@ def test_a_volume_that_is_not_mounted_stops_the_erasure(
     url: str, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["erase", "--owner", "alice", "--volume", str(tmp_path / "no"), "--db", url, "--yes"]
-    said = answered(capsys, *words)
-    preview = answered(capsys, "erase", "--owner", "alice", "--db", url, "--dry-run")
+    answer = run_command(capsys, *words)
+    preview = run_command(capsys, "erase", "--owner", "alice", "--db", url, "--dry-run")
 
-    assert said["error"]["code"] == "invalid_argument"
+    assert answer["error"]["code"] == "invalid_argument"
     assert preview["counts"]["threads"] == 2
 
 
@@ -85,9 +85,9 @@ def test_what_a_rule_lets_go_goes_from_the_volume(
     url: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["retain", "--older-than", "0.0000001h", "--volume", str(root), "--db", url, "--yes"]
-    (applied,) = answered(capsys, *words)["rules"]
+    (result,) = run_command(capsys, *words)["rules"]
 
-    assert files_of(applied["receipt"]["counts"]) == {"files in manifests": 12}
+    assert files_of(result["receipt"]["counts"]) == {"files in manifests": 12}
 
 
 # Over HTTP.
@@ -104,9 +104,9 @@ async def test_a_server_with_a_volume_erases_from_it(root: Path) -> None:
     async with clew.open("memory://") as db:
         await users_of(db, root)
         async with served(db, settings=ServerSettings(volume=str(root))) as users:
-            done = await users("carol").operator.erase(owner="alice")
+            result = await users("carol").operator.erase(owner="alice")
 
-    assert files_of(dict(done.receipt.counts)) == COUNTS
+    assert files_of(dict(result.receipt.counts)) == COUNTS
     assert traces(root, "alice") == []
 
 

@@ -43,7 +43,7 @@ MODEL = ("--model", "openai-chat:test")
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -55,13 +55,13 @@ class Ran:
 
 def environment(scratch: Path, server: ChatServer | None = None) -> dict[str, str]:
     scratch.mkdir(exist_ok=True)
-    known = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
     url = server.url if server is not None else "http://127.0.0.1:9"
     provider = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": url}
-    return {**known, **provider, "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "200"}
+    return {**variables, **provider, "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "200"}
 
 
-async def started(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Any:
+async def start_process(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Any:
     return await asyncio.create_subprocess_exec(
         str(COMMAND),
         *arguments,
@@ -74,10 +74,10 @@ async def started(tmp_path: Path, *arguments: str, server: ChatServer | None = N
     )
 
 
-async def clew_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Ran:
-    process = await started(tmp_path, *arguments, server=server)
+async def clew_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> CommandResult:
+    process = await start_process(tmp_path, *arguments, server=server)
     out, err = await process.communicate()
-    return Ran(process.returncode, out.decode(), err.decode())
+    return CommandResult(process.returncode, out.decode(), err.decode())
 
 
 def run_python(id: str, code: str) -> ChatReply:
@@ -86,12 +86,12 @@ def run_python(id: str, code: str) -> ChatReply:
 
 def at_work_in(folder: Path) -> list[psutil.Process]:
     """The processes whose working directory is below a folder."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             if process.cwd().startswith(f"{folder}/"):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -116,7 +116,7 @@ async def test_a_task_is_done_over_a_document_and_leaves_a_manifest_and_a_record
         "The key is red.",
     ]
     async with chat_server(*script) as server:
-        ran = await clew_(
+        process = await clew_(
             tmp_path,
             *(
                 "work",
@@ -130,16 +130,16 @@ async def test_a_task_is_done_over_a_document_and_leaves_a_manifest_and_a_record
             ),
             server=server,
         )
-        asked = json.dumps(server.requests)
+        prompts = json.dumps(server.requests)
 
-    assert ran.code == 0, ran.err
-    assert (ran.value["text"], ran.value["saved"]["status"]) == ("The key is red.", "written")
-    assert asked.count("Nothing here.") == 0
+    assert process.code == 0, process.err
+    assert (process.value["text"], process.value["saved"]["status"]) == ("The key is red.", "written")
+    assert prompts.count("Nothing here.") == 0
     assert "The key is red." in json.dumps(server.requests[-1])
     manifests = list((tmp_path / "work.db.volume").glob("**/react-session-s.json"))
     assert len(manifests) == 1
-    listed = await clew_(tmp_path, "sandboxes", "--session", "s")
-    assert [word in listed.out for word in ("reset", "created", "closed", "local")] == [True] * 4
+    sandboxes = await clew_(tmp_path, "sandboxes", "--session", "s")
+    assert [word in sandboxes.out for word in ("reset", "created", "closed", "local")] == [True] * 4
     assert at_work_in(tmp_path / "tmp") == []
 
 
@@ -151,20 +151,22 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
 ) -> None:
     never = asyncio.Event()
     async with chat_server(run_python("c1", "x = 41"), ChatReply(text="never said", before=never)) as server:
-        working = await started(tmp_path, "work", "Count.", "--thread-id", "s", *MODEL, server=server)
+        working = await start_process(tmp_path, "work", "Count.", "--thread-id", "s", *MODEL, server=server)
         await until(lambda: len(server.requests) == 2)
         before = at_work_in(tmp_path / "tmp")
         working.kill()
         await working.communicate()
         await until(lambda: not at_work_in(tmp_path / "tmp"))
     async with chat_server(run_python("c2", "x + 1"), "It is gone.") as server:
-        ran = await clew_(tmp_path, "work", "--resume", "--thread-id", "s", "--json", *MODEL, server=server)
-        asked = json.dumps(server.requests[0]["messages"])
+        process = await clew_(
+            tmp_path, "work", "--resume", "--thread-id", "s", "--json", *MODEL, server=server
+        )
+        prompts = json.dumps(server.requests[0]["messages"])
 
-    assert ran.code == 0, ran.err
-    assert ran.value["text"] == "It is gone."
-    assert [change["reason"] for change in ran.value["opened"]["changes"]] == ["failed_resume"]
-    assert "The Python interpreter is a new one" in asked
+    assert process.code == 0, process.err
+    assert process.value["text"] == "It is gone."
+    assert [change["reason"] for change in process.value["opened"]["changes"]] == ["failed_resume"]
+    assert "The Python interpreter is a new one" in prompts
     assert "NameError" in json.dumps(server.requests[1]["messages"])
     assert before
     assert at_work_in(tmp_path / "tmp") == []
@@ -172,11 +174,11 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
 
 
 async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
-    ran = await clew_(tmp_path, "work", "Do it.", "--json")
+    process = await clew_(tmp_path, "work", "Do it.", "--json")
 
-    assert ran.code == 1
-    assert json.loads(ran.err)["error"]["code"] == "invalid_argument"
-    assert "--model PROVIDER:NAME" in ran.err
+    assert process.code == 1
+    assert json.loads(process.err)["error"]["code"] == "invalid_argument"
+    assert "--model PROVIDER:NAME" in process.err
     assert not (tmp_path / "work.db").exists()
 
 
@@ -193,13 +195,13 @@ def call_on(
     return CommandCall(url=where, scope=Scope(user="alice"), as_json=as_json, out=console(), err=console())
 
 
-def written(console: Console) -> str:
+def text_of(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("task_request", "problem"),
     [
         (WorkRequest(task="Do it."), "--model"),
         (WorkRequest(model="m"), "Say what to do"),
@@ -216,9 +218,11 @@ def written(console: Console) -> str:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_opened(asked: WorkRequest, problem: str) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(
+    task_request: WorkRequest, problem: str
+) -> None:
     with pytest.raises(InvalidArgument, match=problem):
-        check_request(asked)
+        check_request(task_request)
 
 
 def test_a_volume_that_is_named_must_be_there(tmp_path: Path) -> None:
@@ -235,38 +239,36 @@ def test_a_database_without_a_file_needs_a_volume_that_is_named(tmp_path: Path) 
 # In a terminal.
 
 
-async def worked(
-    call: CommandCall, tmp_path: Path, script: Sequence[Any], asked: WorkRequest | None = None
+async def run_work(
+    call: CommandCall, tmp_path: Path, script: Sequence[Any], request: WorkRequest | None = None
 ) -> tuple[WorkResult, clew.Database]:
     """What a script does at a workbench whose interpreter is none."""
-    asked = asked or WorkRequest(task="Do it.", location=SessionLocation(session="s"))
+    request = request or WorkRequest(task="Do it.", location=SessionLocation(session="s"))
     async with clew.open(call.url) as db:
-        async with workbench_for(call, asked, db, volume_root(call, None), InProcesses()) as bench:
-            _, done = await work_at_bench(bench, call, asked, ScriptedModel(*script), [])
-        return done, db
+        async with workbench_for(call, request, db, volume_root(call, None), InProcesses()) as bench:
+            _, result = await work_at_bench(bench, call, request, ScriptedModel(*script), [])
+        return result, db
 
 
 async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> None:
     call = call_on(tmp_path, terminal=True)
-    done, _ = await worked(
+    result, _ = await run_work(
         call, tmp_path, [calls(("c1", "run_python", {"code": "print(6 * 7)"})), "It is 42."]
     )
 
-    shown = written(call.out)
-    assert (
-        shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
-    )
-    assert work_output.outcome_text(done, was_streamed=True).plain == "To go on: clew work --thread-id s …"
+    text = text_of(call.out)
+    assert text.index("· run_python") < text.index("print(6 * 7)") < text.index("42") < text.index("It is")
+    assert work_output.outcome_text(result, was_streamed=True).plain == "To go on: clew work --thread-id s …"
 
 
 @pytest.mark.promise("F-01")
 async def test_an_export_to_the_volume_writes_over_nothing_that_the_database_does_not_know(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await worked(call_on(tmp_path), tmp_path, ["Hello."])
-    kept = next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes()
+    await run_work(call_on(tmp_path), tmp_path, ["Hello."])
+    content = next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes()
     (tmp_path / "new").mkdir()
-    await worked(call_on(tmp_path / "new"), tmp_path, ["Another history."])
+    await run_work(call_on(tmp_path / "new"), tmp_path, ["Another history."])
     where = [
         "--volume",
         str(tmp_path / "work.db.volume"),
@@ -278,55 +280,55 @@ async def test_an_export_to_the_volume_writes_over_nothing_that_the_database_doe
     code = await asyncio.to_thread(run, ["session", "export", "s", *where])
 
     assert (code, json.loads(capsys.readouterr().err)["error"]["code"]) == (1, "manifest_conflict")
-    assert next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes() == kept
+    assert next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes() == content
 
 
 @pytest.mark.promise("B-07")
 async def test_erasing_reaches_the_volume_beside_the_database_without_being_told(tmp_path: Path) -> None:
     call = call_on(tmp_path)
-    await worked(call, tmp_path, ["The word is xyzzy."])
-    held = [file for file in (tmp_path / "work.db.volume").rglob("*.json") if b"xyzzy" in file.read_bytes()]
+    await run_work(call, tmp_path, ["The word is xyzzy."])
+    files = [file for file in (tmp_path / "work.db.volume").rglob("*.json") if b"xyzzy" in file.read_bytes()]
 
     code = await asyncio.to_thread(
         run, ["erase", "--owner", "alice", "--yes", "--db", str(tmp_path / "work.db")]
     )
 
-    assert (len(held), code) == (1, 0)
-    assert not held[0].exists()
+    assert (len(files), code) == (1, 0)
+    assert not files[0].exists()
 
 
 async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
     call = call_on(tmp_path)
-    done, _ = await worked(
+    result, _ = await run_work(
         call, tmp_path, [calls(("c1", "run_python", {"code": "print(6 * 7)"})), "It is 42."]
     )
 
-    assert written(call.out) == ""
-    assert work_output.outcome_text(done, was_streamed=False).plain == "It is 42."
-    assert "Interpreter created." in written(call.err)
+    assert text_of(call.out) == ""
+    assert work_output.outcome_text(result, was_streamed=False).plain == "It is 42."
+    assert "Interpreter created." in text_of(call.err)
 
 
 @pytest.mark.promise("F-12")
 async def test_interpreters_are_listed_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await worked(call_on(tmp_path), tmp_path, ["Hello."])
+    await run_work(call_on(tmp_path), tmp_path, ["Hello."])
     capsys.readouterr()
 
     code = await asyncio.to_thread(run, ["sandboxes", "--json", "--db", str(tmp_path / "work.db")])
 
-    listed = json.loads(capsys.readouterr().out)["sandboxes"]
+    snapshots = json.loads(capsys.readouterr().out)["sandboxes"]
     assert code == 0
-    assert [each["transition"] for each in listed] == ["closed", "created", "reset"]
+    assert [each["transition"] for each in snapshots] == ["closed", "created", "reset"]
 
 
 def test_a_manifest_that_was_not_written_is_said_and_counts_as_trouble() -> None:
-    saved = CheckpointResult(status="failed", code="manifest_conflict", problem="They disagree.")
-    done = WorkResult(session="s", text="Done.", saved=saved)
+    checkpoint = CheckpointResult(status="failed", code="manifest_conflict", problem="They disagree.")
+    result = WorkResult(session="s", text="Done.", saved=checkpoint)
 
-    assert work_output.outcome_text(done, was_streamed=False).plain == "Done.\nThey disagree."
-    assert not work_output.is_success(done)
+    assert work_output.outcome_text(result, was_streamed=False).plain == "Done.\nThey disagree."
+    assert not work_output.is_success(result)
 
 
 def test_what_is_stored_cannot_steer_the_terminal() -> None:
-    done = WorkResult(session="s", text="\x1b[31mred")
+    result = WorkResult(session="s", text="\x1b[31mred")
 
-    assert "\x1b" not in work_output.outcome_text(done, was_streamed=False).plain
+    assert "\x1b" not in work_output.outcome_text(result, was_streamed=False).plain
