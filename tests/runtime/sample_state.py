@@ -55,7 +55,7 @@ class Companion(State):
     response_text: str = ""
 
 
-def saying(**delta: Any) -> Stage:
+def constant_stage(**delta: Any) -> Stage:
     """A stage that returns a delta, whatever the state."""
 
     async def say(state: Companion, ctx: Context) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def rename_stage(name: str, stage: Stage) -> Stage:
     return call
 
 
-def looking(states: list[Companion]) -> Stage:
+def observer_stage(states: list[Companion]) -> Stage:
     """A stage that notes the state it gets."""
 
     async def look(state: Companion, ctx: Context) -> None:
@@ -120,7 +120,7 @@ def settings_of(db: Database, stages: Sequence[Stage], model: Model | None, cloc
     )
 
 
-async def crashed_turn(
+async def crash_turn(
     db: Database,
     message: str | Mapping[str, Any],
     stages: Sequence[Stage],

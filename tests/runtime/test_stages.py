@@ -21,7 +21,7 @@ from clew.runtime.state.call_state import Replay
 from clew.runtime.turn.result import TurnResult
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, count, crash, crashed_turn, rename_stage, saying
+from tests.runtime.sample_state import Companion, constant_stage, count, crash, crash_turn, rename_stage
 
 LATER = 60_000
 
@@ -32,14 +32,14 @@ async def think(state: Companion, ctx: Context) -> dict[str, Any]:
     return {"session_memory": {"thought": reply.text}}
 
 
-note = rename_stage("note", saying(route="talk"))
-reply = rename_stage("reply", saying(response_text="Here I am."))
+note = rename_stage("note", constant_stage(route="talk"))
+reply = rename_stage("reply", constant_stage(response_text="Here I am."))
 stop = rename_stage("reply", crash)
 
 
 async def stop_turn(db: Database, clock: Clock, stages: Sequence[Stage]) -> str:
     """A thread whose run died at a stage; the run."""
-    turn_start = await crashed_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
+    turn_start = await crash_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
     clock.advance(LATER)
     return turn_start.journal.run.id
 
@@ -150,7 +150,7 @@ async def test_a_number_beyond_the_stages_is_refused(db: Database) -> None:
 
 
 async def test_two_stages_of_one_name_are_refused_by_where_they_come_from() -> None:
-    twin = functools.wraps(count)(saying(route="talk"))
+    twin = functools.wraps(count)(constant_stage(route="talk"))
     with pytest.raises(SchemaInvalid) as error:
         await run_agent("Hi", schema=Companion, stages=[count, twin])
 

@@ -30,12 +30,12 @@ class Hold:
     """A stage that says when it is first reached, and goes on once it may."""
 
     def __init__(self) -> None:
-        self.reached = asyncio.Event()
+        self.arrival = asyncio.Event()
         self.go = asyncio.Event()
 
     async def stage(self, state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
         """Answer when it may."""
-        self.reached.set()
+        self.arrival.set()
         await self.go.wait()
         return await reply(state, ctx)
 
@@ -51,12 +51,12 @@ class Hold:
         return stage
 
 
-def run_until_told(url: str, thread: str, pipe: Connection) -> None:
+def run_until_signal(url: str, thread: str, pipe: Connection) -> None:
     """Keep a thread busy with a line of turns that never empties, until somebody says that it is enough."""
-    asyncio.run(_run_until_told(url, thread, pipe))
+    asyncio.run(_run_until_signal(url, thread, pipe))
 
 
-async def _run_until_told(url: str, thread: str, pipe: Connection) -> None:
+async def _run_until_signal(url: str, thread: str, pipe: Connection) -> None:
     async with clew.open(url) as db:
         runtime = Runtime(db, stages=[reply_slowly])
         is_told = False

@@ -155,7 +155,7 @@ class Traveller:
         result_count = sum(message.kind == "result" for message in since)
         self._world.note("model")
         self._fate.reach(f"in model call {result_count + (1 if result_count == 0 else 0)}")
-        yield _asked_for(since[0].text, result_count)
+        yield _reply_after(since[0].text, result_count)
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
         """Nothing: it is never asked."""
@@ -167,7 +167,7 @@ def _since_last_question(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last:]
 
 
-def _asked_for(question: str, result_count: int) -> Reply:
+def _reply_after(question: str, result_count: int) -> Reply:
     if question == "Travel":
         steps = {
             0: calls(("c1", LOOK, {"key": "-"}), ("c2", PAY, {"key": "-"})),
@@ -207,7 +207,7 @@ def _tool(
 
 
 @asynccontextmanager
-async def travelling(db: Database, world: World, fate: Fate | None = None) -> AsyncIterator[Runtime]:
+async def travel_runtime(db: Database, world: World, fate: Fate | None = None) -> AsyncIterator[Runtime]:
     """A runtime whose turns look, pay and book."""
     fate = fate or Fate()
     async with Runtime(db, model=Traveller(world, fate), tools=tools_of(world, fate)) as runtime:
@@ -230,6 +230,6 @@ async def _at_risk(
     fate = Fate(point)
     async with clew.open(url) as db:
         database = Database(FatedStore(db.store, fate))
-        async with travelling(database, World(world), fate) as runtime:
+        async with travel_runtime(database, World(world), fate) as runtime:
             _on_the_way.set(True)
             return (await work(runtime)).termination

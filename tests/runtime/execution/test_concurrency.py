@@ -36,14 +36,14 @@ class Pause:
     """A line of a script that says when it is reached and waits until it may go on."""
 
     def __init__(self) -> None:
-        self.reached = asyncio.Event()
+        self.arrival = asyncio.Event()
         self.go = asyncio.Event()
 
     def line(self, text: str) -> list[asyncio.Event | Callable[[ModelRequest], str]]:
-        return [_Reaching(self.reached), self.go, lambda request: text]
+        return [_ArrivalEvent(self.arrival), self.go, lambda request: text]
 
 
-class _Reaching(asyncio.Event):
+class _ArrivalEvent(asyncio.Event):
     """An event that announces whoever waits for it, and lets them pass."""
 
     def __init__(self, arrival: asyncio.Event) -> None:
@@ -65,7 +65,7 @@ async def texts_of(db: Database) -> list[str]:
     return [item.body["content"] for item in await db.thread("a").items()]
 
 
-async def run_named(db: Database, id: str) -> Run:
+async def run_of_id(db: Database, id: str) -> Run:
     return run_of(await db.records.get(KIND, id))
 
 
@@ -75,7 +75,7 @@ async def test_a_second_turn_waits_and_stands_behind_the_first(db: Database) -> 
     model = ScriptedModel(*pause.line("One."), "Two.")
     async with Runtime(db, model=model) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         second = asyncio.create_task(runtime.run_turn("a", "2"))
         pause.go.set()
         await asyncio.gather(first, second)
@@ -88,7 +88,7 @@ async def test_a_second_turn_is_refused_if_it_wants_to_be(db: Database) -> None:
     pause = Pause()
     async with Runtime(db, model=ScriptedModel(*pause.line("One."))) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         with pytest.raises(TurnBusy) as error:
             await runtime.run_turn("a", "2", busy="refuse")
         pause.go.set()
@@ -104,7 +104,7 @@ async def test_queued_turns_run_in_the_order_they_came(db: Database) -> None:
     model = ScriptedModel(*pause.line("One."), "Two.", "Three.")
     async with Runtime(db, model=model) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         second = await runtime.run_turn("a", "2", busy="queue", key="second")
         third = await runtime.run_turn("a", "3", busy="queue", key="third")
         pause.go.set()
@@ -129,7 +129,7 @@ async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waitin
         db, model=model, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=3600))
     ) as runtime:
         first = asyncio.create_task(runtime.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         await runtime.run_turn("a", "2", busy="queue", key="second")
         await runtime.run_turn("a", "3", busy="queue", key="third")
         pause.go.set()
@@ -224,7 +224,7 @@ async def disturb_turn(
     runtime = Runtime(db, schema=Counting, stages=[count], model=model)
     async with runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "Count"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         await db.thread("a").append(patches=ops, items=items)  # type: ignore[arg-type]  # ops
         pause.go.set()
         await turn
@@ -247,7 +247,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
         """Be overtaken by the other after it was seen that nobody is at it."""
         if not first:
             first.append(asyncio.create_task(one.run_turn("a", "Hi", key="k")))
-            await pause.reached.wait()
+            await pause.arrival.wait()
             asyncio.get_running_loop().call_later(0 if is_finished else 0.05, pause.go.set)
             if is_finished:
                 await first[0]
@@ -295,7 +295,7 @@ async def test_a_run_that_lost_its_lease_commits_nothing_more(db: Database) -> N
         Runtime(db, model=ScriptedModel("Taken."), config=RuntimeConfig(clock=lambda: clock[0])) as other,
     ):
         turn = asyncio.create_task(frozen.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         clock[0] += 60_000
         await other.run_turn("a", "2")
         pause.go.set()
@@ -319,14 +319,14 @@ async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database)
         ) as other,
     ):
         turn = asyncio.create_task(frozen.run_turn("a", "Weather?"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         clock[0] += 60_000
         result = await other.resume("a")
         pause.go.set()
         with pytest.raises(LeaseLost):
             await turn
 
-    assert (result.usage.calls, (await run_named(db, result.run)).usage.calls) == (2, 2)
+    assert (result.usage.calls, (await run_of_id(db, result.run)).usage.calls) == (2, 2)
 
 
 @pytest.mark.promise("T-17")
@@ -361,12 +361,12 @@ async def test_a_run_in_another_process_is_told_to_end(db: Database) -> None:
         db, model=ScriptedModel(*pause.line("One.")), config=RuntimeConfig(leases=LeaseConfig(seconds=1.5))
     ) as runtime:
         turn = asyncio.create_task(runtime.run_turn("a", "1"))
-        await pause.reached.wait()
+        await pause.arrival.wait()
         is_cancelled = await elsewhere.cancel("a")
         result = await turn
 
     assert (is_cancelled, result.termination) == (True, "cancelled")
-    assert (await run_named(db, result.run)).termination == "cancelled"
+    assert (await run_of_id(db, result.run)).termination == "cancelled"
 
 
 async def test_a_turn_whose_thread_is_made_meanwhile_goes_behind(db: Database) -> None:

@@ -28,7 +28,7 @@ from tests.runtime.execution.killed_turns import (
     World,
     decide,
     travel,
-    travelling,
+    travel_runtime,
 )
 from tests.support.child_process import ChildProcess
 
@@ -77,19 +77,19 @@ async def whole(db: Database, id: str) -> list[str]:
     return wrong + [f"call {call} is open" for call in head.counters.open]
 
 
-async def killed_run(db: Database, id: str) -> Run:
+async def dead_run(db: Database, id: str) -> Run:
     """The run that was killed."""
     first = (await db.thread(id).changesets(limit=1))[0]
     return run_of(await db.records.get("run", first.run_id or ""))
 
 
-def expected_models(point: str) -> int:
+def model_calls_at(point: str) -> int:
     """How often the model is asked in all: again only if its answer was not yet kept."""
     unkept = ("before change 2", "before change 4", "before change 6")
     return 4 if point in unkept or point.startswith("in model") else 3
 
 
-def expected_calls(point: str) -> tuple[int, int, int]:
+def tool_calls_at(point: str) -> tuple[int, int, int]:
     """How often looking, paying and booking are begun in all: again only if the results were not yet kept."""
     again = point in ("before change 3", "after pay")
     looked_before = point == "before pay"
@@ -99,7 +99,7 @@ def expected_calls(point: str) -> tuple[int, int, int]:
 async def problems_after_resume(db: Database, tmp_path: Path, point: str) -> list[str]:
     """What is wrong after a killed run was resumed."""
     world = World(world_of(tmp_path, point))
-    async with travelling(db, world) as runtime, asyncio.timeout(AT_ONCE):
+    async with travel_runtime(db, world) as runtime, asyncio.timeout(AT_ONCE):
         try:
             text = (await runtime.resume(point)).text
         except (InvalidArgument, NotFound) as error:
@@ -110,9 +110,9 @@ async def problems_after_resume(db: Database, tmp_path: Path, point: str) -> lis
         if outcome == "ThreadNotFound":
             return wrong
         wrong += await whole(db, point)
-        if counts["model"] != expected_models(point):
+        if counts["model"] != model_calls_at(point):
             wrong.append(f"{counts['model']} model calls")
-        if (counts[LOOK], counts[PAY], counts[BOOK]) != expected_calls(point):
+        if (counts[LOOK], counts[PAY], counts[BOOK]) != tool_calls_at(point):
             wrong.append(f"tools: {counts}")
         wrong += [] if len(set(world.keys(PAY))) == 1 else ["paid under two keys"]
         lasting = [(effect.tool, effect.in_doubt) for effect in await external_effects(db.thread(point))]
@@ -156,12 +156,12 @@ async def problems_after_next_turn(db: Database, tmp_path: Path, point: str) -> 
     """What is wrong after a killed run was followed by another turn."""
     world = World(world_of(tmp_path, point))
     lines = world.lines()
-    async with travelling(db, world) as runtime, asyncio.timeout(AT_ONCE):
+    async with travel_runtime(db, world) as runtime, asyncio.timeout(AT_ONCE):
         wrong = await problems_after_greeting(runtime, db, point, repairs=1 if point in OPEN else 0)
     wrong += [] if world.lines() == lines else ["something happened again"]
     if point == "before change 1":
         return wrong
-    run = await killed_run(db, point)
+    run = await dead_run(db, point)
     termination = "natural" if point == "after change 6" else "interrupted"
     if (run.status, run.termination, list(run.in_doubt)) != ("done", termination, OPEN.get(point, [])):
         wrong.append(f"run {run.status} {run.termination} {run.in_doubt}")
@@ -202,7 +202,7 @@ async def test_a_run_that_is_killed_again_and_again_comes_to_its_end(url: str, t
         await asyncio.to_thread(again.process.join, 60)
         again.end()
         assert again.process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
-    async with clew.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travel_runtime(db, world) as runtime:
         result = await runtime.resume("after pay")
 
         assert (result.text, await whole(db, "after pay")) == (FINAL, [])
@@ -217,7 +217,7 @@ async def test_an_effect_that_nobody_can_tell_is_never_silently_repeated(
     await asyncio.to_thread(kill_each, url, tmp_path, [point], "send")
     world = World(world_of(tmp_path, point))
     count = world.counts()["send"]
-    async with clew.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travel_runtime(db, world) as runtime:
         results = [await runtime.resume(point) for _ in range(2)]
 
         [waiting] = results[0].waiting
@@ -238,7 +238,7 @@ async def test_a_person_decides_what_is_in_doubt(url: str, tmp_path: Path) -> No
     async with clew.open(url) as db:
         for point, decision in points.items():
             world = World(world_of(tmp_path, point))
-            async with travelling(db, world) as runtime:
+            async with travel_runtime(db, world) as runtime:
                 await runtime.resume(point)
                 result = await runtime.resume(point, {"c1": decision})
             outputs = [
@@ -260,7 +260,7 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
 ) -> None:
     world = World(world_of(tmp_path, "a"))
     yes = {"c1": Replay()}
-    async with clew.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travel_runtime(db, world) as runtime:
         await runtime.run_turn("a", "wire")
         child = ChildProcess(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
         await asyncio.to_thread(child.process.join, 60)
@@ -280,7 +280,7 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
 async def test_a_new_turn_names_what_is_in_doubt_once(url: str, tmp_path: Path) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, ["after send"], "send")
     world = World(world_of(tmp_path, "after send"))
-    async with clew.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travel_runtime(db, world) as runtime:
         await runtime.run_turn("after send", "Hello")
         await runtime.run_turn("after send", "Hello")
         repairs = [item for item in await db.thread("after send").items() if item.kind == "repair"]
@@ -290,7 +290,7 @@ async def test_a_new_turn_names_what_is_in_doubt_once(url: str, tmp_path: Path) 
             "The run was interrupted before the tool answered."
             " Whether these had their effect is not known: send (c1)."
         ]
-        assert list((await killed_run(db, "after send")).in_doubt) == ["c1"]
+        assert list((await dead_run(db, "after send")).in_doubt) == ["c1"]
         assert (effect.tool, effect.in_doubt, effect.key) == ("send", True, world.keys("send")[0])
 
 
@@ -301,8 +301,8 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
     async with (
         clew.open(url) as db,
         clew.open(url) as other,
-        travelling(db, world) as runtime,
-        travelling(other, world) as rival,
+        travel_runtime(db, world) as runtime,
+        travel_runtime(other, world) as rival,
     ):
         both = await asyncio.gather(
             runtime.resume("after change 4"), rival.resume("after change 4"), return_exceptions=True

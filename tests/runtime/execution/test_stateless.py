@@ -24,7 +24,7 @@ from clew.runtime.state.schema import State, input, persistent
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.result import TurnResult
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, count, rename_stage, saying
+from tests.runtime.sample_state import Companion, constant_stage, count, rename_stage
 
 
 @tool(effect=Effect.NONE)
@@ -92,7 +92,7 @@ def with_tools(name: str, *replies: Any) -> tuple[Stage, list[Any]]:
 OSLO, ANN = ("c1", "weather", {"city": "Oslo"}), ("c2", "send", {"to": "Ann"})
 KINDS: dict[str, tuple[Stage, list[Any]]] = {
     "count": (count, []),
-    "say": (saying(response_text="noted", crisis=1, session_memory={"goal": "sleep"}), []),
+    "say": (constant_stage(response_text="noted", crisis=1, session_memory={"goal": "sleep"}), []),
     "ask": (ask, ["talk"]),
     "answer": with_tools("answer", "Hello."),
     "use_tool": with_tools("use_tool", calls(OSLO), "Sunny."),

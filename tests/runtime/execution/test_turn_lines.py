@@ -19,7 +19,7 @@ from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.runs import KIND, run_of
 from clew.runtime.runtime import Runtime
 from clew.testing.faults import FailingStore
-from tests.runtime.execution.busy_turns import Hold, reply, run_until_told
+from tests.runtime.execution.busy_turns import Hold, reply, run_until_signal
 from tests.support.child_process import ChildProcess, pipe
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ async def test_a_turn_that_waits_for_its_own_process_asks_the_store_nothing(coun
     hold = Hold()
     runtime = runtime_of(counting_db, hold)
     first = asyncio.create_task(runtime.run_turn("a", "0"))
-    await hold.reached.wait()
+    await hold.arrival.wait()
     before = calls(counting_db)
     others = [asyncio.create_task(runtime.run_turn("a", str(number))) for number in range(1, TURNS)]
     await ticks()
@@ -114,7 +114,7 @@ async def test_waiting_turns_that_are_cancelled_strand_nobody(db: Database) -> N
     hold = Hold()
     runtime = runtime_of(db, hold)
     turns = [asyncio.create_task(runtime.run_turn("a", "0"))]
-    await hold.reached.wait()
+    await hold.arrival.wait()
     turns += [asyncio.create_task(runtime.run_turn("a", str(number))) for number in range(1, 6)]
     await ticks()
     for number in (1, 3, 5):
@@ -156,7 +156,7 @@ async def test_a_turn_sent_again_waits_for_its_first_sending_alone(db: Database)
     first, second = Hold(), Hold()
     runtime = Runtime(db, stages=[Hold.by_message({"1": first, "2": second})])
     turns = [asyncio.create_task(runtime.run_turn("a", "1", key="k"))]
-    await first.reached.wait()
+    await first.arrival.wait()
     turns.append(asyncio.create_task(runtime.run_turn("a", "2")))
     await ticks()
     again = asyncio.create_task(runtime.run_turn("a", "1", key="k"))
@@ -177,7 +177,7 @@ async def test_a_turn_that_waits_for_another_process_does_not_look_at_every_chan
     monkeypatch.setattr(turn_lines, "LOOK_AGAIN", 60.0)
     hold = Hold()
     turn = asyncio.create_task(runtime_of(db, hold).run_turn("a", "1"))
-    await hold.reached.wait()
+    await hold.arrival.wait()
     waiting = asyncio.create_task(runtime_of(counting_db).run_turn("a", "2"))
     while not calls(counting_db):  # noqa: ASYNC110 - the count tells nobody of its changes
         await asyncio.sleep(0.001)
@@ -202,7 +202,7 @@ async def test_a_line_that_has_held_a_thread_for_long_lets_another_process_go_fi
     hold = Hold()
     runtime = runtime_of(db, hold)
     ours = [asyncio.create_task(runtime.run_turn("a", "ours 1"))]
-    await hold.reached.wait()
+    await hold.arrival.wait()
     theirs = asyncio.create_task(runtime_of(db).run_turn("a", "theirs"))
     while not await is_awaited(db):  # noqa: ASYNC110 - a record tells nobody of its changes
         await asyncio.sleep(0.001)
@@ -220,7 +220,7 @@ async def test_a_turn_gets_between_those_of_a_process_whose_line_never_empties(s
     async with clew.open(shared_url) as db:
         await db.create("a")
         ours, theirs = pipe()
-        other = ChildProcess(run_until_told, shared_url, "a", theirs)
+        other = ChildProcess(run_until_signal, shared_url, "a", theirs)
         theirs.close()
         assert await asyncio.to_thread(ours.recv) == "busy"
         async with asyncio.timeout(SOON):
@@ -238,12 +238,12 @@ class AwayStore(FailingStore):
 
     def __init__(self, db: Database) -> None:
         super().__init__(db.store, fail_at=0)
-        self.asked = 0
+        self.call_count = 0
         self.some = asyncio.Event()
         self.leave = asyncio.Semaphore(0)
 
     async def read(self, scope: Scope, asking: StoreRead[T]) -> T:
-        self.asked += 1
+        self.call_count += 1
         self.some.set()
         await self.leave.acquire()
         raise StoreUnavailable(problem="it is away")
@@ -263,10 +263,10 @@ async def test_a_store_that_is_away_is_not_waited_for_one_turn_after_another(awa
     runtime = Runtime(Database(away), stages=[gate(reply)])
     turns = [asyncio.create_task(runtime.run_turn("a", str(number))) for number in range(5)]
     await away.some.wait()
-    asked_before = away.asked
+    asked_before = away.call_count
     away.leave.release()
     async with asyncio.timeout(SOON):
-        while away.asked < 5:  # noqa: ASYNC110 - the count tells nobody of its changes
+        while away.call_count < 5:  # noqa: ASYNC110 - the count tells nobody of its changes
             await asyncio.sleep(0.001)
     for _ in range(100):
         away.leave.release()

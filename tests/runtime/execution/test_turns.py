@@ -32,7 +32,7 @@ from clew.runtime.state.call_state import Replay
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, tool
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, count, reopen, saying
+from tests.runtime.sample_state import Companion, constant_stage, count, reopen
 from tests.support.relay import Relay
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -65,7 +65,10 @@ async def test_a_later_turn_emits_only_its_own_message(db: Database, store_url: 
 
 @pytest.mark.promise("R-03")
 async def test_a_restart_between_turns_changes_nothing(db: Database, store_url: str) -> None:
-    stages = [count, saying(history=[clew.Message(role="assistant", content="Well.")], approach="act")]
+    stages = [
+        count,
+        constant_stage(history=[clew.Message(role="assistant", content="Well.")], approach="act"),
+    ]
     async with Runtime(db, schema=Companion, stages=stages) as runtime:
         await runtime.run_turn("together", "One")
         await runtime.run_turn("together", "Two")
@@ -207,7 +210,7 @@ async def fill_thread(db: Database, turns: int) -> None:
         await db.commit(appends * 25)
 
 
-async def most_read(runtime: Runtime[Companion], read_size: Callable[[], ReadSize]) -> ReadSize:
+async def largest_read(runtime: Runtime[Companion], read_size: Callable[[], ReadSize]) -> ReadSize:
     """The most rows and bytes that one of some turns in a row reads, from the twentieth on."""
     for _ in range(BEFORE):
         await runtime.run_turn("a", "How are you?")
@@ -222,11 +225,11 @@ async def most_read(runtime: Runtime[Companion], read_size: Callable[[], ReadSiz
 async def early_and_late(db: Database, read_size: Callable[[], ReadSize]) -> tuple[ReadSize, ReadSize]:
     """What turns read at the beginning of a thread and after thousands."""
     model = ScriptedModel(*["Well, thank you."] * (2 * BEFORE + 2 * CYCLE))
-    stages = [count, saying(approach="act"), respond(field="response_text")]
+    stages = [count, constant_stage(approach="act"), respond(field="response_text")]
     async with Runtime(db, schema=Companion, stages=stages, model=model) as runtime:
-        early = await most_read(runtime, read_size)
+        early = await largest_read(runtime, read_size)
         await fill_thread(db, AFTER - 2 * BEFORE - CYCLE)
-        return early, await most_read(runtime, read_size)
+        return early, await largest_read(runtime, read_size)
 
 
 SLACK = 1.01

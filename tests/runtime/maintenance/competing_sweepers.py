@@ -132,11 +132,11 @@ async def _sweep_with(url: str, finalize: Finalize, start: Connection, lease_sec
                 clock=later,
             ),
         ):
-            while await left_to_do(db):  # noqa: ASYNC110 - the others tell us through the store alone
+            while await has_work(db):  # noqa: ASYNC110 - the others tell us through the store alone
                 await asyncio.sleep(0.1)
 
 
-async def left_to_do(db: Database) -> bool:
+async def has_work(db: Database) -> bool:
     """Whether an episode has expired and is not ended, or its end is not finished."""
     query = RecordQuery(kind=ACTIVE_EPISODE, until=later() - IDLE_MS, limit=1)
     ending = RecordQuery(kind=EPISODE, tags=(ENDING,), limit=1)

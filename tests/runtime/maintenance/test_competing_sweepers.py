@@ -73,10 +73,10 @@ def test_four_processes_end_each_of_500_episodes_once_and_a_turn_in_time_wins(
     shared_url: str, tmp_path: Path
 ) -> None:
     threads = asyncio.run(begin(shared_url, EPISODES))
-    swept = SweeperProcesses(shared_url, tmp_path, {}, visits := threads[:: EPISODES // VISITS])
-    episodes = swept.visitor.result()
-    counts = [sweeper.result() for sweeper in swept.sweepers]
-    notes = Counter(id for number in range(SWEEPERS) for id in swept.episodes_of(number))
+    processes = SweeperProcesses(shared_url, tmp_path, {}, visits := threads[:: EPISODES // VISITS])
+    episodes = processes.visitor.result()
+    counts = [sweeper.result() for sweeper in processes.sweepers]
+    notes = Counter(id for number in range(SWEEPERS) for id in processes.episodes_of(number))
     threads_after = episodes_of(shared_url, threads)
     ends = [id for of in threads_after.values() for id in of.ends]
 
@@ -118,20 +118,20 @@ def test_with_a_process_killed_and_ends_that_fail_each_episode_is_still_ended_on
 ) -> None:
     threads = asyncio.run(begin(shared_url, EPISODES))
     fates = {0: Fate(fails_one_in=20, killed_at=VICTIM), 1: SHAKY, 2: SHAKY, 3: SHAKY}
-    swept = SweeperProcesses(shared_url, tmp_path, fates, threads[:: EPISODES // VISITS])
-    episodes = swept.visitor.result()
-    for sweeper in swept.sweepers[1:]:
+    processes = SweeperProcesses(shared_url, tmp_path, fates, threads[:: EPISODES // VISITS])
+    episodes = processes.visitor.result()
+    for sweeper in processes.sweepers[1:]:
         sweeper.result()
-    swept.sweepers[0].end()
-    survivors = Counter(id for number in range(1, SWEEPERS) for id in swept.episodes_of(number))
+    processes.sweepers[0].end()
+    survivors = Counter(id for number in range(1, SWEEPERS) for id in processes.episodes_of(number))
     threads_after = episodes_of(shared_url, threads)
     ends = [id for of in threads_after.values() for id in of.ends]
 
-    assert swept.sweepers[0].process.exitcode == -signal.SIGKILL
-    assert len(swept.episodes_of(0)) == VICTIM
+    assert processes.sweepers[0].process.exitcode == -signal.SIGKILL
+    assert len(processes.episodes_of(0)) == VICTIM
     assert wrong(threads_after, episodes) == {}
     assert set(survivors.values()) == {1}
-    assert set(survivors) | set(swept.episodes_of(0)) == set(ends)
-    assert set(swept.episodes_of(0)) & set(survivors), (
+    assert set(survivors) | set(processes.episodes_of(0)) == set(ends)
+    assert set(processes.episodes_of(0)) & set(survivors), (
         "what the killed process was at was not done by another"
     )

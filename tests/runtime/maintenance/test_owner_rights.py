@@ -53,7 +53,7 @@ def episode_row(id: str, owner: str | None, **about: JSON) -> Record:
     return Record(kind=ACTIVE_EPISODE, id=id, owner=owner, tags=("modality:text",), sort=1, body=body)
 
 
-async def her_ended_session(runtime: Runtime[clew.State, object]) -> None:
+async def end_her_session(runtime: Runtime[clew.State, object]) -> None:
     await runtime.run_turn("hers", SECRET, user="alice")
     await runtime.end_session("hers", user="alice")
 
@@ -66,7 +66,7 @@ async def episode_owners(db: Database) -> dict[str, str | None]:
 @pytest.mark.promise("R-16")
 async def test_an_episode_that_names_anothers_thread_leaves_nothing(db: Database) -> None:
     async with runtime_of(db) as runtime:
-        await her_ended_session(runtime)
+        await end_her_session(runtime)
         await db.records.put(episode_row("hers", "bob"))
         await runtime.sweep()
         export = await Memory(db, "bob").export()
@@ -77,7 +77,7 @@ async def test_an_episode_that_names_anothers_thread_leaves_nothing(db: Database
 
 async def test_an_episode_of_nobody_reads_no_thread_of_somebodys(db: Database) -> None:
     async with runtime_of(db) as runtime:
-        await her_ended_session(runtime)
+        await end_her_session(runtime)
         await db.records.put(episode_row("hers", None))
         await runtime.sweep()
         export = await Memory(db, "hers", of_thread=True).export()

@@ -167,7 +167,7 @@ async def test_a_frozen_run_cannot_write_behind_a_rewind(db: Database) -> None:
 # What is not taken back.
 
 
-async def rewound(db: Database, decision: Replay | UseResult | None, *tools: Tool) -> RewindResult:
+async def rewind_run(db: Database, decision: Replay | UseResult | None, *tools: Tool) -> RewindResult:
     """A turn that calls ``pay``, decided so, and then taken back."""
     async with runtime_of(db, calls(PAY), "Done.", tools=list(tools)) as runtime:
         await runtime.run_turn("a", "Pay")
@@ -178,7 +178,7 @@ async def rewound(db: Database, decision: Replay | UseResult | None, *tools: Too
 
 @pytest.mark.promise("B-03", "S-13")
 async def test_effects_that_are_not_taken_back_are_listed(db: Database) -> None:
-    result = await rewound(db, None, pay)
+    result = await rewind_run(db, None, pay)
 
     assert [(effect.tool, effect.call, effect.output, effect.in_doubt) for effect in result.effects] == [
         ("pay", "c1", "paid 5", False)
@@ -191,7 +191,7 @@ async def test_a_tool_without_effects_is_not_listed(db: Database) -> None:
         """Only look."""
         return "seen"
 
-    assert (await rewound(db, None, harmless)).effects == ()
+    assert (await rewind_run(db, None, harmless)).effects == ()
 
 
 async def test_a_call_that_was_denied_is_not_listed(db: Database) -> None:
@@ -200,7 +200,7 @@ async def test_a_call_that_was_denied_is_not_listed(db: Database) -> None:
         """Pay, if allowed."""
         return "paid"
 
-    assert (await rewound(db, UseResult("denied"), asking)).effects == ()
+    assert (await rewind_run(db, UseResult("denied"), asking)).effects == ()
 
 
 async def test_a_fork_is_rewound_and_its_parent_is_not(db: Database) -> None:

@@ -53,20 +53,20 @@ class Slow:
     """A finalize that waits until it is let go, and counts."""
 
     def __init__(self) -> None:
-        self.begun: asyncio.Queue[Episode] = asyncio.Queue()
+        self.starts: asyncio.Queue[Episode] = asyncio.Queue()
         self.go = asyncio.Event()
         self.at_once = 0
         self.most = 0
-        self.stopped = 0
+        self.stop_count = 0
 
     async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
-        self.begun.put_nowait(of)
+        self.starts.put_nowait(of)
         try:
             await self.go.wait()
         except asyncio.CancelledError:
-            self.stopped += 1
+            self.stop_count += 1
             raise
         finally:
             self.at_once -= 1
@@ -79,7 +79,7 @@ def settings_of(db: Database, finalize: Slow, config: RuntimeConfig = RuntimeCon
     return Runtime(db, finalize=finalize, config=config)._settings
 
 
-async def ended_sessions(db: Database, *threads: str) -> None:
+async def end_sessions(db: Database, *threads: str) -> None:
     """Threads whose episode was ended, and whose jobs wait."""
     runtime = Runtime(db, stages=[answer])
     for thread in threads:
@@ -110,7 +110,7 @@ async def job_of(db: Database, of: Episode) -> Job:
     return await db.jobs.get(job_id(of.id))
 
 
-async def stolen(db: Database, of: Episode) -> Job:
+async def steal_job(db: Database, of: Episode) -> Job:
     """The job of an episode, in the hands of somebody else from now on."""
     await db.jobs.release(await job_of(db, of))
     (job,) = await db.jobs.claim([JOB], lease_ms=60_000)
@@ -124,10 +124,10 @@ async def stolen(db: Database, of: Episode) -> Job:
 async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow, RuntimeConfig(sessions=SessionConfig(concurrent_ends=3)))
-    await ended_sessions(db, *"abcde")
+    await end_sessions(db, *"abcde")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
         for _ in range(3):
-            await slow.begun.get()
+            await slow.starts.get()
         statuses = [job.status for job in await db.jobs.list()]
         slow.go.set()
         count = await working
@@ -140,9 +140,9 @@ async def test_so_many_ends_are_made_at_once_and_no_more(db: Database) -> None:
 async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_it(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
-        of = await slow.begun.get()
+        of = await slow.starts.get()
         first = (await job_of(db, of)).until
         while (await job_of(db, of)).until < first + SHORT * 1000:  # noqa: ASYNC110 - it is only in the store
             await asyncio.sleep(0.02)
@@ -157,13 +157,13 @@ async def test_an_end_that_takes_longer_than_its_lease_is_left_to_whoever_is_at_
 async def test_whoever_lost_a_job_stops_and_commits_nothing(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
-        theirs = await stolen(db, await slow.begun.get())
+        theirs = await steal_job(db, await slow.starts.get())
         count = await working
         now = await db.jobs.get(theirs.id)
 
-    assert (count, slow.stopped, await endings(db), await facts(db)) == (0, 1, ["ending"], 0)
+    assert (count, slow.stop_count, await endings(db), await facts(db)) == (0, 1, ["ending"], 0)
     assert (now.token, now.status) == (theirs.token, "running")
 
 
@@ -171,29 +171,29 @@ async def test_whoever_lost_a_job_stops_and_commits_nothing(db: Database) -> Non
 async def test_an_end_made_after_its_job_was_lost_is_not_committed(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow)
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with asyncio.timeout(SOON), at_work(db, settings) as working:
-        await stolen(db, await slow.begun.get())
+        await steal_job(db, await slow.starts.get())
         slow.go.set()
         count = await working
 
-    assert (count, slow.stopped, await endings(db), await facts(db)) == (0, 0, ["ending"], 0)
+    assert (count, slow.stop_count, await endings(db), await facts(db)) == (0, 0, ["ending"], 0)
 
 
 async def test_a_store_that_fails_while_a_job_is_held_does_not_stop_its_end(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow, RuntimeConfig(leases=LeaseConfig(seconds=SHORT)))
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     shaky = Database(FailingStore(db.store, fail_at=1, only="change"))
     async with asyncio.timeout(SOON), at_work(shaky, settings) as working:
-        of = await slow.begun.get()
+        of = await slow.starts.get()
         first = (await job_of(db, of)).until
         while (await job_of(db, of)).until == first:  # noqa: ASYNC110 - it is only in the store
             await asyncio.sleep(0.02)
         slow.go.set()
         count = await working
 
-    assert (count, slow.stopped, await endings(db)) == (1, 0, ["ended"])
+    assert (count, slow.stop_count, await endings(db)) == (1, 0, ["ended"])
 
 
 def test_at_least_one_end_is_made_at_a_time() -> None:
@@ -204,12 +204,12 @@ def test_at_least_one_end_is_made_at_a_time() -> None:
 async def test_an_end_that_never_comes_to_its_end_is_given_up_and_tried_again(db: Database) -> None:
     slow = Slow()
     settings = settings_of(db, slow, RuntimeConfig(deadlines=Deadlines(turn_seconds=0.05)))
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with asyncio.timeout(SOON):
         count = await work(db, settings)
 
     (job,) = await db.jobs.list()
-    assert (count, job.status, slow.stopped) == (0, "waiting", 1)
+    assert (count, job.status, slow.stop_count) == (0, "waiting", 1)
     assert "took longer than 0.05 s" in (job.problem or "")
 
 
@@ -228,7 +228,7 @@ async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
 
 async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database) -> None:
     slow = Slow()
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with (
         asyncio.timeout(SOON),
         Runtime(
@@ -238,16 +238,16 @@ async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database)
             config=RuntimeConfig(sessions=SessionConfig(close_seconds=0.1)),
         ),
     ):
-        of = await slow.begun.get()
+        of = await slow.starts.get()
 
     job = await job_of(db, of)
-    assert (job.status, job.attempts, slow.stopped, await endings(db)) == ("waiting", 0, 1, ["ending"])
+    assert (job.status, job.attempts, slow.stop_count, await endings(db)) == ("waiting", 0, 1, ["ending"])
 
 
 @pytest.mark.promise("R-11")
 async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db: Database) -> None:
     slow = Slow()
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with (
         asyncio.timeout(SOON),
         Runtime(
@@ -257,13 +257,13 @@ async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db:
             config=RuntimeConfig(sessions=SessionConfig(close_seconds=SOON)),
         ) as runtime,
     ):
-        await slow.begun.get()
+        await slow.starts.get()
         closing = asyncio.create_task(runtime.close())
         await asyncio.sleep(0)  # so that the close has begun before the end may go on
         slow.go.set()
         await closing
 
-    assert (slow.stopped, await endings(db), await facts(db)) == (0, ["ended"], 1)
+    assert (slow.stop_count, await endings(db), await facts(db)) == (0, ["ended"], 1)
 
 
 async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
@@ -275,7 +275,7 @@ async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
         await runtime.run_turn(thread, "Hi")
     closing = asyncio.create_task(runtime.close())
     async with asyncio.timeout(SOON):
-        both = {(await slow.begun.get()).thread for _ in range(2)}
+        both = {(await slow.starts.get()).thread for _ in range(2)}
         slow.go.set()
         await closing
 
@@ -288,7 +288,7 @@ async def test_closing_ends_several_sessions_at_once(db: Database) -> None:
 @pytest.mark.promise("T-17", "R-09")
 async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) -> None:
     slow = Slow()
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     dead = Run(id="dead", thread="gone", started=1, until=1)
     async with (
         asyncio.timeout(SOON),
@@ -296,7 +296,7 @@ async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) 
             db, stages=[answer], finalize=slow, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.02))
         ),
     ):
-        await slow.begun.get()
+        await slow.starts.get()
         await db.records.put(record_of(dead, None))
         while run_of(await db.records.get(KIND, "dead")).status == "running":  # noqa: ASYNC110 - only there
             await asyncio.sleep(0.01)
@@ -308,16 +308,16 @@ async def test_a_run_that_died_is_closed_while_a_slow_end_goes_on(db: Database) 
 
 async def test_an_end_that_is_due_is_made_while_another_is_slow(db: Database) -> None:
     slow = Slow()
-    await ended_sessions(db, "a")
+    await end_sessions(db, "a")
     async with (
         asyncio.timeout(SOON),
         Runtime(
             db, stages=[answer], finalize=slow, config=RuntimeConfig(leases=LeaseConfig(sweep_seconds=0.02))
         ),
     ):
-        first = await slow.begun.get()
-        await ended_sessions(db, "b")
-        second = await slow.begun.get()
+        first = await slow.starts.get()
+        await end_sessions(db, "b")
+        second = await slow.starts.get()
         slow.go.set()
 
     assert (first.thread, second.thread) == ("a", "b")
@@ -378,12 +378,12 @@ class PausingStore(FailingStore):
 
     def __init__(self, db: Database) -> None:
         super().__init__(db.store, fail_at=0)
-        self.reached = asyncio.Event()
+        self.arrival = asyncio.Event()
         self.go = asyncio.Event()
 
     async def _call(self, call: Callable[[], Awaitable[T]], kind: str = "other") -> T:
         if kind == "change":
-            self.reached.set()
+            self.arrival.set()
             await self.go.wait()
         return await call()
 
@@ -396,7 +396,7 @@ async def test_a_turn_that_arrives_during_the_claim_wins(db: Database) -> None:
     store = PausingStore(db)
     async with asyncio.timeout(SOON):
         ending = asyncio.create_task(end_expired_episodes(Database(store), idle_ms=20 * 60_000, now=later))
-        await store.reached.wait()
+        await store.arrival.wait()
         await Runtime(db, stages=[answer], config=RuntimeConfig(clock=lambda: later)).run_turn(
             "a", "I am still here"
         )
@@ -418,7 +418,7 @@ async def test_a_turn_that_arrives_just_after_the_claim_begins_an_episode_of_its
     late = Runtime(Database(store), stages=[answer], config=RuntimeConfig(clock=lambda: later))
     async with asyncio.timeout(SOON):
         turn = asyncio.create_task(late.run_turn("a", "I am late"))
-        await store.reached.wait()
+        await store.arrival.wait()
         count = await end_expired_episodes(db, idle_ms=20 * 60_000, now=later)
         store.go.set()
         await turn

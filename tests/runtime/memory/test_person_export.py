@@ -53,7 +53,7 @@ async def each(lines: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield line
 
 
-async def taken_in(lines: Sequence[bytes], store: Store, *, skip_existing: bool = False) -> ImportResult:
+async def import_lines(lines: Sequence[bytes], store: Store, *, skip_existing: bool = False) -> ImportResult:
     return await import_threads(store, Scope(), each(lines), skip_existing=skip_existing)
 
 
@@ -86,7 +86,7 @@ async def test_an_archive_of_a_person_has_all_that_is_theirs_and_nothing_else(db
 async def test_it_comes_back_elsewhere_and_is_the_same_to_the_byte(db: Database) -> None:
     await a_life(db)
     lines, store = await lines_of(db), MemoryStore()
-    result = await taken_in(lines, store)
+    result = await import_lines(lines, store)
     other = Database(store)
     (fact,) = (await Memory(other, "alice").page()).facts
 
@@ -99,7 +99,7 @@ async def test_it_comes_back_elsewhere_and_is_the_same_to_the_byte(db: Database)
 async def test_a_session_goes_on_where_it_was_imported(db: Database) -> None:
     await a_life(db)
     other = Database(MemoryStore())
-    await taken_in(await lines_of(db), other.store)
+    await import_lines(await lines_of(db), other.store)
     async with clew.Runtime(other, model=ScriptedModel("Hello"), finalize=Finalizer()) as runtime:
         await runtime.run_turn("alice-2", "And on we go", user="alice")
         episode = await runtime.end_session("alice-2", user="alice")
@@ -113,19 +113,19 @@ async def test_an_altered_record_is_refused(db: Database) -> None:
     lines = [line.replace(b'"positive"', b'"negative"') for line in await lines_of(db)]
 
     with pytest.raises(ArchiveInvalid, match="the record was altered"):
-        await taken_in(lines, MemoryStore())
+        await import_lines(lines, MemoryStore())
 
 
 async def test_what_is_there_already_is_refused_or_passed_over(db: Database) -> None:
     await a_life(db)
     lines, store = await lines_of(db), MemoryStore()
-    await taken_in(lines, store)
+    await import_lines(lines, store)
     only_records = [lines[0], *(line for line in lines if b'"clew":"record"' in line)]
     with pytest.raises(ThreadExists):
-        await taken_in(lines, store)
+        await import_lines(lines, store)
     with pytest.raises(RevisionConflict):
-        await taken_in(only_records, store)
-    again = await taken_in(lines, store, skip_existing=True)
+        await import_lines(only_records, store)
+    again = await import_lines(lines, store, skip_existing=True)
 
     assert (again.threads, len(again.skipped), again.records) == ((), 3, 0)
 

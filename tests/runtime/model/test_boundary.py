@@ -49,20 +49,20 @@ class Wild:
     name = "wild"
 
     def __init__(self, does: Callable[[], Any]) -> None:
-        self.asked = 0
+        self.call_count = 0
         self._does = does
 
     async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
-        self.asked += 1
+        self.call_count += 1
         return self._does()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
-        self.asked += 1
+        self.call_count += 1
         yield TextChunk("Hel")
         yield self._does()
 
 
-def raising(error: BaseException) -> Callable[[], Any]:
+def failure_of(error: BaseException) -> Callable[[], Any]:
     def does() -> Any:
         raise error
 
@@ -74,7 +74,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
 async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_words(
     error: BaseException, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = Wild(raising(error))
+    model = Wild(failure_of(error))
     call = model_call.ask(model, HI, QUICK) if way == "ask" else model_call.fill(model, HI, Person, QUICK)
 
     with caplog.at_level(logging.INFO, "clew"), pytest.raises(ModelFailed) as failure:
@@ -89,12 +89,12 @@ async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_wo
 
 @pytest.mark.parametrize(("error", "times"), [(ValueError(), 1), (ConnectionResetError(), 3)])
 async def test_only_what_is_about_a_connection_is_tried_again(error: BaseException, times: int) -> None:
-    model = Wild(raising(error))
+    model = Wild(failure_of(error))
 
     with pytest.raises(ModelFailed):
         await model_call.fill(model, HI, Person, QUICK)
 
-    assert model.asked == times
+    assert model.call_count == times
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ async def test_an_error_of_a_store_passes_through_a_model_as_it_is() -> None:
     down = StoreUnavailable(problem="it is locked")
 
     with pytest.raises(StoreUnavailable) as error:
-        await model_call.fill(Wild(raising(down)), HI, Person, QUICK)
+        await model_call.fill(Wild(failure_of(down)), HI, Person, QUICK)
 
     assert error.value is down
 
@@ -205,7 +205,7 @@ async def test_what_the_model_inside_a_wrapper_raises_is_the_models(way: str) ->
                 async for part in parts:
                     yield part
 
-    model = Through(Wild(raising(KeyError())))
+    model = Through(Wild(failure_of(KeyError())))
 
     with pytest.raises(ModelFailed, match="it raised KeyError"):
         await (
@@ -217,10 +217,10 @@ class Stubborn(Wild):
     """A model that makes something else of being cancelled."""
 
     def __init__(self) -> None:
-        self.begun = asyncio.Event()
+        self.start = asyncio.Event()
 
     async def fill(self, request: ModelRequest, kind: type[Any]) -> Any:
-        self.begun.set()
+        self.start.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -230,7 +230,7 @@ class Stubborn(Wild):
 async def test_whoever_is_cancelled_is_cancelled_whatever_a_model_makes_of_it() -> None:
     model = Stubborn()
     task = asyncio.create_task(model_call.fill(model, HI, Person, QUICK))
-    await model.begun.wait()
+    await model.start.wait()
     task.cancel()
     await asyncio.wait([task])
 
@@ -257,7 +257,7 @@ async def test_a_turn_whose_model_raises_anything_ends_as_one_whose_model_failed
 
 
 @pytest.mark.parametrize(
-    "does", [raising(KeyError("zanzibar")), lambda: None, lambda: 7], ids=["raises", "nothing", "number"]
+    "does", [failure_of(KeyError("zanzibar")), lambda: None, lambda: 7], ids=["raises", "nothing", "number"]
 )
 async def test_a_function_that_makes_no_summary_keeps_no_turn_from_its_answer(
     db: Database, does: Callable[[], Any]

@@ -219,14 +219,14 @@ async def test_the_error_survives_its_journey_to_another_process() -> None:
 # In a turn.
 
 
-async def told_by(runtime: Runtime, thread: str) -> list[Event]:
+async def events_of(runtime: Runtime, thread: str) -> list[Event]:
     return [event async for event in runtime.stream_turn(thread, "Hi")]
 
 
 async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Database) -> None:
     model = ScriptedModel(["Hel", busy()], ["Good ", "day."])
     async with Runtime(db, model=model, config=RuntimeConfig(retry_policy=QUICK)) as runtime:
-        events = await told_by(runtime, "a")
+        events = await events_of(runtime, "a")
 
     texts = [event for event in events if isinstance(event, TextDelta)]
     assert [(event.text, event.step, event.attempt) for event in texts] == [

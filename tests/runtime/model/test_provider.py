@@ -261,7 +261,7 @@ class Deeper(msgspec.Struct):
     mood: Literal["calm", "tense"] | None = None
 
 
-def answering(json: str) -> ChatReply:
+def reply_of(json: str) -> ChatReply:
     return ChatReply(calls=[("c1", "answer", json)])
 
 
@@ -282,7 +282,7 @@ def answering(json: str) -> ChatReply:
     ],
 )
 async def test_an_answer_has_the_type_asked_for(kind: Any, text: str, value: Any) -> None:
-    async with scripted_provider(answering(text)) as (model, server):
+    async with scripted_provider(reply_of(text)) as (model, server):
         answer, usage = await model.fill(HI, kind)
 
     assert (answer, usage.calls) == (value, 1)
@@ -300,7 +300,7 @@ async def test_an_answer_said_as_text_is_taken_if_it_fits() -> None:
 @pytest.mark.parametrize("text", ['{"name": "Ann"}', '{"name": "Ann", "age": "7"}', "{", "[]"])
 async def test_an_answer_that_does_not_fit_is_asked_for_again_and_paid(text: str) -> None:
     usages: list[Usage] = []
-    async with scripted_provider(answering(text), answering('{"name": "Ann", "age": 7}')) as (model, _):
+    async with scripted_provider(reply_of(text), reply_of('{"name": "Ann", "age": 7}')) as (model, _):
         answer, _ = await model_call.fill(model, HI, Person, QUICK, usages.append)
 
     assert answer == Person(name="Ann", age=7)

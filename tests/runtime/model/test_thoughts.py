@@ -38,7 +38,7 @@ def thinking_part(content: str, **options: Any) -> ThinkingPart:
     return ThinkingPart(content, provider_name="anthropic", **options)
 
 
-def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
+def parts_sent_back(*parts: ModelResponsePart) -> list[ModelResponsePart]:
     """What a provider gets back of an answer that was kept in the history."""
     response = ModelResponse(parts=parts, provider_name="anthropic", model_name="m")
     reply = Reply(
@@ -79,13 +79,13 @@ def heard_again(*parts: ModelResponsePart) -> list[ModelResponsePart]:
     ],
 )
 def test_thoughts_and_signatures_go_back_where_they_stood(parts: list[ModelResponsePart]) -> None:
-    assert heard_again(*parts) == parts
+    assert parts_sent_back(*parts) == parts
 
 
 def test_a_thought_before_an_empty_text_goes_with_the_call_behind_it() -> None:
     before, call = thinking_part("hm", signature="s1"), ToolCallPart("look", {}, tool_call_id="c1")
 
-    assert heard_again(before, TextPart(""), call) == [before, call]
+    assert parts_sent_back(before, TextPart(""), call) == [before, call]
 
 
 def test_an_answer_without_thoughts_keeps_nothing_more() -> None:
@@ -107,21 +107,21 @@ class Thinker:
     """A model that thinks before it looks and before it answers, and keeps what it was told."""
 
     def __init__(self) -> None:
-        self.heard: list[list[ModelMessage]] = []
+        self.requests: list[list[ModelMessage]] = []
 
     async def stream(
         self, messages: list[ModelMessage], info: AgentInfo
     ) -> AsyncIterator[str | dict[int, DeltaToolCall] | dict[int, DeltaThinkingPart]]:
-        self.heard.append(list(messages))
-        yield {0: DeltaThinkingPart(content=SECRET, signature=f"signed {len(self.heard)}")}
-        if len(self.heard) == 1:
+        self.requests.append(list(messages))
+        yield {0: DeltaThinkingPart(content=SECRET, signature=f"signed {len(self.requests)}")}
+        if len(self.requests) == 1:
             yield {1: DeltaToolCall(name="look", json_args="{}", tool_call_id="c1")}
         else:
-            yield f"Answer {len(self.heard)}."
+            yield f"Answer {len(self.requests)}."
 
     def thoughts(self, request: int) -> list[tuple[str, str | None]]:
         """The thoughts that a request gave back."""
-        parts = [part for message in self.heard[request] for part in message.parts]
+        parts = [part for message in self.requests[request] for part in message.parts]
         return [(part.content, part.signature) for part in parts if isinstance(part, ThinkingPart)]
 
 
@@ -131,14 +131,14 @@ async def look() -> str:
     return "rain"
 
 
-def thinking(thinker: Thinker) -> ProviderModel:
+def thinking_model(thinker: Thinker) -> ProviderModel:
     return ProviderModel(FunctionModel(stream_function=thinker.stream))
 
 
 @pytest.mark.promise("S-09", "R-03")
 async def test_a_model_gets_its_thoughts_back_after_a_tool_and_in_the_next_turn(db: Database) -> None:
     thinker = Thinker()
-    async with thinking(thinker) as model:
+    async with thinking_model(thinker) as model:
         await Runtime(db, model=model, tools=[look]).run_turn("a", "Do I need a coat?")
         await Runtime(db, model=model, tools=[look]).run_turn("a", "And a hat?")
 
@@ -155,7 +155,7 @@ async def messages_of(runtime: Runtime, thread: str, message: str) -> Sequence[M
 
 
 async def test_nobody_is_shown_what_a_model_thought(db: Database) -> None:
-    async with thinking(Thinker()) as model:
+    async with thinking_model(Thinker()) as model:
         messages = await messages_of(Runtime(db, model=model, tools=[look]), "a", "Do I need a coat?")
     items = await db.thread("a").items()
     await db.index()
@@ -196,7 +196,7 @@ async def test_a_chat_server_gets_its_reasoning_back_in_the_field_it_came_in(db:
 
 
 async def test_another_providers_model_is_not_told_what_the_first_one_thought(db: Database) -> None:
-    async with thinking(Thinker()) as model:
+    async with thinking_model(Thinker()) as model:
         await Runtime(db, model=model, tools=[look]).run_turn("a", "Do I need a coat?")
     async with chat_server("Yes.") as server, ProviderModel(chat(server.url)) as model:
         await Runtime(db, model=model, tools=[look]).run_turn("a", "Sure?")

@@ -48,7 +48,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-async def looked_up(state: Conversation, ctx: Context) -> Delta:
+async def look_up(state: Conversation, ctx: Context) -> Delta:
     with ctx.turn.step("retrieval", "handbook"):
         return {}
 
@@ -70,7 +70,7 @@ async def kinds(db: Database, run: str, thread: str = "a") -> list[tuple[str, st
 @pytest.mark.promise("F-12")
 async def test_a_run_tells_its_steps_in_order(db: Database) -> None:
     script = ScriptedModel(calls(OSLO), calls(("c2", "run_code", {"code": "1/0"})), "Sunny.")
-    stages = [looked_up, respond(tools=[weather, run_code])]
+    stages = [look_up, respond(tools=[weather, run_code])]
     async with Runtime(db, model=script, stages=stages) as runtime:
         result = await runtime.run_turn("a", "How is it in Oslo?", user="alice")
 

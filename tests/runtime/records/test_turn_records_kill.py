@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'agent.db'}"
 
 
-def killed_while_the_reply_is_worded(url: str) -> None:
+def die_while_the_reply_is_worded(url: str) -> None:
     async def answer(state: Companion, ctx: clew.Context) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -49,7 +49,7 @@ def killed_while_the_reply_is_worded(url: str) -> None:
     asyncio.run(turn())
 
 
-def killed_while_the_row_is_held(url: str) -> None:
+def die_while_the_row_is_held(url: str) -> None:
     async def turn() -> None:
         async with clew.open(url) as db:
             down, store = moody(db)
@@ -63,7 +63,7 @@ def killed_while_the_row_is_held(url: str) -> None:
     asyncio.run(turn())
 
 
-def killed_in_a_call(url: str) -> None:
+def die_in_a_call(url: str) -> None:
     async def call() -> None:
         async with clew.open(url) as db, gated_runtime(db) as runtime:
             call = VoiceCall(name="look", output="found")
@@ -77,7 +77,7 @@ def killed_in_a_call(url: str) -> None:
     asyncio.run(call())
 
 
-def killed_incognito(url: str) -> None:
+def die_incognito(url: str) -> None:
     async def turn() -> None:
         async with clew.open(url) as db, gated_runtime(db) as runtime:
             await runtime.run_turn("kept", "Hi")
@@ -98,7 +98,7 @@ async def run_and_kill(work: object, url: str) -> None:
 
 @pytest.mark.promise("R-22")
 async def test_a_crisis_is_on_record_though_the_reply_was_never_worded(url: str) -> None:
-    await run_and_kill(killed_while_the_reply_is_worded, url)
+    await run_and_kill(die_while_the_reply_is_worded, url)
 
     async with clew.open(url) as db, gated_runtime(db) as runtime:
         before = [(row.level, row.thread) for row in await incident_log(db)]
@@ -112,7 +112,7 @@ async def test_a_crisis_is_on_record_though_the_reply_was_never_worded(url: str)
 @pytest.mark.promise("R-22")
 async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> None:
     """What the how-to says of kill -9 in between: the reply is out, and the log line is what is left."""
-    await run_and_kill(killed_while_the_row_is_held, url)
+    await run_and_kill(die_while_the_row_is_held, url)
 
     async with clew.open(url) as db:
         assert await incident_log(db) == []
@@ -121,7 +121,7 @@ async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> No
 
 @pytest.mark.promise("R-21", "R-09")
 async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: str) -> None:
-    await run_and_kill(killed_in_a_call, url)
+    await run_and_kill(die_in_a_call, url)
 
     async with clew.open(url) as db, gated_runtime(db) as runtime:
         items = await runtime.history("a")
@@ -135,7 +135,7 @@ async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: st
 
 @pytest.mark.promise("R-14")
 async def test_nothing_incognito_survives_its_process(url: str, tmp_path: Path) -> None:
-    await run_and_kill(killed_incognito, url)
+    await run_and_kill(die_incognito, url)
 
     async with clew.open(url) as db:
         assert (await db.thread("kept").head()).version > 0

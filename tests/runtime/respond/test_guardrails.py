@@ -50,7 +50,7 @@ async def last_change(db: Database) -> Changeset:
     return (await db.thread("a").changesets())[-1]
 
 
-def refusing(word: str, *, parallel: bool) -> Guardrail:
+def refusal_guardrail(word: str, *, parallel: bool) -> Guardrail:
     async def check(text: str, ctx: Context) -> str | None:
         return f"it says {word!r}" if word in text else None
 
@@ -67,7 +67,7 @@ streamed_or_not = pytest.mark.parametrize("streaming", [False, True], ids=["whol
 async def test_a_refused_input_is_kept_and_nothing_is_made_of_it(
     db: Database, *, parallel: bool, streaming: bool
 ) -> None:
-    stages = [respond(input_guardrails=[refusing("darn", parallel=parallel)])]
+    stages = [respond(input_guardrails=[refusal_guardrail("darn", parallel=parallel)])]
     async with Runtime(db, model=ScriptedModel("Speculation.", "Fine."), stages=stages) as runtime:
         events = await turn(runtime, "darn", streaming=streaming)
 
@@ -88,7 +88,7 @@ async def test_a_refused_input_is_kept_and_nothing_is_made_of_it(
 async def test_a_refused_answer_is_dropped_and_the_input_kept(
     db: Database, *, parallel: bool, streaming: bool
 ) -> None:
-    stages = [respond(output_guardrails=[refusing("darn", parallel=parallel)])]
+    stages = [respond(output_guardrails=[refusal_guardrail("darn", parallel=parallel)])]
     async with Runtime(db, model=ScriptedModel("Well, darn it."), stages=stages) as runtime:
         events = await turn(runtime, "Hi", streaming=streaming)
 
@@ -103,7 +103,7 @@ async def test_the_turn_after_a_refused_one_goes_on_from_what_was_kept(
     db: Database, *, parallel: bool, streaming: bool
 ) -> None:
     model = ScriptedModel(*["Speculation."] * parallel, "Fine.")
-    stages = [respond(input_guardrails=[refusing("darn", parallel=parallel)])]
+    stages = [respond(input_guardrails=[refusal_guardrail("darn", parallel=parallel)])]
     async with Runtime(db, model=model, stages=stages) as runtime:
         await turn(runtime, "darn", streaming=streaming)
         await turn(runtime, "sorry", streaming=streaming)
@@ -174,7 +174,7 @@ async def test_tools_run_once_all_guardrails_have_passed(db: Database) -> None:
 
 async def test_a_sequential_guardrail_that_trips_saves_the_model_call(db: Database) -> None:
     model = ScriptedModel("Never asked.")
-    stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]
+    stages = [respond(input_guardrails=[refusal_guardrail("darn", parallel=False)])]
     async with Runtime(db, model=model, stages=stages) as runtime:
         with pytest.raises(GuardrailTripped) as error:
             await runtime.run_turn("a", "darn")
@@ -185,7 +185,7 @@ async def test_a_sequential_guardrail_that_trips_saves_the_model_call(db: Databa
 
 async def test_a_trip_ends_the_model_call_beside_it(db: Database) -> None:
     never = asyncio.Event()
-    stages = [respond(input_guardrails=[refusing("darn", parallel=True)])]
+    stages = [respond(input_guardrails=[refusal_guardrail("darn", parallel=True)])]
     async with Runtime(db, model=ScriptedModel(never, "Too late."), stages=stages) as runtime:
         with pytest.raises(GuardrailTripped):
             await runtime.run_turn("a", "darn")
@@ -199,7 +199,7 @@ async def test_tool_results_that_were_kept_survive_a_refused_answer(db: Database
         """Pay."""
         return "paid"
 
-    stages = [respond(tools=[pay], output_guardrails=[refusing("darn", parallel=False)])]
+    stages = [respond(tools=[pay], output_guardrails=[refusal_guardrail("darn", parallel=False)])]
     async with Runtime(db, model=ScriptedModel(calls(CALL), "darn"), stages=stages) as runtime:
         with pytest.raises(GuardrailTripped):
             await runtime.run_turn("a", "Pay")
@@ -216,7 +216,7 @@ async def test_text_beside_tool_calls_is_checked_before_the_tools_run(db: Databa
         payments.append(amount)
         return "paid"
 
-    stages = [respond(tools=[pay], output_guardrails=[refusing("darn", parallel=True)])]
+    stages = [respond(tools=[pay], output_guardrails=[refusal_guardrail("darn", parallel=True)])]
     async with Runtime(db, model=ScriptedModel(calls(CALL, text="darn")), stages=stages) as runtime:
         with pytest.raises(GuardrailTripped):
             await runtime.run_turn("a", "Pay")
@@ -256,7 +256,7 @@ async def test_a_guardrail_that_takes_too_long_lets_nothing_pass(db: Database) -
 
 
 async def test_a_refused_answer_is_not_heard_if_text_is_held_back(db: Database) -> None:
-    stages = [respond(output_guardrails=[refusing("darn", parallel=False)], live=False)]
+    stages = [respond(output_guardrails=[refusal_guardrail("darn", parallel=False)], live=False)]
     async with Runtime(db, model=ScriptedModel("darn"), stages=stages) as runtime:
         events = await turn(runtime, "Hi", streaming=True)
 
@@ -290,7 +290,7 @@ async def test_content_that_is_not_text_is_looked_at_as_json(db: Database) -> No
         history: Annotated[StateLog[Message], append]
         reply: str = ""
 
-    stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]
+    stages = [respond(input_guardrails=[refusal_guardrail("darn", parallel=False)])]
     async with Runtime(db, schema=Parts, model=ScriptedModel("Fine."), stages=stages) as runtime:
         with pytest.raises(GuardrailTripped):
             await runtime.run_turn("a", {"message": [{"text": "darn"}]})

@@ -55,7 +55,7 @@ def duplicate(messages: list[Message], ctx: Context) -> list[Message]:
     return [*messages, *messages]
 
 
-def rebuilt(messages: list[Message], ctx: Context) -> list[Message]:
+def rebuild(messages: list[Message], ctx: Context) -> list[Message]:
     return [Message(role=message.role, content="something else") for message in messages]
 
 
@@ -63,7 +63,7 @@ async def rebuilt_later(messages: list[Message], ctx: Context) -> list[Message]:
     return [Message(role="system", content="Be brief."), *messages]
 
 
-def changed_in_place(messages: list[Message], ctx: Context) -> list[Message]:
+def change_in_place(messages: list[Message], ctx: Context) -> list[Message]:
     for message in messages:
         if isinstance(message.content, dict):
             message.content["sky"] = "altered"
@@ -71,7 +71,7 @@ def changed_in_place(messages: list[Message], ctx: Context) -> list[Message]:
     return [Message(role="user", content="only this")]
 
 
-CALLBACKS = [copy_messages, reorder, drop_some, duplicate, rebuilt, rebuilt_later, changed_in_place]
+CALLBACKS = [copy_messages, reorder, drop_some, duplicate, rebuild, rebuilt_later, change_in_place]
 
 
 async def contents(db: Database, at: int | None = None) -> list[object]:
@@ -296,7 +296,7 @@ async def test_a_callback_cannot_change_what_an_earlier_stage_has_added(db: Data
     async def note(state: Plan, ctx: Context) -> Delta:
         return {"history": [Message(role="system", content={"sky": "sunny"})]}
 
-    stages = [note, respond(prepare=changed_in_place)]
+    stages = [note, respond(prepare=change_in_place)]
     async with Runtime(db, schema=Plan, model=ScriptedModel("Hi."), stages=stages) as runtime:
         await runtime.run_turn("a", "Go")
 

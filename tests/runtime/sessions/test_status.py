@@ -27,7 +27,7 @@ from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.call_state import Replay
 from clew.testing.clock import Clock
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, crash, crashed_turn
+from tests.runtime.sample_state import Companion, crash, crash_turn
 
 MINUTES = 60_000
 
@@ -175,7 +175,7 @@ async def test_a_run_that_waits_says_for_what(db: Database) -> None:
 @pytest.mark.promise("T-17", "R-24")
 async def test_a_run_whose_process_died_is_interrupted_before_and_after_it_is_closed(db: Database) -> None:
     clock = Clock()
-    turn_start = await crashed_turn(db, "Hi", [crash], clock=clock)
+    turn_start = await crash_turn(db, "Hi", [crash], clock=clock)
     clock.advance(MINUTES)
     runtime = Runtime(db, schema=Companion, stages=[crash], config=RuntimeConfig(clock=clock))
     before = await runtime.session_status("a")

@@ -54,7 +54,7 @@ async def judge(state: Noting, ctx: Context) -> Delta:
     return {"seen": {"level": level, "before": len(texts) - 1}}
 
 
-def hearing(
+def judge_with(
     db: Database, *stages: object, keeps: tuple[str, ...] = ()
 ) -> Callable[..., asyncio.Future[GateVerdict]]:
     """A way to have utterances judged by some stages."""
@@ -84,7 +84,7 @@ async def rows(db: Database) -> list[Record]:
 @pytest.mark.promise("R-22")
 async def test_a_row_says_whose_it_is_and_which_episode_it_is_of(db: Database) -> None:
     await begin(db)
-    await hearing(db)("Second!")
+    await judge_with(db)("Second!")
     (row,) = await rows(db)
     episode = await active_episode(db, "t")
 
@@ -94,7 +94,7 @@ async def test_a_row_says_whose_it_is_and_which_episode_it_is_of(db: Database) -
 
 async def test_what_was_said_before_is_judged_with_it(db: Database) -> None:
     await begin(db)
-    judgement = await hearing(db)("Second!")
+    judgement = await judge_with(db)("Second!")
 
     assert (judgement.level, judgement.say) == (2, "Please call somebody.")
 
@@ -127,7 +127,7 @@ async def test_a_gate_reads_other_logs_than_the_history_whole(db: Database) -> N
 
 async def test_what_a_gate_remembers_is_kept_if_it_is_asked_for_and_only_if_it_changed(db: Database) -> None:
     await begin(db)
-    hear = hearing(db, keeps=("seen",))
+    hear = judge_with(db, keeps=("seen",))
     await hear("Second!", id="u1")
     first = await db.thread("t").head()
     await hear("Second!", id="u2")
@@ -146,8 +146,8 @@ async def test_a_gate_sees_the_thread_as_it_stands(db: Database) -> None:
         return {}
 
     await begin(db)
-    await hearing(db, keeps=("seen",))("Second!")
-    await hearing(db, look)("Third")
+    await judge_with(db, keeps=("seen",))("Second!")
+    await judge_with(db, look)("Third")
 
     assert states == [{"level": 2, "before": 1}]
 
@@ -158,7 +158,7 @@ async def test_of_several_findings_the_worst_counts(db: Database) -> None:
         ctx.turn.record("incident", {}, level=1, keep_days=90)
         return {}
 
-    judgements = [await hearing(db, mild, judge)("Help!!!") for _ in range(2)]
+    judgements = [await judge_with(db, mild, judge)("Help!!!") for _ in range(2)]
 
     assert [each.level for each in judgements] == [3, 3]
 
@@ -169,7 +169,7 @@ async def test_a_gate_that_fails_after_its_words_withholds_nothing(db: Database)
     async def fails(state: Noting, ctx: Context) -> Delta:
         raise ModelFailed(model="judge", problem="it is gone")
 
-    judgement = await hearing(db, judge, fails)("Help!!!")
+    judgement = await judge_with(db, judge, fails)("Help!!!")
 
     assert judgement.say == "Please call somebody."
     assert [row.body["level"] for row in await rows(db)] == [3]
@@ -181,7 +181,7 @@ async def test_a_gate_that_fails_without_words_is_told_and_releases_nothing(db: 
         raise ModelFailed(model="judge", problem="it is gone")
 
     with pytest.raises(ModelFailed):
-        await hearing(db, fails)("Hello")
+        await judge_with(db, fails)("Hello")
 
 
 @gate
@@ -195,7 +195,7 @@ async def ask_once(state: Noting, ctx: Context) -> Delta:
 @pytest.mark.promise("R-22")
 async def test_the_same_words_under_the_same_id_again_are_answered_alike(db: Database) -> None:
     await begin(db)
-    hear = hearing(db, ask_once, keeps=("seen",))
+    hear = judge_with(db, ask_once, keeps=("seen",))
     replies = [(await hear("Well", id=id)).say for id in ("u1", "u1", "u2", "u2")]
 
     assert replies == ["May I ask?", "May I ask?", "", ""]
@@ -203,22 +203,22 @@ async def test_the_same_words_under_the_same_id_again_are_answered_alike(db: Dat
 
 @pytest.mark.promise("R-22")
 async def test_other_words_under_an_id_that_was_heard_are_judged(db: Database) -> None:
-    await hearing(db)("Hello")
+    await judge_with(db)("Hello")
 
-    assert (await hearing(db)("Help!!!")).level == 3
+    assert (await judge_with(db)("Help!!!")).level == 3
 
 
 async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judgement(db: Database) -> None:
-    await hearing(db)("Help!!!")
+    await judge_with(db)("Help!!!")
     (row,) = await db.records.find(RecordQuery(kind=VERDICT))
     await db.records.put(Record(kind=VERDICT, id=row.id, body={"no": "words"}, owner=row.owner))
 
-    assert (await hearing(db)("Help!!!")).level == 3
+    assert (await judge_with(db)("Help!!!")).level == 3
 
 
 @pytest.mark.promise("R-22")
 async def test_what_was_judged_is_recorded_again_with_its_turn_under_one_id(db: Database) -> None:
-    await hearing(db)("Help!!!", late=True)
+    await judge_with(db)("Help!!!", late=True)
     (before,) = await rows(db)
     record = await judged_record(db, "t", "u1")
     assert record is not None
@@ -235,7 +235,7 @@ async def test_what_was_judged_is_recorded_again_with_its_turn_under_one_id(db: 
 
 
 async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:
-    await hearing(db)("Help!!!")
+    await judge_with(db)("Help!!!")
 
     assert (await judged_record(db, "t", "u1")) is not None
     assert (await judged_record(db, "other", "u1")) is None
@@ -253,7 +253,7 @@ async def test_a_store_that_fails_at_any_point_withholds_no_words(
     for where, name in ((clew.Thread, "head"), (clew.Thread, "append"), (Database, "commit")):
         with monkeypatch.context() as patches:
             patches.setattr(where, name, fails)
-            replies.append((await hearing(db, keeps=("seen",))("Help!!!", id=name)).say)
+            replies.append((await judge_with(db, keeps=("seen",))("Help!!!", id=name)).say)
     monkeypatch.setattr(type(db.records), "get", fails)
 
     assert replies == ["Please call somebody."] * 3

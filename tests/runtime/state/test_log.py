@@ -20,10 +20,10 @@ class ItemReader:
         self.items = [
             Item(role="user", body={"content": str(n), "meta": {"n": n}}, place=n + 1) for n in range(count)
         ]
-        self.asked: list[tuple[str, int | None, bool]] = []
+        self.reads: list[tuple[str, int | None, bool]] = []
 
     async def __call__(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        self.asked.append((log, count, whole))
+        self.reads.append((log, count, whole))
         return self.items if count is None else self.items[max(len(self.items) - count, 0) :]
 
 
@@ -40,7 +40,7 @@ async def test_what_was_read_is_not_read_again(count: int) -> None:
     items = await tails.newest("history", count)
 
     assert [item.place for item in items] == [5, 6, 7, 8, 9][5 - count :]
-    assert len(reader.asked) == 1
+    assert len(reader.reads) == 1
 
 
 @pytest.mark.parametrize("count", [6, None])
@@ -51,7 +51,7 @@ async def test_more_than_was_read_is_read(count: int | None) -> None:
     items = await tails.newest("history", count)
 
     assert len(items) == (count or 9)
-    assert [size for _, size, _ in reader.asked] == [5, count]
+    assert [size for _, size, _ in reader.reads] == [5, count]
 
 
 @pytest.mark.parametrize("first_count", [5, None])
@@ -64,7 +64,7 @@ async def test_a_log_that_was_read_to_its_beginning_is_not_read_again(
     await tails.newest("history", first_count)
 
     assert len(await tails.newest("history", count)) == 3
-    assert len(reader.asked) == 1
+    assert len(reader.reads) == 1
 
 
 async def test_a_log_and_the_whole_of_it_are_two() -> None:
@@ -73,7 +73,7 @@ async def test_a_log_and_the_whole_of_it_are_two() -> None:
     for log, whole in (("history", False), ("history", True), ("notes", False)):
         await tails.newest(log, 2, whole=whole)
 
-    assert reader.asked == [("history", 2, False), ("history", 2, True), ("notes", 2, False)]
+    assert reader.reads == [("history", 2, False), ("history", 2, True), ("notes", 2, False)]
 
 
 async def test_a_stage_that_changes_what_it_read_changes_nothing() -> None:
@@ -108,7 +108,7 @@ async def test_what_was_being_read_during_a_commit_is_read_again() -> None:
     await tails.newest("history", 2)
     await tails.newest("history", 2)
 
-    assert len(reader.asked) == 2
+    assert len(reader.reads) == 2
 
 
 async def test_on_another_state_a_log_is_read_again() -> None:

@@ -15,7 +15,7 @@ from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.call_state import Replay
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.sample_state import Companion, saying
+from tests.runtime.sample_state import Companion, constant_stage
 
 MEMORY = {"working_memory": ["boss", "sleep"]}
 
@@ -32,7 +32,7 @@ async def run_of(db: Database) -> dict[str, Any]:
 
 @pytest.mark.promise("R-06", "A-01")
 async def test_what_was_loaded_is_gone_from_the_state_when_the_run_is_over(db: Database) -> None:
-    stages = [load, saying(response_text="Here.")]
+    stages = [load, constant_stage(response_text="Here.")]
     result = await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
 
     assert (result.termination, result.text) == ("natural", "Here.")
@@ -75,7 +75,7 @@ async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_ov
 
 
 async def test_the_log_still_has_what_a_checkpoint_kept(db: Database) -> None:
-    stages = [load, saying(response_text="Here.")]
+    stages = [load, constant_stage(response_text="Here.")]
     await Runtime(db, schema=Companion, stages=stages, model=ScriptedModel("ok")).run_turn("a", "Hi")
     values = [
         op.value
@@ -88,12 +88,12 @@ async def test_the_log_still_has_what_a_checkpoint_kept(db: Database) -> None:
 
 
 async def test_a_turn_that_is_over_at_once_stores_nothing_that_is_fresh(db: Database) -> None:
-    stages = [saying(**MEMORY), saying_reply]
+    stages = [constant_stage(**MEMORY), say_reply]
     await Runtime(db, schema=Companion, stages=stages).run_turn("a", "Hi")
     paths = [op.path[:2] for change in await db.thread("a").changesets() for op in change.patches]
 
     assert ("$run", "turn") not in paths
 
 
-async def saying_reply(state: Companion, ctx: Context) -> dict[str, Any]:
+async def say_reply(state: Companion, ctx: Context) -> dict[str, Any]:
     return {"response_text": "Here."}

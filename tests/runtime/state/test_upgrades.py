@@ -66,7 +66,7 @@ async def greet(state: Third, ctx: Context) -> dict[str, Any]:
     return {"reply": f"{state.names} {state.greeted}"}
 
 
-async def written_by_first(db: Database) -> None:
+async def write_first_version(db: Database) -> None:
     async with Runtime(db, schema=First, stages=[introduce]) as runtime:
         await runtime.run_turn("a", "Ann")
 
@@ -78,7 +78,7 @@ def third(db: Database, *, upgrades: Mapping[int, Upgrade] = STEPS, **options: A
 
 @pytest.mark.promise("A-12")
 async def test_the_state_carries_its_schema_version(db: Database) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
 
     assert (await db.thread("a").state())["$thread"]["schema"] == 1
 
@@ -87,7 +87,7 @@ async def test_the_state_carries_its_schema_version(db: Database) -> None:
 async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
     db: Database, store_url: str
 ) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     before = await db.thread("a").head()
     async with reopen(db, store_url) as again, third(again) as runtime:
         result = await runtime.run_turn("a", "Hi again")
@@ -115,7 +115,7 @@ async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
 
 @pytest.mark.promise("A-12")
 async def test_the_version_before_the_upgrade_stays_readable(db: Database) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     before = await db.thread("a").head()
     async with third(db) as runtime:
         await runtime.run_turn("a", "Hi again")
@@ -127,7 +127,7 @@ async def test_the_version_before_the_upgrade_stays_readable(db: Database) -> No
 
 @pytest.mark.promise("A-12")
 async def test_looking_at_an_older_state_upgrades_the_look_and_not_the_thread(db: Database) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     before = await db.thread("a").head()
     async with third(db) as runtime:
         state = await runtime.state("a")
@@ -138,7 +138,7 @@ async def test_looking_at_an_older_state_upgrades_the_look_and_not_the_thread(db
 
 @pytest.mark.promise("A-12")
 async def test_a_state_is_upgraded_once(db: Database) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     async with third(db) as runtime:
         await runtime.run_turn("a", "Hi again")
         await runtime.run_turn("a", "And again")
@@ -213,7 +213,7 @@ def no_state(state: dict[str, Any]) -> Any:
 @pytest.mark.promise("A-12")
 @pytest.mark.parametrize("step", [fail, no_state, lambda state: {"names": object()}])
 async def test_a_step_that_fails_is_named_and_nothing_is_written(db: Database, step: Any) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     before = await db.thread("a").head()
     async with third(db, upgrades={1: to_second, 2: step}) as runtime:
         with pytest.raises(StateInvalid) as error:
@@ -234,7 +234,7 @@ async def test_a_thread_written_without_the_runtime_is_of_the_first_version(db: 
 
 
 async def test_a_state_that_replaces_another_is_of_this_version(db: Database) -> None:
-    await written_by_first(db)
+    await write_first_version(db)
     async with third(db) as runtime:
         result = await runtime.run_turn("a", "Hi", replace_state={"names": ["Bob"]})
 

@@ -166,7 +166,9 @@ HOUR = 3_600_000
 
 
 @asynccontextmanager
-async def taken_over(db: Database, tool_again: Tool | None, name: str = "act") -> AsyncIterator[Runtime]:
+async def runtime_after_crash(
+    db: Database, tool_again: Tool | None, name: str = "act"
+) -> AsyncIterator[Runtime]:
     """A runtime that comes upon a run which somebody left in the middle of a call, an hour ago."""
     start, never = asyncio.Event(), asyncio.Event()
 
@@ -193,7 +195,7 @@ async def taken_over(db: Database, tool_again: Tool | None, name: str = "act") -
         turn.exception()
 
 
-def acting(effect: Effect, call_log: list[str], check: Any = None) -> Tool:
+def effect_tool(effect: Effect, call_log: list[str], check: Any = None) -> Tool:
     """A tool with some effect."""
 
     @tool(effect=effect, check=check)
@@ -213,7 +215,7 @@ async def output(db: Database) -> Any:
 @pytest.mark.parametrize("effect", [Effect.NONE, Effect.IDEMPOTENT])
 async def test_what_may_be_repeated_is_called_again_with_its_key(db: Database, effect: Effect) -> None:
     call_log: list[str] = []
-    async with taken_over(db, acting(effect, call_log)) as runtime:
+    async with runtime_after_crash(db, effect_tool(effect, call_log)) as runtime:
         key = (await db.thread("a").state())["$calls"]["c1"]["key"]
         result = await runtime.resume("a")
 
@@ -238,8 +240,8 @@ async def test_what_can_be_checked_is_called_only_if_the_check_says_so(
     async def look_slowly(context: ToolContext) -> Any:
         return look(context)
 
-    async with taken_over(
-        db, acting(Effect.CHECKABLE, call_log, look_slowly if kind == "async" else look)
+    async with runtime_after_crash(
+        db, effect_tool(Effect.CHECKABLE, call_log, look_slowly if kind == "async" else look)
     ) as runtime:
         key = (await db.thread("a").state())["$calls"]["c1"]["key"]
         await runtime.resume("a")
@@ -259,15 +261,15 @@ def fail(context: ToolContext) -> str:
 @pytest.mark.parametrize(
     ("act", "question"),
     [
-        (acting(Effect.UNKNOWN, []), {"in_doubt": "act"}),
-        (acting(Effect.CHECKABLE, [], fail), {"in_doubt": "act", "check": "ConnectionError: no answer"}),
+        (effect_tool(Effect.UNKNOWN, []), {"in_doubt": "act"}),
+        (effect_tool(Effect.CHECKABLE, [], fail), {"in_doubt": "act", "check": "ConnectionError: no answer"}),
         (tool(name="act", effect=Effect.IDEMPOTENT)(count), {"in_doubt": "act"}),
         (None, {"in_doubt": "act"}),
     ],
     ids=["unknown effect", "a check that fails", "other arguments by now", "no such tool by now"],
 )
 async def test_what_nobody_can_tell_a_person_is_asked(db: Database, act: Tool | None, question: Any) -> None:
-    async with taken_over(db, act) as runtime:
+    async with runtime_after_crash(db, act) as runtime:
         result = await runtime.resume("a")
         end = await runtime.resume("a", {"c1": UseResult("it arrived")})
 
@@ -278,7 +280,7 @@ async def test_what_nobody_can_tell_a_person_is_asked(db: Database, act: Tool | 
 
 @pytest.mark.promise("B-04", "B-05")
 async def test_cancelling_what_is_in_doubt_leaves_it_in_doubt(db: Database) -> None:
-    async with taken_over(db, acting(Effect.UNKNOWN, [])) as runtime:
+    async with runtime_after_crash(db, effect_tool(Effect.UNKNOWN, [])) as runtime:
         result = await runtime.resume("a")
         await runtime.cancel("a")
 
@@ -291,7 +293,7 @@ async def test_cancelling_what_is_in_doubt_leaves_it_in_doubt(db: Database) -> N
 
 @pytest.mark.promise("B-04")
 async def test_a_run_that_was_taken_over_keeps_nothing_of_its_tool(db: Database) -> None:
-    async with taken_over(db, acting(Effect.IDEMPOTENT, [])) as runtime:
+    async with runtime_after_crash(db, effect_tool(Effect.IDEMPOTENT, [])) as runtime:
         await runtime.resume("a")
         version = (await db.thread("a").head()).version
 

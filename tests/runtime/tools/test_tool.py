@@ -245,7 +245,7 @@ def many(*cities: str) -> str:
     return str(cities)
 
 
-def given_by_place(city: str, /) -> str:
+def by_position(city: str, /) -> str:
     return city
 
 
@@ -257,7 +257,7 @@ def strange(city: threading.Event) -> str:
     return str(city)
 
 
-@pytest.mark.parametrize("function", [without_types, many, given_by_place, unknown, strange])
+@pytest.mark.parametrize("function", [without_types, many, by_position, unknown, strange])
 def test_a_function_that_a_model_cannot_call_is_no_tool(function: ToolFunction) -> None:
     with pytest.raises(SchemaInvalid) as error:
         tool(function)

@@ -19,7 +19,7 @@ from clew.testing.scripted_model import ScriptedModel, calls
 DAY = 86_400_000
 
 
-def posting(letters: Path) -> Tool:
+def post_tool(letters: Path) -> Tool:
     """A tool that needs approval, and whose effect is a line in a file."""
 
     @tool(name="post", approval=True)
@@ -31,7 +31,7 @@ def posting(letters: Path) -> Tool:
     return post
 
 
-def asking(letters: Path) -> Tool:
+def ask_tool(letters: Path) -> Tool:
     """A tool that asks for a street before it has its effect."""
 
     @tool(name="ask")
@@ -52,7 +52,7 @@ def letters_in(letters: Path) -> list[str]:
 
 async def suspend(url: str, letters: Path, *requests: tuple[str, str, Any]) -> list[str]:
     """A turn of thread a that stops at its calls; those that wait."""
-    tools = [posting(letters), asking(letters)]
+    tools = [post_tool(letters), ask_tool(letters)]
     async with (
         clew.open(url) as db,
         Runtime(db, model=ScriptedModel(calls(*requests)), tools=tools) as runtime,
@@ -62,7 +62,7 @@ async def suspend(url: str, letters: Path, *requests: tuple[str, str, Any]) -> l
 
 async def decide(url: str, letters: Path, decisions: Mapping[str, Decision], days: int) -> str:
     """What a resume comes to some days later: the reply, or the code of the error."""
-    tools = [posting(letters), asking(letters)]
+    tools = [post_tool(letters), ask_tool(letters)]
     clock = lambda: now_ms() + days * DAY  # noqa: E731
     async with (
         clew.open(url) as db,

@@ -18,7 +18,7 @@ from clew.runtime.state.call_state import PassOn, Replay, UseResult
 from clew.runtime.state.schema import State, input, per_call, persistent
 from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
 from clew.testing.scripted_model import ScriptedModel, calls
-from tests.runtime.turn.approval_process import DAY, decide_here, letters_in, posting, suspend_here
+from tests.runtime.turn.approval_process import DAY, decide_here, letters_in, post_tool, suspend_here
 from tests.support.child_process import ChildProcess, run_in_child
 
 ANN, BOB = ("c1", "post", {"to": "Ann"}), ("c2", "post", {"to": "Bob"})
@@ -49,7 +49,7 @@ async def results(db: Database) -> dict[str | None, Any]:
     return {item.call: item.body["output"] for item in await db.thread("a").items() if item.kind == "result"}
 
 
-async def calls_kept(db: Database) -> Any:
+async def open_calls(db: Database) -> Any:
     """What the state of thread a keeps of unresolved calls."""
     return (await db.thread("a").state()).get("$calls", {})
 
@@ -59,7 +59,7 @@ async def calls_kept(db: Database) -> Any:
 
 @pytest.mark.promise("T-16")
 async def test_a_call_that_needs_approval_waits_and_is_not_run(db: Database, letters: Path) -> None:
-    async with Runtime(db, model=ScriptedModel(calls(ANN)), tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=ScriptedModel(calls(ANN)), tools=[post_tool(letters)]) as runtime:
         result = await runtime.run_turn("a", "Post it")
 
     waiting = result.waiting[0]
@@ -104,7 +104,7 @@ async def test_if_it_cannot_be_told_whether_to_ask_a_person_is_asked(db: Databas
 
 @pytest.mark.promise("T-16")
 async def test_a_new_turn_is_refused_while_calls_wait(db: Database, letters: Path) -> None:
-    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[post_tool(letters)]) as runtime:
         result = await runtime.run_turn("a", "Post it")
         with pytest.raises(TurnSuspended) as error:
             await runtime.run_turn("a", "And?")
@@ -114,7 +114,7 @@ async def test_a_new_turn_is_refused_while_calls_wait(db: Database, letters: Pat
 @pytest.mark.promise("T-16", "B-05")
 async def test_a_suspended_run_can_be_cancelled(db: Database, letters: Path) -> None:
     model = ScriptedModel(calls(ANN), "Hello again.")
-    async with Runtime(db, model=model, tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=model, tools=[post_tool(letters)]) as runtime:
         result = await runtime.run_turn("a", "Post it")
         is_cancelled = await runtime.cancel("a")
         with pytest.raises(DecisionRefused):
@@ -152,7 +152,7 @@ async def test_a_decision_is_taken_days_later_in_another_process(
 
     async with clew.open(far_url) as db:
         assert (waiting, text) == (["c1"], "natural: Done.")
-        assert (letters_in(letters), await results(db), await calls_kept(db)) == (posts, {"c1": output}, {})
+        assert (letters_in(letters), await results(db), await open_calls(db)) == (posts, {"c1": output}, {})
 
 
 @pytest.mark.promise("T-16")
@@ -186,7 +186,7 @@ async def test_a_tool_may_ask_again_and_again(db: Database) -> None:
 @pytest.mark.promise("T-16")
 async def test_calls_are_decided_one_by_one_and_the_others_keep_waiting(db: Database, letters: Path) -> None:
     model = ScriptedModel(calls(ANN, BOB), "Done.")
-    async with Runtime(db, model=model, tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=model, tools=[post_tool(letters)]) as runtime:
         await runtime.run_turn("a", "Post both")
         half = await runtime.resume("a", {"c2": Replay()})
         posts = letters_in(letters)
@@ -204,7 +204,7 @@ async def test_calls_are_decided_one_by_one_and_the_others_keep_waiting(db: Data
 @pytest.mark.promise("T-16")
 async def test_a_decision_taken_again_changes_nothing(db: Database, letters: Path) -> None:
     model = ScriptedModel(calls(ANN, BOB), "Done.")
-    async with Runtime(db, model=model, tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=model, tools=[post_tool(letters)]) as runtime:
         await runtime.run_turn("a", "Post both")
         await runtime.resume("a", {"c1": Replay()})
         version = (await db.thread("a").head()).version
@@ -235,7 +235,7 @@ async def test_a_decision_taken_again_changes_nothing(db: Database, letters: Pat
 async def test_a_decision_that_cannot_be_taken_is_refused_and_nothing_is_run(
     db: Database, letters: Path, call: str, decision: Any, problem: str
 ) -> None:
-    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[post_tool(letters)]) as runtime:
         await runtime.run_turn("a", "Post both")
         await runtime.resume("a", {"c1": Replay()})
         version = (await db.thread("a").head()).version
@@ -282,7 +282,7 @@ async def test_where_nothing_waits_nothing_is_resumed(db: Database) -> None:
     ],
 )
 async def test_a_decision_outlives_its_tool(db: Database, letters: Path, decision: Any, output: Any) -> None:
-    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[posting(letters)]) as runtime:
+    async with Runtime(db, model=ScriptedModel(calls(ANN, BOB)), tools=[post_tool(letters)]) as runtime:
         await runtime.run_turn("a", "Post it")
     async with Runtime(db, model=ScriptedModel("Done.")) as later:
         half = await later.resume("a", {"c1": decision})
@@ -341,7 +341,7 @@ class Forms(State):
     reply: str = ""
 
 
-def filling(views: list[Any]) -> Tool:
+def form_tool(views: list[Any]) -> Tool:
     """A tool that keeps what it was told until it has all of it."""
 
     @tool(effect=Effect.NONE)
@@ -360,16 +360,16 @@ def filling(views: list[Any]) -> Tool:
 async def test_state_of_a_call_is_kept_under_its_id_and_goes_with_it(db: Database, call: str) -> None:
     views: list[Any] = []
     model = ScriptedModel(calls((call, "fill", {"name": "Ann"})), "Done.")
-    async with Runtime(db, schema=Forms, model=model, tools=[filling(views)]) as runtime:
+    async with Runtime(db, schema=Forms, model=model, tools=[form_tool(views)]) as runtime:
         await runtime.run_turn("a", "Fill it")
-        kept_for_call = (await calls_kept(db))[call]["fields"]
+        kept_for_call = (await open_calls(db))[call]["fields"]
         before = await runtime.state("a")
         await runtime.resume("a", {call: PassOn("Lee")})
 
     assert isinstance(before, Forms)
     assert (kept_for_call, before.draft) == ({"draft": {"name": "Ann"}}, {})
     assert views == [("Ann", {}), ("Ann", {"name": "Ann"})]
-    assert (await results(db), await calls_kept(db)) == ({call: "Ann Lee"}, {})
+    assert (await results(db), await open_calls(db)) == ({call: "Ann Lee"}, {})
 
 
 @pytest.mark.promise("T-12", "T-18")
@@ -377,7 +377,7 @@ async def test_calls_do_not_see_each_others_state(db: Database) -> None:
     views: list[Any] = []
     requests = [("c.1", "fill", {"name": "Ann"}), ("c", "fill", {"name": "Bob"})]
     async with Runtime(
-        db, schema=Forms, model=ScriptedModel(calls(*requests), "Done."), tools=[filling(views)]
+        db, schema=Forms, model=ScriptedModel(calls(*requests), "Done."), tools=[form_tool(views)]
     ) as runtime:
         await runtime.run_turn("a", "Fill both")
         await runtime.resume("a", {"c.1": PassOn("Lee"), "c": PassOn("Ray")})
@@ -390,7 +390,7 @@ async def test_the_clock_may_have_gone_on_for_days(db: Database, letters: Path) 
     time = [1_000]
     model = ScriptedModel(calls(ANN), "Done.")
     async with Runtime(
-        db, model=model, tools=[posting(letters)], config=RuntimeConfig(clock=lambda: time[0])
+        db, model=model, tools=[post_tool(letters)], config=RuntimeConfig(clock=lambda: time[0])
     ) as runtime:
         await runtime.run_turn("a", "Post it")
         time[0] += 30 * DAY

@@ -23,13 +23,13 @@ from tests.runtime.sample_state import (
     Companion,
     MemoryControl,
     Profile,
+    constant_stage,
     count,
     crash,
-    crashed_turn,
-    looking,
+    crash_turn,
+    observer_stage,
     rename_stage,
     reopen,
-    saying,
 )
 
 LATER = 60_000
@@ -44,30 +44,30 @@ async def turns(
         await runtime.run_turn("a", message)
 
 
-async def seen_by_next_turn(db: Database, clock: Any = None) -> Companion:
+async def state_of_next_turn(db: Database, clock: Any = None) -> Companion:
     """The state as the first stage of another turn gets it."""
     states: list[Companion] = []
-    await turns(db, looking(states), message="Next", clock=clock)
+    await turns(db, observer_stage(states), message="Next", clock=clock)
     return states[0]
 
 
 @pytest.mark.promise("R-03", "R-05")
 async def test_what_has_a_reducer_comes_back_after_a_restart(db: Database, store_url: str) -> None:
-    await turns(db, count, saying(session_memory={"summary": "work"}, approach="cbt"))
-    await turns(db, count, saying(session_memory={"goal": "sleep"}))
+    await turns(db, count, constant_stage(session_memory={"summary": "work"}, approach="cbt"))
+    await turns(db, count, constant_stage(session_memory={"goal": "sleep"}))
 
     async with reopen(db, store_url) as again:
-        state = await seen_by_next_turn(again)
+        state = await state_of_next_turn(again)
     assert (state.session_progress.turn_count, state.session_progress.returning) == (2, False)
     assert (state.session_memory, state.approach) == ({"summary": "work", "goal": "sleep"}, "cbt")
 
 
 @pytest.mark.promise("R-06")
 async def test_what_has_no_reducer_is_fresh_in_each_turn(db: Database, store_url: str) -> None:
-    await turns(db, saying(crisis=3, route="crisis", response_text="Call them."))
+    await turns(db, constant_stage(crisis=3, route="crisis", response_text="Call them."))
 
     async with reopen(db, store_url) as again:
-        state = await seen_by_next_turn(again)
+        state = await state_of_next_turn(again)
     assert (state.crisis, state.route, state.response_text) == (0, "", "")
 
 
@@ -75,18 +75,18 @@ async def test_what_has_no_reducer_is_fresh_in_each_turn(db: Database, store_url
 async def test_what_a_crashed_turn_had_set_does_not_show_in_the_next(db: Database) -> None:
     clock = Clock()
     fresh = {"crisis": 3, "route": "crisis", "working_memory": ["boss"], "tries": 1}
-    stages = [saying(**fresh, memory_control={"action": {"kind": "forget"}}), asking, crash]
-    await crashed_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
+    stages = [constant_stage(**fresh, memory_control={"action": {"kind": "forget"}}), ask_model, crash]
+    await crash_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
     fields = (await db.thread("a").state())["$run"]["turn"]
     clock.advance(LATER)
-    state = await seen_by_next_turn(db, clock)
+    state = await state_of_next_turn(db, clock)
 
     assert fields["route"] == "crisis"
     assert (state.crisis, state.route, state.working_memory, state.tries) == (0, "", [], 0)
     assert state.memory_control.action == {}
 
 
-async def asking(state: Companion, ctx: Context) -> dict[str, Any]:
+async def ask_model(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that asks a model, and so is made durable when it ends."""
     reply = await ctx.turn.ask(ctx.control_llm, ModelRequest(messages=[]))
     return {"session_memory": {"asked": reply.text}}
@@ -98,12 +98,12 @@ async def test_a_part_may_be_fresh_while_its_sibling_is_kept(db: Database, store
     within: list[Companion] = []
     await turns(
         db,
-        saying(memory_control={"action": {"kind": "forget"}, "pending_action": pending}),
-        looking(within),
+        constant_stage(memory_control={"action": {"kind": "forget"}, "pending_action": pending}),
+        observer_stage(within),
     )
 
     async with reopen(db, store_url) as again:
-        state = await seen_by_next_turn(again)
+        state = await state_of_next_turn(again)
     assert within[0].memory_control == MemoryControl(action={"kind": "forget"}, pending_action=pending)
     assert state.memory_control == MemoryControl(action={}, pending_action=pending)
 
@@ -113,11 +113,11 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
     within: list[Companion] = []
     await turns(
         db,
-        saying(procedural_profile={"procedural_rules": ["be short"]}),
-        rename_stage("say more", saying(procedural_profile={"proactive_recall_enabled": False})),
-        looking(within),
+        constant_stage(procedural_profile={"procedural_rules": ["be short"]}),
+        rename_stage("say more", constant_stage(procedural_profile={"proactive_recall_enabled": False})),
+        observer_stage(within),
     )
-    state = await seen_by_next_turn(db)
+    state = await state_of_next_turn(db)
 
     profile = Profile(procedural_rules=["be short"], proactive_recall_enabled=False)
     assert within[0].procedural_profile == profile
@@ -128,9 +128,14 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
 @pytest.mark.promise("T-12")
 async def test_what_goes_with_a_run_is_there_until_the_next_one_begins(db: Database) -> None:
     within: list[Companion] = []
-    await turns(db, saying(tries=1), rename_stage("try again", saying(tries=2)), looking(within))
+    await turns(
+        db,
+        constant_stage(tries=1),
+        rename_stage("try again", constant_stage(tries=2)),
+        observer_stage(within),
+    )
     thread_state = await db.thread("a").state()
-    state = await seen_by_next_turn(db)
+    state = await state_of_next_turn(db)
 
     assert (within[0].tries, thread_state["$run"]["fields"]) == (3, {"tries": 3})
     assert state.tries == 0
@@ -177,7 +182,7 @@ async def test_what_goes_with_a_tool_call_lives_under_its_id_and_goes_when_it_is
 async def test_a_stage_that_breaks_the_schema_ends_its_run_and_nothing_of_its_delta_is_kept(
     db: Database,
 ) -> None:
-    async with Runtime(db, schema=Companion, stages=[count, overreaching]) as runtime:
+    async with Runtime(db, schema=Companion, stages=[count, overreach]) as runtime:
         with pytest.raises(StateInvalid) as error:
             await runtime.run_turn("a", "Hi")
 
@@ -187,7 +192,7 @@ async def test_a_stage_that_breaks_the_schema_ends_its_run_and_nothing_of_its_de
     assert head.length() == 1
 
 
-async def overreaching(state: Companion, ctx: Context) -> dict[str, Any]:
+async def overreach(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that writes what only the caller may."""
     return {"approach": "act", "history": [clew.Message(role="assistant", content="Hm")], "message": "mine"}
 
@@ -197,11 +202,11 @@ async def test_what_finished_stages_changed_is_not_changed_again_when_a_run_is_r
     db: Database, store_url: str
 ) -> None:
     clock = Clock()
-    before = [count, saying(route="talk", working_memory=["boss"], tries=1), asking]
-    await crashed_turn(db, "Hi", [*before, crash], ScriptedModel("yes"), clock)
+    before = [count, constant_stage(route="talk", working_memory=["boss"], tries=1), ask_model]
+    await crash_turn(db, "Hi", [*before, crash], ScriptedModel("yes"), clock)
     clock.advance(LATER)
     states: list[Companion] = []
-    stages = [*before, rename_stage("crash", looking(states))]
+    stages = [*before, rename_stage("crash", observer_stage(states))]
     async with (
         reopen(db, store_url) as again,
         Runtime(again, schema=Companion, stages=stages, config=RuntimeConfig(clock=clock)) as runtime,
@@ -216,7 +221,7 @@ async def test_what_finished_stages_changed_is_not_changed_again_when_a_run_is_r
 
 async def test_a_run_that_crashed_before_anything_was_kept_begins_again(db: Database) -> None:
     clock = Clock()
-    await crashed_turn(db, "Hi", [count, crash], clock=clock)
+    await crash_turn(db, "Hi", [count, crash], clock=clock)
     clock.advance(LATER)
     async with Runtime(db, schema=Companion, stages=[count], config=RuntimeConfig(clock=clock)) as runtime:
         result = await runtime.resume("a")
@@ -227,7 +232,10 @@ async def test_a_run_that_crashed_before_anything_was_kept_begins_again(db: Data
 
 async def test_an_ended_turn_does_not_show_in_the_state(db: Database) -> None:
     async with Runtime(
-        db, schema=Companion, stages=[saying(route="talk"), asking, count], model=ScriptedModel("yes")
+        db,
+        schema=Companion,
+        stages=[constant_stage(route="talk"), ask_model, count],
+        model=ScriptedModel("yes"),
     ) as runtime:
         await runtime.run_turn("a", "Hi")
         state = await runtime.state("a")
@@ -243,7 +251,7 @@ async def test_an_ended_turn_does_not_show_in_the_state(db: Database) -> None:
 async def test_an_entry_written_to_history_and_transcript_is_stored_once(db: Database) -> None:
     message = clew.Message(role="assistant", content="Hello")
     states: list[Companion] = []
-    await turns(db, saying(transcript=[message], history=[message]), looking(states))
+    await turns(db, constant_stage(transcript=[message], history=[message]), observer_stage(states))
 
     assert [len(states[0].history), len(states[0].transcript)] == [2, 2]
     assert [item.body["content"] for item in await db.thread("a").items()] == ["Hi", "Hello"]
@@ -257,8 +265,8 @@ async def test_a_stage_may_write_to_the_transcript_what_another_put_into_the_his
     await turns(
         db,
         respond(field="response_text"),
-        saying(transcript=[user, reply]),
-        rename_stage("repeat", saying(transcript=[reply])),
+        constant_stage(transcript=[user, reply]),
+        rename_stage("repeat", constant_stage(transcript=[reply])),
         model=model,
     )
 
@@ -269,9 +277,9 @@ async def test_a_stage_may_write_to_the_transcript_what_another_put_into_the_his
 async def test_the_transcript_is_not_doubled_when_a_run_is_resumed(db: Database) -> None:
     clock = Clock()
     first = respond(field="response_text")
-    await crashed_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
+    await crash_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
     clock.advance(LATER)
-    last = rename_stage("crash", saying(transcript=[clew.Message(role="assistant", content="Hello")]))
+    last = rename_stage("crash", constant_stage(transcript=[clew.Message(role="assistant", content="Hello")]))
     async with Runtime(
         db, schema=Companion, stages=[first, last], config=RuntimeConfig(clock=clock)
     ) as runtime:
@@ -285,11 +293,11 @@ async def test_the_transcript_shows_what_compaction_hid_and_the_history_what_it_
     db: Database, store_url: str
 ) -> None:
     for number in range(5):
-        await turns(db, saying(history=[clew.Message(role="assistant", content=f"answer {number}")]))
+        await turns(db, constant_stage(history=[clew.Message(role="assistant", content=f"answer {number}")]))
     await db.thread("a").log().compact([clew.system("They talked.")], keep=2)
 
     async with reopen(db, store_url) as again:
-        state = await seen_by_next_turn(again)
+        state = await state_of_next_turn(again)
         history, transcript = await state.history.all(), await state.transcript.all()
         newest = await state.transcript.tail(5)
     assert [entry.text for entry in history] == ["They talked.", "Hi", "answer 4", "Next"]
@@ -300,7 +308,7 @@ async def test_the_transcript_shows_what_compaction_hid_and_the_history_what_it_
 
 
 async def test_a_fork_has_the_whole_transcript_too(db: Database) -> None:
-    await turns(db, saying(history=[clew.Message(role="assistant", content="one")]))
+    await turns(db, constant_stage(history=[clew.Message(role="assistant", content="one")]))
     await db.thread("a").log().compact([clew.system("Short.")], keep=0)
     await db.thread("a").fork("b")
     async with Runtime(db, schema=Companion, stages=[]) as runtime:
@@ -317,7 +325,12 @@ async def test_a_fork_has_the_whole_transcript_too(db: Database) -> None:
 
 async def test_what_is_committed_folds_to_what_the_stages_saw(db: Database) -> None:
     states: list[Companion] = []
-    stages = [count, saying(memory_control={"pending_action": {"n": 1}}), asking, looking(states)]
+    stages = [
+        count,
+        constant_stage(memory_control={"pending_action": {"n": 1}}),
+        ask_model,
+        observer_stage(states),
+    ]
     await turns(db, *stages, model=ScriptedModel("yes"))
     state: dict[str, Any] = {}
     for change in await db.thread("a").changesets():

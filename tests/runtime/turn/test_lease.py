@@ -28,20 +28,20 @@ class Journal(ThreadJournal):
 
     def __init__(self, db: Database, run: Run) -> None:
         super().__init__(db, run, version=0, owner=None, clock=lambda: 0)
-        self.begun: asyncio.Queue[None] = asyncio.Queue()
+        self.starts: asyncio.Queue[None] = asyncio.Queue()
         self.go = asyncio.Event()
         self.go.set()
         self.conflicts = 0
         self.failures: list[Exception] = []
-        self.ended = 0
+        self.end_count = 0
 
     async def renew_lease(self, until: int) -> Run:
-        self.begun.put_nowait(None)
+        self.starts.put_nowait(None)
         await self.go.wait()
         if self.conflicts:
             self.conflicts -= 1
             raise RevisionConflict(kind=KIND, id=self.run.id, expected=1, actual=2)
-        self.ended += 1
+        self.end_count += 1
         return await super().renew_lease(until)
 
     async def reload_run(self) -> Run:
@@ -66,7 +66,7 @@ def lease_of(journal: Journal, stop: asyncio.Event | None = None) -> Lease:
 async def renewals(journal: Journal, count: int) -> None:
     async with asyncio.timeout(SOON):
         for _ in range(count):
-            await journal.begun.get()
+            await journal.starts.get()
 
 
 @pytest.mark.promise("T-17")
@@ -101,7 +101,7 @@ async def test_a_renewal_under_way_ends_before_the_lease_does(journal: Journal) 
     journal.go.set()
     await ending
 
-    assert journal.ended == 1
+    assert journal.end_count == 1
 
 
 async def test_a_store_that_fails_for_a_moment_does_not_end_the_renewals(journal: Journal) -> None:
@@ -112,7 +112,7 @@ async def test_a_store_that_fails_for_a_moment_does_not_end_the_renewals(journal
     await renewals(journal, 3)
     await lease.end()
 
-    assert journal.ended >= 1
+    assert journal.end_count >= 1
 
 
 async def test_a_run_whose_record_is_gone_is_stopped(journal: Journal) -> None:
@@ -125,4 +125,4 @@ async def test_a_run_whose_record_is_gone_is_stopped(journal: Journal) -> None:
         await stop.wait()
     await lease.end()
 
-    assert journal.ended == 0
+    assert journal.end_count == 0

@@ -45,12 +45,12 @@ class Work:
     """A tool that counts how often it did what."""
 
     def __init__(self) -> None:
-        self.done: list[int] = []
+        self.steps: list[int] = []
 
         @tool(effect=Effect.IDEMPOTENT)
         async def work(step: int) -> str:
             """Do a step."""
-            self.done.append(step)
+            self.steps.append(step)
             return f"did {step}"
 
         self.tool = work
@@ -126,7 +126,7 @@ async def test_a_commit_whose_answer_is_lost_counts_once_and_the_turn_goes_on(
         runtime = Runtime(Database(store), model=attentive(), tools=[work.tool])
         await turn(runtime, events, id, streaming=streaming)
 
-        assert (await history(db, id), work.done) == (FULL, [1, 2])
+        assert (await history(db, id), work.steps) == (FULL, [1, 2])
         assert lines_of(events) == (FULL if streaming else [])
 
 
@@ -139,7 +139,7 @@ async def test_what_was_finished_survives_a_later_failure(db: Database) -> None:
 
         lines = await history(db, id)
         results = [line for line in lines if line.startswith("result")]
-        assert results == [f"result c{step}" for step in work.done]
+        assert results == [f"result c{step}" for step in work.steps]
         assert len(lines) >= number - 1
 
 
@@ -173,7 +173,7 @@ async def test_a_finished_run_has_nothing_to_resume(db: Database) -> None:
 
         with pytest.raises(InvalidArgument):
             await runtime.resume("a")
-    assert (await history(db), work.done) == (FULL, [1, 2])
+    assert (await history(db), work.steps) == (FULL, [1, 2])
 
 
 @pytest.mark.promise("S-10", "S-11")
@@ -199,13 +199,13 @@ class Cut:
     name = "cut"
 
     def __init__(self, times: int) -> None:
-        self._left = times
+        self._rest = times
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """Half of the answer, and the rest if nothing breaks."""
         yield TextChunk("Do")
-        if self._left:
-            self._left -= 1
+        if self._rest:
+            self._rest -= 1
             raise ModelFailed(model=self.name, problem="the stream was cut", retry=True)
         yield TextChunk("ne.")
         yield Reply(text="Done.")

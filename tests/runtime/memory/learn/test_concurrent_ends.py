@@ -62,7 +62,7 @@ class Summarizer:
         raise AssertionError("It is asked for typed answers alone.")
 
 
-def meeting(size: int) -> Callable[[], Awaitable[object]]:
+def rendezvous(size: int) -> Callable[[], Awaitable[object]]:
     """Something that so many reach at the same moment."""
     return asyncio.Barrier(size).wait
 
@@ -104,7 +104,7 @@ def once_each(model: Summarizer) -> bool:
 
 @pytest.mark.promise("R-08", "R-11")
 async def test_all_sessions_of_a_user_end_at_the_close_each_summed_up_once(db: Database) -> None:
-    model = Summarizer(meeting(4))
+    model = Summarizer(rendezvous(4))
     runtime = await runtime_with_sessions(db, model, *texts())
     async with asyncio.timeout(SOON):
         await runtime.close()
@@ -116,7 +116,7 @@ async def test_all_sessions_of_a_user_end_at_the_close_each_summed_up_once(db: D
 
 @pytest.mark.promise("R-08", "R-12")
 async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(shared_url: str) -> None:
-    model = Summarizer(meeting(SESSIONS))
+    model = Summarizer(rendezvous(SESSIONS))
     async with clew.open(shared_url) as one, clew.open(shared_url) as other, asyncio.timeout(SOON):
         runtime = await runtime_with_sessions(one, model, *texts())
         await end_expired_episodes(one, idle_ms=0, now=runtime._settings.clock() + 1)
@@ -143,7 +143,7 @@ async def test_what_was_learned_just_before_the_end_commits_is_merged_with_it(
         return plans[-1]
 
     monkeypatch.setattr(Memory, "episode_writes", plan_and_learn)
-    model = Summarizer(meeting(1))
+    model = Summarizer(rendezvous(1))
     runtime = await runtime_with_sessions(db, model, "I like green tea")
     episode = await runtime.end_session("s0", user="alice")
 

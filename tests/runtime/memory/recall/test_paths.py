@@ -30,22 +30,22 @@ class Chat(State):
     known: int = 0
 
 
-class Counting(HashingEmbedder):
+class CountingEmbedder(HashingEmbedder):
     """Keeps how many texts it was asked for, and fails if it is told to."""
 
     def __init__(self, *, down: bool = False) -> None:
         super().__init__()
         self.down = down
-        self.asked: list[int] = []
+        self.sizes: list[int] = []
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        self.asked.append(len(texts))
+        self.sizes.append(len(texts))
         if self.down:
             raise ModelFailed(model=self.name, problem="it is down")
         return await super().embed(texts)
 
 
-async def diagnostics_of(db: Database, embedder: Counting | None) -> dict[str, Any]:
+async def diagnostics_of(db: Database, embedder: CountingEmbedder | None) -> dict[str, Any]:
     """What the state holds after one turn that recalls."""
 
     async def recall(state: Chat, ctx: Context) -> Delta:
@@ -72,12 +72,12 @@ async def memory(db: Database) -> Memory:
     ("embedder", "path"),
     [
         (None, "token_recall"),
-        (Counting(), "hybrid_rrf"),
-        (Counting(down=True), "token_recall_after_embed_error"),
+        (CountingEmbedder(), "hybrid_rrf"),
+        (CountingEmbedder(down=True), "token_recall_after_embed_error"),
     ],
 )
 async def test_the_diagnostics_of_a_turn_name_the_path(
-    db: Database, memory: Memory, embedder: Counting | None, path: str
+    db: Database, memory: Memory, embedder: CountingEmbedder | None, path: str
 ) -> None:
     diagnostics = await diagnostics_of(db, embedder)
 
@@ -91,7 +91,7 @@ async def test_a_turn_asks_for_the_vector_of_its_message_and_for_no_other(
 ) -> None:
     await run_embedding_jobs(db, HashingEmbedder())
     await memory.learn([allergic("milk")])
-    embedder = Counting()
+    embedder = CountingEmbedder()
     await diagnostics_of(db, embedder)
 
-    assert embedder.asked == [1]
+    assert embedder.sizes == [1]

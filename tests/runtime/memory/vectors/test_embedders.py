@@ -179,13 +179,13 @@ class Letters:
     def __init__(self, model: str = "made") -> None:
         if model == "unknown":
             raise OSError("there is no model unknown")
-        self.asked: list[tuple[int, int]] = []
+        self.sizes: list[tuple[int, int]] = []
 
     def encode(
         self, sentences: list[str], *, batch_size: int, show_progress_bar: bool
     ) -> list[tuple[float, ...]]:
         assert not show_progress_bar
-        self.asked.append((len(sentences), batch_size))
+        self.sizes.append((len(sentences), batch_size))
         return [tuple(letters_of(text, 4)) for text in sentences]
 
 
@@ -194,7 +194,7 @@ async def test_a_local_model_makes_vectors_beside_the_event_loop() -> None:
     embedder = LocalEmbedder(model, name="letters", batch=8)
 
     assert await embedder.embed(["one", "two"]) == [letters_of("one", 4), letters_of("two", 4)]
-    assert (embedder.name, model.asked) == ("letters", [(2, 8)])
+    assert (embedder.name, model.sizes) == ("letters", [(2, 8)])
 
 
 async def test_a_local_model_is_loaded_by_its_name_when_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:

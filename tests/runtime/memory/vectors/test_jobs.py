@@ -37,7 +37,7 @@ class Letters:
         self.size = size
         self.failing = failing
         self.refusing = ""
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
         self.began = asyncio.Event()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -47,7 +47,7 @@ class Letters:
             raise ModelFailed(model=self.name, problem="it is down", retry=True)
         if self.refusing and any(self.refusing in text for text in texts):
             raise ModelFailed(model=self.name, problem="it takes no such text")
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         return [letters_of(text, self.size) for text in texts]
 
 
@@ -76,7 +76,7 @@ async def test_nobody_is_asked_while_nothing_is_due(db: Database, memory: Memory
     again = Letters()
     await run_embedding_jobs(db, again)
 
-    assert again.asked == []
+    assert again.batches == []
 
 
 async def test_many_vectors_are_made_in_batches(db: Database) -> None:
@@ -87,7 +87,7 @@ async def test_many_vectors_are_made_in_batches(db: Database) -> None:
     count = await run_embedding_jobs(db, letters)
 
     assert count == ITEMS_PER_BATCH + 6
-    assert [len(texts) for texts in letters.asked] == [1, ITEMS_PER_BATCH, 6]
+    assert [len(texts) for texts in letters.batches] == [1, ITEMS_PER_BATCH, 6]
 
 
 @pytest.mark.promise("B-12")
@@ -209,7 +209,7 @@ async def test_what_says_nothing_gets_no_vector(db: Database) -> None:
     await db.commit([embedding_job("chat", "alice", "asked for", [HISTORY])])
     await run_embedding_jobs(db, letters)
 
-    assert letters.asked == [["."], ["hello"]]
+    assert letters.batches == [["."], ["hello"]]
 
 
 # Beside the turns of a runtime.
@@ -227,7 +227,7 @@ async def test_a_turn_and_the_end_of_its_session_embed_nothing_and_the_sweeper_d
     )
     await runtime.run_turn("s1", "My sister is called Ann.", user="alice")
     await runtime.end_session("s1", user="alice")
-    before = list(letters.asked)
+    before = list(letters.batches)
     await runtime.sweep()
     await runtime.close()
 
