@@ -65,7 +65,7 @@ def pairs_of(part: str) -> Sequence[Pair]:
 async def _pairs_of(part: str) -> list[Pair]:
     chance = random.Random(SEED)
     labels = messages(part)
-    answers = _cross_validated()[part]["messages"] if part in (DEVELOPMENT, FIFTH) else [None] * len(labels)
+    answers = _cross_validation()[part]["messages"] if part in (DEVELOPMENT, FIFTH) else [None] * len(labels)
     pairs = [
         await _pair(one.text, as_messages(one.before), one.level, chance, by)
         for one, by in zip(labels, answers, strict=True)
@@ -83,14 +83,14 @@ def _alone(part: str) -> list[int]:
         return [
             int(judge_message_with(one.text, as_messages(one.before), by).level) for one in messages(part)
         ]
-    levels = [level for level, _ in _cross_validated()[DEVELOPMENT]["messages"]]
+    levels = [level for level, _ in _cross_validation()[DEVELOPMENT]["messages"]]
     if part == DEVELOPMENT:
         return levels
     return [level for one, level in zip(messages(DEVELOPMENT), levels, strict=True) if fold(one) == UNHEARD]
 
 
 @functools.cache
-def _cross_validated() -> dict[str, dict[str, list[Any]]]:
+def _cross_validation() -> dict[str, dict[str, list[Any]]]:
     """What the floor found by what was made without what is judged: see ``training``."""
     answers: dict[str, dict[str, list[Any]]] = json.loads(CROSS_VALIDATION.read_text("utf-8"))
     return answers
@@ -121,7 +121,7 @@ async def _model_judgement(
     return answer
 
 
-def found_by(pair: Pair, by: str) -> int:
+def level_by(pair: Pair, by: str) -> int:
     """The level that the floor found, its weights alone, or floor and model."""
     return {"floor": pair.floor, "alone": pair.alone, "both": pair.both}[by]
 
@@ -129,13 +129,13 @@ def found_by(pair: Pair, by: str) -> int:
 def sensitivity(pairs: Sequence[Pair], level: int, by: str = "floor") -> float:
     """The share of what is at least so serious that was found to be."""
     serious = [pair for pair in pairs if pair.label >= level]
-    return sum(found_by(pair, by) >= level for pair in serious) / len(serious)
+    return sum(level_by(pair, by) >= level for pair in serious) / len(serious)
 
 
 def specificity(pairs: Sequence[Pair], level: int, by: str = "floor") -> float:
     """The share of what is less serious that was found to be."""
     lesser = [pair for pair in pairs if pair.label < level]
-    return sum(found_by(pair, by) < level for pair in lesser) / len(lesser)
+    return sum(level_by(pair, by) < level for pair in lesser) / len(lesser)
 
 
 class Walk(msgspec.Struct, frozen=True):
@@ -150,14 +150,14 @@ class Walk(msgspec.Struct, frozen=True):
 @functools.cache
 def walks(part: str, by: str = "floor") -> Sequence[Walk]:
     """Every conversation, turn by turn."""
-    return asyncio.run(_all_walked(part, by))
+    return asyncio.run(_walks(part, by))
 
 
-async def _all_walked(part: str, by: str) -> list[Walk]:
+async def _walks(part: str, by: str) -> list[Walk]:
     chance = random.Random(SEED)
     talks = conversations(part)
     answers = (
-        _cross_validated()[part]["conversations"] if part in (DEVELOPMENT, FIFTH) else [None] * len(talks)
+        _cross_validation()[part]["conversations"] if part in (DEVELOPMENT, FIFTH) else [None] * len(talks)
     )
     return [await _walk(talk, chance, by, levels) for talk, levels in zip(talks, answers, strict=True)]
 
@@ -168,7 +168,7 @@ async def _walk(
     turns, by_turn = user_turns(conversation), []
     for number, (at, text, before, label) in enumerate(turns):
         pair = await _pair(text, before, label, chance, levels[number] if levels else None)
-        by_turn.append((at, found_by(pair, by)))
+        by_turn.append((at, level_by(pair, by)))
     question = next((at for at, level in by_turn if level >= 1), None)
     action = next((at for at, level in by_turn if level >= 2), None)
     return Walk(conversation.shape, conversation.at_risk_from, question, action)

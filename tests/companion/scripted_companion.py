@@ -46,14 +46,14 @@ async def crisis_response(state: CompanionState, ctx: Context) -> Delta:
     return {"response_text": SAFE, "response_style": style}
 
 
-class Knowing:
+class ScriptedControlModel:
     """A model that answers typed questions by the name of their type, and words replies one after another."""
 
     name = "knowing"
 
     def __init__(self, *replies: str | BaseException, **forms: Any) -> None:
         self.requests: list[ModelRequest] = []
-        self.asked: list[str] = []
+        self.typed_requests: list[str] = []
         self._replies = list(replies)
         self._forms = forms
 
@@ -67,7 +67,7 @@ class Knowing:
         yield Reply(text=text, usage=Usage(calls=1))
 
     async def fill(self, request: ModelRequest, kind: type[T]) -> tuple[T, Usage]:
-        self.asked.append(kind.__name__)
+        self.typed_requests.append(kind.__name__)
         form = self._forms.get(kind.__name__)
         if form is None:
             raise ModelFailed(model=self.name, problem="it knows no such form")

@@ -12,7 +12,7 @@ from clew.runtime.context import Context
 from clew.runtime.runtime import Runtime
 from clew_companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
 from clew_companion.state import CompanionState
-from tests.companion.scripted_companion import Knowing, Talk, stages, talker
+from tests.companion.scripted_companion import ScriptedControlModel, Talk, stages, talker
 
 NORWAY = Finding(
     title="Norway",
@@ -47,7 +47,9 @@ class Search:
         return self.findings[:limit]
 
 
-async def status(db: Database, search: Search | None, model: Knowing | None = None) -> tuple[str, str]:
+async def status(
+    db: Database, search: Search | None, model: ScriptedControlModel | None = None
+) -> tuple[str, str]:
     """The status and the text of a turn that asks a question of fact."""
     states: list[CompanionState] = []
 
@@ -86,7 +88,9 @@ async def test_without_a_model_the_answer_is_quoted_with_its_source(in_memory: D
 
 @pytest.mark.promise("A-09")
 async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database) -> None:
-    model = Knowing(LookupAnswer={"answered": True, "answer": "About 5.6 million people.", "rests_on": [2]})
+    model = ScriptedControlModel(
+        LookupAnswer={"answered": True, "answer": "About 5.6 million people.", "rests_on": [2]}
+    )
     lookup_status, text = await status(in_memory, Search(OTHER, NORWAY), model)
 
     assert lookup_status == "answered"
@@ -136,7 +140,7 @@ def test_a_number_or_an_address_that_no_source_has_is_refused(answer: str) -> No
 
 
 async def test_a_model_that_fails_leaves_it_to_a_quotation(in_memory: Database) -> None:
-    lookup_status, text = await status(in_memory, Search(NORWAY), Knowing())
+    lookup_status, text = await status(in_memory, Search(NORWAY), ScriptedControlModel())
 
     assert (lookup_status, text.splitlines()[0]) == ("answered", "“About 5.6 million people live in Norway.”")
 

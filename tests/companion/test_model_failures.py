@@ -37,7 +37,7 @@ GOOD: dict[str, Any] = {
 Does = Callable[[], Any]
 
 
-def raising(error: BaseException) -> Does:
+def failure_of(error: BaseException) -> Does:
     def does() -> Any:
         raise error
 
@@ -47,10 +47,10 @@ def raising(error: BaseException) -> Does:
 FAULTS = pytest.mark.parametrize(
     "does",
     [
-        raising(ValueError("zanzibar")),
-        raising(KeyError("zanzibar")),
-        raising(TimeoutError("zanzibar")),
-        raising(asyncio.CancelledError("zanzibar")),
+        failure_of(ValueError("zanzibar")),
+        failure_of(KeyError("zanzibar")),
+        failure_of(TimeoutError("zanzibar")),
+        failure_of(asyncio.CancelledError("zanzibar")),
         lambda: None,
         lambda: "zanzibar",
         lambda: (7, "zanzibar"),
@@ -270,7 +270,7 @@ async def test_an_error_of_the_store_is_not_taken_for_one_of_the_model(
         await output_of(
             in_memory,
             QUESTION if kind == "LookupAnswer" else CALM,
-            Faulty(kind, raising(down)),
+            Faulty(kind, failure_of(down)),
             search=FaultySearch(),
         )
 

@@ -28,7 +28,7 @@ from tests.companion.scripted_companion import (
     DANGER,
     SAFE,
     UNCLEAR,
-    Knowing,
+    ScriptedControlModel,
     Talk,
     crisis_gate,
     stages,
@@ -289,7 +289,7 @@ async def test_a_turn_that_keeps_nothing_is_in_the_crisis_log_that_it_is_given(i
 
 @pytest.mark.promise("A-04")
 async def test_what_a_caller_knows_reaches_the_prompt_of_a_turn_that_keeps_nothing() -> None:
-    model = Knowing("I see.")
+    model = ScriptedControlModel("I see.")
     entry = {
         "type": "episodic",
         "summary": "talked about loss",

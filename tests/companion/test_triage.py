@@ -13,7 +13,7 @@ from clew_companion.exercises.selection import asks_for_any, exercise_asked_for
 from clew_companion.language.commands import command_in
 from clew_companion.language.replies import is_leaving, is_no, is_question, is_yes
 from clew_companion.triage import is_fact_question
-from tests.companion.scripted_companion import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
+from tests.companion.scripted_companion import DANGER, SAFE, UNCLEAR, ScriptedControlModel, Talk, talker
 
 COMMANDS = [
     ("What do you remember about me?", "list", "me"),
@@ -182,16 +182,18 @@ def test_a_list_of_things_is_no_question() -> None:
 
 @pytest.mark.promise("A-08", "A-09")
 async def test_no_judgement_of_a_model_overrides_a_crisis(in_memory: Database) -> None:
-    model = Knowing(TriageResult={"route": "memory_control", "memory_action": "list"})
+    model = ScriptedControlModel(TriageResult={"route": "memory_control", "memory_action": "list"})
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say(f"What do you remember about me? {DANGER}")
 
     assert (output.response_text, output.response_type) == (SAFE, "crisis")
-    assert model.asked == []
+    assert model.typed_requests == []
 
 
 async def test_a_model_is_asked_where_rules_cannot_tell(in_memory: Database) -> None:
-    model = Knowing(TriageResult={"route": "therapeutic", "style": "technique", "approach": "act"})
+    model = ScriptedControlModel(
+        TriageResult={"route": "therapeutic", "style": "technique", "approach": "act"}
+    )
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("It is all a bit much with the two of them")
 
@@ -200,7 +202,7 @@ async def test_a_model_is_asked_where_rules_cannot_tell(in_memory: Database) -> 
 
 
 async def test_a_model_may_not_choose_a_style_of_another_branch(in_memory: Database) -> None:
-    model = Knowing(TriageResult={"route": "therapeutic", "style": "crisis_response"})
+    model = ScriptedControlModel(TriageResult={"route": "therapeutic", "style": "crisis_response"})
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("It is all a bit much with the two of them")
 
@@ -210,7 +212,7 @@ async def test_a_model_may_not_choose_a_style_of_another_branch(in_memory: Datab
 async def test_a_model_that_is_slow_is_not_waited_for(
     in_memory: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Slow(Knowing):
+    class Slow(ScriptedControlModel):
         async def fill(self, request, kind):  # type: ignore[no-untyped-def]  # the signature of its parent
             await asyncio.Event().wait()
 
@@ -223,7 +225,7 @@ async def test_a_model_that_is_slow_is_not_waited_for(
 
 
 async def test_a_model_that_fails_leaves_it_to_the_rules(in_memory: Database) -> None:
-    model = Knowing(TriageResult=ModelFailed(model="m", problem="it is down"))
+    model = ScriptedControlModel(TriageResult=ModelFailed(model="m", problem="it is down"))
     async with talker(in_memory, model) as runtime:
         output = await Talk(runtime).say("My dog died and I miss him")
 

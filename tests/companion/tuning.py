@@ -47,7 +47,7 @@ def lessons() -> list[tuple[str, int, str]]:
     return [*lessons_of(lines, talks), *plain(NETWORK_LANGUAGE)]
 
 
-def kept_pieces(every: Sequence[str], texts: Sequence[str]) -> list[int]:
+def useful_pieces(every: Sequence[str], texts: Sequence[str]) -> list[int]:
     """Which of all pieces are worth their place."""
     whole = Network({piece: place for place, piece in enumerate(every)}, np.zeros(0, np.int8), {})
     vocabulary = {place for text in texts for place in whole.piece_ids(text)}
@@ -84,7 +84,7 @@ class Teacher:
         rows = self.body.embeddings.word_embeddings.weight[list(pieces)].detach().clone()
         self.body.embeddings.word_embeddings = self.torch.nn.Embedding.from_pretrained(rows, freeze=False)
         self.head = self.torch.nn.Linear(2 * rows.shape[1], 3)
-        self.dropped = self.torch.nn.Dropout(0.1)
+        self.dropout = self.torch.nn.Dropout(0.1)
         self.body.train()
 
     def learn(self, examples: Sequence[Lesson]) -> None:
@@ -123,7 +123,7 @@ class Teacher:
             mask = there.unsqueeze(-1)
             mean = (hidden_state * mask).sum(1) / mask.sum(1)
             highest = (hidden_state + (mask - 1) * 1e4).max(1).values
-            logits = self.head(self.dropped(torch.cat([mean, highest], -1)))
+            logits = self.head(self.dropout(torch.cat([mean, highest], -1)))
         aims = torch.stack([(levels >= level).float() for level in (1, 2, 3)], 1)
         each = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), aims, reduction="none")
         return (each.mean(1) * (1 + GRAVE * (levels == 3))).mean()
@@ -168,7 +168,7 @@ def main() -> None:
     """Teach it, and write what it learnt."""
     texts = lessons()
     every = (importlib.resources.files(KNEW) / "model" / "vocab.txt").read_text("utf-8").splitlines()
-    vocabulary = kept_pieces(every, [text for text, _, _ in texts])
+    vocabulary = useful_pieces(every, [text for text, _, _ in texts])
     pieces = [every[place] for place in vocabulary]
     places = Network({piece: place for place, piece in enumerate(pieces)}, np.zeros(0, np.int8), {}).piece_ids
     teacher = Teacher(vocabulary)

@@ -67,7 +67,7 @@ async def respond(state: CompanionState, ctx: clew.Context) -> clew.Delta:
 
 
 @asynccontextmanager
-async def talking(
+async def gate_runtime(
     db: Database, model: Model | None = None, gate: Stage = crisis_gate, then: Stage = respond
 ) -> AsyncIterator[Runtime[CompanionState, GateOutput]]:
     quiet = RuntimeConfig(
@@ -90,7 +90,7 @@ async def db() -> AsyncIterator[Database]:
 async def result_of(
     db: Database, message: str, model: Model | None = None, **options: Any
 ) -> TurnResult[GateOutput]:
-    async with talking(db, model, **options) as runtime:
+    async with gate_runtime(db, model, **options) as runtime:
         return await runtime.run_turn("a", message, user="ada")
 
 
@@ -174,7 +174,7 @@ async def test_the_same_question_is_not_asked_twice_in_the_same_words(
 
 
 async def test_the_same_question_is_not_asked_twice_in_a_call_in_the_same_words(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         first = await runtime.judge_utterance(Utterance(thread="a", id="u1", text=UNCLEAR), gates=VOICE_GATES)
         await runtime.record_voice_turn("a", text=UNCLEAR, reply=first.say, key="u1")
         second = await runtime.judge_utterance(
@@ -250,7 +250,7 @@ class Odd:
         return (await answer if asyncio.iscoroutine(answer) else answer), Usage()
 
 
-def raising(error: BaseException) -> Callable[[], NoReturn]:
+def failure_of(error: BaseException) -> Callable[[], NoReturn]:
     def does() -> NoReturn:
         raise error
 
@@ -261,9 +261,9 @@ def raising(error: BaseException) -> Callable[[], NoReturn]:
 @pytest.mark.parametrize(
     "does",
     [
-        raising(ValueError("zanzibar")),
-        raising(KeyError("zanzibar")),
-        raising(asyncio.CancelledError("zanzibar")),
+        failure_of(ValueError("zanzibar")),
+        failure_of(KeyError("zanzibar")),
+        failure_of(asyncio.CancelledError("zanzibar")),
         lambda: None,
         lambda: "zanzibar",
         lambda: Judgement(level=9),
@@ -384,7 +384,7 @@ async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_s
     async def breaks(state: CompanionState, ctx: clew.Context) -> clew.Delta:
         raise ValueError("zanzibar")
 
-    result = await result_of(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
+    result = await result_of(db, "I gave my cat to the neighbour", Odd(failure_of(ValueError())), then=breaks)
 
     assert (judge_message("I gave my cat to the neighbour").level, result.text) == (
         CrisisLevel.NONE,
@@ -418,7 +418,7 @@ async def test_a_gate_that_breaks_in_a_call_withholds_nothing_that_it_declared(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     utterance = Utterance(thread="a", id="u1", text=DANGER, user="ada")
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         judgement = await runtime.judge_utterance(
             utterance, gates=GateSettings(stages=(declares_and_breaks,))
         )
@@ -435,7 +435,7 @@ async def test_a_message_is_judged_also_if_the_turns_before_cannot_be_read(
     async def fails(self: StateLog[Any], count: int) -> NoReturn:
         raise RuntimeError("no driver")
 
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         monkeypatch.setattr(StateLog, "tail", fails)
         judgement = await runtime.judge_utterance(
             Utterance(thread="a", id="u1", text=RISK), gates=VOICE_GATES
@@ -522,7 +522,7 @@ def test_a_sentence_without_an_end_is_read_in_pieces_too() -> None:
 SENTENCES = [f"Number {number} is here with us." for number in range(40)]
 
 
-def reading(monkeypatch: pytest.MonkeyPatch, words: str, verdict: FloorVerdict) -> None:
+def replace_floor(monkeypatch: pytest.MonkeyPatch, words: str, verdict: FloorVerdict) -> None:
     """Let the floor find something in a few sentences that have these words, and nothing in a page."""
 
     def reads(message: str, before: Sequence[Message] = (), by: MessageScorer | None = None) -> FloorVerdict:
@@ -534,7 +534,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, words: str, verdict: FloorVerdict) 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     misses = []
     for pair in itertools.pairwise(SENTENCES):
-        reading(monkeypatch, " ".join(pair), FloorVerdict(level=3, signs=("states it",)))
+        replace_floor(monkeypatch, " ".join(pair), FloorVerdict(level=3, signs=("states it",)))
         misses += [pair] if judge_alone(" ".join(SENTENCES)).level < CrisisLevel.IMMINENT else []
 
     assert misses == []
@@ -553,14 +553,14 @@ def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.
 def test_what_a_piece_states_counts_and_what_it_only_reads_like_counts_less(
     monkeypatch: pytest.MonkeyPatch, verdict: FloorVerdict, level: int
 ) -> None:
-    reading(monkeypatch, SENTENCES[20], verdict)
+    replace_floor(monkeypatch, SENTENCES[20], verdict)
 
     assert judge_alone(" ".join(SENTENCES)).level == level
     assert judge_alone(SENTENCES[20]).level == verdict.level
 
 
 def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading(monkeypatch, SENTENCES[20], FloorVerdict(leans=True))
+    replace_floor(monkeypatch, SENTENCES[20], FloorVerdict(leans=True))
 
     assert judge_alone(" ".join(SENTENCES)).leans
     assert not judge_alone(" ".join(SENTENCES[:20])).leans
@@ -590,7 +590,7 @@ async def test_a_no_to_our_question_makes_nothing_lighter_that_follows_it(questi
 
 
 async def outputs_of(db: Database, *messages: str) -> list[GateOutput]:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         return [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
 
 
@@ -801,7 +801,7 @@ async def last_output(runtime: Runtime[CompanionState, GateOutput], *messages: s
 
 @pytest.mark.promise("A-08")
 async def test_a_new_episode_begins_without_the_level_of_the_last(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         await last_output(runtime, RISK)
         await runtime.end_session("a", user="ada")
         later = await last_output(runtime, CALM)
@@ -811,7 +811,7 @@ async def test_a_new_episode_begins_without_the_level_of_the_last(db: Database) 
 
 @pytest.mark.promise("A-08")
 async def test_what_is_only_unclear_lowers_no_level(db: Database) -> None:
-    async with talking(db, ScriptedModel(*[lambda request: {"level": 1}] * 2)) as runtime:
+    async with gate_runtime(db, ScriptedModel(*[lambda request: {"level": 1}] * 2)) as runtime:
         output = await last_output(runtime, DANGER, CALM)
 
     assert (output.crisis.level, output.session_progress["risk_level"]) == (1, 3)
@@ -819,14 +819,14 @@ async def test_what_is_only_unclear_lowers_no_level(db: Database) -> None:
 
 @pytest.mark.promise("A-08")
 async def test_somebody_who_was_asked_what_they_mean_has_been_asked(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         output = await last_output(runtime, UNCLEAR, "I'm safe, it is only the job")
 
     assert output.session_progress["risk_level"] == 0
 
 
 async def test_where_somebody_is_belongs_to_a_crisis_only(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         calm = await last_output(runtime, "I live in Dublin")
         later = await last_output(runtime, RISK, CALM)
 
@@ -867,7 +867,7 @@ def test_what_floor_and_model_agree_on_is_told_as_the_floor_saw_it() -> None:
 
 
 async def test_a_model_that_fails_makes_nothing_of_what_has_no_sign(db: Database) -> None:
-    result = await result_of(db, CALM, Odd(raising(ValueError())))
+    result = await result_of(db, CALM, Odd(failure_of(ValueError())))
 
     assert (result.output.crisis.level, result.output.response_text) == (0, "Tell me more.")
 
@@ -887,7 +887,7 @@ async def test_what_a_message_is_by_itself_is_declared_before_the_turns_before_a
         replies.append(ctx.turn.safe_reply_text)
         return {}
 
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         monkeypatch.setattr(StateLog, "tail", cut_off)
         await runtime.judge_utterance(
             Utterance(thread="a", id="u1", text=RISK), gates=GateSettings(stages=(watch,))
@@ -926,7 +926,7 @@ def test_a_country_without_lines_of_its_own_gets_the_general_ones() -> None:
 
 @pytest.mark.promise("R-22", "R-21")
 async def test_a_row_of_a_call_belongs_to_whoever_spoke(db: Database) -> None:
-    async with talking(db) as runtime:
+    async with gate_runtime(db) as runtime:
         await runtime.judge_utterance(
             Utterance(thread="a", id="u1", text=RISK, user="ada"), gates=VOICE_GATES
         )

@@ -40,7 +40,7 @@ async def rows(db: Database) -> list[Crisis]:
     return [row async for row in crises(db)]
 
 
-def assessing(db: Database, assessment: Assessment, clock: Clock | None = None) -> Runtime[Any, Any]:
+def assessment_runtime(db: Database, assessment: Assessment, clock: Clock | None = None) -> Runtime[Any, Any]:
     """A runtime whose only stage logs an assessment."""
 
     async def assess(state: clew.State, ctx: clew.Context) -> None:
@@ -54,7 +54,7 @@ def assessing(db: Database, assessment: Assessment, clock: Clock | None = None) 
 async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -> None:
     clock = Clock()
     assessment = Assessment(level=level, confidence=0.75, path="digits", override="first_digit")
-    async with assessing(db, assessment, clock=clock) as runtime:
+    async with assessment_runtime(db, assessment, clock=clock) as runtime:
         result = await runtime.run_turn("a", "Hi", user="ada")
         episode = await active_episode(db, "a")
 
@@ -77,7 +77,7 @@ async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -
 
 
 async def test_a_turn_without_danger_leaves_no_row(db: Database) -> None:
-    async with assessing(db, Assessment(level=0)) as runtime:
+    async with assessment_runtime(db, Assessment(level=0)) as runtime:
         await runtime.run_turn("a", "Hi")
 
     assert await rows(db) == []
@@ -96,7 +96,7 @@ async def test_a_turn_without_danger_leaves_no_row(db: Database) -> None:
     ids=str,
 )
 async def test_what_could_be_words_is_refused(db: Database, wrong: dict[str, Any]) -> None:
-    async with assessing(db, Assessment(**{"level": 2, **wrong})) as runtime:
+    async with assessment_runtime(db, Assessment(**{"level": 2, **wrong})) as runtime:
         with pytest.raises(InvalidArgument):
             await runtime.run_turn("a", "Hi")
     assert await rows(db) == []

@@ -43,7 +43,7 @@ def questions() -> list[str]:
 
 
 @pytest.fixture
-def nobody_known() -> Iterator[None]:
+def fresh_readers() -> Iterator[None]:
     """The readers are chosen anew, and again afterwards."""
     classifier.default_scorer.cache_clear()
     yield
@@ -122,7 +122,7 @@ def test_doubt_ends_where_the_weights_are_sure() -> None:
 
 
 @pytest.mark.promise("A-08")
-@pytest.mark.usefixtures("nobody_known")
+@pytest.mark.usefixtures("fresh_readers")
 def test_without_numpy_the_weights_decide_and_a_warning_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -136,7 +136,7 @@ def test_without_numpy_the_weights_decide_and_a_warning_says_so(
 
 
 @pytest.mark.promise("A-08")
-@pytest.mark.usefixtures("nobody_known")
+@pytest.mark.usefixtures("fresh_readers")
 @pytest.mark.parametrize("failure", [FileNotFoundError("network.npz"), ValueError("no array"), MemoryError()])
 def test_a_network_that_cannot_be_read_hides_no_danger(
     monkeypatch: pytest.MonkeyPatch, failure: Exception

@@ -10,7 +10,7 @@ from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.exercises.catalogue import Exercise, catalogue
 from clew_companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
 from clew_companion.exercises.selection import exercise_in, fitting_exercises, offer_in
-from tests.companion.scripted_companion import DANGER, UNCLEAR, Knowing, Talk, talker
+from tests.companion.scripted_companion import DANGER, UNCLEAR, ScriptedControlModel, Talk, talker
 
 GROUNDING = catalogue()["grounding_5_4_3_2_1"]
 BREATHING = catalogue()["box_breathing"]
@@ -151,7 +151,7 @@ async def test_leaving_clears_the_exercise_and_keeps_nothing_of_it(db: Database)
 
 @pytest.mark.promise("A-07")
 async def test_a_clarifying_question_keeps_the_exercise_and_the_pinned_approach(db: Database) -> None:
-    model = Knowing("Any colour will do.")
+    model = ScriptedControlModel("Any colour will do.")
     async with talker(db, model) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do a grounding exercise?", "What do you mean by things?")
@@ -166,7 +166,7 @@ async def test_a_clarifying_question_keeps_the_exercise_and_the_pinned_approach(
 
 @pytest.mark.promise("A-07")
 async def test_psychoeducation_keeps_the_exercise_and_may_take_a_fresh_approach(db: Database) -> None:
-    async with talker(db, Knowing("Worry narrows what we see.")) as runtime:
+    async with talker(db, ScriptedControlModel("Worry narrows what we see.")) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Can we do a grounding exercise?", "Why does this help with worry?")
         exercise_state = (await talk.state()).exercise_state
@@ -217,7 +217,9 @@ async def test_danger_ends_an_exercise_and_a_question_about_it_does_not(in_memor
 
 
 async def test_a_yes_to_an_offer_begins_the_exercise(in_memory: Database) -> None:
-    async with talker(in_memory, Knowing("That is a lot. Would you like to try Box breathing?")) as runtime:
+    async with talker(
+        in_memory, ScriptedControlModel("That is a lot. Would you like to try Box breathing?")
+    ) as runtime:
         output = await Talk(runtime).say("My heart is racing", "yes please")
 
     assert output.response_style == "guided_exercise"

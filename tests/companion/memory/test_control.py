@@ -12,7 +12,7 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Candidate, Memory, memory_of
 from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.state import CompanionState
-from tests.companion.scripted_companion import DANGER, Knowing, Talk, stages, talker
+from tests.companion.scripted_companion import DANGER, ScriptedControlModel, Talk, stages, talker
 
 ANN = Candidate(
     category="relationship",
@@ -27,7 +27,7 @@ OSLO = Candidate(predicate="LIVES_IN", object="Oslo", quote="I live in Oslo.", s
 SHORT = Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True)
 
 
-async def knowing(db: Database) -> Memory:
+async def memory_of_alice(db: Database) -> Memory:
     """The memory of alice, with three things in it."""
     memory = memory_of(db, "s1", "alice")
     await memory.learn([ANN, OSLO, SHORT])
@@ -41,7 +41,7 @@ async def objects(memory: Memory) -> list[str]:
 
 @pytest.mark.promise("A-06", "B-11")
 async def test_what_is_remembered_is_listed_with_the_words_it_comes_from(db: Database) -> None:
-    await knowing(db)
+    await memory_of_alice(db)
     async with talker(db) as runtime:
         output = await Talk(runtime).say("What do you remember about me?")
 
@@ -51,7 +51,7 @@ async def test_what_is_remembered_is_listed_with_the_words_it_comes_from(db: Dat
 
 
 async def test_a_list_about_somebody_has_nothing_else(in_memory: Database) -> None:
-    await knowing(in_memory)
+    await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         output = await Talk(runtime).say("What do you know about my sister?")
 
@@ -61,7 +61,7 @@ async def test_a_list_about_somebody_has_nothing_else(in_memory: Database) -> No
 
 @pytest.mark.promise("A-06")
 async def test_forgetting_waits_for_the_next_word(db: Database) -> None:
-    memory = await knowing(db)
+    memory = await memory_of_alice(db)
     async with talker(db) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Forget about my sister")
@@ -75,7 +75,7 @@ async def test_forgetting_waits_for_the_next_word(db: Database) -> None:
 
 @pytest.mark.promise("A-06")
 async def test_a_yes_forgets_what_was_shown_and_nothing_else_without_asking_a_model(db: Database) -> None:
-    memory, model = await knowing(db), Knowing()
+    memory, model = await memory_of_alice(db), ScriptedControlModel()
     async with talker(db, model) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Forget about my sister", "yes")
@@ -83,12 +83,12 @@ async def test_a_yes_forgets_what_was_shown_and_nothing_else_without_asking_a_mo
 
     assert await objects(memory) == ["Oslo"]
     assert output.response_text.startswith("Forgotten: one thing.")
-    assert (pending, model.asked, model.requests) == (None, [], [])
+    assert (pending, model.typed_requests, model.requests) == (None, [], [])
 
 
 @pytest.mark.promise("A-06")
 async def test_a_no_forgets_nothing_without_asking_a_model(db: Database) -> None:
-    memory, model = await knowing(db), Knowing()
+    memory, model = await memory_of_alice(db), ScriptedControlModel()
     async with talker(db, model) as runtime:
         talk = Talk(runtime)
         output = await talk.say("Forget about my sister", "no, keep it")
@@ -101,7 +101,7 @@ async def test_a_no_forgets_nothing_without_asking_a_model(db: Database) -> None
 
 @pytest.mark.promise("A-06")
 async def test_any_other_word_gives_the_forgetting_up(db: Database) -> None:
-    memory = await knowing(db)
+    memory = await memory_of_alice(db)
     async with talker(db) as runtime:
         talk = Talk(runtime)
         await talk.say("Forget about my sister", "I had a long day at my job", "yes")
@@ -117,7 +117,7 @@ async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> Non
             db, config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False))
         ) as runtime,
     ):
-        await knowing(db)
+        await memory_of_alice(db)
         await Talk(runtime).say("Forget about my sister")
     async with (
         clew.open(shared_url) as db,
@@ -132,7 +132,7 @@ async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> Non
 
 
 async def test_danger_gives_a_pending_action_up(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         await Talk(runtime).say("Forget about my sister", DANGER, "yes")
 
@@ -140,7 +140,7 @@ async def test_danger_gives_a_pending_action_up(in_memory: Database) -> None:
 
 
 async def test_everything_can_be_forgotten_at_once(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         await Talk(runtime).say("Forget everything you know about me", "yes")
 
@@ -150,7 +150,7 @@ async def test_everything_can_be_forgotten_at_once(in_memory: Database) -> None:
 
 @pytest.mark.promise("A-06", "B-11")
 async def test_what_was_forgotten_is_back_after_an_undo(db: Database) -> None:
-    memory = await knowing(db)
+    memory = await memory_of_alice(db)
     async with talker(db) as runtime:
         output = await Talk(runtime).say("Forget about my sister", "yes", "undo that")
 
@@ -160,7 +160,7 @@ async def test_what_was_forgotten_is_back_after_an_undo(db: Database) -> None:
 
 @pytest.mark.promise("B-11")
 async def test_a_correction_is_kept_with_the_turn_it_was_told_in(db: Database) -> None:
-    memory = await knowing(db)
+    memory = await memory_of_alice(db)
     async with talker(db) as runtime:
         output = await Talk(runtime).say("No, it's Anna, not Ann")
     (fact,) = [fact for fact in (await memory.page()).facts if fact.subject == "sister"]
@@ -172,7 +172,7 @@ async def test_a_correction_is_kept_with_the_turn_it_was_told_in(db: Database) -
 
 
 async def test_a_correction_that_could_mean_several_things_asks_which(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     await memory.learn(
         [Candidate(subject="boss", predicate="IS_CALLED", object="Ann", quote="My boss is called Ann.")]
     )
@@ -194,7 +194,7 @@ async def test_what_shall_be_remembered_is_kept_at_once_with_its_source(in_memor
 
 @pytest.mark.promise("A-05")
 async def test_recall_can_be_turned_off_and_on(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("Stop bringing up the past")
@@ -251,7 +251,7 @@ async def test_without_a_store_it_says_that_nothing_is_kept() -> None:
 
 @pytest.mark.promise("R-16")
 async def test_nobody_sees_the_memory_of_another(in_memory: Database) -> None:
-    await knowing(in_memory)
+    await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         output = await Talk(runtime, "s2", "bob").say("What do you remember about me?")
 
@@ -325,7 +325,7 @@ async def test_what_was_denied_is_told_as_denied(in_memory: Database) -> None:
 
 @pytest.mark.promise("A-05")
 async def test_a_list_says_that_nothing_of_it_is_brought_up(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     await memory.set_recall(on=False)
     async with talker(in_memory) as runtime:
         output = await Talk(runtime).say("What do you remember about me?")
@@ -334,7 +334,7 @@ async def test_a_list_says_that_nothing_of_it_is_brought_up(in_memory: Database)
 
 
 async def test_what_changed_between_the_question_and_the_yes_is_left(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         talk = Talk(runtime)
         await talk.say("Forget about my sister")
@@ -371,7 +371,7 @@ async def test_a_slip_that_is_only_noted_is_corrected_for_good(db: Database) -> 
 
 
 async def test_what_is_newly_told_shows_beside_what_it_will_replace(in_memory: Database) -> None:
-    await knowing(in_memory)
+    await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         output = await Talk(runtime).say("I live in Bergen.", "Where do I live?")
 
@@ -418,7 +418,7 @@ async def test_a_way_to_speak_is_no_command(in_memory: Database, message: str) -
 
 
 async def test_one_word_is_enough_to_say_what_to_forget(in_memory: Database) -> None:
-    memory = await knowing(in_memory)
+    memory = await memory_of_alice(in_memory)
     async with talker(in_memory) as runtime:
         await Talk(runtime).say("forget Oslo", "yes")
 

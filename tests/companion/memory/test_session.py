@@ -9,7 +9,7 @@ from clew.runtime.memory import memory_of
 from clew.runtime.records.episodes import active_episode
 from clew_companion.memory.session import session_memory_changes
 from clew_companion.state import SessionMemory
-from tests.companion.scripted_companion import DANGER, Knowing, Talk, talker
+from tests.companion.scripted_companion import DANGER, ScriptedControlModel, Talk, talker
 
 
 def session(*concerns: str, loops: tuple[str, ...] = (), goal: str = "") -> SessionMemory:
@@ -21,7 +21,7 @@ def session(*concerns: str, loops: tuple[str, ...] = (), goal: str = "") -> Sess
 async def test_the_first_turn_of_a_new_thread_knows_the_last_session_the_facts_and_the_rules(
     db: Database,
 ) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     async with talker(db, model) as runtime:
         first = Talk(runtime, "s1")
         await first.say("Please keep your answers short.", "I am so anxious. My sister is called Ann.")
@@ -36,7 +36,7 @@ async def test_the_first_turn_of_a_new_thread_knows_the_last_session_the_facts_a
 
 @pytest.mark.promise("R-18")
 async def test_a_later_turn_is_not_told_the_last_session_again(in_memory: Database) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     async with talker(in_memory, model) as runtime:
         first = Talk(runtime, "s1")
         await first.say("I am so anxious about everything")
@@ -93,7 +93,7 @@ async def test_a_new_session_on_the_same_thread_begins_with_an_empty_memory_of_i
 
 
 async def test_what_goes_through_a_session_is_told_to_the_model(in_memory: Database) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     async with talker(in_memory, model) as runtime:
         await Talk(runtime).say(
             "I am so anxious. I have an interview tomorrow.", "It keeps me busy all day long"

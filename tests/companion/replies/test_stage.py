@@ -28,7 +28,7 @@ from clew_companion.replies.style import choose_style
 from clew_companion.state import CompanionState
 from clew_companion.turn_end import STYLE_TYPES
 from clew_companion.values import AgentOutput, Approach, ResponseStyle
-from tests.companion.scripted_companion import Knowing, Talk, talker
+from tests.companion.scripted_companion import ScriptedControlModel, Talk, talker
 
 STYLES = [style for style in get_args(ResponseStyle) if style]
 UNFIT = [
@@ -603,7 +603,9 @@ async def test_a_reply_of_which_nothing_is_left_says_what_this_is() -> None:
 
 
 async def test_an_unfit_reply_reaches_neither_listeners_nor_history(in_memory: Database) -> None:
-    async with talker(in_memory, Knowing("I hear you. You have depression. What helps?")) as runtime:
+    async with talker(
+        in_memory, ScriptedControlModel("I hear you. You have depression. What helps?")
+    ) as runtime:
         talk = Talk(runtime)
         events = await talk.events_of("I cannot get up in the mornings")
         (last,) = await (await talk.state()).history.tail(1)
@@ -614,7 +616,7 @@ async def test_an_unfit_reply_reaches_neither_listeners_nor_history(in_memory: D
 
 @pytest.mark.promise("A-05")
 async def test_rules_shape_every_reply_and_the_toggle_governs_only_what_is_recalled(db: Database) -> None:
-    memory, model = memory_of(db, "s1", "alice"), Knowing()
+    memory, model = memory_of(db, "s1", "alice"), ScriptedControlModel()
     await memory.learn(
         [
             Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True),
@@ -638,7 +640,7 @@ async def test_rules_shape_every_reply_and_the_toggle_governs_only_what_is_recal
 
 @pytest.mark.promise("A-04")
 async def test_memory_is_structured_in_the_state_and_rendered_in_the_prompt(db: Database) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     fact = Candidate(
         category="relationship", predicate="WORRIES_ABOUT", object="work", quote="my boss is terrible"
     )
@@ -650,7 +652,7 @@ async def test_memory_is_structured_in_the_state_and_rendered_in_the_prompt(db: 
 
 
 async def test_a_prompt_is_composed_of_who_it_is_rules_style_and_approach(in_memory: Database) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     async with talker(in_memory, model) as runtime:
         await Talk(runtime).say("My dog died yesterday and it hurts")
     instructions = model.requests[-1].instructions
@@ -662,7 +664,7 @@ async def test_a_prompt_is_composed_of_who_it_is_rules_style_and_approach(in_mem
 
 
 async def test_installed_skills_are_told_and_unknown_ones_named(in_memory: Database) -> None:
-    model = Knowing()
+    model = ScriptedControlModel()
     async with talker(in_memory, model, skills={"poems": "End with a line of a poem."}) as runtime:
         inputs = {"message": "I like the sea a lot", "installed_skills": ["poems", "chess"]}
         result = await runtime.run_turn("s1", inputs)
@@ -672,7 +674,7 @@ async def test_installed_skills_are_told_and_unknown_ones_named(in_memory: Datab
 
 
 async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) -> None:
-    model = Knowing(ModelFailed(model="m", problem="it is down"))
+    model = ScriptedControlModel(ModelFailed(model="m", problem="it is down"))
     async with talker(in_memory, model) as runtime:
         talk = Talk(runtime)
         output = await talk.say("I am worried about my exam")
@@ -684,7 +686,7 @@ async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) 
 
 
 async def test_an_answer_that_was_given_is_not_asked_for_again_after_a_crash(db: Database) -> None:
-    model, clock = Knowing("Only once."), Clock()
+    model, clock = ScriptedControlModel("Only once."), Clock()
     await crash_turn(talker(db, model, config=RuntimeConfig(clock=clock)), "I like the sea a lot")
     clock.advance(60_000)
     again = talker(db, model, config=RuntimeConfig(clock=clock))
