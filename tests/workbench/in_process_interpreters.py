@@ -33,7 +33,7 @@ class InProcess:
         self.variables: dict[str, Any] = {"die": self._die}
         self.is_alive = True
         self.refuses = ""
-        self.ran: list[str] = []
+        self.codes: list[str] = []
 
     def describe(self) -> Isolation:
         return Isolation(network=False, files=False, processes=False, notes=("It is no sandbox.",))
@@ -41,7 +41,7 @@ class InProcess:
     async def run(self, code: str) -> AsyncIterator[Output]:
         if not self.is_alive:
             raise InterpreterGone(interpreter=self.id, problem="it is dead")
-        self.ran.append(code)
+        self.codes.append(code)
         if self.refuses and self.refuses in code:
             yield ErrorOutput(name="RuntimeError", message="refused", traceback="refused")
             return
@@ -93,27 +93,27 @@ class InProcesses:
     """Makes them, and finds those again that it made."""
 
     def __init__(self) -> None:
-        self.made: list[InProcess] = []
-        self.broken = False
+        self.interpreters: list[InProcess] = []
+        self.fails = False
         self.refuses = ""
         self._numbers = itertools.count(1)
 
     @property
     def alive(self) -> list[str]:
         """Those that live."""
-        return [each.id for each in self.made if each.is_alive]
+        return [each.id for each in self.interpreters if each.is_alive]
 
     async def make(self, sandbox: Sandbox) -> InProcess:
-        if self.broken:
+        if self.fails:
             raise InterpreterFailed(where="in process", problem="it is broken")
         assert _is_there(sandbox)
         interpreter = InProcess(f"box-{next(self._numbers)}", sandbox)
         interpreter.refuses = self.refuses
-        self.made.append(interpreter)
+        self.interpreters.append(interpreter)
         return interpreter
 
     async def attach(self, id: str, sandbox: Sandbox) -> InProcess:
-        interpreter = next((each for each in self.made if each.id == id and each.is_alive), None)
+        interpreter = next((each for each in self.interpreters if each.id == id and each.is_alive), None)
         if interpreter is None:
             raise InterpreterGone(interpreter=id, problem="there is none with this id")
         if interpreter.sandbox.volume != sandbox.volume:
@@ -121,7 +121,7 @@ class InProcesses:
         return interpreter
 
     async def close(self) -> None:
-        for each in self.made:
+        for each in self.interpreters:
             await each.close()
 
 

@@ -41,7 +41,7 @@ def bench_of(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **opt
 Working = Callable[..., Any]
 
 
-def working_on(db: clew.Database, tmp_path: Path) -> Working:
+def agent_on(db: clew.Database, tmp_path: Path) -> Working:
     """Opens a session with an agent that plays a script."""
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ def working_on(db: clew.Database, tmp_path: Path) -> Working:
 @pytest.fixture
 def everywhere(db: clew.Database, tmp_path: Path) -> Working:
     """A session on each store."""
-    return working_on(db, tmp_path)
+    return agent_on(db, tmp_path)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ async def here() -> AsyncIterator[clew.Database]:
 
 
 @pytest.fixture
-def working(here: clew.Database, tmp_path: Path) -> Working:
+def open_agent(here: clew.Database, tmp_path: Path) -> Working:
     """A session in memory, for what no store has a part in."""
-    return working_on(here, tmp_path)
+    return agent_on(here, tmp_path)
 
 
 def prompt_of(request: ModelRequest) -> str:
@@ -102,18 +102,22 @@ async def test_code_keeps_its_variables_from_call_to_call(db: clew.Database, eve
     assert await results(db) == ["(no output)", "21\n40"]
 
 
-async def test_an_error_of_the_code_is_told(here: clew.Database, working: Working) -> None:
-    async with working(calls(("c1", "run_python", {"code": "1 / 0"})), "It cannot be done.") as (agent, _, _):
+async def test_an_error_of_the_code_is_told(here: clew.Database, open_agent: Working) -> None:
+    async with open_agent(calls(("c1", "run_python", {"code": "1 / 0"})), "It cannot be done.") as (
+        agent,
+        _,
+        _,
+    ):
         await agent.work("Divide.")
 
     assert "ZeroDivisionError" in (await results(here))[0]
 
 
 async def test_long_output_is_cut_in_the_middle_and_that_is_said(
-    here: clew.Database, working: Working
+    here: clew.Database, open_agent: Working
 ) -> None:
     code = "print('a' * 5000 + 'b' * 5000 + 'c' * 5000)"
-    async with working(calls(("c1", "run_python", {"code": code})), "Done.") as (agent, _, _):
+    async with open_agent(calls(("c1", "run_python", {"code": code})), "Done.") as (agent, _, _):
         await agent.work("Print.")
 
     output = (await results(here))[0]
@@ -122,10 +126,10 @@ async def test_long_output_is_cut_in_the_middle_and_that_is_said(
     assert "[… 7000 characters left out …]" in output
 
 
-async def test_events_and_outputs_are_told_as_they_come(working: Working) -> None:
+async def test_events_and_outputs_are_told_as_they_come(open_agent: Working) -> None:
     events: list[Event | Output] = []
     script = [calls(("c1", "run_python", {"code": "print('hello')"})), "Said hello."]
-    async with working(*script, notify=events.append) as (agent, _, _):
+    async with open_agent(*script, notify=events.append) as (agent, _, _):
         await agent.work("Greet.")
 
     assert StreamOutput(stream="stdout", text="hello\n") in events
@@ -154,10 +158,10 @@ async def test_an_interpreter_that_dies_in_a_turn_is_replaced_and_the_agent_is_t
 
 
 @pytest.mark.promise("F-05")
-async def test_a_document_is_worked_on_without_being_in_the_prompt(working: Working) -> None:
+async def test_a_document_is_worked_on_without_being_in_the_prompt(open_agent: Working) -> None:
     find = "import re\nprint(re.findall('The key.*', documents['house.txt']))"
     script = [calls(("c1", "run_python", {"code": find})), "Under the mat."]
-    async with working(*script) as (agent, bench, model):
+    async with open_agent(*script) as (agent, bench, model):
         await bench.attachment.documents.add("house.txt", LONG.encode())
         result = await agent.work("Where is the key?")
 
@@ -184,9 +188,9 @@ async def test_documents_are_there_again_in_a_new_interpreter(everywhere: Workin
 
 
 async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
-    working: Working, here: clew.Database
+    open_agent: Working, here: clew.Database
 ) -> None:
-    async with working() as (_, bench, _):
+    async with open_agent() as (_, bench, _):
         document = await bench.attachment.documents.add("house.txt", LONG.encode())
         bench.volume.write(document.path, b"Something else.")
         opening = await bench.open("s", force_new_session=True)
@@ -197,9 +201,9 @@ async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
 # Artifacts.
 
 
-async def test_a_picture_that_code_shows_is_kept(here: clew.Database, working: Working) -> None:
+async def test_a_picture_that_code_shows_is_kept(here: clew.Database, open_agent: Working) -> None:
     code = "bytes([137, 80, 78, 71, 13, 10, 26, 10])"
-    async with working(calls(("c1", "run_python", {"code": code})), "Drawn.") as (agent, bench, _):
+    async with open_agent(calls(("c1", "run_python", {"code": code})), "Drawn.") as (agent, bench, _):
         result = await agent.work("Draw.")
         page = await bench.attachment.artifacts.list()
 
@@ -208,9 +212,9 @@ async def test_a_picture_that_code_shows_is_kept(here: clew.Database, working: W
     assert f"picture-1.png is kept as artifact {artifact.id}" in (await results(here))[0]
 
 
-async def test_the_agent_keeps_a_report_for_the_user(working: Working) -> None:
+async def test_the_agent_keeps_a_report_for_the_user(open_agent: Working) -> None:
     script = [calls(("c1", "artifact_write", {"name": "report.md", "text": "# Found"})), "Written."]
-    async with working(*script) as (agent, bench, _):
+    async with open_agent(*script) as (agent, bench, _):
         await agent.work("Report.")
         page = await bench.attachment.artifacts.list()
         _, content = await bench.attachment.artifacts.read(page.artifacts[0].id)
@@ -246,7 +250,7 @@ async def test_a_question_about_a_piece_is_a_run_below_the_one_that_asks(
     assert {change.parent_run_id for change in changes} == {result.run}
 
 
-async def test_questions_go_only_so_deep(here: clew.Database, working: Working) -> None:
+async def test_questions_go_only_so_deep(here: clew.Database, open_agent: Working) -> None:
     part = ("c1", "ask_part", {"question": "And here?", "start": 0, "length": 5})
     script = [
         calls(("c1", "ask", {"question": "What?", "expression": "'one two three'"})),
@@ -255,7 +259,7 @@ async def test_questions_go_only_so_deep(here: clew.Database, working: Working) 
         "It says one.",
         "One.",
     ]
-    async with working(*script, depth=2) as (agent, _, model):
+    async with open_agent(*script, depth=2) as (agent, _, model):
         result = await agent.work("Read.")
 
     assert result.text == "One."
@@ -266,9 +270,9 @@ async def test_questions_go_only_so_deep(here: clew.Database, working: Working) 
     assert "two" not in prompt_of(model.requests[2])
 
 
-async def test_a_piece_that_is_too_long_is_refused_in_words(here: clew.Database, working: Working) -> None:
+async def test_a_piece_that_is_too_long_is_refused_in_words(here: clew.Database, open_agent: Working) -> None:
     script = [calls(("c1", "ask", {"question": "What?", "expression": "'x' * 50000"})), "Too long."]
-    async with working(*script) as (agent, _, _):
+    async with open_agent(*script) as (agent, _, _):
         await agent.work("Read.")
 
     assert "more than 40000 characters" in (await results(here))[0]["error"]
@@ -290,8 +294,8 @@ async def test_a_question_is_erased_with_the_session_that_asked_it(
 # Finishing.
 
 
-async def test_finish_ends_the_turn_without_asking_the_model_again(working: Working) -> None:
-    async with working(calls(("c1", "finish", {"answer": "42"}))) as (agent, _, model):
+async def test_finish_ends_the_turn_without_asking_the_model_again(open_agent: Working) -> None:
+    async with open_agent(calls(("c1", "finish", {"answer": "42"}))) as (agent, _, model):
         result = await agent.work("What is it?")
 
     assert result.text == "42"
@@ -335,21 +339,25 @@ async def test_an_answer_that_was_cut_off_is_none() -> None:
         await code.evaluate_text("answer", 1_000)
 
 
-async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working) -> None:
+async def test_finish_takes_a_long_answer_from_the_interpreter(open_agent: Working) -> None:
     script = [
         calls(("c1", "run_python", {"code": "rows = ['row'] * 9000"})),
         calls(("c2", "finish", {"expression": "' '.join(rows)"})),
     ]
-    async with working(*script) as (agent, _, _):
+    async with open_agent(*script) as (agent, _, _):
         result = await agent.work("List.")
 
     assert result.text == " ".join(["row"] * 9000)
 
 
 async def test_a_finish_that_makes_no_sense_does_not_end_the_turn(
-    here: clew.Database, working: Working
+    here: clew.Database, open_agent: Working
 ) -> None:
-    async with working(calls(("c1", "finish", {"expression": "nothing"})), "I meant this.") as (agent, _, _):
+    async with open_agent(calls(("c1", "finish", {"expression": "nothing"})), "I meant this.") as (
+        agent,
+        _,
+        _,
+    ):
         result = await agent.work("What is it?")
 
     assert result.text == "I meant this."
@@ -357,14 +365,14 @@ async def test_a_finish_that_makes_no_sense_does_not_end_the_turn(
 
 
 async def test_core_memory_is_written_and_shown_in_the_next_turn(
-    here: clew.Database, working: Working
+    here: clew.Database, open_agent: Working
 ) -> None:
     script = [
         calls(("c1", "core_memory_append", {"block": "human", "text": "Likes maps."})),
         "Noted.",
         "You like maps.",
     ]
-    async with working(*script) as (agent, _, model):
+    async with open_agent(*script) as (agent, _, model):
         await agent.work("I like maps.")
         await agent.work("What do I like?")
 
@@ -386,9 +394,9 @@ async def test_a_turn_is_followed_by_a_checkpoint(db: clew.Database, everywhere:
 
 
 async def test_a_turn_that_failed_is_followed_by_a_checkpoint_too(
-    here: clew.Database, working: Working
+    here: clew.Database, open_agent: Working
 ) -> None:
-    async with working(ModelFailed(model="m", problem="it is out")) as (agent, bench, _):
+    async with open_agent(ModelFailed(model="m", problem="it is out")) as (agent, bench, _):
         with pytest.raises(ModelFailed):
             await agent.work("Hi.")
         again = await bench.checkpoint()
@@ -397,9 +405,9 @@ async def test_a_turn_that_failed_is_followed_by_a_checkpoint_too(
 
 
 async def test_a_manifest_that_is_in_the_way_is_raised_and_the_turn_is_kept(
-    here: clew.Database, working: Working
+    here: clew.Database, open_agent: Working
 ) -> None:
-    async with working("Hello.") as (agent, bench, _):
+    async with open_agent("Hello.") as (agent, bench, _):
         path = bench._checkpoints("s").path
         bench.volume.write(path, bench.volume.read(path).replace(b'"s"', b'"s" '))
         document = bench.volume.read(path)
@@ -422,7 +430,7 @@ async def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/shared.db"
 
 
-async def killed_at(point: str, url: str, tenant: str, tmp_path: Path) -> None:
+async def kill_at(point: str, url: str, tenant: str, tmp_path: Path) -> None:
     """Let another process work until it hangs at a point, and kill it there."""
     began = tmp_path / "began"
     arguments = [
@@ -454,10 +462,10 @@ def resume_killed(shared_url: str, tenant: str, tmp_path: Path) -> Working:
     async def open_agent(
         point: str, *script: Any, **options: Any
     ) -> AsyncIterator[tuple[WorkbenchAgent, clew.Database, ScriptedModel]]:
-        await killed_at(point, shared_url, tenant, tmp_path)
+        await kill_at(point, shared_url, tenant, tmp_path)
         async with clew.open(shared_url) as database:
             db = database.scope(tenant=tenant)
-            async with working_on(db, tmp_path)(*script, **options) as (agent, _, model):
+            async with agent_on(db, tmp_path)(*script, **options) as (agent, _, model):
                 yield agent, db, model
 
     return open_agent

@@ -349,7 +349,7 @@ async def manifest_bytes(db: clew.Database, id: str) -> bytes:
 # Erasing.
 
 
-def holding(root: Path, text: bytes) -> list[str]:
+def files_with(root: Path, text: bytes) -> list[str]:
     """The files below a folder that hold a text."""
     return [path.name for path in root.rglob("*") if path.is_file() and text in path.read_bytes()]
 
@@ -373,11 +373,11 @@ async def test_what_was_given_to_a_thread_is_erased_with_it(
     mine = await diary(database, root, "t", "alice")
     survivor = await diary(database, root, "other", "alice" if what == "thread" else "bob")
     await mine.unload((await mine.list()).documents[0].path)
-    before = holding(root, b"A secret of t.")
+    before = files_with(root, b"A secret of t.")
     await (database.erase(thread="t") if what == "thread" else database.erase(owner="alice"))
 
     assert len(before) == 2
-    assert holding(root, b"A secret of t.") == []
+    assert files_with(root, b"A secret of t.") == []
     assert set((await survivor.list()).conditions.values()) == {"ok"}
     assert (await survivor.peek()).text == "What both have."
 

@@ -14,7 +14,7 @@ from clew.workbench.experiments.runner import ExperimentOptions, run_experiment
 PLAN = ExperimentPlan(dataset="sums", subject="a calculator", scorer="exact")
 
 
-async def doubling(example: Example) -> str:
+async def double(example: Example) -> str:
     if example.question == "3":
         await asyncio.Event().wait()
     return str(2 * int(example.question))
@@ -31,7 +31,7 @@ async def main(url: str) -> None:
             db,
             "first",
             PLAN,
-            doubling,
+            double,
             exact,
             ExperimentOptions(at_once=1),
             notify=report_result,

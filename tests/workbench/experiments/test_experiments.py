@@ -69,7 +69,7 @@ async def sums(db: Database, count: int = 5) -> None:
     await add_examples(db, "sums", examples, now=NOW)
 
 
-async def doubling(example: Example) -> str:
+async def double(example: Example) -> str:
     return str(2 * int(example.question))
 
 
@@ -82,7 +82,7 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
     await sums(db)
 
     async def nearly(example: Example) -> str:
-        return "9" if example.question == "3" else await doubling(example)
+        return "9" if example.question == "3" else await double(example)
 
     result = await run_experiment(db, "first", PLAN, nearly, exact, ExperimentOptions(clock=Clock()))
 
@@ -160,7 +160,7 @@ async def test_what_fails_is_a_result_and_hides_no_other(db: Database) -> None:
 @pytest.mark.parametrize("answer", [1.5, -1, float("nan"), "good", None, {"mark": 1}, [1]])
 async def test_what_is_no_score_is_an_error_with_the_output_kept(local: Database, answer: Any) -> None:
     await sums(local, 1)
-    experiment = await run_experiment(local, "first", PLAN, doubling, lambda example, output: answer)
+    experiment = await run_experiment(local, "first", PLAN, double, lambda example, output: answer)
     [result] = await all_of(local)
 
     assert (result.output, result.score) == ("0", None)
@@ -207,14 +207,14 @@ async def test_so_many_are_asked_at_once_and_no_more(local: Database) -> None:
 
 async def test_none_at_once_is_refused(local: Database) -> None:
     with pytest.raises(InvalidArgument, match="At least one"):
-        await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(at_once=0))
+        await run_experiment(local, "first", PLAN, double, exact, ExperimentOptions(at_once=0))
 
 
 async def test_progress_is_told_result_by_result(local: Database) -> None:
     await sums(local, 3)
     questions: list[str] = []
     await run_experiment(
-        local, "first", PLAN, doubling, exact, notify=lambda result: questions.append(result.question)
+        local, "first", PLAN, double, exact, notify=lambda result: questions.append(result.question)
     )
 
     assert sorted(questions) == ["0", "1", "2"]
@@ -273,9 +273,9 @@ async def test_a_killed_experiment_goes_on_in_another_process(tmp_path: Any) -> 
 
 async def test_an_example_that_is_added_later_gets_its_turn(local: Database) -> None:
     await sums(local, 1)
-    await run_experiment(local, "first", PLAN, doubling, exact)
+    await run_experiment(local, "first", PLAN, double, exact)
     await add_examples(local, "sums", [one("7", "14")], now=NOW)
-    result = await run_experiment(local, "first", PLAN, doubling, exact)
+    result = await run_experiment(local, "first", PLAN, double, exact)
 
     assert result.summary.count == 2
 
@@ -287,8 +287,8 @@ async def test_failed_examples_are_asked_again_only_on_request(local: Database) 
         raise ValueError("down")
 
     await run_experiment(local, "first", PLAN, fail, exact)
-    same = await run_experiment(local, "first", PLAN, doubling, exact)
-    repair = await run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(retry_failed=True))
+    same = await run_experiment(local, "first", PLAN, double, exact)
+    repair = await run_experiment(local, "first", PLAN, double, exact, ExperimentOptions(retry_failed=True))
 
     assert (same.summary.failed, repair.summary.failed, repair.summary.mean) == (2, 0, 1.0)
 
@@ -296,10 +296,7 @@ async def test_failed_examples_are_asked_again_only_on_request(local: Database) 
 async def test_two_processes_at_one_experiment_keep_one_result_each(local: Database) -> None:
     await sums(local, 20)
     experiments = await asyncio.gather(
-        *(
-            run_experiment(local, "first", PLAN, doubling, exact, ExperimentOptions(at_once=2))
-            for _ in range(3)
-        )
+        *(run_experiment(local, "first", PLAN, double, exact, ExperimentOptions(at_once=2)) for _ in range(3))
     )
 
     assert [experiment.summary.count for experiment in experiments][-1] == 20
@@ -323,15 +320,15 @@ async def test_an_experiment_that_does_something_else_needs_another_name(
 ) -> None:
     await sums(local, 1)
     await add_examples(local, "others", [one("1", "2")], now=NOW)
-    await run_experiment(local, "first", PLAN, doubling, exact)
+    await run_experiment(local, "first", PLAN, double, exact)
 
     with pytest.raises(InvalidArgument, match="was begun otherwise: a calculator on data set 'sums'"):
-        await run_experiment(local, "first", other, doubling, exact)
+        await run_experiment(local, "first", other, double, exact)
 
 
 async def test_without_its_data_set_nothing_is_begun(local: Database) -> None:
     with pytest.raises(RecordNotFound):
-        await run_experiment(local, "first", PLAN, doubling, exact)
+        await run_experiment(local, "first", PLAN, double, exact)
     assert await read_experiments(local) == []
 
 
@@ -340,7 +337,7 @@ async def test_a_store_that_fails_stops_the_experiment_and_is_told(local: Databa
     failing = Database(FailingStore(local.store, fail_at=3, only="change"))
 
     with pytest.raises(StoreUnavailable):
-        await run_experiment(failing, "first", PLAN, doubling, exact, ExperimentOptions(at_once=1))
+        await run_experiment(failing, "first", PLAN, double, exact, ExperimentOptions(at_once=1))
     assert len(await all_of(local)) == 1
 
 
@@ -358,7 +355,7 @@ async def test_two_experiments_are_compared_example_by_example(db: Database) -> 
 
     first = await run_experiment(db, "first", PLAN, guessing, exact)
     other = msgspec.structs.replace(PLAN, subject="a better one")
-    await run_experiment(db, "second", other, doubling, exact, ExperimentOptions(limit=3))
+    await run_experiment(db, "second", other, double, exact, ExperimentOptions(limit=3))
     comparison = await compare_experiments(db, "first", "second")
 
     assert [(each.question, each.difference) for each in comparison.examples] == [
@@ -376,8 +373,8 @@ async def test_two_experiments_are_compared_example_by_example(db: Database) -> 
 async def test_experiments_on_two_data_sets_cannot_be_compared(local: Database) -> None:
     await sums(local, 1)
     await add_examples(local, "others", [one("1", "2")], now=NOW)
-    await run_experiment(local, "first", PLAN, doubling, exact)
-    await run_experiment(local, "second", msgspec.structs.replace(PLAN, dataset="others"), doubling, exact)
+    await run_experiment(local, "first", PLAN, double, exact)
+    await run_experiment(local, "second", msgspec.structs.replace(PLAN, dataset="others"), double, exact)
 
     with pytest.raises(InvalidArgument, match="two data sets, 'sums' and 'others'"):
         await compare_experiments(local, "first", "second")
@@ -385,7 +382,7 @@ async def test_experiments_on_two_data_sets_cannot_be_compared(local: Database) 
 
 async def test_results_outlive_their_data_set(local: Database) -> None:
     await sums(local, 2)
-    await run_experiment(local, "first", PLAN, doubling, exact)
+    await run_experiment(local, "first", PLAN, double, exact)
     await drop_dataset(local, "sums")
 
     assert [result.expected for result in await all_of(local)] == ["0", "2"]
@@ -396,7 +393,7 @@ async def test_experiments_are_listed_newest_first_and_deleted_whole(db: Databas
     clock = Clock()
     for name in ("old", "new"):
         clock.advance()
-        await run_experiment(db, name, PLAN, doubling, exact, ExperimentOptions(clock=clock))
+        await run_experiment(db, name, PLAN, double, exact, ExperimentOptions(clock=clock))
     experiments = await read_experiments(db)
     count = await drop_experiment(db, "old")
 
@@ -431,7 +428,7 @@ async def test_the_erasure_of_a_person_removes_their_results(db: Database) -> No
 @pytest.mark.promise("B-07")
 async def test_a_result_belongs_to_whom_its_example_belongs_to(db: Database) -> None:
     await add_examples(db, "sums", [one("1", "2", owner="alice"), one("2", "4")], now=NOW)
-    await run_experiment(db, "first", PLAN, doubling, exact)
+    await run_experiment(db, "first", PLAN, double, exact)
     hers = await all_of(db.scope(tenant=db.tenant, user="alice"))
     await db.erase(owner="alice")
 
@@ -514,7 +511,7 @@ def test_a_summary_counts_what_is_known() -> None:
 async def test_an_experiment_is_kept_as_it_is(local: Database) -> None:
     await sums(local, 1)
     result = await run_experiment(
-        local, "first", msgspec.structs.replace(PLAN, settings={"instructions": "Be brief."}), doubling, exact
+        local, "first", msgspec.structs.replace(PLAN, settings={"instructions": "Be brief."}), double, exact
     )
     [experiment] = await read_experiments(local)
 

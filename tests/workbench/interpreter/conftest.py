@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from clew.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
 from clew.workbench.interpreter.port import InterpreterLimits, Sandbox
-from tests.workbench.interpreter.contract import Make, closing
+from tests.workbench.interpreter.contract import Make, interpreter_maker
 
 
-def left_behind() -> list[str]:
+def processes_below() -> list[str]:
     """Every process below this one that is an interpreter's own or was started by one."""
     command_lines = []
     for process in psutil.Process(os.getpid()).children(recursive=True):
@@ -40,7 +40,7 @@ def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield
-        assert (left_behind(), list(Path(folder).glob("clew-kernel-*"))) == ([], [])
+        assert (processes_below(), list(Path(folder).glob("clew-kernel-*"))) == ([], [])
 
 
 @pytest.fixture
@@ -95,5 +95,5 @@ async def make(interpreters: LocalInterpreters, folders: tuple[Path, Path]) -> A
         volume, scratch = map(str, folders)
         return await interpreters.make(Sandbox(volume=volume, scratch=scratch, limits=limits))
 
-    async for way in closing(one):
+    async for way in interpreter_maker(one):
         yield way

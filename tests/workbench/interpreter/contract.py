@@ -307,7 +307,9 @@ class InterpreterContract:
             await interpreters.attach("nobody/never", warm_sandbox)
 
 
-async def closing(make: Callable[[InterpreterLimits], Awaitable[Interpreter]]) -> AsyncIterator[Make]:
+async def interpreter_maker(
+    make: Callable[[InterpreterLimits], Awaitable[Interpreter]],
+) -> AsyncIterator[Make]:
     """A way to make interpreters that are closed when the test is over."""
     interpreters: list[Interpreter] = []
 

@@ -20,18 +20,18 @@ class Pieces(io.TextIOBase):
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._held = ""
+        self._buffer = ""
 
     def write(self, text: str) -> int:
         """Hold the text until there is a line, or enough of it."""
-        self._held += text
-        if "\n" in text or len(self._held) >= 1024:
+        self._buffer += text
+        if "\n" in text or len(self._buffer) >= 1024:
             self.flush()
         return len(text)
 
     def flush(self) -> None:
         """Send what is held."""
-        text, self._held = self._held, ""
+        text, self._buffer = self._buffer, ""
         if text:
             send(type=self._kind, text=text)
 

@@ -12,7 +12,7 @@ from daytona import DaytonaConfig
 from clew.workbench.interpreter.daytona import RemoteInterpreters
 from clew.workbench.interpreter.port import InterpreterLimits, Sandbox
 from clew.workbench.interpreter.remote import RemoteInterpreter
-from tests.workbench.interpreter.contract import InterpreterContract, Make, closing
+from tests.workbench.interpreter.contract import InterpreterContract, Make, interpreter_maker
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,7 +67,7 @@ async def make(interpreters: RemoteInterpreters, tmp_path: Path) -> AsyncIterato
     async def one(limits: InterpreterLimits) -> RemoteInterpreter:
         return await interpreters.make(Sandbox(volume="alice/session", scratch=str(tmp_path), limits=limits))
 
-    async for way in closing(one):
+    async for way in interpreter_maker(one):
         yield way
 
 

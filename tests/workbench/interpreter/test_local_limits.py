@@ -15,7 +15,7 @@ from clew.workbench.interpreter.port import (
     Output,
     StopOutput,
 )
-from tests.workbench.interpreter.conftest import left_behind
+from tests.workbench.interpreter.conftest import processes_below
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -78,7 +78,7 @@ async def test_a_fork_bomb_is_ended_with_all_of_it(make: Make) -> None:
 
     assert isinstance(result[-1], StopOutput)
     assert (result[-1].why, result[-1].alive) == ("processes", False)
-    assert not [words for words in left_behind() if "sleep 1000" in words]
+    assert not [words for words in processes_below() if "sleep 1000" in words]
 
 
 async def test_few_processes_are_no_trouble(warm: Interpreter) -> None:

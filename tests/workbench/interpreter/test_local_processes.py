@@ -45,7 +45,7 @@ asyncio.run(main())
 """
 
 
-def running(words: str) -> list[int]:
+def pids_of(words: str) -> list[int]:
     """Who on this machine has these words in its command line, and is not a corpse."""
     pids = []
     for process in psutil.process_iter():
@@ -92,11 +92,11 @@ async def test_a_child_that_ran_away_ends_with_it(
 ) -> None:
     interpreter = await either.make(sandbox)
     await outputs(interpreter, RUNAWAY.format(seconds=seconds))
-    there = within(10, lambda: bool(running(f"sleep {seconds}")))
+    there = within(10, lambda: bool(pids_of(f"sleep {seconds}")))
 
     await interpreter.close()
 
-    assert (there, running(f"sleep {seconds}")) == (True, [])
+    assert (there, pids_of(f"sleep {seconds}")) == (True, [])
 
 
 async def test_a_child_that_ran_away_ends_when_the_kernel_dies(
@@ -106,7 +106,7 @@ async def test_a_child_that_ran_away_ends_when_the_kernel_dies(
     result = await outputs(interpreter, RUNAWAY.format(seconds=seconds) + "os._exit(1)")
 
     assert isinstance(result[-1], StopOutput)
-    assert running(f"sleep {seconds}") == []
+    assert pids_of(f"sleep {seconds}") == []
 
 
 @pytest.mark.crash
@@ -124,7 +124,7 @@ async def test_killing_the_process_that_made_it_leaves_nothing(
     process.kill()
     await process.wait()
 
-    assert within(10, lambda: not running(f"sleep {seconds}") and not private_folders() - before)
+    assert within(10, lambda: not pids_of(f"sleep {seconds}") and not private_folders() - before)
 
 
 @pytest.mark.crash
@@ -166,7 +166,7 @@ async def test_an_interrupt_reaches_the_program_that_the_code_waits_for(
         if isinstance(output, StreamOutput):
             await warm.interrupt()
 
-    assert (output, running(f"sleep {seconds}")) == (
+    assert (output, pids_of(f"sleep {seconds}")) == (
         StopOutput("interrupted", "it was interrupted", alive=True),
         [],
     )

@@ -35,7 +35,7 @@ def volume(tmp_path: Path) -> Volume:
     return Volume(tmp_path / "volume", "acme", "alice")
 
 
-def kept_by(db: clew.Database, volume: Volume, **options: Any) -> ManifestCheckpoints:
+def checkpoints_of(db: clew.Database, volume: Volume, **options: Any) -> ManifestCheckpoints:
     return ManifestCheckpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
 
 
@@ -70,7 +70,7 @@ def edit_manifest(volume: Volume, checkpoints: ManifestCheckpoints, **changes: A
 @pytest.mark.promise("F-01")
 async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Database, volume: Volume) -> None:
     thread = await thread_with(db, "one", "two")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
 
     result = await checkpoints.save()
 
@@ -83,7 +83,7 @@ async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Databa
 @pytest.mark.promise("F-02")
 async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
 
     on_disk = read_manifest(volume.read(checkpoints.path))
@@ -94,7 +94,7 @@ async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume:
 
 async def test_what_is_there_already_is_not_written_again(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
 
     again = await checkpoints.save()
@@ -105,7 +105,7 @@ async def test_what_is_there_already_is_not_written_again(db: clew.Database, vol
 @pytest.mark.promise("F-01")
 async def test_a_manifest_behind_the_head_is_folded_forward(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
     await thread_with(db, "two", "three")
 
@@ -117,7 +117,7 @@ async def test_a_manifest_behind_the_head_is_folded_forward(db: clew.Database, v
 
 async def test_a_manifest_at_the_head_is_current(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
 
     restoration = await checkpoints.restore()
@@ -127,7 +127,7 @@ async def test_a_manifest_at_the_head_is_current(db: clew.Database, volume: Volu
 
 async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
 
     restoration = await checkpoints.restore()
 
@@ -136,7 +136,7 @@ async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Vol
 
 
 async def test_what_nobody_knows_is_fresh(db: clew.Database, volume: Volume) -> None:
-    restoration = await kept_by(db, volume).restore()
+    restoration = await checkpoints_of(db, volume).restore()
 
     assert restoration.how is RestoreKind.FRESH
     assert files(volume) == []
@@ -149,9 +149,9 @@ async def ahead(db: clew.Database, volume: Volume, tmp_path: Path) -> ManifestCh
     """Checkpoints on a database that was set back: it has version 1, and the manifest stands for 3."""
     async with clew.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
         await thread_with(newer, "one", "two", "three")
-        await kept_by(newer, volume).save()
+        await checkpoints_of(newer, volume).save()
     await thread_with(db, "one")
-    return kept_by(db, volume)
+    return checkpoints_of(db, volume)
 
 
 @pytest.mark.promise("F-01")
@@ -174,7 +174,7 @@ async def test_a_manifest_of_a_lost_database_is_a_conflict(
     await db.thread("s").delete()
 
     with pytest.raises(ManifestConflict) as error:
-        await kept_by(db, volume).restore()
+        await checkpoints_of(db, volume).restore()
     assert (error.value.found, error.value.head) == (3, None)
     assert "lost" in str(error.value)
 
@@ -194,7 +194,7 @@ async def test_a_manifest_of_another_history_is_a_conflict(
 
 async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
     edit_manifest(volume, checkpoints, about={"title": "By hand"})
 
@@ -206,7 +206,7 @@ async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
     db: clew.Database, volume: Volume
 ) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
 
     result = await checkpoints.save()
@@ -218,7 +218,7 @@ async def test_a_manifest_without_a_version_that_says_something_else_is_a_confli
     db: clew.Database, volume: Volume
 ) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     volume.write(checkpoints.path, encode_manifest(await export_manifest(db, "s")))
     await thread_with(db, "two")
 
@@ -229,7 +229,7 @@ async def test_a_manifest_without_a_version_that_says_something_else_is_a_confli
 @pytest.mark.race
 async def test_two_writers_of_one_session_end_with_the_newest(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "begin")
-    both = [kept_by(db, volume, clock=Clock()) for _ in range(2)]
+    both = [checkpoints_of(db, volume, clock=Clock()) for _ in range(2)]
 
     async def write(checkpoints: ManifestCheckpoints, name: str) -> None:
         for number in range(8):
@@ -275,7 +275,7 @@ async def test_what_was_erased_is_gone_from_the_manifest_at_the_next_checkpoint(
 ) -> None:
     thread = await thread_with(db, "one")
     await thread.append(items=[clew.user("a secret", id="m-2")])
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
     before = b"a secret" in volume.read(checkpoints.path)
 
@@ -310,7 +310,7 @@ async def test_a_lost_database_gets_the_session_back_from_its_manifest(
     await ahead(db, volume, tmp_path)
     await db.thread("s").delete()
 
-    await kept_by(db, volume).take("manifest")
+    await checkpoints_of(db, volume).take("manifest")
 
     head = await db.thread("s").head()
     assert (head.version, head.owner, head.length()) == (1, "alice", 3)
@@ -331,9 +331,9 @@ async def test_taking_the_database_keeps_the_manifest_aside(
 
 async def test_what_is_not_there_cannot_be_taken(db: clew.Database, volume: Volume) -> None:
     with pytest.raises(InvalidArgument, match="no manifest"):
-        await kept_by(db, volume).take("manifest")
+        await checkpoints_of(db, volume).take("manifest")
     with pytest.raises(InvalidArgument, match="no session"):
-        await kept_by(db, volume).take("database")
+        await checkpoints_of(db, volume).take("database")
 
 
 # Unreadable.
@@ -347,7 +347,7 @@ async def test_an_unreadable_manifest_is_kept_aside_and_named(
     db: clew.Database, volume: Volume, content: bytes
 ) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     volume.write(checkpoints.path, content)
 
     with pytest.raises(ManifestUnreadable) as error:
@@ -359,7 +359,7 @@ async def test_an_unreadable_manifest_is_kept_aside_and_named(
 
 async def test_the_manifest_of_another_session_is_not_ours(db: clew.Database, volume: Volume) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume)
+    checkpoints = checkpoints_of(db, volume)
     await checkpoints.save()
     edit_manifest(volume, checkpoints, session="another")
 
@@ -370,7 +370,7 @@ async def test_the_manifest_of_another_session_is_not_ours(db: clew.Database, vo
 async def test_an_unreadable_manifest_of_an_unknown_session_is_never_taken_for_an_empty_one(
     db: clew.Database, volume: Volume
 ) -> None:
-    checkpoints = kept_by(db, volume, persistence="best effort")
+    checkpoints = checkpoints_of(db, volume, persistence="best effort")
     volume.write(checkpoints.path, b"{")
 
     for _ in range(2):
@@ -404,14 +404,14 @@ async def test_strict_persistence_raises_what_could_not_be_written(
     await thread_with(db, "one")
 
     with pytest.raises(ManifestWriteFailed, match="room for 0"):
-        await kept_by(db, full).save()
+        await checkpoints_of(db, full).save()
 
 
 async def test_best_effort_says_what_could_not_be_written_and_tries_again(
     db: clew.Database, full: FullVolume
 ) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, full, persistence="best effort")
+    checkpoints = checkpoints_of(db, full, persistence="best effort")
 
     first = await checkpoints.save()
     full.full = False
@@ -426,7 +426,7 @@ async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
     db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
-    best = kept_by(db, volume, persistence="best effort")
+    best = checkpoints_of(db, volume, persistence="best effort")
 
     restoration = await best.restore()
     results = []
@@ -443,7 +443,7 @@ async def test_best_effort_writes_an_unreadable_manifest_anew_and_says_so(
     db: clew.Database, volume: Volume
 ) -> None:
     await thread_with(db, "one")
-    checkpoints = kept_by(db, volume, persistence="best effort")
+    checkpoints = checkpoints_of(db, volume, persistence="best effort")
     volume.write(checkpoints.path, b"{")
 
     result = await checkpoints.save()

@@ -49,7 +49,7 @@ class World:
         self.name = "main"
         self.scratch = folder / "scratch"
         self.interpreters = interpreters
-        self.named = "–"
+        self.error_code = "–"
         self.take: Any = None
         self.bench = self.workbench()
         self.backup: list[bytes] = []
@@ -98,7 +98,7 @@ class World:
         try:
             return await self.bench.open("s")
         except ClewError as error:
-            self.named = error.code
+            self.error_code = error.code
             return await self.bench.open("s", take=self.take)
 
     async def what_survives(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ class World:
             "documents": _yes(await self.run("print(len(documents.get('long.txt', '')))") == "1700\n"),
             "files": _yes(self._file() == b"North is up."),
             "variables": _yes(await self.run("print(globals().get('x'))") == "41\n"),
-            "named": self.named,
+            "named": self.error_code,
             "opened as": opening.restored.how.value,
             "interpreter": f"{change.transition.value}{reason}",
         }
@@ -180,7 +180,7 @@ async def move_volume(world: World) -> None:
     world.bench = world.workbench()
 
 
-async def another_mounted(world: World) -> None:
+async def mount_another(world: World) -> None:
     world.root, world.name = world.root.with_name("another"), "another"
     world.bench = world.workbench()
 
@@ -222,7 +222,7 @@ LOSSES: dict[str, Callable[[World], Awaitable[None]]] = {
     "the manifest: torn": tear_manifest,
     "the last checkpoint": the_last_checkpoint,
     "the volume: moved": move_volume,
-    "the volume: another mounted": another_mounted,
+    "the volume: another mounted": mount_another,
     "the volume": the_volume,
     "the database: set back, manifest taken": set_back_manifest,
     "the database: set back, database taken": set_back_database,
@@ -246,7 +246,7 @@ async def a_world(db: clew.Database, folder: Path, interpreters: Interpreters) -
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-async def lasting(
+async def database_on_disk(
     request: pytest.FixtureRequest, tmp_path: Path, tenant: str
 ) -> AsyncIterator[clew.Database]:
     """A database that outlives processes."""
@@ -263,8 +263,10 @@ def test_the_page_has_a_row_for_everything_that_is_destroyed() -> None:
 
 @pytest.mark.promise("F-01", "F-05")
 @pytest.mark.parametrize("what", LOSSES)
-async def test_what_survives_is_what_the_page_says(lasting: clew.Database, tmp_path: Path, what: str) -> None:
-    async with a_world(lasting, tmp_path, InProcesses()) as world:
+async def test_what_survives_is_what_the_page_says(
+    database_on_disk: clew.Database, tmp_path: Path, what: str
+) -> None:
+    async with a_world(database_on_disk, tmp_path, InProcesses()) as world:
         await LOSSES[what](world)
         survivors = await world.what_survives()
 

@@ -292,7 +292,7 @@ def test_a_session_is_put_back_from_a_volume(
     volume.mkdir()
     where = ["--volume", str(volume), "--workspace", "w"]
     run(["session", "export", "s-1", *where, "--db", database])
-    asyncio.run(_said_more(database))
+    asyncio.run(_say_more(database))
     code = run(["session", "import", "s-1", *where, "--db", database, "--user", "alice"])
     capsys.readouterr()
     run(["session", "export", "s-1", "--db", database])
@@ -303,7 +303,7 @@ def test_a_session_is_put_back_from_a_volume(
     assert manifest["state"]["fields"] == {"mood": "calm"}
 
 
-async def _said_more(url: str) -> None:
+async def _say_more(url: str) -> None:
     async with clew.open(url) as db:
         await db.thread("s-1").append(items=[clew.user("More.")], patches=[clew.set(["place"], "here")])
 

@@ -130,7 +130,7 @@ async def test_variables_stay_over_warm_turns(bench: Workbench, interpreters: In
 
     assert transitions(again.changes) == [(Transition.REUSED, None)]
     assert "42" in await run(bench, "x + 1")
-    assert len(interpreters.made) == 1
+    assert len(interpreters.interpreters) == 1
 
 
 @pytest.mark.promise("F-07")
@@ -230,7 +230,7 @@ async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
     db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     await workbench_on(db, tmp_path, interpreters).open("s")
-    interpreters.made[0].refuses = "documents"
+    interpreters.interpreters[0].refuses = "documents"
 
     opening = await bench.open("s")
 
@@ -257,7 +257,7 @@ async def test_an_interpreter_that_cannot_be_brought_up_to_date_is_replaced(
 ) -> None:
     await bench.open("s")
     await bench.attachment.documents.add("a.txt", b"North is up.")
-    interpreters.made[0].refuses = "documents"
+    interpreters.interpreters[0].refuses = "documents"
 
     opening = await bench.open("s")
 
@@ -269,7 +269,7 @@ async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
     bench: Workbench, interpreters: InProcesses
 ) -> None:
     await bench.open("s")
-    shutil.rmtree(interpreters.made[0].sandbox.scratch)
+    shutil.rmtree(interpreters.interpreters[0].sandbox.scratch)
 
     opening = await bench.open("s")
 
@@ -303,7 +303,7 @@ async def test_no_interpreter_and_no_folder_is_left_behind(
 async def test_if_no_interpreter_comes_up_the_session_stays_closed(
     bench: Workbench, interpreters: InProcesses, tmp_path: Path
 ) -> None:
-    interpreters.broken = True
+    interpreters.fails = True
 
     with pytest.raises(InterpreterFailed):
         await bench.open("s")
@@ -330,7 +330,7 @@ async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
     victim = tmp_path / "scratch" / "clew-scratch-of-somebody"
     victim.mkdir(parents=True)
     (victim / "work.txt").write_text("mine", encoding="utf-8")
-    manifest = await _claiming(db, str(victim))
+    manifest = await _claim(db, str(victim))
     await import_manifest(db, "s", manifest, now=1, owner="alice")
 
     opening = await bench.open("s")
@@ -339,7 +339,7 @@ async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
     assert (victim / "work.txt").exists()
 
 
-async def _claiming(db: clew.Database, folder: str) -> Manifest:
+async def _claim(db: clew.Database, folder: str) -> Manifest:
     """A manifest that says that its interpreter works in some folder."""
     thread = await db.create("other", owner="alice")
     state = {

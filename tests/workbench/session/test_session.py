@@ -55,9 +55,9 @@ async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
 
     await bench.open("b")
 
-    assert not interpreters.made[0].is_alive
+    assert not interpreters.interpreters[0].is_alive
     assert "NameError" in await run(bench, "secret")
-    assert interpreters.made[0].sandbox.scratch != interpreters.made[1].sandbox.scratch
+    assert interpreters.interpreters[0].sandbox.scratch != interpreters.interpreters[1].sandbox.scratch
     order = [(each.session, each.transition) for each in reversed(await read_snapshots(db))]
     assert order.index(("a", Transition.CLOSED)) < order.index(("b", Transition.CREATED))
 

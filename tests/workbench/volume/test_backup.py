@@ -60,14 +60,14 @@ class Load:
     def __init__(self, db: clew.Database, root: Path) -> None:
         self._db = db
         self._root = root
-        self.begun, self.done = asyncio.Event(), asyncio.Event()
+        self.start, self.stop = asyncio.Event(), asyncio.Event()
         self.turns = 0
 
     async def talk(self, session: str) -> None:
         """Turns, and after each a manifest that stands for it."""
         thread = await self._db.create(session, owner="alice")
         place = ManifestAddress(workspace="w", user="alice", session=session)
-        while not self.done.is_set():
+        while not self.stop.is_set():
             await thread.append(items=[clew.user("More." * 50)])
             head = await thread.head()
             document = encode_stamped_manifest(
@@ -76,12 +76,12 @@ class Load:
             await asyncio.to_thread(volume_at(self._root).write, str(manifest_path(place)), document)
             self.turns += 1
             if self.turns == 10:
-                self.begun.set()
+                self.start.set()
 
     async def make(self, name: str) -> None:
         """Files, and after each a record that names it."""
         number = 0
-        while not self.done.is_set():
+        while not self.stop.is_set():
             number += 1
             content = os.urandom(3000) * 10
             path = f"artifacts/{name}-{number}/made.bin"
@@ -103,10 +103,10 @@ async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is
         load = Load(db, root)
         tasks = [asyncio.create_task(load.talk(f"s-{n}")) for n in range(3)]
         tasks += [asyncio.create_task(load.make(f"m-{n}")) for n in range(2)]
-        await asyncio.wait_for(load.begun.wait(), 60)
+        await asyncio.wait_for(load.start.wait(), 60)
         backup = tmp_path / "b.db"
         backup_result = await asyncio.to_thread(command, "backup", backup, "--volume", root, "--db", url)
-        load.done.set()
+        load.stop.set()
         await asyncio.gather(*tasks)
     restore_result = await asyncio.to_thread(command, "restore", backup, "--volume", elsewhere, "--db", other)
     async with clew.open(other) as db:

@@ -48,7 +48,7 @@ async def filled_db(root: Path) -> AsyncIterator[clew.Database]:
 
 
 @pytest.fixture
-async def kept_anywhere(db: clew.Database, root: Path) -> clew.Database:
+async def db_on_each_store(db: clew.Database, root: Path) -> clew.Database:
     """The same on each store."""
     db.files = Volumes(root)
     for who in WORDS:
@@ -116,10 +116,10 @@ def files_of(counts: dict[str, int]) -> dict[str, int]:
 
 
 @pytest.mark.promise("B-07", "F-04")
-async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: clew.Database, root: Path) -> None:
+async def test_nothing_of_a_person_is_left_on_the_volume(db_on_each_store: clew.Database, root: Path) -> None:
     before, others = traces(root, "alice"), traces(root, "bob")
-    preview = await kept_anywhere.erase(owner="alice", dry_run=True)
-    receipt = await kept_anywhere.erase(owner="alice")
+    preview = await db_on_each_store.erase(owner="alice", dry_run=True)
+    receipt = await db_on_each_store.erase(owner="alice")
 
     assert len(before) == sum(COUNTS.values()) + 4  # folders have their owner's name
     assert traces(root, "alice") == []
@@ -322,7 +322,7 @@ async def test_a_part_that_was_broken_off_is_settled_with_its_manifests(
     filled_db: clew.Database, root: Path
 ) -> None:
     await filled_db.thread("alice-1").append(items=[clew.user("zanzibarquartz once more", id="x")])
-    filled_db.files = Dying(root, "put_aside", after=False)
+    filled_db.files = DyingVolume(root, "put_aside", after=False)
     with pytest.raises(Death):
         await filled_db.thread("alice-1").erase(["x"])
     filled_db.files = Volumes(root)
@@ -339,7 +339,7 @@ class Death(Exception):
     """Stands for the end of the process."""
 
 
-class Dying(Volumes):
+class DyingVolume(Volumes):
     """A volume whose process ends before one of the calls, or after it."""
 
     def __init__(self, root: Path, call: str, *, after: bool) -> None:
@@ -374,19 +374,19 @@ class Dying(Volumes):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("call", ["put_aside", "remove"])
 async def test_broken_off_it_goes_on_and_counts_every_file_once(
-    kept_anywhere: clew.Database, root: Path, call: str, *, after: bool
+    db_on_each_store: clew.Database, root: Path, call: str, *, after: bool
 ) -> None:
-    kept_anywhere.files = Dying(root, call, after=after)
+    db_on_each_store.files = DyingVolume(root, call, after=after)
     with pytest.raises(Death):
-        await kept_anywhere.erase(owner="alice")
-    (receipt_before,) = await kept_anywhere.retention.receipts()
-    kept_anywhere.files = Volumes(root)
-    receipt = await kept_anywhere.erase(owner="alice")
+        await db_on_each_store.erase(owner="alice")
+    (receipt_before,) = await db_on_each_store.retention.receipts()
+    db_on_each_store.files = Volumes(root)
+    receipt = await db_on_each_store.erase(owner="alice")
 
     assert receipt_before.status == UNFINISHED
     assert (receipt.id, receipt.status, files_of(receipt.counts)) == (receipt_before.id, COMPLETE, COUNTS)
     assert traces(root, "alice") == []
-    assert list((root / file_name(kept_anywhere.tenant) / "erasing").iterdir()) == []
+    assert list((root / file_name(db_on_each_store.tenant) / "erasing").iterdir()) == []
 
 
 @pytest.mark.crash
@@ -394,7 +394,7 @@ async def test_broken_off_it_goes_on_and_counts_every_file_once(
 async def test_what_was_written_after_it_was_broken_off_is_counted_too(
     filled_db: clew.Database, root: Path
 ) -> None:
-    filled_db.files = Dying(root, "remove", after=False)
+    filled_db.files = DyingVolume(root, "remove", after=False)
     with pytest.raises(Death):
         await filled_db.erase(owner="alice")
     Volume(root, filled_db.tenant, "alice").write("memory/late.txt", b"zanzibarquartz again")

@@ -357,7 +357,7 @@ def test_what_cannot_be_used_is_listed_with_its_reason_and_hides_nothing(
 # Races.
 
 
-def swapping(folder: Path, outside: Path, stop: threading.Event) -> threading.Thread:
+def swapper_thread(folder: Path, outside: Path, stop: threading.Event) -> threading.Thread:
     """Somebody who changes a folder for a link to another, and back, as fast as they can."""
     link = folder.with_name("link")
     link.symlink_to(outside)
@@ -375,7 +375,7 @@ def swapping(folder: Path, outside: Path, stop: threading.Event) -> threading.Th
 def test_a_folder_that_becomes_a_link_at_any_moment_leads_nobody_out(volume: Volume, outside: Path) -> None:
     volume.write("memory/in/a.txt", b"inside")
     stop = threading.Event()
-    swapper = swapping(volume.folder / "memory" / "in", outside, stop)
+    swapper = swapper_thread(volume.folder / "memory" / "in", outside, stop)
     swapper.start()
     contents: list[bytes] = []
     refusals = 0
