@@ -56,7 +56,7 @@ ADDRESSES = [
 ]
 
 
-def seen_in(text: str) -> list[str]:
+def passwords_in(text: str) -> list[str]:
     return [half for half in HALVES if half in text]
 
 
@@ -78,8 +78,8 @@ def test_no_command_shows_a_password(
     output = capsys.readouterr()
 
     assert codes == [1, 1]
-    assert seen_in(output.out + output.err + caplog.text) == []
-    assert seen_in(" ".join(path.name for path in tmp_path.iterdir())) == []
+    assert passwords_in(output.out + output.err + caplog.text) == []
+    assert passwords_in(" ".join(path.name for path in tmp_path.iterdir())) == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -95,13 +95,13 @@ async def test_no_traceback_shows_a_password(address: str) -> None:
 
     source = "await clew.open(address)"
     assert source in text
-    assert seen_in(text) == []
-    assert seen_in(" ".join(map(repr, causes))) == []
+    assert passwords_in(text) == []
+    assert passwords_in(" ".join(map(repr, causes))) == []
 
 
 @pytest.mark.parametrize("address", [address for address in ADDRESSES if "@" in address or "pass" in address])
 def test_an_address_is_shown_without_its_password(address: str) -> None:
-    assert seen_in(without_password(address)) == []
+    assert passwords_in(without_password(address)) == []
 
 
 def test_what_is_no_password_is_shown() -> None:
@@ -117,7 +117,7 @@ def test_an_address_keeps_its_password_to_itself() -> None:
     address = parse_url("postgresql://me:Zebra%40Quagga@127.0.0.1:1/db?sslpassword=Zebra&pool_max=3")
 
     assert address.secrets == {"password": "Zebra@Quagga", "sslpassword": "Zebra"}
-    assert seen_in(repr(address) + address.public_conninfo) == []
+    assert passwords_in(repr(address) + address.public_conninfo) == []
 
 
 # Programs.
@@ -165,7 +165,7 @@ def test_a_password_that_is_wrong_is_not_shown_by_a_program(
     answer: Any = json.loads(capsys.readouterr().err)
 
     assert (code, answer["error"]["code"]) == (1, "store_unavailable")
-    assert seen_in(json.dumps(answer)) == []
+    assert passwords_in(json.dumps(answer)) == []
 
 
 def test_a_secret_that_a_program_would_show_is_refused(
@@ -177,4 +177,4 @@ def test_a_secret_that_a_program_would_show_is_refused(
     answer: Any = json.loads(capsys.readouterr().err)
 
     assert (code, answer["error"]["code"]) == (1, "invalid_argument")
-    assert seen_in(json.dumps(answer)) == []
+    assert passwords_in(json.dumps(answer)) == []

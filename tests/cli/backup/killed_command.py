@@ -22,14 +22,14 @@ class Fuse:
     """Kills this process when it is lit for the nth time."""
 
     def __init__(self, nth: int) -> None:
-        self._left = nth
+        self._rest = nth
         self.is_armed = False
 
     def burn(self) -> None:
         """Come one step nearer to the end."""
         if self.is_armed:
-            self._left -= 1
-            if self._left == 0:
+            self._rest -= 1
+            if self._rest == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -116,7 +116,7 @@ async def test_a_thread_deleted_over_http_takes_its_manifest_along(root: Path, w
     async with clew.open("memory://") as db:
         await users_of(db, root)
         async with served(db, settings=ServerSettings(volume=str(root))) as users:
-            await refused_for_others(users, what)
+            await refuse_others(users, what)
             before = [path for path in traces(root, "alice") if "react-session-alice-1" in path]
             answer = await users.http.delete(f"/api/v1/{what}/alice-1", headers=users.headers("alice"))
 
@@ -124,7 +124,7 @@ async def test_a_thread_deleted_over_http_takes_its_manifest_along(root: Path, w
     assert [path for path in traces(root, "alice") if "react-session-alice-1" in path] == []
 
 
-async def refused_for_others(users: Users, what: str) -> None:
+async def refuse_others(users: Users, what: str) -> None:
     answer = await users.http.delete(f"/api/v1/{what}/alice-1", headers=users.headers("bob"))
     assert answer.status_code == 404
 
