@@ -32,11 +32,11 @@ class Offline(BaseLlm):
         last = llm_request.contents[-1].parts or []
         answer = last[0].function_response
         part = types.Part(text=f"It is {answer.response['sky']}.") if answer and answer.response else CALL
-        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=USED)
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=USAGE)
 
 
 CALL = types.Part(function_call=types.FunctionCall(name="weather", args={"city": "Lisbon"}))
-USED = types.GenerateContentResponseUsageMetadata(prompt_token_count=8, candidates_token_count=4)
+USAGE = types.GenerateContentResponseUsageMetadata(prompt_token_count=8, candidates_token_count=4)
 
 
 def weather(city: str, tool_context: ToolContext) -> dict[str, str]:
@@ -50,20 +50,20 @@ async def ask(service: SessionService, words: str) -> str:
     agent = LlmAgent(name="forecaster", model=Offline(), tools=[weather])
     runner = Runner(app_name="weather", agent=agent, session_service=service, auto_create_session=True)
     answer = ""
-    async for event in runner.run_async(user_id="alice", session_id="s1", new_message=said(words)):
+    async for event in runner.run_async(user_id="alice", session_id="s1", new_message=content_of(words)):
         if event.is_final_response() and event.content and event.content.parts:
             answer = event.content.parts[0].text or ""
     return answer
 
 
-def said(words: str) -> types.Content:
+def content_of(words: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=words)])
 
 
 async def session(service: SessionService) -> Session:
-    found = await service.get_session(app_name="weather", user_id="alice", session_id="s1")
-    assert found is not None
-    return found
+    current = await service.get_session(app_name="weather", user_id="alice", session_id="s1")
+    assert current is not None
+    return current
 
 
 async def main() -> None:
@@ -78,9 +78,9 @@ async def main() -> None:
             mine, theirs = await session(service), await session(service)
             print(len(mine.events), "events, state", mine.state)
 
-            await service.append_event(mine, Event(author="user", content=said("I was first.")))
+            await service.append_event(mine, Event(author="user", content=content_of("I was first.")))
             try:
-                await service.append_event(theirs, Event(author="user", content=said("So was I.")))
+                await service.append_event(theirs, Event(author="user", content=content_of("So was I.")))
             except StaleSessionError as error:
                 print("refused:", error)
             thread = db.thread(thread_id_of("weather", "alice", "s1"))

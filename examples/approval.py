@@ -20,26 +20,32 @@ async def transfer(to: str, euros: int) -> str:
     return f"{euros} € are on their way to {to}"
 
 
-def model(*, asked: bool) -> ScriptedModel:
+def model(*, has_asked: bool) -> ScriptedModel:
     """A model with its lines: what it says before the question, and what it says after."""
     wants = calls(("call-1", "transfer", {"to": "Grace", "euros": 40}), text="I would send it like this.")
-    return ScriptedModel("Done. Grace has her money.") if asked else ScriptedModel(wants)
+    return ScriptedModel("Done. Grace has her money.") if has_asked else ScriptedModel(wants)
 
 
 async def ask(url: str) -> None:
     """The first process: it asks, and ends."""
-    async with clew.open(url) as db, clew.Runtime(db, model=model(asked=False), tools=[transfer]) as runtime:
-        done = await runtime.run_turn("bank", "Please pay Grace back.")
-        for waiting in done.waiting:
+    async with (
+        clew.open(url) as db,
+        clew.Runtime(db, model=model(has_asked=False), tools=[transfer]) as runtime,
+    ):
+        result = await runtime.run_turn("bank", "Please pay Grace back.")
+        for waiting in result.waiting:
             print(f"[{os.getpid()}] {waiting.tool}{waiting.arguments} waits for a person. I go home now.")
 
 
 async def decide(url: str) -> None:
     """Another process, perhaps a day later: it brings the decision."""
-    async with clew.open(url) as db, clew.Runtime(db, model=model(asked=True), tools=[transfer]) as runtime:
-        print(f"[{os.getpid()}] a person says: go ahead")
-        done = await runtime.resume("bank", {"call-1": Replay()})
-        print(f"[{os.getpid()}] agent: {done.text}")
+    async with (
+        clew.open(url) as db,
+        clew.Runtime(db, model=model(has_asked=True), tools=[transfer]) as runtime,
+    ):
+        print(f"[{os.getpid()}] somebody says: go ahead")
+        result = await runtime.resume("bank", {"call-1": Replay()})
+        print(f"[{os.getpid()}] agent: {result.text}")
         for item in await runtime.history("bank"):
             print(f"    {item.role:9} {item.kind:8} {item.body}")
 

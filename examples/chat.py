@@ -38,8 +38,8 @@ async def main(folder: str) -> None:
 
     async with clew.open(url) as db, clew.Runtime(db, model=model) as runtime:
         await say(runtime, "What do you know about me?")
-        seen = [message.text for message in model.requests[-1].messages]
-        print(f"\nThe model saw {len(seen)} messages, the first one {seen[0]!r}.")
+        messages = [message.text for message in model.requests[-1].messages]
+        print(f"\nThe model saw {len(messages)} messages, the first one {messages[0]!r}.")
 
 
 if __name__ == "__main__":

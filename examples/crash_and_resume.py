@@ -18,9 +18,9 @@ from clew.testing.scripted_model import calls
 def order(what: str, ctx: ToolContext) -> str:
     """Order something. The shop knows the key, so ordering twice with it is ordering once."""
     book = Path(os.environ["SHOP"])
-    known = book.read_text().splitlines() if book.exists() else []
-    if ctx.key not in known:
-        book.write_text("\n".join([*known, ctx.key]))
+    keys = book.read_text().splitlines() if book.exists() else []
+    if ctx.key not in keys:
+        book.write_text("\n".join([*keys, ctx.key]))
     print(f"[{os.getpid()}] the shop has {len(book.read_text().splitlines())} order for {what}")
     if os.environ["CRASH"] == "yes":
         print(f"[{os.getpid()}] … and now the power goes", flush=True)
@@ -39,8 +39,8 @@ async def go_on(url: str) -> None:
     """The process that finds what is left, and finishes it."""
     model = ScriptedModel("Your lamp is on its way.")
     async with clew.open(url) as db, clew.Runtime(db, model=model, tools=[order]) as runtime:
-        done = await runtime.resume("home")
-        print(f"[{os.getpid()}] agent: {done.text}")
+        result = await runtime.resume("home")
+        print(f"[{os.getpid()}] agent: {result.text}")
         print(f"[{os.getpid()}] asked the model {len(model.requests)} time since; the first answer was kept")
         for change in await db.thread("home").changesets():
             print(f"    {change.version}  {change.reason:24} {[item.kind for item in change.items]}")

@@ -12,13 +12,13 @@ async def keep_turn(thread: clew.Thread, request: str, items: list[clew.Item]) -
     """Append a turn under the id of its request, however often that takes; the version it made."""
     for attempt in range(1, 6):
         try:
-            done = await thread.append(items=items, patches=[clew.increment(["turns"])], key=request)
+            commit = await thread.append(items=items, patches=[clew.increment(["turns"])], key=request)
         except (OutcomeUnknown, StoreUnavailable) as error:
             print(f"  attempt {attempt}: {error.code}")
             await asyncio.sleep(0.01 * attempt)
         else:
-            print(f"  attempt {attempt}: version {done.version}, repeated: {done.repeated}")
-            return done.version
+            print(f"  attempt {attempt}: version {commit.version}, repeated: {commit.repeated}")
+            return commit.version
     raise TimeoutError(request)
 
 
@@ -29,8 +29,8 @@ async def main() -> None:
             turn = [clew.user("Where is my parcel?"), clew.assistant("It left the depot this morning.")]
 
             print("The answer to the commit is lost, as when a connection breaks:")
-            broken = clew.Database(FailingStore(db.store, fail_at=1, how="after"))
-            await keep_turn(broken.thread("support-7"), "request-1", turn)
+            unreliable = clew.Database(FailingStore(db.store, fail_at=1, how="after"))
+            await keep_turn(unreliable.thread("support-7"), "request-1", turn)
 
             print("The same request comes in again, an hour later:")
             await keep_turn(db.thread("support-7"), "request-1", turn)

@@ -11,10 +11,10 @@ CLERK = ScriptedModel("It was 6:14 when the harbour opened.", "Three ships were 
 EDITOR = ScriptedModel("Let us write about a harbour at dawn.")
 
 
-async def write(db: clew.Database, thread: str, model: ScriptedModel, *asked: str) -> None:
+async def write(db: clew.Database, thread: str, model: ScriptedModel, *questions: str) -> None:
     """Some turns on a thread with one of the agents."""
     async with clew.Runtime(db, stages=[respond()], model=model) as runtime:
-        for words in asked:
+        for words in questions:
             await runtime.run_turn(thread, words)
 
 
@@ -27,13 +27,13 @@ async def main() -> None:
             await db.thread("draft").fork(name, at=here)
             await write(db, name, model, "The first line, please.", "And the second?")
 
-        shared = await db.thread("draft").items()
+        items = await db.thread("draft").items()
         print("both begin with")
-        for item in shared:
+        for item in items:
             print(f"    {item.role:9} {item.body['content']}")
         for name, _ in branches:
             print(f"\nthen the {name} goes")
-            for item in (await db.thread(name).items())[len(shared) :]:
+            for item in (await db.thread(name).items())[len(items) :]:
                 if item.role == "assistant":
                     print(f"    {item.body['content']}")
         print(f"\nThe draft itself still ends at version {(await db.thread('draft').head()).version}.")

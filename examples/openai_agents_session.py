@@ -16,8 +16,8 @@ OFFLINE = RunConfig(tracing_disabled=True)
 
 
 def answer(text: str) -> ModelStep:
-    used = Usage(requests=1, input_tokens=120, output_tokens=8, total_tokens=128)
-    return ModelStep(output=[assistant_message(text)], usage=used)
+    usage = Usage(requests=1, input_tokens=120, output_tokens=8, total_tokens=128)
+    return ModelStep(output=[assistant_message(text)], usage=usage)
 
 
 async def ask(agent: Agent[None], question: str, session: Session) -> None:

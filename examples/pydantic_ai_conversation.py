@@ -22,8 +22,8 @@ def weather(city: str) -> str:
 async def ask(store: Conversations, id: str, words: str) -> str:
     conversation = await store.load(id) or Conversation(conversation_id=id)
     result = await agent.run(words, conversation=conversation)
-    saved = await store.save(result)
-    return f"{result.output} ({len(saved)} messages more)"
+    messages = await store.save(result)
+    return f"{result.output} ({len(messages)} messages more)"
 
 
 async def main() -> None:

@@ -42,8 +42,8 @@ async def main() -> None:
     transport = httpx.ASGITransport(app)
     async with app.lifespan(), httpx.AsyncClient(transport=transport) as http:
         client = AsyncClient("http://127.0.0.1", headers={"X-Clew-User": "alice"}, http=http)
-        served = await client.agent()
-        print(f"{served.name} answers, with the model {served.model}. {served.notices[0]}")
+        info = await client.agent()
+        print(f"{info.name} answers, with the model {info.model}. {info.notices[0]}")
         for question in ("When does the train to Lisbon leave?", "What does it cost?"):
             turn = await client.run_turn("trip", question)
             print(f"{question} {turn.text}")

@@ -6,7 +6,7 @@ import tempfile
 import clew
 
 
-async def seen(db: clew.Database) -> list[str]:
+async def thread_ids(db: clew.Database) -> list[str]:
     """The threads that a scope sees, by id."""
     return sorted(thread.id for thread in (await db.threads()).threads)
 
@@ -21,9 +21,9 @@ async def main() -> None:
             await bob.create("ideas")
             await globex.create("notes")  # the same id in another tenant is another thread
 
-            print("acme sees", await seen(acme))
-            print("alice sees", await seen(alice))
-            print("globex sees", await seen(globex))
+            print("acme sees", await thread_ids(acme))
+            print("alice sees", await thread_ids(alice))
+            print("globex sees", await thread_ids(globex))
 
             try:
                 await bob.thread("notes").append(items=[clew.user("Let me in.")])

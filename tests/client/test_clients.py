@@ -30,16 +30,16 @@ END = "event: end\ndata: {}\n\n"
 
 def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
     """A client whose server gives just these answers, and what it was asked."""
-    left, asked = list(answers), []
+    rest, requests = list(answers), []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
-        said = left.pop(0)
-        if isinstance(said, Exception):
-            raise said
-        return said
+        requests.append(request)
+        line = rest.pop(0)
+        if isinstance(line, Exception):
+            raise line
+        return line
 
-    return Client("http://server.test", http=httpx.Client(transport=httpx.MockTransport(answer))), asked
+    return Client("http://server.test", http=httpx.Client(transport=httpx.MockTransport(answer))), requests
 
 
 def public(kind: type) -> set[str]:
@@ -66,17 +66,20 @@ def test_a_method_shows_its_parameters_without_self() -> None:
 
 
 def test_the_calls_of_an_agent_may_block_too() -> None:
-    client, asked = answering(httpx.Response(200, json={"rows": 3}))
-    found = CrisisClient(client).purge_crises(dry_run=True, key="k")
+    client, requests = answering(httpx.Response(200, json={"rows": 3}))
+    result = CrisisClient(client).purge_crises(dry_run=True, key="k")
 
-    assert found.rows == 3
-    assert (asked[0].url.path, asked[0].headers["idempotency-key"]) == ("/api/v1/crises/purge", "k")
+    assert result.rows == 3
+    assert (requests[0].url.path, requests[0].headers["idempotency-key"]) == ("/api/v1/crises/purge", "k")
 
 
 def test_nothing_listens_there() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        with Client(f"http://127.0.0.1:{taken.getsockname()[1]}") as client, pytest.raises(StoreUnavailable):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        with (
+            Client(f"http://127.0.0.1:{listener.getsockname()[1]}") as client,
+            pytest.raises(StoreUnavailable),
+        ):
             client.threads()
 
 
@@ -90,12 +93,12 @@ def test_a_change_whose_answer_was_lost_may_have_been_made() -> None:
 
 
 def test_a_key_goes_into_its_header() -> None:
-    client, asked = answering(httpx.Response(404, content=b"{}"))
+    client, requests = answering(httpx.Response(404, content=b"{}"))
     with pytest.raises(StoreUnavailable):
         client.run_turn("a/b", "hi", key="k")
 
-    assert asked[0].headers["idempotency-key"] == "k"
-    assert asked[0].url.raw_path == b"/api/v1/threads/a%2Fb/turns"
+    assert requests[0].headers["idempotency-key"] == "k"
+    assert requests[0].url.raw_path == b"/api/v1/threads/a%2Fb/turns"
 
 
 @pytest.mark.promise("B-09")
@@ -103,7 +106,7 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
-    client, asked = answering(
+    client, requests = answering(
         httpx.Response(200, text=EVENT),
         httpx.ConnectError("gone"),
         httpx.Response(200, text=EVENT.replace("1.0", "2.0") + END),
@@ -111,17 +114,17 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
     events = list(client.stream_turn("t", "hi"))
 
     assert [event.id for event in events] == ["1.0", "2.0"]
-    assert [request.headers.get("last-event-id") for request in asked] == [None, "1.0", "1.0"]
-    assert len({request.headers["idempotency-key"] for request in asked}) == 1
+    assert [request.headers.get("last-event-id") for request in requests] == [None, "1.0", "1.0"]
+    assert len({request.headers["idempotency-key"] for request in requests}) == 1
 
 
 def test_a_stream_that_is_lost_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
-    client, asked = answering(*(httpx.ConnectError("gone") for _ in range(20)))
+    client, requests = answering(*(httpx.ConnectError("gone") for _ in range(20)))
 
     with pytest.raises(StoreUnavailable):
         list(client.follow("t"))
-    assert len(asked) == 5
+    assert len(requests) == 5
 
 
 def test_a_stream_that_ends_with_a_problem_raises_it() -> None:
@@ -155,19 +158,19 @@ def test_a_reader_takes_signs_of_life_for_what_they_are() -> None:
 def test_a_client_loads_the_roots_of_trust_only_where_it_speaks_tls(
     kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded: list[object] = []
+    contexts: list[object] = []
     usual = ssl.create_default_context
 
-    def load(*given: Any, **named: Any) -> ssl.SSLContext:
-        loaded.append(named)
-        return usual(*given, **named)
+    def load(*args: Any, **options: Any) -> ssl.SSLContext:
+        contexts.append(options)
+        return usual(*args, **options)
 
     monkeypatch.setattr(ssl, "create_default_context", load)
     kind("http://127.0.0.1:8100")
-    without = len(loaded)
+    without = len(contexts)
     kind("https://agents.example")
 
-    assert (without, len(loaded)) == (0, 1)
+    assert (without, len(contexts)) == (0, 1)
 
 
 def test_a_client_that_speaks_no_tls_trusts_nobody_who_does() -> None:

@@ -54,7 +54,7 @@ DAY = 86_400
 """How long tokens are good for: longer than the slowest run."""
 ACME, GLOBEX = "tid-acme", "tid-globex"
 HERE = f"http://server{API_PREFIX}"
-UNBOUNDED: dict[str, Any] = {
+NO_LIMITS: dict[str, Any] = {
     "secret": "s" * 64,
     "requests": 1_000_000,
     "failures": 1_000_000,
@@ -130,11 +130,11 @@ async def letter(text: str) -> str:
 class World:
     """A running application, and whoever talks to it."""
 
-    def __init__(self, app: Any, db: clew.Database, issuer: Issuer, revoked: str, volume: Path) -> None:
+    def __init__(self, app: Any, db: clew.Database, issuer: Issuer, revoked_key: str, volume: Path) -> None:
         self.app = app
         self._root = volume
         self.issuer = issuer
-        self.revoked = revoked
+        self.revoked_key = revoked_key
         self.db = db
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=HERE, timeout=20)
         self._numbers = itertools.count()
@@ -150,9 +150,9 @@ class World:
             "no token": None,
             "an expired token": issuer.token(tid=ACME, oid="alice", exp=now - 3600),
             "a token for somebody else": issuer.token(tid=ACME, oid="alice", aud="api://other"),
-            "an unsigned token": issuer.forge_token(alg="none", tid=ACME, oid="alice"),
-            "a token signed with the public key": issuer.forge_token(alg="HS256", tid=ACME, oid="alice"),
-            "a revoked key": revoked,
+            "an unsigned token": issuer.forged(alg="none", tid=ACME, oid="alice"),
+            "a token signed with the public key": issuer.forged(alg="HS256", tid=ACME, oid="alice"),
+            "a revoked key": revoked_key,
         }
 
     async def send(self, ask: Ask, token: str | None) -> httpx.Response:
@@ -190,12 +190,12 @@ class World:
         waiting = await self._must("alice", _turn(f"{thread}-w", f"A letter with {SECRET}"))
         archive = await self._carried_off(f"{thread}-a")
         await self._must("alice", _turn(f"{thread}-e", f"I like {SECRET}"))
-        ended = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
+        end = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
         mine = self.db.scope(tenant=ACME, user=user)
-        known = Candidate(
+        candidate = Candidate(
             predicate="LIKES", object=f"{SECRET} {number}", quote=SECRET, plain=True, confidence=0.9
         )
-        await Memory(mine, user).learn([known])
+        await Memory(mine, user).learn([candidate])
         facts = (await Memory(mine, user).page()).facts
         await self.db.scope(tenant=ACME).retention.add(
             RetentionRule(name=f"rule-{number}", days=3650, label=SECRET)
@@ -208,10 +208,10 @@ class World:
             run=turn.json()["run"],
             waiting_run=waiting.json()["run"],
             fact=facts[0].id,
-            episode=ended.json()["episode"],
+            episode=end.json()["episode"],
             job=f"job-{number}",
             rule=f"rule-{number}",
-            dataset=await self._tried(thread, number, user),
+            dataset=await self._experiment(thread, number, user),
             document=document,
             artifact=artifact,
             archive=archive,
@@ -226,7 +226,7 @@ class World:
         await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
         return archive.content
 
-    async def _tried(self, thread: str, number: int, user: str) -> str:
+    async def _experiment(self, thread: str, number: int, user: str) -> str:
         """The name of a data set made from a thread of alice's, and of an experiment on it."""
         mine, name = self.db.scope(tenant=ACME, user=user), f"set-{number}"
         await make_dataset(mine, name, ExampleSelection(threads=(thread,)), now=number)
@@ -270,14 +270,14 @@ class World:
         mine = self.db.scope(tenant=ACME, user=victim.user)
         page = await mine.threads(limit=1000)
         volume = Volume(self._root, ACME, victim.user)
-        found = [
+        belongings = [
             await self.heads(victim),
             await Memory(mine, victim.user).export(),
             [job for job in await mine.jobs.list(limit=1000) if job.kind == WORK],
             sorted(each.id for each in page.threads),
             [(file.path, volume.checksum(file.path)) for file in volume.list(limit=10_000).files],
         ]
-        return msgspec.json.encode(found)
+        return msgspec.json.encode(belongings)
 
     async def thread_of(self, who: str) -> str:
         """A new thread of somebody, in which they have said something."""
@@ -285,7 +285,7 @@ class World:
         await self._must(who, _turn(thread, "I like tea"))
         return thread
 
-    async def joined(self, who: str) -> str:
+    async def add_user(self, who: str) -> str:
         """The internal id of somebody new at acme."""
         self.tokens[who] = self.issuer.token(tid=ACME, oid=who, exp=time.time() + DAY)
         return await self.user(who)
@@ -337,8 +337,8 @@ async def world(url: str, *, remembers: bool = False, **settings: Any) -> AsyncI
     """
     with tempfile.TemporaryDirectory() as volume:
         finalize = Finalizer() if remembers else finalize_nothing
-        async with _world(url, Path(volume), finalize, settings) as made:
-            yield made
+        async with _world(url, Path(volume), finalize, settings) as new_world:
+            yield new_world
 
 
 @asynccontextmanager
@@ -349,41 +349,44 @@ async def _world(
         directory = Directory(db)
         for id in (ACME, GLOBEX):
             await directory.add(Tenant(id=id, external=id))
-        key, revoked = await create_key(directory, tenant=ACME)
+        key, revoked_key = await create_key(directory, tenant=ACME)
         await revoke_key(directory, key.id)
-        told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
+        issuer_settings = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
         app = create_app(
-            ServerSettings(**{**UNBOUNDED, "volume": str(volume), **settings}),
+            ServerSettings(**{**NO_LIMITS, "volume": str(volume), **settings}),
             db=db,
-            authenticate=authentication_for(AuthSettings(mode="oidc", issuer=told), directory),
-            agent=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter], finalize=finalize),
+            authenticate=authentication_for(AuthSettings(mode="oidc", issuer=issuer_settings), directory),
+            agent=lambda tenant_db: Runtime(tenant_db, model=Noting(), tools=[letter], finalize=finalize),
             realtime=Secrets(),
         )
         async with running(app):
-            made = World(app, db, issuer, revoked, volume)
-            for who in made.tokens:
-                await made.user(who)
+            new_world = World(app, db, issuer, revoked_key, volume)
+            for who in new_world.tokens:
+                await new_world.user(who)
             await directory.put(
                 Membership(
-                    tenant=ACME, workspace="default", user=await made.user("alice"), roles=("admin", "member")
+                    tenant=ACME,
+                    workspace="default",
+                    user=await new_world.user("alice"),
+                    roles=("admin", "member"),
                 )
             )
             for thread in ("erased-1", "erased-2"):
                 await db.scope(tenant=ACME).create(thread)
                 await db.scope(tenant=ACME).erase(thread=thread)
-            made.tokens |= await _keys(directory, await made.user("alice"))
-            yield made
+            new_world.tokens |= await _keys(directory, await new_world.user("alice"))
+            yield new_world
 
 
 async def _keys(directory: Directory, alice: str) -> dict[str, str]:
     """API keys, by whose they are: two of alice's that reach less far than she, and two of all globex."""
-    told: dict[str, dict[str, Any]] = {
+    fields_by_user: dict[str, dict[str, Any]] = {
         "alice reading": {"tenant": ACME, "user": alice, "scopes": ("read", "admin")},
         "alice working": {"tenant": ACME, "user": alice, "scopes": ("read", "write")},
         "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
         "the server's operator": {"tenant": GLOBEX, "scopes": ("operator",)},
     }
-    return {who: (await create_key(directory, **about))[1] for who, about in told.items()}
+    return {who: (await create_key(directory, **about))[1] for who, about in fields_by_user.items()}
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ class Users:
 
 
 @asynccontextmanager
-async def served(
+async def clients_of(
     db: clew.Database,
     *,
     model: Model | None = None,
@@ -53,8 +53,8 @@ async def served(
     """A server over a database, and its users."""
     make = make_runtime or chatting(model, settings)
     app = create_app(settings, db=db, agent=make, authenticate=authenticate)
-    async with over_http(app, db) as found:
-        yield found
+    async with over_http(app, db) as clients:
+        yield clients
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def in_memory(
     """A server for what does not depend on the store."""
     async with (
         clew.open("memory://") as db,
-        served(db, model=model, make_runtime=make_runtime, settings=settings) as users,
+        clients_of(db, model=model, make_runtime=make_runtime, settings=settings) as users,
     ):
         yield users
 
@@ -83,15 +83,15 @@ async def in_memory(
 @asynccontextmanager
 async def living(app: Litestar) -> AsyncIterator[None]:
     """Let an application live in a task of its own, since a fixture begins and ends in two."""
-    started, over = asyncio.Event(), asyncio.Event()
+    start, over = asyncio.Event(), asyncio.Event()
 
     async def life() -> None:
         async with app.lifespan():
-            started.set()
+            start.set()
             await over.wait()
 
     task = asyncio.create_task(life())
-    waiting = asyncio.create_task(started.wait())
+    waiting = asyncio.create_task(start.wait())
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     try:
         yield
@@ -104,8 +104,8 @@ async def living(app: Litestar) -> AsyncIterator[None]:
 @pytest.fixture
 async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server with a plain chat."""
-    async with served(db) as found:
-        yield found
+    async with clients_of(db) as clients:
+        yield clients
 
 
 @pytest.fixture
@@ -117,5 +117,5 @@ async def alice(users: Users) -> AsyncClient:
 @pytest.fixture
 async def provider() -> AsyncIterator[RealtimeServer]:
     """A stand-in for the provider of realtime models."""
-    async with realtime_server() as made:
-        yield made
+    async with realtime_server() as server:
+        yield server

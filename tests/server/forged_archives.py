@@ -64,9 +64,9 @@ def archive(*lines: bytes, threads: int = 0, records: int = 0, files: int = 0) -
     return b"".join([encode_line(HeaderLine(format=FORMAT)), *lines, total])
 
 
-def records(made: Callable[[Forger], Record]) -> Forgery:
+def records(make: Callable[[Forger], Record]) -> Forgery:
     """An archive of one record."""
-    return lambda forger: archive(encode_line(record_line(made(forger))), records=1)
+    return lambda forger: archive(encode_line(record_line(make(forger))), records=1)
 
 
 def thread_lines(id: str, owner: str | None, ancestor: Ancestor | None = None) -> bytes:
@@ -84,7 +84,7 @@ def threads(id: Callable[[Forger], str], owner: Callable[[Forger], str | None] |
     return lambda forger: archive(thread_lines(id(forger), of(forger)), threads=1)
 
 
-def forked(forger: Forger) -> bytes:
+def fork(forger: Forger) -> bytes:
     """A thread of bob's that says it is a fork of alice's."""
     ancestor = Ancestor(id=forger.victim.thread, owner=forger.victim.user, created=LONG_AGO, upto=0)
     return archive(thread_lines(f"{forger.thread}-fork", forger.user, ancestor), threads=1)
@@ -96,7 +96,7 @@ def of_a_tenant(forger: Forger) -> bytes:
     return archive(msgspec.json.encode({**line, "tenant": "tid-globex"}) + b"\n", records=1)
 
 
-ACTIVE, ENDED = "active episode", "episode"
+ACTIVE, ENDED_KIND = "active episode", "episode"
 FORGERIES: dict[str, Forgery] = {
     # Episodes: the sweep reads the thread that they name, and writes to the memory of their user.
     "an active episode of her thread": records(
@@ -137,16 +137,16 @@ FORGERIES: dict[str, Forgery] = {
         )
     ),
     "an episode of her thread": records(
-        lambda bob: bob.episode(ENDED, "episode-forged", thread=bob.victim.thread, status="ending")
+        lambda bob: bob.episode(ENDED_KIND, "episode-forged", thread=bob.victim.thread, status="ending")
     ),
     "an episode of her as a user": records(
-        lambda bob: bob.episode(ENDED, "episode-forged", user=bob.victim.user, status="ending")
+        lambda bob: bob.episode(ENDED_KIND, "episode-forged", user=bob.victim.user, status="ending")
     ),
     "an episode of another id": records(
-        lambda bob: bob.episode(ENDED, "episode-forged", id=bob.victim.episode, status="ending")
+        lambda bob: bob.episode(ENDED_KIND, "episode-forged", id=bob.victim.episode, status="ending")
     ),
     "her episode": records(
-        lambda bob: bob.episode(ENDED, bob.victim.episode, id=bob.victim.episode, status="ending")
+        lambda bob: bob.episode(ENDED_KIND, bob.victim.episode, id=bob.victim.episode, status="ending")
     ),
     # Runs: the sweep closes those whose process is gone, on the thread that they name.
     "a run of her thread": records(lambda bob: bob.run("run-forged", thread=bob.victim.thread)),
@@ -217,7 +217,7 @@ FORGERIES: dict[str, Forgery] = {
     "a thread that nobody owns": threads(lambda bob: f"{bob.thread}-3", lambda bob: None),
     "her thread": threads(lambda bob: bob.victim.thread),
     "the audit": threads(lambda bob: "clew/audit"),
-    "a fork of her thread": forked,
+    "a fork of her thread": fork,
     # Files.
     "a file of hers": lambda bob: archive(
         encode_line(file_line(bob.victim.user, "memory/forged.txt", b"forged")), files=1

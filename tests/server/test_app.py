@@ -19,7 +19,7 @@ from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Identity
 from clew.server.routes import health
 from clew.server.settings import ServerSettings
-from tests.server.conftest import in_memory, served
+from tests.server.conftest import clients_of, in_memory
 
 SECRET = "4f1c7e9a02b85d36c1e8f7a94b6d20e3"
 
@@ -30,10 +30,10 @@ async def test_a_mounted_application_refuses_dev_auth_in_production(monkeypatch:
     monkeypatch.setenv("DATABASE_REQUIRED", "false")
     app = create_app(ServerSettings(secret=SECRET))
 
-    with pytest.raises(ExceptionGroup) as caught:  # the framework starts in a group of tasks
+    with pytest.raises(ExceptionGroup) as group:  # the framework starts in a group of tasks
         async with app.lifespan():
             pass
-    [error] = caught.value.exceptions
+    [error] = group.value.exceptions
     assert isinstance(error, UnsafeSettings)
     assert ["dev_auth_in_production" in problem for problem in error.problems] == [True]
 
@@ -60,15 +60,15 @@ async def test_dev_mode_serves_this_machine_alone_whoever_runs_the_application(a
 
 @pytest.mark.promise("F-09")
 async def test_in_dev_mode_pages_of_other_ports_are_served_if_cors_names_them() -> None:
-    named, unnamed = "http://localhost:5173", "http://localhost:5174"
-    async with in_memory(settings=ServerSettings(cors=(named,))) as users:
+    friend, stranger = "http://localhost:5173", "http://localhost:5174"
+    async with in_memory(settings=ServerSettings(cors=(friend,))) as users:
         answers = [
             await users.http.get(f"{API_PREFIX}/threads", headers={**users.headers(), "Origin": origin})
-            for origin in (named, unnamed)
+            for origin in (friend, stranger)
         ]
 
     assert [answer.status_code for answer in answers] == [200, 401]
-    assert answers[0].headers["access-control-allow-origin"] == named
+    assert answers[0].headers["access-control-allow-origin"] == friend
 
 
 class Password:
@@ -81,7 +81,7 @@ class Password:
         return Identity(tenant="default", user="alice", workspace="default", scopes=frozenset({"read"}))
 
 
-async def _asked(http: httpx.AsyncClient, word: str) -> int:
+async def _status_of(http: httpx.AsyncClient, word: str) -> int:
     answer = await http.get(f"{API_PREFIX}/threads", headers={"Authorization": f"Bearer {word}"})
     return answer.status_code
 
@@ -91,13 +91,13 @@ async def test_failed_authentications_are_limited_and_valid_ones_never_are() -> 
     settings = ServerSettings(failures=3)
     async with (
         clew.open("memory://") as db,
-        served(db, settings=settings, authenticate=Password()) as users,
+        clients_of(db, settings=settings, authenticate=Password()) as users,
     ):
-        guesses = [await _asked(users.http, f"guess-{number}") for number in range(5)]
-        valid = [await _asked(users.http, word) for word in ("friend", "neighbour")]
+        guesses = [await _status_of(users.http, f"guess-{number}") for number in range(5)]
+        valid = [await _status_of(users.http, word) for word in ("friend", "neighbour")]
         other = httpx.ASGITransport(users.app, client=("192.0.2.7", 1))
         async with httpx.AsyncClient(transport=other, base_url="http://127.0.0.1") as elsewhere:
-            from_elsewhere = await _asked(elsewhere, "guess-5")
+            from_elsewhere = await _status_of(elsewhere, "guess-5")
 
     assert guesses == [401, 401, 401, 429, 429]
     assert valid == [200, 200]
@@ -119,12 +119,12 @@ def test_an_address_may_fail_again_after_a_while() -> None:
 async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: clew.Database) -> None:
     directory = Directory(db)
     await directory.add(Tenant(id=db.tenant))
-    told = {"admin": ("read", "write", "admin"), "operator": ("operator",)}
+    scopes_of = {"admin": ("read", "write", "admin"), "operator": ("operator",)}
     keys = {
         name: (await create_key(directory, tenant=db.tenant, scopes=scopes))[1]
-        for name, scopes in told.items()
+        for name, scopes in scopes_of.items()
     }
-    async with served(db, authenticate=KeyAuthentication(directory)) as users:
+    async with clients_of(db, authenticate=KeyAuthentication(directory)) as users:
         answers = {
             name: await users.http.get(f"{API_PREFIX}/metrics", headers={"X-API-Key": text})
             for name, text in keys.items()
@@ -146,8 +146,8 @@ async def test_whoever_was_refused_is_counted_too() -> None:
             await users().threads()
         numbers = (await users("another").metrics()).decode()
 
-    said = {line for line in numbers.splitlines() if line.startswith("clew_requests_total")}
-    assert said == {
+    lines = {line for line in numbers.splitlines() if line.startswith("clew_requests_total")}
+    assert lines == {
         'clew_requests_total{method="GET",status="401"} 1.0',
         'clew_requests_total{method="GET",status="404"} 1.0',
         'clew_requests_total{method="POST",status="201"} 2.0',

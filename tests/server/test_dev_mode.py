@@ -55,26 +55,26 @@ async def test_what_may_come_from_elsewhere_is_refused(
     here: httpx.AsyncClient, method: str, headers: Mapping[str, str]
 ) -> None:
     content = b'{"id": "planted"}' if method == "POST" else None
-    told = {**headers, "content-type": "text/plain"}
-    answer = await here.request(method, f"{API_PREFIX}/threads", content=content, headers=told)
-    listed = (await here.get(f"{API_PREFIX}/threads")).json()
+    all_headers = {**headers, "content-type": "text/plain"}
+    answer = await here.request(method, f"{API_PREFIX}/threads", content=content, headers=all_headers)
+    page = (await here.get(f"{API_PREFIX}/threads")).json()
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
-    assert listed["threads"] == []
+    assert page["threads"] == []
 
 
 async def test_a_form_that_is_json_inside_makes_nothing(here: httpx.AsyncClient) -> None:
     headers = {"content-type": "text/plain"}  # as an old browser sends it, which says no origin
     answer = await here.post(f"{API_PREFIX}/threads", content=b'{"id": "planted"}', headers=headers)
-    listed = (await here.get(f"{API_PREFIX}/threads")).json()
+    page = (await here.get(f"{API_PREFIX}/threads")).json()
 
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
-    assert listed["threads"] == []
+    assert page["threads"] == []
 
 
 async def test_no_other_site_may_read_an_answer(here: httpx.AsyncClient) -> None:
-    asked = {"origin": SITE, "access-control-request-method": "POST"}
-    answer = await here.options(f"{API_PREFIX}/threads", headers=asked)
+    all_headers = {"origin": SITE, "access-control-request-method": "POST"}
+    answer = await here.options(f"{API_PREFIX}/threads", headers=all_headers)
 
     assert "access-control-allow-origin" not in answer.headers
 

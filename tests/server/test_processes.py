@@ -17,7 +17,7 @@ from clew.core.errors import ModeRefused
 from clew.runtime.records.episodes import request_end
 from clew.server.settings import ServerSettings
 from tests.cli.commands.test_serve import command, free_port
-from tests.server.conftest import served
+from tests.server.conftest import clients_of
 from tests.server.http.test_sse import HEADERS, asking, durable, process, up
 from tests.server.slow_server import WORDS
 from tests.support.proxy import Proxy
@@ -43,23 +43,23 @@ async def until(true: Callable[[], Awaitable[bool]], seconds: float = PATIENCE) 
 async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url: str) -> None:
     with process(shared_url, 0.1) as (first, one), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(one), up(other))
-        told: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         async with Proxy([one, other]) as proxy, asking(proxy.url) as alice:
             async for event in alice.stream_turn("t", "hi"):
-                told.append(event)
+                events.append(event)
                 if event.type == "text" and first.poll() is None:
                     first.kill()
                     first.wait()
             messages = (await alice.items("t")).items
             verdict = await alice.verify("t")
 
-    ids = [id for id, _ in durable(told)]
-    assert proxy.choices[0] == one
-    assert proxy.choices[-1] == other
+    ids = [id for id, _ in durable(events)]
+    assert proxy.taken[0] == one
+    assert proxy.taken[-1] == other
     assert len(set(ids)) == len(ids)
     assert ids == sorted(ids, key=lambda id: [int(part) for part in str(id).split(".")])
-    assert durable(told)[-1][1] == "run_finished"
-    assert [event.data["message"]["content"] for event in told if event.type == "message"] == [
+    assert durable(events)[-1][1] == "run_finished"
+    assert [event.data["message"]["content"] for event in events if event.type == "message"] == [
         "hi",
         "".join(WORDS),
     ]
@@ -75,10 +75,10 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
     url = postgres_database.url
     with process(url, 0.0) as (first, one), process(url, 0.0) as (_, other):
         await asyncio.gather(up(one), up(other))
-        heard: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         async with Proxy([one, other]) as proxy, asking(proxy.url) as follower, asking(other) as alice:
             await alice.run_turn("t", "turn 0")
-            listening = asyncio.create_task(_hear(follower, heard, 4))
+            listening = asyncio.create_task(_hear(follower, events, 4))
             await alice.run_turn("t", "turn 1")
             first.kill()
             first.wait()
@@ -86,15 +86,15 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
                 await alice.run_turn("t", f"turn {number}")
             await asyncio.wait_for(listening, PATIENCE)
 
-    said = [event.data["message"]["content"] for event in heard if event.type == "message"]
-    assert [text for text in said if text.startswith("turn")] == [f"turn {number}" for number in range(4)]
-    assert len({event.id for event in heard}) == len(heard)
+    texts = [event.data["message"]["content"] for event in events if event.type == "message"]
+    assert [text for text in texts if text.startswith("turn")] == [f"turn {number}" for number in range(4)]
+    assert len({event.id for event in events}) == len(events)
 
 
-async def _hear(client: AsyncClient, heard: list[StreamEvent], runs: int) -> None:
+async def _hear(client: AsyncClient, events: list[StreamEvent], runs: int) -> None:
     async for event in client.follow("t", after="0.0"):
-        heard.append(event)
-        if sum(each.type == "run_finished" for each in heard) == runs:
+        events.append(event)
+        if sum(each.type == "run_finished" for each in events) == runs:
             return
 
 
@@ -112,12 +112,12 @@ async def test_turns_of_one_thread_stand_one_after_another_whatever_process_has_
             asking(other) as there,
         ):
             both = [client.run_turn("t", f"{n}") for n, client in enumerate([here, there] * 3)]
-            done = await asyncio.gather(*both)
+            turns = await asyncio.gather(*both)
             async with asking(proxy.url) as alice:
                 items = (await alice.items("t")).items
                 verdict = await alice.verify("t")
 
-    assert [turn.termination for turn in done] == ["natural"] * 6
+    assert [turn.termination for turn in turns] == ["natural"] * 6
     assert [item.role for item in items] == ["user", "assistant"] * 6
     assert sorted(item.body["content"] for item in items[::2]) == [f"{n}" for n in range(6)]
     assert all(ask.run == reply.run for ask, reply in zip(items[::2], items[1::2], strict=True))
@@ -132,28 +132,28 @@ async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_databa
         await asyncio.gather(up(one), up(other))
         async with asking(one) as alice:
             stream = alice.stream_turn("left", "hi")
-            started = await anext(stream)
+            first_event = await anext(stream)
             first.kill()
             first.wait()
             await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
         async with asking(other) as alice:
             await alice.run_turn("ending", "hi")
             async with clew.open(url) as db:
-                ended = await request_end(
+                episode = await request_end(
                     db.scope(tenant="default", user="alice"), "ending", by="test", now=10**13
                 )
-            run = str(started.data["run"])
+            run = str(first_event.data["run"])
 
-            async def closed() -> bool:
+            async def is_closed() -> bool:
                 over = (await alice.run(run)).termination is not None
                 return over and not (await alice.jobs()).jobs
 
-            await until(closed)
-            left = await alice.run(run)
+            await until(is_closed)
+            run_after = await alice.run(run)
             turn = await alice.run_turn("left", "again")
 
-    assert ended is not None
-    assert (left.status, left.termination) == ("done", "interrupted")
+    assert episode is not None
+    assert (run_after.status, run_after.termination) == ("done", "interrupted")
     assert turn.termination == "natural"
 
 
@@ -172,13 +172,13 @@ async def test_a_worker_that_dies_is_replaced_at_once_and_none_outlives_its_pare
         for number in range(5):
             async with AsyncClient(address, headers=HEADERS) as client:
                 await client.run_turn("t", f"{number}", key=f"{number}")
-        replaced = await _workers(child.pid, 2, without=workers[0])
+        workers_after = await _workers(child.pid, 2, without=workers[0])
         async with AsyncClient(address, headers=HEADERS) as client:
             turns = (await client.turns("t")).turns
         child.kill()
-        await until(lambda: _none_left(replaced))
+        await until(lambda: _none_left(workers_after))
 
-    assert workers[1] in replaced
+    assert workers[1] in workers_after
     assert [turn.user_message for turn in turns] == [f"{number}" for number in range(5)]
 
 
@@ -189,14 +189,14 @@ async def _none_left(pids: list[int]) -> bool:
 
 async def _workers(parent: int, count: int, without: int = 0) -> list[int]:
     """The processes that serve, once there are so many; before whoever is silent is given up."""
-    found: list[int] = []
+    pids: list[int] = []
 
     async def enough() -> bool:
-        found[:] = [pid for pid in _children(parent) if pid != without]
-        return len(found) == count
+        pids[:] = [pid for pid in _children(parent) if pid != without]
+        return len(pids) == count
 
     await until(enough, PATIENCE / 2)
-    return found
+    return pids
 
 
 def _children(parent: int) -> list[int]:
@@ -228,21 +228,21 @@ def _command_line(pid: str) -> bytes:
 async def test_incognito_is_refused_where_another_process_may_get_the_next_request(
     settings: ServerSettings,
 ) -> None:
-    async with clew.open("memory://") as db, served(db, settings=settings) as users:
+    async with clew.open("memory://") as db, clients_of(db, settings=settings) as users:
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
         )
-        known = (await users().threads()).threads
+        threads = (await users().threads()).threads
 
     assert answer.status_code == 422
     assert answer.json()["code"] == ModeRefused.code
     assert "process" in answer.json()["detail"]
-    assert known == []
+    assert threads == []
 
 
 @pytest.mark.promise("R-15")
 async def test_incognito_is_served_by_a_server_of_one_process() -> None:
-    async with clew.open("memory://") as db, served(db) as users:
+    async with clew.open("memory://") as db, clients_of(db) as users:
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
         )

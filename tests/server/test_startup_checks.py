@@ -78,16 +78,16 @@ def test_a_required_database_is_postgresql(url: str) -> None:
 
 @pytest.mark.promise("F-08")
 def test_the_database_is_required_in_production_unless_said_otherwise() -> None:
-    def required(**variables: str) -> bool:
-        told = {"AUTH_MODE": "keys", **variables}
+    def is_required(**variables: str) -> bool:
+        variables_of = {"AUTH_MODE": "keys", **variables}
         return startup_settings(
-            told, host="localhost", url="memory://", cors=(), secret=None
+            variables_of, host="localhost", url="memory://", cors=(), secret=None
         ).database_required
 
-    assert required(CLEW_ENV="production")
-    assert not required(CLEW_ENV="production", DATABASE_REQUIRED="false")
-    assert not required()
-    assert required(DATABASE_REQUIRED="true")
+    assert is_required(CLEW_ENV="production")
+    assert not is_required(CLEW_ENV="production", DATABASE_REQUIRED="false")
+    assert not is_required()
+    assert is_required(DATABASE_REQUIRED="true")
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,20 @@ def test_production_wants_tls_before_an_address_that_others_reach() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "refused"),
+    ("url", "is_unsafe"),
     [("http://issuer.example/keys", True), ("http://127.0.0.1:1/keys", False), (ENTRA_KEYS, False)],
 )
-def test_the_issuers_keys_come_over_tls(url: str, *, refused: bool) -> None:
+def test_the_issuers_keys_come_over_tls(url: str, *, is_unsafe: bool) -> None:
     auth = auth_settings({**ENTRA, "CLEW_OIDC_KEYS_URL": url})
 
-    assert codes(replace(SAFE, auth=auth)) == (["issuer_keys_not_https"] if refused else [])
+    assert codes(replace(SAFE, auth=auth)) == (["issuer_keys_not_https"] if is_unsafe else [])
 
 
 async def test_all_that_is_wrong_is_said_at_once() -> None:
     start = replace(HOME, production=True, host="0.0.0.0", cors=("*",), database_required=True)
-    with pytest.raises(UnsafeSettings) as caught:
+    with pytest.raises(UnsafeSettings) as error:
         await check_startup(start)
-    said = str(caught.value)
+    text = str(error.value)
 
     assert [danger.code for danger in await startup_dangers(start)] == [
         "dev_auth_in_production",
@@ -136,7 +136,7 @@ async def test_all_that_is_wrong_is_said_at_once() -> None:
         "database_required",
         "secret_missing",
     ]
-    assert all(danger.sentence in said for danger in dangers_of_settings(start))
+    assert all(danger.sentence in text for danger in dangers_of_settings(start))
 
 
 def test_a_secret_is_never_said() -> None:
@@ -149,11 +149,11 @@ def test_a_secret_is_never_said() -> None:
 
 
 def test_the_settings_of_entra_need_an_audience_and_tenants() -> None:
-    told = auth_settings(ENTRA).issuer
+    issuer = auth_settings(ENTRA).issuer
 
-    assert told is not None
-    assert (told.issuer, told.keys_url, told.user_claim) == (ENTRA_ISSUER, ENTRA_KEYS, "oid")
-    assert (told.audience, sorted(told.tenants)) == (("api://a", "api://b"), ["t1", "t2"])
+    assert issuer is not None
+    assert (issuer.issuer, issuer.keys_url, issuer.user_claim) == (ENTRA_ISSUER, ENTRA_KEYS, "oid")
+    assert (issuer.audience, sorted(issuer.tenants)) == (("api://a", "api://b"), ["t1", "t2"])
     for missing in ("CLEW_OIDC_AUDIENCE", "CLEW_OIDC_TENANTS"):
         with pytest.raises(InvalidArgument, match=missing):
             auth_settings({**ENTRA, missing: " "})

@@ -21,7 +21,7 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
-from tests.server.conftest import over_http, served
+from tests.server.conftest import clients_of, over_http
 from tests.support.echo import EchoModel
 
 pytestmark = pytest.mark.promise("F-12")
@@ -59,7 +59,7 @@ async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(d
             config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
         )
 
-    async with served(db, make_runtime=make) as users:
+    async with clients_of(db, make_runtime=make) as users:
         alice = users("alice")
         await alice.run_turn("t", "I like tea.")
         await alice.end_session("t")
@@ -80,7 +80,7 @@ async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: clew.Da
 
 
 async def test_a_step_is_written_by_a_turn_and_read_with_its_run(db: clew.Database) -> None:
-    async with served(db) as users:
+    async with clients_of(db) as users:
         alice = users("alice")
         result = await alice.run_turn("t", "Hi")
         steps = (await alice.steps(result.run)).steps

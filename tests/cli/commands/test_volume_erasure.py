@@ -14,7 +14,7 @@ from clew.cli.app import run
 from clew.server.settings import ServerSettings
 from clew.workbench.volume.operators import Volumes
 from tests.database.people import WORDS
-from tests.server.conftest import Users, served
+from tests.server.conftest import Users, clients_of
 from tests.workbench.volume.test_erasure import COUNTS, files_of, live, traces
 
 pytestmark = pytest.mark.usefixtures("long_lock_wait")
@@ -103,7 +103,7 @@ async def users_of(db: clew.Database, root: Path) -> None:
 async def test_a_server_with_a_volume_erases_from_it(root: Path) -> None:
     async with clew.open("memory://") as db:
         await users_of(db, root)
-        async with served(db, settings=ServerSettings(volume=str(root))) as users:
+        async with clients_of(db, settings=ServerSettings(volume=str(root))) as users:
             result = await users("carol").operator.erase(owner="alice")
 
     assert files_of(dict(result.receipt.counts)) == COUNTS
@@ -115,7 +115,7 @@ async def test_a_server_with_a_volume_erases_from_it(root: Path) -> None:
 async def test_a_thread_deleted_over_http_takes_its_manifest_along(root: Path, what: str) -> None:
     async with clew.open("memory://") as db:
         await users_of(db, root)
-        async with served(db, settings=ServerSettings(volume=str(root))) as users:
+        async with clients_of(db, settings=ServerSettings(volume=str(root))) as users:
             await refuse_others(users, what)
             before = [path for path in traces(root, "alice") if "react-session-alice-1" in path]
             answer = await users.http.delete(f"/api/v1/{what}/alice-1", headers=users.headers("alice"))
@@ -134,7 +134,7 @@ async def test_everything_about_a_person_holds_their_files_over_http(root: Path)
     async with clew.open("memory://", files=Volumes(root)) as db:
         for who in WORDS:
             await live(db, root, who)
-        async with served(db) as users:
+        async with clients_of(db) as users:
             lines = [json.loads(line) for line in (await users("alice").export_person()).splitlines()]
     files = [line for line in lines if line["clew"] == "file"]
 

@@ -46,9 +46,9 @@ async def live(
     model: Model | None = None, *, http: type[Connection] = Connection, **settings: Any
 ) -> AsyncIterator[tuple[Application, str]]:
     """A server at a real address."""
-    told = ServerSettings(**{**FEW_REQUESTS, **settings})
+    config = ServerSettings(**{**FEW_REQUESTS, **settings})
     async with clew.open("memory://") as db:
-        app = create_app(told, db=db, agent=chatting(model, told))
+        app = create_app(config, db=db, agent=chatting(model, config))
         async with listening(app, http) as address:
             yield app, address
 
@@ -66,14 +66,14 @@ async def wire(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asynci
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
     """All that is heard until the other side has had enough."""
-    heard = b""
+    response = b""
     async with asyncio.timeout(20):
         try:
             while data := await reader.read(65_536):
-                heard += data
+                response += data
         except ConnectionError:
             pass  # it was cut before all of it was taken
-    return heard
+    return response
 
 
 async def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -101,20 +101,20 @@ async def test_a_flood_of_headers_is_refused_before_it_is_kept(flood: bytes) -> 
     async with live() as (_, address), wire(address) as (reader, writer):
         writer.write(b"GET /api/v1/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nX-First: ")
         hearing = asyncio.create_task(answer(reader))
-        sent = 0
-        while not hearing.done() and sent < 50_000_000:
+        size = 0
+        while not hearing.done() and size < 50_000_000:
             try:
                 writer.write(flood * 64)
                 await writer.drain()
             except ConnectionError:
                 break
-            sent += len(flood) * 64
+            size += len(flood) * 64
             await asyncio.sleep(0)
-        heard = await hearing
+        response = await hearing
         well = await is_well(address)
 
-    assert sent < 10_000_000
-    assert not heard or heard.startswith(b"HTTP/1.1 431 ")
+    assert size < 10_000_000
+    assert not response or response.startswith(b"HTTP/1.1 431 ")
     assert well
 
 
@@ -122,40 +122,40 @@ async def test_too_many_headers_at_once_are_refused_with_a_sentence() -> None:
     async with live() as (_, address), wire(address) as (reader, writer):
         lines = b"".join(b"X-%d: %s\r\n" % (number, b"v" * 60) for number in range(1_200))
         writer.write(b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n" + lines + b"\r\n")
-        heard = await answer(reader)
+        response = await answer(reader)
 
-    assert heard.startswith(b"HTTP/1.1 431 ")
-    assert b"application/problem+json" in heard
-    assert b"fewer or shorter" in heard
+    assert response.startswith(b"HTTP/1.1 431 ")
+    assert b"application/problem+json" in response
+    assert b"fewer or shorter" in response
 
 
 async def test_what_is_no_request_is_refused_with_a_sentence() -> None:
     async with live() as (_, address), wire(address) as (reader, writer):
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
-        heard = await answer(reader)
+        response = await answer(reader)
 
-    assert heard.startswith(b"HTTP/1.1 400 ")
-    assert b'"code":"invalid_input"' in heard
+    assert response.startswith(b"HTTP/1.1 400 ")
+    assert b'"code":"invalid_input"' in response
 
 
 @pytest.mark.parametrize("length", ["told", "not told"])
 async def test_a_giant_body_is_refused_and_not_kept(length: str) -> None:
     chunk = b"x" * 65_536
-    sent = 0
+    size = 0
 
     async def body() -> AsyncIterator[bytes]:
-        nonlocal sent
+        nonlocal size
         for _ in range(3_200):
-            sent += len(chunk)
+            size += len(chunk)
             yield chunk
 
-    told = {"Content-Length": str(3_200 * len(chunk))} if length == "told" else {}
+    length_header = {"Content-Length": str(3_200 * len(chunk))} if length == "told" else {}
     async with live(body=100_000) as (_, address), httpx.AsyncClient() as http:
-        headers = {**HEADERS, **told, "Content-Type": "application/json"}
+        headers = {**HEADERS, **length_header, "Content-Type": "application/json"}
         tracemalloc.start()
         try:
-            got = await http.post(f"{address}/api/v1/threads/t/turns", content=body(), headers=headers)
-            code: str | None = got.json()["code"]
+            response = await http.post(f"{address}/api/v1/threads/t/turns", content=body(), headers=headers)
+            code: str | None = response.json()["code"]
         except httpx.TransportError:
             code = None  # it was cut while we were still sending
         peak = tracemalloc.get_traced_memory()[1]
@@ -173,10 +173,10 @@ async def test_a_body_that_is_nested_too_deeply_is_refused_with_a_sentence(
 ) -> None:
     async with in_memory() as users:
         headers = {**users.headers(), "Content-Type": "application/json"}
-        got = await users.http.post(f"/api/v1{path}", content=b'{"a":' + b"[" * 10_000, headers=headers)
+        response = await users.http.post(f"/api/v1{path}", content=b'{"a":' + b"[" * 10_000, headers=headers)
 
-    assert (got.status_code, got.json()["code"]) == (400, "invalid_input")
-    assert got.json()["detail"] == "The request body cannot be read: it is nested too deeply."
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_input")
+    assert response.json()["detail"] == "The request body cannot be read: it is nested too deeply."
     assert not caplog.records
 
 
@@ -184,7 +184,7 @@ async def test_a_body_that_is_nested_too_deeply_is_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "begun",
+    "beginning",
     [
         b"",
         b"GET /api/v1/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
@@ -192,12 +192,12 @@ async def test_a_body_that_is_nested_too_deeply_is_refused_with_a_sentence(
     ],
     ids=["nothing", "half a head", "half a body"],
 )
-async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> None:
+async def test_a_request_that_does_not_come_is_not_waited_for(beginning: bytes) -> None:
     async with live(http=Impatient) as (_, address), wire(address) as (reader, writer):
-        writer.write(begun)
-        heard = await answer(reader)
+        writer.write(beginning)
+        response = await answer(reader)
 
-    assert not heard or heard.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 4"))
+    assert not response or response.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 4"))
 
 
 async def test_a_head_that_drips_has_no_longer_than_one_that_comes_at_once() -> None:
@@ -209,24 +209,24 @@ async def test_a_head_that_drips_has_no_longer_than_one_that_comes_at_once() -> 
             writer.write(b"X-A: b\r\n")
             drops += 1
             await asyncio.sleep(0.05)
-        heard = await hearing
+        response = await hearing
 
     assert drops < 40
-    assert heard.startswith(b"HTTP/1.1 408 ")
+    assert response.startswith(b"HTTP/1.1 408 ")
 
 
 async def test_a_body_that_comes_slowly_but_steadily_is_taken() -> None:
-    said = b'{"message": "slow"}'
+    body = b'{"message": "slow"}'
     head = b"POST /api/v1/threads/t/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    head += b"X-Clew-User: alice\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(said)
+    head += b"X-Clew-User: alice\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     async with live(http=Impatient) as (_, address), wire(address) as (reader, writer):
         writer.write(head)
-        for byte in said:
+        for byte in body:
             writer.write(bytes([byte]))
             await asyncio.sleep(0.05)
-        heard = await answer(reader)
+        response = await answer(reader)
 
-    assert heard.startswith(b"HTTP/1.1 200 ")
+    assert response.startswith(b"HTTP/1.1 200 ")
 
 
 async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> None:
@@ -234,11 +234,11 @@ async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> Non
     async with live(model, http=Impatient) as (app, address):
         serving = app.state.resources
         async with wire(address) as (_, writer):
-            said = b'{"message": "talk"}'
+            body = b'{"message": "talk"}'
             writer.write(
                 b"POST /api/v1/threads/t/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: alice\r\n"
                 b"Content-Type: application/json\r\nAccept: text/event-stream\r\n"
-                b"Content-Length: %d\r\n\r\n%s" % (len(said), said)
+                b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
             )
             await until(lambda: serving.streams.in_use == 1)
             await until(lambda: serving.streams.in_use == 0)
@@ -259,7 +259,7 @@ async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float, pa
         serving = app.state.resources
         before, most = len(asyncio.all_tasks()), 0
         for _ in range(3):
-            leaving = asyncio.gather(*(_left(address, after, path) for _ in range(30)))
+            leaving = asyncio.gather(*(_leave(address, after, path) for _ in range(30)))
             while not leaving.done():
                 most = max(most, serving.streams.in_use)
                 await asyncio.sleep(0.01)
@@ -270,7 +270,7 @@ async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float, pa
     assert well
 
 
-async def _left(address: str, after: float, path: str) -> None:
+async def _leave(address: str, after: float, path: str) -> None:
     """Ask for a stream, and go."""
     async with wire(address) as (_, writer):
         writer.write(f"GET /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: alice\r\n\r\n".encode())
@@ -298,27 +298,27 @@ async def test_clients_that_leave_in_a_body_leave_nothing_behind() -> None:
 
 
 async def test_streams_are_opened_up_to_the_limit_and_then_refused_politely() -> None:
-    limit, asked = 150, 250
+    limit, attempts = 150, 250
     pool = httpx.Limits(max_connections=None)
     async with (
-        live(streams=limit, user_streams=asked) as (app, address),
+        live(streams=limit, user_streams=attempts) as (app, address),
         httpx.AsyncClient(limits=pool, timeout=60) as http,
     ):
         await is_well(address)
         url = f"{address}/api/v1/threads/well/events"
-        requests = [http.build_request("GET", url, headers=HEADERS) for _ in range(asked)]
+        requests = [http.build_request("GET", url, headers=HEADERS) for _ in range(attempts)]
         answers = await asyncio.gather(*(http.send(request, stream=True) for request in requests))
-        refused = [each for each in answers if each.status_code == 503]
-        sentences = [(await each.aread()).decode() for each in refused[:3]]
+        refusals = [each for each in answers if each.status_code == 503]
+        sentences = [(await each.aread()).decode() for each in refusals[:3]]
         inside = app.state.resources.streams.in_use
         well = await is_well(address)
         await asyncio.gather(*(each.aclose() for each in answers))
         await until(lambda: app.state.resources.streams.in_use == 0)
 
     assert {each.status_code for each in answers} == {200, 503}
-    assert (inside, len(refused)) == (limit, asked - limit)
+    assert (inside, len(refusals)) == (limit, attempts - limit)
     assert all("open streams" in sentence for sentence in sentences)
-    assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+    assert all(int(each.headers["retry-after"]) >= 1 for each in refusals)
     assert well
 
 
@@ -329,14 +329,14 @@ async def test_one_user_cannot_take_every_stream() -> None:
         mine = [await http.send(http.build_request("GET", url, headers=HEADERS), stream=True) for _ in "123"]
         whole = {"X-Clew-User": "*"}
         tenants = [await http.send(http.build_request("GET", url, headers=whole), stream=True) for _ in "123"]
-        said = await mine[-1].aread()
+        text = await mine[-1].aread()
         await asyncio.gather(*(each.aclose() for each in (*mine, *tenants)))
         limits = app.state.resources
         await until(lambda: limits.streams.in_use == limits.user_streams.in_use == 0)
 
     assert [each.status_code for each in mine] == [200, 200, 429]
     assert [each.status_code for each in tenants] == [200, 200, 200]
-    assert b"open streams of one user" in said
+    assert b"open streams of one user" in text
 
 
 class Few(Connection):
@@ -346,19 +346,19 @@ class Few(Connection):
 
 
 async def test_connections_beyond_what_the_process_can_hold_are_refused_politely() -> None:
-    asked = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    async with live(http=Few) as (_, address), AsyncExitStack() as held:
+    head = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    async with live(http=Few) as (_, address), AsyncExitStack() as stack:
         for _ in range(Few.max_connections):
-            await held.enter_async_context(wire(address))
+            await stack.enter_async_context(wire(address))
         async with wire(address) as (reader, writer):
-            writer.write(asked)
-            refused = await answer(reader)
-        await held.aclose()
+            writer.write(head)
+            response = await answer(reader)
+        await stack.aclose()
         well = await is_well(address)
 
-    assert refused.startswith(b"HTTP/1.1 503 ")
-    assert b"retry-after: 5" in refused
-    assert b'"code":"server_full"' in refused
+    assert response.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 5" in response
+    assert b'"code":"server_full"' in response
     assert well
 
 

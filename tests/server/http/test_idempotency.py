@@ -47,13 +47,13 @@ async def test_the_first_answer_comes_again(users: Users) -> None:
 async def test_what_was_made_by_a_request_that_died_is_told_to_who_repeats_it(
     users: Users, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
 ) -> None:
-    async def died(kept: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
+    async def die(record: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
 
     headers = {**users.headers(), "Idempotency-Key": "k"}
     await users().create_thread("t", title="Before", labels=["old"])
     await users().append("t", patches=[["set", ["n"], 1]])
     with monkeypatch.context() as dying:
-        dying.setattr(IdempotencyRecord, "store_answer", died)
+        dying.setattr(IdempotencyRecord, "store_answer", die)
         first = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
     await users().append("new", patches=[["set", ["n"], 2]])
     again = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
@@ -70,12 +70,12 @@ async def test_what_was_made_though_the_connection_broke_is_told_to_who_repeats_
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def broken(kept: IdempotencyRecord) -> AsyncIterator[None]:
+    async def break_off(record: IdempotencyRecord) -> AsyncIterator[None]:
         yield
         raise OutcomeUnknown(problem="it broke")
 
     with monkeypatch.context() as breaking:
-        breaking.setattr(IdempotencyRecord, "answer_commit", broken)
+        breaking.setattr(IdempotencyRecord, "answer_commit", break_off)
         with pytest.raises(OutcomeUnknown):
             await users().create_thread("t", key="k")
 
@@ -85,15 +85,15 @@ async def test_what_was_made_though_the_connection_broke_is_told_to_who_repeats_
 async def test_what_another_request_made_is_not_told_to_who_repeats_one_that_died(
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(kept: IdempotencyRecord) -> None:
+    def dies(record: IdempotencyRecord) -> None:
         raise StoreUnavailable(problem="it is away")
 
-    async def died(kept: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
+    async def die(record: IdempotencyRecord, status: int, headers: object, body: bytes) -> None: ...
 
     with monkeypatch.context() as dying:
         dying.setattr(idempotency, "LEASE_MS", 0)
         dying.setattr(IdempotencyRecord, "answer_commit", dies)
-        dying.setattr(IdempotencyRecord, "store_answer", died)
+        dying.setattr(IdempotencyRecord, "store_answer", die)
         with pytest.raises(StoreUnavailable):
             await users().create_thread("t", key="k")
     await users().create_thread("t")
@@ -124,9 +124,9 @@ async def test_a_key_is_good_for_one_request(alice: AsyncClient) -> None:
 
 async def test_a_key_is_one_user_s_own(users: Users) -> None:
     await users("alice").create_thread("a", key="k")
-    made = await users("bob").create_thread("b", key="k")
+    thread = await users("bob").create_thread("b", key="k")
 
-    assert made.owner == "bob"
+    assert thread.owner == "bob"
 
 
 async def test_a_refusal_that_may_pass_is_not_kept(alice: AsyncClient) -> None:
@@ -171,18 +171,18 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
 
-    def kept() -> IdempotencyRecord:
+    def new_record() -> IdempotencyRecord:
         return IdempotencyRecord(db, identity, "k", "/threads", "the same body")
 
     monkeypatch.setattr(idempotency, "LEASE_MS", 0)
-    await kept().claim_key()
-    second = await kept().claim_key()
+    await new_record().claim_key()
+    second = await new_record().claim_key()
     monkeypatch.setattr(idempotency, "LEASE_MS", 60_000)
-    await kept().claim_key()
+    await new_record().claim_key()
 
     assert second is None
     with pytest.raises(RequestPending):
-        await kept().claim_key()
+        await new_record().claim_key()
 
 
 async def test_a_request_that_takes_long_keeps_its_key(
@@ -224,10 +224,10 @@ async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
 async def test_old_answers_are_forgotten(db: clew.Database, alice: AsyncClient) -> None:
     await alice.create_thread("t", key="k")
     now = time.time_ns() // 1_000_000
-    kept = await idempotency.drop_old_answers(db, before=now - 60_000)
-    dropped = await idempotency.drop_old_answers(db, before=now + 60_000)
+    early_count = await idempotency.drop_old_answers(db, before=now - 60_000)
+    late_count = await idempotency.drop_old_answers(db, before=now + 60_000)
 
-    assert (kept, dropped) == (0, 1)
+    assert (early_count, late_count) == (0, 1)
 
 
 @pytest.mark.promise("B-02", "R-23")

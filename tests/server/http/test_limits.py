@@ -29,13 +29,13 @@ def test_a_pace_is_refilled_as_time_goes_by() -> None:
     pace = RateLimit(2, clock=lambda: now)
     pace.take("alice")
     pace.take("alice")
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(RateLimited) as error:
         pace.take("alice")
     pace.take("bob")
     now = 30.1
     pace.take("alice")
 
-    assert 29_000 < caught.value.retry_after_ms < 31_000
+    assert 29_000 < error.value.retry_after_ms < 31_000
 
 
 async def test_too_many_requests_are_told_when_to_come_back() -> None:
@@ -50,16 +50,16 @@ async def test_too_many_requests_are_told_when_to_come_back() -> None:
 
 
 async def test_one_user_runs_so_many_turns_at_once() -> None:
-    begun, hold = asyncio.Event(), asyncio.Event()
+    start, hold = asyncio.Event(), asyncio.Event()
 
     def line(request: object) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return [hold, "late"]
 
     settings = ServerSettings(turns=1)
     async with in_memory(model=ScriptedModel(line, "other"), settings=settings) as users:
         first = asyncio.create_task(users().run_turn("a", "hi"))
-        await begun.wait()
+        await start.wait()
         with pytest.raises(RateLimited):
             await users().run_turn("b", "hi")
         await users("bob").run_turn("c", "hi")
@@ -72,13 +72,13 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "x" * 2_000}, headers=users.headers()
         )
-        keyed = await users.http.post(
+        with_key = await users.http.post(
             "/api/v1/threads",
             json={"id": "x" * 2_000},
             headers={**users.headers(), "Idempotency-Key": "k"},
         )
 
-    assert [each.status_code for each in (answer, keyed)] == [413, 413]
+    assert [each.status_code for each in (answer, with_key)] == [413, 413]
     assert answer.json()["code"] == "too_large"
     assert answer.json()["facts"]["limit"] == 1_000
 
@@ -89,23 +89,23 @@ async def test_an_import_may_be_larger_than_other_bodies() -> None:
         await users().run_turn("t", "hi")
         archive = await users().export_session("t")
         await users().delete_session("t")
-        imported = await users().import_sessions(archive, key="k")
+        result = await users().import_sessions(archive, key="k")
 
     assert len(archive) > 1_000
-    assert imported.sessions == ["t"]
+    assert result.sessions == ["t"]
 
 
 async def test_other_sites_may_not_ask_unless_they_are_named() -> None:
     asking = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "GET"}
     async with in_memory() as users:
-        closed = await users.http.options("/api/v1/threads", headers=asking)
+        without_cors = await users.http.options("/api/v1/threads", headers=asking)
     async with in_memory(settings=ServerSettings(cors=("http://localhost:3000",))) as users:
-        named = await users.http.options("/api/v1/threads", headers=asking)
+        with_cors = await users.http.options("/api/v1/threads", headers=asking)
         other = await users.http.options("/api/v1/threads", headers={**asking, "Origin": "http://evil.test"})
         answer = await users.http.get("/api/v1/threads", headers={**users.headers(), **asking})
 
-    assert "access-control-allow-origin" not in closed.headers
-    assert named.headers["access-control-allow-origin"] == "http://localhost:3000"
+    assert "access-control-allow-origin" not in without_cors.headers
+    assert with_cors.headers["access-control-allow-origin"] == "http://localhost:3000"
     assert "access-control-allow-origin" not in other.headers
     assert {"ETag", "Retry-After"} <= set(answer.headers["access-control-expose-headers"].split(", "))
 

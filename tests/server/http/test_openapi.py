@@ -27,8 +27,8 @@ from tests.server.local_server import listening
 
 document = msgspec.json.decode(msgspec.json.encode(create_app().openapi_schema.to_schema()))
 schema = schemathesis.openapi.from_dict(document)
-found = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
-OPERATIONS = {operation.label: operation for operation in found}
+operations = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
+OPERATIONS = {operation.label: operation for operation in operations}
 ENDLESS = {"GET /api/v1/threads/{id}/events", "GET /api/v1/events"}
 """Streams that go on until their client leaves."""
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -44,21 +44,21 @@ def _lines(context: SerializationContext, value: object) -> bytes:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A server that lives in a thread of its own, with a thread to find."""
-    started, over, found = threading.Event(), asyncio.Event(), []
+    start, over, addresses = threading.Event(), asyncio.Event(), []
     loop = asyncio.new_event_loop()
 
     async def life() -> None:
         async with listening(create_app(ServerSettings(requests=10**6))) as at:
             async with AsyncClient(at) as client:
                 await client.run_turn("there", "hello")
-            found.append(at)
-            started.set()
+            addresses.append(at)
+            start.set()
             await over.wait()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(life()))
     thread.start()
-    assert started.wait(30)
-    yield found[0]
+    assert start.wait(30)
+    yield addresses[0]
     loop.call_soon_threadsafe(over.set)
     thread.join()
     loop.close()
@@ -101,11 +101,11 @@ def test_every_route_has_a_name_and_says_what_it_does() -> None:
 
 
 def test_the_reference_names_every_route() -> None:
-    said = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
     routes = [
         f"{method.upper()} {path.removeprefix('/api/v1')}"
         for path, methods in document["paths"].items()
         for method in methods
     ]
 
-    assert [route for route in routes if f"`{route}`" not in said] == []
+    assert [route for route in routes if f"`{route}`" not in page] == []

@@ -39,9 +39,9 @@ def _some(type: str) -> Any:
 @pytest.mark.promise("F-11")
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
 def test_every_error_has_a_status_that_somebody_chose(kind: type[ClewError]) -> None:
-    chosen = kind.code in STATUS_BY_CODE or any(issubclass(kind, group) for group in STATUS_BY_GROUP)
+    has_status = kind.code in STATUS_BY_CODE or any(issubclass(kind, group) for group in STATUS_BY_GROUP)
 
-    assert chosen
+    assert has_status
     assert 400 <= status_of(kind) < 600
 
 
@@ -83,10 +83,10 @@ def test_what_a_store_says_about_itself_stays_in_the_log() -> None:
 
 
 def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
-    found = error_from_response(502, b"<html>Bad gateway</html>")
+    error = error_from_response(502, b"<html>Bad gateway</html>")
 
-    assert isinstance(found, StoreUnavailable)
-    assert "502" in str(found)
+    assert isinstance(error, StoreUnavailable)
+    assert "502" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,25 @@ async def test_what_ends_a_run_tells_who_reads_the_thread_nothing_of_what_is_ins
 ) -> None:
     async with in_memory(make_runtime=failing_runtime(error)) as users:
         headers = {**users.headers(), "Accept": accept}
-        told = await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
+        response = await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
         run = (await users.http.get("/api/v1/runs", headers=headers)).json()["runs"][0]
         changes = await users.http.get("/api/v1/threads/t/changesets", headers=headers)
         steps = await users.http.get(f"/api/v1/runs/{run['id']}/steps", headers=headers)
 
-    shown = "".join([told.text, str(run), changes.text, steps.text])
+    text = "".join([response.text, str(run), changes.text, steps.text])
     assert run["problem"].startswith(f"{code}: ")
     assert f"{code}: " in changes.text
-    assert [word for word in ("hunter2", "secrets", "db.internal") if word in shown] == []
+    assert [word for word in ("hunter2", "secrets", "db.internal") if word in text] == []
     assert "hunter2" in caplog.text
 
 
 async def test_a_failure_nobody_foresaw_tells_nothing(users: Users, caplog: pytest.LogCaptureFixture) -> None:
     @get("/broken", opt={"open to all": True})
-    async def broken() -> None:
+    async def fail() -> None:
         raise RuntimeError("the password is hunter2")
 
     app: Litestar = users.app
-    app.register(broken)
+    app.register(fail)
     answer = await users.http.get("/broken")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "error")

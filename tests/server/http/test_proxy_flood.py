@@ -32,15 +32,15 @@ STRANGER, NEIGHBOUR = "203.0.113.7", "198.51.100.9"
 @pytest.fixture
 async def server() -> AsyncIterator[World]:
     """A server that knows no proxies."""
-    async with world("memory://", failures=FAILURES) as made:
-        yield made
+    async with world("memory://", failures=FAILURES) as new_world:
+        yield new_world
 
 
 @pytest.fixture
 async def behind_proxies() -> AsyncIterator[World]:
     """A server that trusts the proxies of its own network."""
-    async with world("memory://", failures=FAILURES, trusted_proxies=("10.0.0.0/24",)) as made:
-        yield made
+    async with world("memory://", failures=FAILURES, trusted_proxies=("10.0.0.0/24",)) as new_world:
+        yield new_world
 
 
 class Door(NamedTuple):
@@ -66,8 +66,8 @@ async def knock(
     """Ask for threads with a token, over a connection from an address; the status of the answer."""
     transport = httpx.ASGITransport(app=app, client=(peer, 1))
     async with httpx.AsyncClient(transport=transport) as http:
-        sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
-        return (await http.get(f"{HERE}/threads", headers=sent)).status_code
+        all_headers = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        return (await http.get(f"{HERE}/threads", headers=all_headers)).status_code
 
 
 def passed_on(*hops: str) -> dict[str, str]:
@@ -98,9 +98,9 @@ async def test_a_socket_opens_for_a_fresh_token_during_a_flood(server: World) ->
     for number in range(FAILURES + 1):
         await knock(server.app, junk_token(number), peer=STRANGER)
     fresh = server.issuer.token(tid=ACME, oid="alice", jti="fresh")
-    sent = await talk(server, fresh, b"{}", address=STRANGER)
+    messages = await talk(server, fresh, b"{}", address=STRANGER)
 
-    assert sent[0]["type"] == "websocket.accept"
+    assert messages[0]["type"] == "websocket.accept"
 
 
 @pytest.fixture
@@ -130,12 +130,12 @@ async def test_a_flood_holds_up_no_token_whose_key_is_known(door: Door) -> None:
     flood = [asyncio.create_task(knock(door.app, junk_token(number))) for number in range(20)]
     await door.issuer.arrival.wait()
     async with asyncio.timeout(10):
-        known = await knock(door.app, door.issuer.token(jti="fresh"))
+        status = await knock(door.app, door.issuer.token(jti="fresh"))
     waiting = sum(not task.done() for task in flood)
     door.issuer.wait.set()
     await asyncio.gather(*flood)
 
-    assert (known, waiting) == (200, 20)
+    assert (status, waiting) == (200, 20)
 
 
 async def test_strangers_behind_a_trusted_proxy_are_counted_one_by_one(behind_proxies: World) -> None:
@@ -185,8 +185,8 @@ async def test_without_trusted_proxies_no_header_is_believed(server: World) -> N
 
 
 async def test_credentials_that_fail_from_many_addresses_are_counted_too(server: World) -> None:
-    expired = server.issuer.token(tid=ACME, oid="alice", exp=time.time() - 3600)
-    answers = [await knock(server.app, expired, peer=f"192.0.2.{number}") for number in range(20)]
+    token = server.issuer.token(tid=ACME, oid="alice", exp=time.time() - 3600)
+    answers = [await knock(server.app, token, peer=f"192.0.2.{number}") for number in range(20)]
 
     assert answers == [401] * FAILURES + [429] * (20 - FAILURES)
 

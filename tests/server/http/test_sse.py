@@ -96,18 +96,18 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
         asking(address) as alice,
     ):
         stream = alice.stream_turn("t", "hi", key="k")
-        seen: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         async for event in stream:
-            seen.append(event)
+            events.append(event)
             if event.type == "text":
                 break
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-        last = next(event.id for event in reversed(seen) if event.id is not None)
-        follow = asyncio.create_task(_all(alice.follow("t", after=last, run=str(seen[0].data["run"]))))
+        last = next(event.id for event in reversed(events) if event.id is not None)
+        follow = asyncio.create_task(_all(alice.follow("t", after=last, run=str(events[0].data["run"]))))
         hold.set()
         rest = await follow
 
-    assert durable(seen) == [("1.0", "run_started"), ("1.1", "message")]
+    assert durable(events) == [("1.0", "run_started"), ("1.1", "message")]
     assert durable(rest) == [("2.0", "message"), ("3.0", "run_finished")]
     assert rest[0].data["message"]["content"] == "Hello"
 
@@ -118,12 +118,14 @@ async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_
     failing = failing_runtime(KeyError("nobody foresaw this"))
     async with live(make_runtime=failing) as address, httpx.AsyncClient() as http:
         headers = {**HEADERS, "Accept": "text/event-stream"}
-        got = await http.post(f"{address}/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
+        response = await http.post(
+            f"{address}/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers
+        )
 
-    told = got.text.strip().split("\n\n")
-    assert told[0].startswith("id: 1.0\nevent: run_started\n")
-    assert json.loads(told[-2].partition("data: ")[2])["termination"] == "error"
-    assert told[-1] == "event: end\ndata: {}"
+    blocks = response.text.strip().split("\n\n")
+    assert blocks[0].startswith("id: 1.0\nevent: run_started\n")
+    assert json.loads(blocks[-2].partition("data: ")[2])["termination"] == "error"
+    assert blocks[-1] == "event: end\ndata: {}"
     assert [record.name for record in caplog.records if record.exc_info] == ["clew.server"]
 
 
@@ -161,13 +163,13 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
     ):
         stream = alice.stream_turn("t", "hi")
         await anext(stream)
-        with pytest.raises(clew.ClewError) as caught:
+        with pytest.raises(clew.ClewError) as error:
             await anext(alice.follow("t", after="0.0"))
         hold.set()
         await _all(stream)
         after = await anext(alice.follow("t", after="0.0"))
 
-    assert caught.value.code == "server_full"
+    assert error.value.code == "server_full"
     assert after.type == "run_started"
 
 
@@ -175,26 +177,26 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
 async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shared_url: str) -> None:
     with process(shared_url, 0.1) as (first, address), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(address), up(other))
-        seen: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         async with asking(address) as alice:
             stream = alice.stream_turn("t", "hi", key="k")
             async for event in stream:
-                seen.append(event)
+                events.append(event)
                 if event.type == "text":
                     break
             first.kill()
             first.wait()
             await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-        last = next(event.id for event in reversed(seen) if event.id is not None)
+        last = next(event.id for event in reversed(events) if event.id is not None)
         async with asking(other) as alice:
             rest = [event async for event in alice.stream_turn("t", "hi", key="k", after=last)]
             items = (await alice.items("t")).items
             verdict = await alice.verify("t")
 
-    told = [*durable(seen), *durable(rest)]
-    assert len({id for id, _ in told}) == len(told)
-    assert [type for _, type in told if type == "message"] == ["message", "message"]
-    assert told[-1][1] == "run_finished"
+    durable_events = [*durable(events), *durable(rest)]
+    assert len({id for id, _ in durable_events}) == len(durable_events)
+    assert [type for _, type in durable_events if type == "message"] == ["message", "message"]
+    assert durable_events[-1][1] == "run_finished"
     assert rest[-2].data["message"]["content"] == "".join(WORDS)
     assert [item.role for item in items] == ["user", "assistant"]
     assert verdict.ok
@@ -209,11 +211,11 @@ async def test_a_turn_at_work_elsewhere_is_told_here(shared_url: str) -> None:
             AsyncClient(other, headers=HEADERS) as there,
         ):
             stream = here.stream_turn("t", "hi", key="k")
-            begun = await anext(stream)
+            first_event = await anext(stream)
             same = there.stream_turn("t", "hi", key="k")
             first = await anext(same)
             at_work = (await there.runs(status="running")).runs
-            rest = [begun, *await _all(stream)]
+            rest = [first_event, *await _all(stream)]
             elsewhere = [first, *await _all(same)]
 
     assert len(at_work) == 1
@@ -224,11 +226,11 @@ async def test_a_turn_at_work_elsewhere_is_told_here(shared_url: str) -> None:
 
 
 async def test_a_turn_is_told_over_a_websocket() -> None:
-    async with live(ScriptedModel(["Hel", "lo"])) as address, connected(address) as line:
+    async with live(ScriptedModel(["Hel", "lo"])) as address, connect(address) as line:
         await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "ref": "a"}))
-        told = await until_end(line)
+        events = await until_end(line)
 
-    assert [(event["type"], event["id"], event["ref"]) for event in told] == [
+    assert [(event["type"], event["id"], event["ref"]) for event in events] == [
         ("run_started", "1.0", "a"),
         ("message", "1.1", "a"),
         ("stage", None, "a"),
@@ -253,59 +255,59 @@ async def test_a_turn_is_told_over_a_websocket() -> None:
     ],
 )
 async def test_a_message_that_makes_no_sense_is_refused_and_the_line_stays(message: object) -> None:
-    async with live(ScriptedModel("fine")) as address, connected(address) as line:
+    async with live(ScriptedModel("fine")) as address, connect(address) as line:
         await line.send(json.dumps(message))
-        refused, end = json.loads(await line.recv()), json.loads(await line.recv())
+        problem, end = json.loads(await line.recv()), json.loads(await line.recv())
         await line.send(json.dumps({"type": "turn", "thread": "t2", "message": "hi", "ref": "b"}))
-        told = [event for event in await until_end(line, "b") if event["ref"] == "b"]
+        events = [event for event in await until_end(line, "b") if event["ref"] == "b"]
 
-    assert refused["data"]["status"] == 422
+    assert problem["data"]["status"] == 422
     assert end["type"] == "end"
-    assert told[-1]["type"] == "end"
+    assert events[-1]["type"] == "end"
 
 
 async def test_a_message_that_is_too_large_is_refused_and_the_line_stays() -> None:
     settings = ServerSettings(body=1_000)
-    async with live(ScriptedModel("fine"), settings) as address, connected(address) as line:
+    async with live(ScriptedModel("fine"), settings) as address, connect(address) as line:
         await line.send(json.dumps({"type": "turn", "thread": "t", "message": "x" * 1_000}))
-        refused, _ = json.loads(await line.recv()), await line.recv()
+        problem, _ = json.loads(await line.recv()), await line.recv()
         await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi"}))
-        told = await until_end(line)
+        events = await until_end(line)
 
-    assert (refused["data"]["code"], refused["data"]["status"]) == ("too_large", 413)
-    assert told[-2]["type"] == "run_finished"
+    assert (problem["data"]["code"], problem["data"]["status"]) == ("too_large", 413)
+    assert events[-2]["type"] == "run_finished"
 
 
 async def test_an_error_that_nobody_foresaw_is_told_over_a_websocket_too() -> None:
     failing = failing_runtime(KeyError("nobody foresaw this"))
-    async with live(make_runtime=failing) as address, connected(address) as line:
+    async with live(make_runtime=failing) as address, connect(address) as line:
         await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "ref": "a"}))
         async with asyncio.timeout(20):
-            told = await until_end(line)
+            events = await until_end(line)
 
-    assert [event["type"] for event in told[-2:]] == ["problem", "end"]
-    assert {"code": "error", "status": 500}.items() <= told[-2]["data"].items()  # type: ignore[attr-defined]  # JSON
+    assert [event["type"] for event in events[-2:]] == ["problem", "end"]
+    assert {"code": "error", "status": 500}.items() <= events[-2]["data"].items()  # type: ignore[attr-defined]  # JSON
 
 
 async def test_requests_over_a_websocket_count_like_any_others() -> None:
     settings = ServerSettings(requests=3)
-    async with live(ScriptedModel("fine"), settings) as address, connected(address) as line:
+    async with live(ScriptedModel("fine"), settings) as address, connect(address) as line:
         for ref in ("a", "b", "c"):
             await line.send(json.dumps({"type": "cancel", "thread": "t", "ref": ref}))
         async with asyncio.timeout(20):
-            told = [json.loads(await line.recv()) for _ in range(6)]
+            events = [json.loads(await line.recv()) for _ in range(6)]
 
-    codes = {event["ref"]: event["data"]["code"] for event in told if event["type"] == "problem"}
+    codes = {event["ref"]: event["data"]["code"] for event in events if event["type"] == "problem"}
     assert codes == {"a": "thread_not_found", "b": "thread_not_found", "c": "rate_limited"}
 
 
 async def test_a_websocket_without_credentials_that_hold_is_not_opened() -> None:
     async with live(ScriptedModel("never")) as address:
         url = f"{address.replace('http', 'ws')}/api/v1/ws"
-        with pytest.raises(websockets.InvalidStatus) as refused:
+        with pytest.raises(websockets.InvalidStatus) as refusal:
             await websockets.connect(url, additional_headers={"Authorization": "Bearer made-up"})
 
-    assert refused.value.response.status_code == 401
+    assert refusal.value.response.status_code == 401
 
 
 @pytest.mark.promise("F-09")
@@ -313,40 +315,40 @@ async def test_a_websocket_opens_for_pages_of_the_server_and_of_no_other_port() 
     async with live(ScriptedModel("never")) as address:
         url = f"{address.replace('http', 'ws')}/api/v1/ws"
         async with websockets.connect(url, origin=Origin(address)) as own:
-            opened = own.state
-        with pytest.raises(websockets.InvalidStatus) as refused:
+            state = own.state
+        with pytest.raises(websockets.InvalidStatus) as refusal:
             await websockets.connect(url, origin=Origin("http://127.0.0.1:1"))
 
-    assert opened is State.OPEN
-    assert refused.value.response.status_code == 401
+    assert state is State.OPEN
+    assert refusal.value.response.status_code == 401
 
 
 async def test_a_lost_websocket_goes_on_from_its_last_event() -> None:
     async with live(ScriptedModel("one")) as address:
-        async with connected(address) as line:
+        async with connect(address) as line:
             await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "key": "k"}))
             await until_end(line)
-        async with connected(address) as line:
+        async with connect(address) as line:
             await line.send(
                 json.dumps({"type": "turn", "thread": "t", "message": "hi", "key": "k", "after": "1.1"})
             )
-            told = await until_end(line)
+            events = await until_end(line)
 
-    assert [(event["type"], event["id"]) for event in told] == [
+    assert [(event["type"], event["id"]) for event in events] == [
         ("message", "2.0"),
         ("run_finished", "3.0"),
         ("end", None),
     ]
 
 
-def connected(address: str) -> websockets.connect:
+def connect(address: str) -> websockets.connect:
     """A connection of alice's."""
     return websockets.connect(f"{address.replace('http', 'ws')}/api/v1/ws", additional_headers=HEADERS)
 
 
 async def until_end(line: websockets.ClientConnection, ref: str | None = None) -> list[dict[str, object]]:
     """The events of a request, to its end."""
-    told: list[dict[str, object]] = []
-    while not told or told[-1]["type"] != "end" or (ref is not None and told[-1]["ref"] != ref):
-        told.append(json.loads(await line.recv()))
-    return told
+    events: list[dict[str, object]] = []
+    while not events or events[-1]["type"] != "end" or (ref is not None and events[-1]["ref"] != ref):
+        events.append(json.loads(await line.recv()))
+    return events

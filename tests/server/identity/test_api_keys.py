@@ -25,30 +25,30 @@ async def test_a_key_lets_its_user_in(
     directory: Directory, acme: str, enter: KeyAuthentication, header: str
 ) -> None:
     _, text = await create_key(directory, tenant=acme, user="alice", scopes=("read",))
-    said = f"Bearer {text}" if header == "authorization" else text
-    found = await enter({header: said})
+    value = f"Bearer {text}" if header == "authorization" else text
+    identity = await enter({header: value})
 
-    assert (found.tenant, found.user, sorted(found.scopes)) == (acme, "alice", ["read"])
+    assert (identity.tenant, identity.user, sorted(identity.scopes)) == (acme, "alice", ["read"])
 
 
 async def test_a_key_without_a_user_speaks_for_the_tenant(
     directory: Directory, acme: str, enter: KeyAuthentication
 ) -> None:
     _, text = await create_key(directory, tenant=acme)
-    found = await enter({"x-api-key": text})
+    identity = await enter({"x-api-key": text})
 
-    assert (found.tenant, found.user, found.roles) == (acme, None, frozenset())
+    assert (identity.tenant, identity.user, identity.roles) == (acme, None, frozenset())
 
 
 async def test_a_key_is_random_and_only_its_hash_is_kept(directory: Directory, acme: str) -> None:
     one, first = await create_key(directory, tenant=acme)
     _, second = await create_key(directory, tenant=acme)
     secret = first.removeprefix(f"clew_{one.id}_")
-    kept = str(await directory.db.records.find(RecordQuery(kind="key", tags=(f"tenant {acme}",))))
+    text = str(await directory.db.records.find(RecordQuery(kind="key", tags=(f"tenant {acme}",))))
 
     assert first != second
     assert len(secret) == 43
-    assert secret not in kept
+    assert secret not in text
 
 
 async def test_a_revoked_key_is_refused_at_once(
@@ -56,10 +56,10 @@ async def test_a_revoked_key_is_refused_at_once(
 ) -> None:
     key, text = await create_key(directory, tenant=acme)
     await enter({"x-api-key": text})
-    gone = await revoke_key(directory, key.id)
+    revocation = await revoke_key(directory, key.id)
     clock.advance(5)
 
-    assert await revoke_key(directory, key.id) == gone
+    assert await revoke_key(directory, key.id) == revocation
     with pytest.raises(Unauthenticated, match="revoked"):
         await enter({"x-api-key": text})
 
@@ -139,10 +139,10 @@ async def test_when_a_key_was_used_is_noted_once_an_hour(
         clock.advance(ms)
         await enter({"x-api-key": text})
         revisions.append((await directory.db.records.get("key", key.id)).revision)
-    used = (await directory.get(ApiKey, key.id)).used
+    last_use = (await directory.get(ApiKey, key.id)).used
 
     assert revisions == [2, 2, 3]
-    assert used == clock() // HOUR_MS * HOUR_MS
+    assert last_use == clock() // HOUR_MS * HOUR_MS
 
 
 async def test_a_key_that_makes_no_sense_is_not_made(directory: Directory, acme: str) -> None:
@@ -161,27 +161,27 @@ async def test_a_key_that_was_seen_before_is_looked_up_in_one_question(
 ) -> None:
     _, text = await create_key(directory, tenant=acme, user="alice")
     await enter({"x-api-key": text})
-    store, asked = directory.db.store, []
-    read = store.read
+    store, reads = directory.db.store, []
+    store_read = store.read
 
-    def noted(asking: StoreRead[Any]) -> StoreRead[Any]:
+    def note(asking: StoreRead[Any]) -> StoreRead[Any]:
         answer = None
         try:
             while True:
                 question: Ask[Any] = asking.send(answer)
-                asked.append(question)
+                reads.append(question)
                 answer = yield question
         except StopIteration as end:
             return end.value
 
     async def reading(scope: Scope, asking: StoreRead[Any]) -> Any:
-        return await read(scope, noted(asking))
+        return await store_read(scope, note(asking))
 
     monkeypatch.setattr(store, "read", reading)
     again = await enter({"x-api-key": text})
 
     assert again.user == "alice"
-    assert len(asked) == 1
+    assert len(reads) == 1
 
 
 @pytest.mark.promise("F-09")

@@ -13,15 +13,15 @@ enter = DevAuthentication()
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8100", "localhost", "[::1]:8100", "127.8.8.8", "a.localhost:1"])
 async def test_whoever_is_on_this_machine_is_let_in(host: str) -> None:
-    found = await enter({"host": host})
+    identity = await enter({"host": host})
 
-    assert (found.tenant, found.user, found.workspace) == ("default", "local", "default")
+    assert (identity.tenant, identity.user, identity.workspace) == ("default", "local", "default")
 
 
 async def test_a_request_may_name_another_user_and_tenant() -> None:
-    found = await enter({**HERE, "x-clew-user": "alice", "x-clew-tenant": "acme"})
+    identity = await enter({**HERE, "x-clew-user": "alice", "x-clew-tenant": "acme"})
 
-    assert (found.tenant, found.user) == ("acme", "alice")
+    assert (identity.tenant, identity.user) == ("acme", "alice")
 
 
 @pytest.mark.parametrize(
@@ -71,22 +71,22 @@ async def test_whoever_may_be_elsewhere_is_refused(headers: dict[str, str]) -> N
     ],
 )
 async def test_a_page_of_the_server_itself_may_ask(host: str, origin: str) -> None:
-    found = await enter({"host": host, "origin": origin})
+    identity = await enter({"host": host, "origin": origin})
 
-    assert found.user == "local"
+    assert identity.user == "local"
 
 
 async def test_a_page_of_this_machine_may_ask_if_its_origin_is_named() -> None:
-    found = await DevAuthentication(["http://localhost:5173"])({**HERE, "origin": "http://localhost:5173"})
+    identity = await DevAuthentication(["http://localhost:5173"])({**HERE, "origin": "http://localhost:5173"})
 
-    assert found.user == "local"
+    assert identity.user == "local"
 
 
 @pytest.mark.promise("F-09")
-@pytest.mark.parametrize("named", ["*", "https://site.example", "null"])
-async def test_no_page_of_another_site_may_ask_whatever_is_named(named: str) -> None:
+@pytest.mark.parametrize("origin", ["*", "https://site.example", "null"])
+async def test_no_page_of_another_site_may_ask_whatever_is_named(origin: str) -> None:
     with pytest.raises(Unauthenticated):
-        await DevAuthentication([named])({**HERE, "origin": "https://site.example"})
+        await DevAuthentication([origin])({**HERE, "origin": "https://site.example"})
 
 
 async def test_a_name_that_cannot_be_one_is_refused() -> None:

@@ -39,14 +39,14 @@ def entries(tenant: str) -> list[DirectoryEntry]:
 
 @pytest.mark.promise("F-12")
 async def test_what_is_entered_of_each_kind_is_read_again(directory: Directory, tenant: str) -> None:
-    written = [await directory.add(entry) for entry in entries(tenant)]
-    read = [
+    entries_before = [await directory.add(entry) for entry in entries(tenant)]
+    entries_again = [
         await directory.get(type(entry), *(getattr(entry, name) for name in entry.id_fields))
         for entry in entries(tenant)
     ]
 
-    assert read == written
-    assert {entry.created for entry in read} == {directory.now()}
+    assert entries_again == entries_before
+    assert {entry.created for entry in entries_again} == {directory.now()}
 
 
 @pytest.mark.promise("F-12")
@@ -56,9 +56,9 @@ async def test_each_kind_is_listed_by_its_tenant(
 ) -> None:
     for entry in [*entries(tenant), *entries(f"{tenant}-b")]:
         await directory.add(entry)
-    listed = [entry async for entry in directory.entries(kind, tenant=tenant)]
+    entry_list = [entry async for entry in directory.entries(kind, tenant=tenant)]
 
-    assert {getattr(entry, "tenant") for entry in listed} == {tenant}  # noqa: B009 - no tenant has one
+    assert {getattr(entry, "tenant") for entry in entry_list} == {tenant}  # noqa: B009 - no tenant has one
 
 
 async def test_entering_somebody_again_changes_nothing(
@@ -77,9 +77,9 @@ async def test_entering_somebody_again_in_other_words_is_refused(directory: Dire
 
 
 async def test_two_who_enter_the_same_at_once_both_find_it(directory: Directory, tenant: str) -> None:
-    made = await asyncio.gather(*(directory.add(Tenant(id=tenant)) for _ in range(5)))
+    tenants = await asyncio.gather(*(directory.add(Tenant(id=tenant)) for _ in range(5)))
 
-    assert len(set(map(msgspec.json.encode, made))) == 1
+    assert len(set(map(msgspec.json.encode, tenants))) == 1
 
 
 async def test_a_tenant_comes_with_its_first_workspace(directory: Directory, acme: str) -> None:
@@ -110,26 +110,26 @@ async def test_more_than_a_page_is_listed_in_order(directory: Directory, acme: s
     for number in range(205):
         clock.advance(1)
         await directory.add(Workspace(tenant=acme, id=f"w{number}"))
-    listed = [each.id async for each in directory.entries(Workspace, tenant=acme)]
+    ids = [each.id async for each in directory.entries(Workspace, tenant=acme)]
 
-    assert listed == [DEFAULT_WORKSPACE, *(f"w{number}" for number in range(205))]
+    assert ids == [DEFAULT_WORKSPACE, *(f"w{number}" for number in range(205))]
 
 
 async def test_changes_at_the_same_moment_are_all_kept(directory: Directory, acme: str) -> None:
     user = await directory.get(User, acme, "alice")
     await asyncio.gather(directory.change(user, name="Alice"), directory.change(user, enabled=False))
-    kept = await directory.get(User, acme, "alice")
+    entry = await directory.get(User, acme, "alice")
 
-    assert (kept.name, kept.enabled) == ("Alice", False)
+    assert (entry.name, entry.enabled) == ("Alice", False)
 
 
 async def test_what_a_user_is_can_be_said_anew_and_taken_back(directory: Directory, acme: str) -> None:
-    wanted = Membership(tenant=acme, workspace=DEFAULT_WORKSPACE, user="alice", roles=("auditor",))
-    said = await directory.put(wanted)
-    found = await directory.get(Membership, acme, DEFAULT_WORKSPACE, "alice")
-    await directory.drop(said)
+    membership = Membership(tenant=acme, workspace=DEFAULT_WORKSPACE, user="alice", roles=("auditor",))
+    entry = await directory.put(membership)
+    member = await directory.get(Membership, acme, DEFAULT_WORKSPACE, "alice")
+    await directory.drop(entry)
 
-    assert found.roles == ("auditor",)
+    assert member.roles == ("auditor",)
     assert await find_entry(directory, Membership, acme, DEFAULT_WORKSPACE, "alice") is None
 
 
@@ -137,26 +137,26 @@ async def test_a_user_is_taken_out_with_all_that_goes_with_them(directory: Direc
     for entry in [*entries(tenant), User(tenant=tenant, id="bob")]:
         await directory.add(entry)
     await directory.add(Membership(tenant=tenant, workspace="research", user="bob"))
-    gone = await directory.remove_user(await directory.get(User, tenant, "alice"))
-    left = [
+    entries_out = await directory.remove_user(await directory.get(User, tenant, "alice"))
+    kinds = [
         entry.kind
         for kind in (User, Membership, Login, ApiKey)
         async for entry in directory.entries(kind, tenant=tenant)
     ]
 
-    assert [entry.kind for entry in gone] == ["user", "membership", "login", "key"]
-    assert left == ["user", "membership"]
+    assert [entry.kind for entry in entries_out] == ["user", "membership", "login", "key"]
+    assert kinds == ["user", "membership"]
 
 
 # Who is let in.
 
 
 async def test_a_member_is_let_in_with_their_roles(directory: Directory, acme: str) -> None:
-    found = await directory.admit(
+    identity = await directory.admit(
         Grant(tenant=acme, user="alice", workspace="default", scopes=frozenset({"read"}))
     )
 
-    assert found == Identity(
+    assert identity == Identity(
         tenant=acme,
         user="alice",
         workspace="default",
@@ -178,11 +178,11 @@ async def test_a_member_is_let_in_with_their_roles(directory: Directory, acme: s
 async def test_an_administrator_has_both_the_scope_and_the_role(
     directory: Directory, acme: str, user: str | None, scope: str, *, is_admin: bool
 ) -> None:
-    found = await directory.admit(
+    identity = await directory.admit(
         Grant(tenant=acme, user=user, workspace="default", scopes=frozenset({scope}))
     )
 
-    assert ("admin" in found.scopes, "admin" in found.roles) == (is_admin, is_admin)
+    assert ("admin" in identity.scopes, "admin" in identity.roles) == (is_admin, is_admin)
 
 
 @pytest.mark.parametrize("kind", [Tenant, Workspace, User])
@@ -209,8 +209,8 @@ async def test_whoever_is_no_member_is_not_let_in(
 
 
 async def test_a_damaged_entry_is_named(directory: Directory, acme: str) -> None:
-    kept = await directory.db.records.get("user", f"{acme}/alice")
-    await directory.db.records.put(msgspec.structs.replace(kept, body={"id": 7}))
+    record = await directory.db.records.get("user", f"{acme}/alice")
+    await directory.db.records.put(msgspec.structs.replace(record, body={"id": 7}))
 
     with pytest.raises(StoreDamaged, match="alice"):
         await directory.get(User, acme, "alice")

@@ -38,10 +38,10 @@ def keys(issuer: Issuer, time: Seconds) -> IssuerKeys:
 
 
 async def test_keys_are_fetched_once(issuer: Issuer, keys: IssuerKeys) -> None:
-    found = [await keys.key("first") for _ in range(5)]
+    keys_got = [await keys.key("first") for _ in range(5)]
 
-    assert all(found)
-    assert issuer.request_count == 1
+    assert all(keys_got)
+    assert issuer.asked == 1
 
 
 @pytest.mark.promise("F-09")
@@ -82,10 +82,10 @@ async def test_without_keys_an_issuer_is_asked_every_ten_seconds(
 
 
 async def test_a_hundred_first_requests_at_once_ask_once(issuer: Issuer, keys: IssuerKeys) -> None:
-    found = await asyncio.gather(*(keys.key("first") for _ in range(100)))
+    keys_got = await asyncio.gather(*(keys.key("first") for _ in range(100)))
 
-    assert all(found)
-    assert issuer.request_count == 1
+    assert all(keys_got)
+    assert issuer.asked == 1
 
 
 async def test_old_keys_are_looked_up_again(issuer: Issuer, keys: IssuerKeys, time: Seconds) -> None:
@@ -103,10 +103,10 @@ async def test_known_keys_hold_for_a_day_while_the_issuer_is_ill(
     await keys.key("first")
     issuer.status = 500
     time.now += USABLE_S - 1
-    held = await keys.key("first")
+    key = await keys.key("first")
     time.now += 2
 
-    assert held is not None
+    assert key is not None
     with pytest.raises(IssuerUnavailable, match="500"):
         await keys.key("first")
 
@@ -130,18 +130,18 @@ async def test_after_a_quiet_day_all_who_come_at_once_wait_for_the_keys(
 ) -> None:
     await keys.key("first")
     time.now += USABLE_S + 1
-    found = await asyncio.gather(*(keys.key("first") for _ in range(10)))
+    keys_got = await asyncio.gather(*(keys.key("first") for _ in range(10)))
 
-    assert all(found)
+    assert all(keys_got)
 
 
 async def test_an_issuer_that_is_not_there_is_named() -> None:
-    async with issuing() as gone:
-        url = f"{gone.url}/keys"
+    async with issuing() as dead_issuer:
+        url = f"{dead_issuer.url}/keys"
 
-    with pytest.raises(IssuerUnavailable) as caught:
+    with pytest.raises(IssuerUnavailable) as error:
         await IssuerKeys(url).key("first")
-    assert caught.value.issuer == url
+    assert error.value.issuer == url
 
 
 async def test_a_slow_issuer_holds_up_nobody_whose_key_is_known(
@@ -152,12 +152,12 @@ async def test_a_slow_issuer_holds_up_nobody_whose_key_is_known(
     issuer.arrival.clear()
     time.now += FRESH_S + 1
     slow = asyncio.create_task(keys.key("second"))
-    await issuer.arrival.wait()
-    known = await asyncio.wait_for(keys.key("first"), 1)
+    await issuer.heard.wait()
+    key = await asyncio.wait_for(keys.key("first"), 1)
     issuer.wait.set()
     await slow
 
-    assert known is not None
+    assert key is not None
 
 
 async def test_a_slow_issuer_is_given_up_on(
@@ -172,8 +172,8 @@ async def test_a_slow_issuer_is_given_up_on(
 
 def entry(**fields: Any) -> dict[str, Any]:
     """A key as it is published."""
-    told = {**json.loads(RSAAlgorithm.to_jwk(rsa_key(1).public_key())), "kid": "k", "use": "sig"}
-    return {name: value for name, value in (told | fields).items() if value is not None}
+    fields_of_key = {**json.loads(RSAAlgorithm.to_jwk(rsa_key(1).public_key())), "kid": "k", "use": "sig"}
+    return {name: value for name, value in (fields_of_key | fields).items() if value is not None}
 
 
 WEAK = json.loads(RSAAlgorithm.to_jwk(rsa_key(1, 1024).public_key()))
@@ -193,9 +193,9 @@ UNUSABLE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_a_key_is_passed_over_that_is(fields: dict[str, Any]) -> None:
-    found = keys_of(json.dumps({"keys": [entry(**fields), entry(kid="good"), "not a key"]}).encode())
+    by_id = keys_of(json.dumps({"keys": [entry(**fields), entry(kid="good"), "not a key"]}).encode())
 
-    assert list(found) == ["good"]
+    assert list(by_id) == ["good"]
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ async def test_a_redirect_is_not_followed(issuer: Issuer, keys: IssuerKeys) -> N
 
 @pytest.mark.promise("F-09")
 async def test_an_issuer_says_itself_where_its_keys_are(issuer: Issuer, time: Seconds) -> None:
-    found = await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")
+    key = await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")
 
-    assert found is not None
-    assert issuer.request_count == 2
+    assert key is not None
+    assert issuer.asked == 2
 
 
 @pytest.mark.promise("F-09")
@@ -275,15 +275,15 @@ def test_what_describes_no_issuer_is_refused(data: bytes) -> None:
 
 
 def test_without_a_place_the_description_is_asked() -> None:
-    told = {
+    environment = {
         "AUTH_MODE": "oidc",
         "CLEW_OIDC_AUDIENCE": "api://clew",
         "CLEW_OIDC_TENANTS": "acme",
         "CLEW_OIDC_ISSUER": "https://issuer.example/",
     }
-    settings = auth_settings(told).issuer
+    settings = auth_settings(environment).issuer
 
     assert settings is not None
     assert settings.keys_url == f"https://issuer.example{DISCOVERY}"
     with pytest.raises(InvalidArgument):
-        auth_settings({**told, "CLEW_OIDC_ISSUER": "https://issuer.example/{tenantid}"})
+        auth_settings({**environment, "CLEW_OIDC_ISSUER": "https://issuer.example/{tenantid}"})

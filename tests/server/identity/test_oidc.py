@@ -26,9 +26,9 @@ from tests.support.issuer import AUDIENCE, TENANT, Issuer, issuing, rsa_key
 NOW = time.time()
 
 
-async def enter(directory: Directory, from_: Issuer, token: str, **told: Any) -> Identity:
+async def enter(directory: Directory, from_: Issuer, token: str, **options: Any) -> Identity:
     """Whom a token lets in at a server that has just started."""
-    way = TokenAuthentication(directory, from_.settings(**told))
+    way = TokenAuthentication(directory, from_.settings(**options))
     return await way({"authorization": f"Bearer {token}"})
 
 
@@ -43,12 +43,12 @@ async def test_a_good_token_becomes_a_tenant_and_a_user_of_ours(
     directory: Directory, issuer: Issuer, tenant: str, external: str
 ) -> None:
     await directory.add(Tenant(id=tenant, external=external))
-    found = await enter(directory, issuer, issuer.token(tid=external), tenants=frozenset({external}))
+    identity = await enter(directory, issuer, issuer.token(tid=external), tenants=frozenset({external}))
 
-    assert found.tenant == tenant
-    assert found.user is not None
-    assert found.user.startswith("u-")
-    assert (found.workspace, sorted(found.roles), sorted(found.scopes)) == (
+    assert identity.tenant == tenant
+    assert identity.user is not None
+    assert identity.user.startswith("u-")
+    assert (identity.workspace, sorted(identity.roles), sorted(identity.scopes)) == (
         "default",
         ["member"],
         ["read", "write"],
@@ -59,10 +59,10 @@ async def test_a_good_token_becomes_a_tenant_and_a_user_of_ours(
 async def test_the_same_person_is_the_same_user_and_another_another(
     in_memory: Directory, issuer: Issuer, external: str
 ) -> None:
-    told = {"tenants": frozenset({external})}
-    alice = await enter(in_memory, issuer, issuer.token(tid=external), **told)
-    again = await enter(in_memory, issuer, issuer.token(tid=external, sub="other"), **told)
-    bob = await enter(in_memory, issuer, issuer.token(tid=external, oid="bob"), **told)
+    options = {"tenants": frozenset({external})}
+    alice = await enter(in_memory, issuer, issuer.token(tid=external), **options)
+    again = await enter(in_memory, issuer, issuer.token(tid=external, sub="other"), **options)
+    bob = await enter(in_memory, issuer, issuer.token(tid=external, oid="bob"), **options)
 
     assert alice == again
     assert bob.user != alice.user
@@ -71,9 +71,9 @@ async def test_the_same_person_is_the_same_user_and_another_another(
 async def test_the_same_subject_of_two_tenants_is_two_people(
     in_memory: Directory, issuer: Issuer, external: str
 ) -> None:
-    told = {"tenants": frozenset({external, f"{external}-b"})}
-    one = await enter(in_memory, issuer, issuer.token(tid=external), **told)
-    two = await enter(in_memory, issuer, issuer.token(tid=f"{external}-b"), **told)
+    options = {"tenants": frozenset({external, f"{external}-b"})}
+    one = await enter(in_memory, issuer, issuer.token(tid=external), **options)
+    two = await enter(in_memory, issuer, issuer.token(tid=f"{external}-b"), **options)
 
     assert (one.tenant, two.tenant) == (external, f"{external}-b")
     assert one.user != two.user
@@ -84,21 +84,21 @@ async def test_ten_first_requests_at_once_enter_one_user(
 ) -> None:
     way = TokenAuthentication(directory, issuer.settings(tenants=frozenset({external})))
     headers = {"authorization": f"Bearer {issuer.token(tid=external)}"}
-    found = await asyncio.gather(*(way(headers) for _ in range(10)))
+    identities = await asyncio.gather(*(way(headers) for _ in range(10)))
     users = [user async for user in directory.entries(User, tenant=external)]
 
-    assert len(set(found)) == 1
-    assert [user.id for user in users] == [found[0].user]
-    assert issuer.request_count == 1
+    assert len(set(identities)) == 1
+    assert [user.id for user in users] == [identities[0].user]
+    assert issuer.asked == 1
 
 
 async def test_a_stranger_is_refused_where_users_are_entered_by_hand(
     in_memory: Directory, issuer: Issuer, tenant: str, external: str
 ) -> None:
-    told = {"tenants": frozenset({external}), "first_sight": False}
+    options = {"tenants": frozenset({external}), "first_sight": False}
     await in_memory.add(Tenant(id=tenant, external=external))
     with pytest.raises(Forbidden, match="not known"):
-        await enter(in_memory, issuer, issuer.token(tid=external), **told)
+        await enter(in_memory, issuer, issuer.token(tid=external), **options)
     users = [user async for user in in_memory.entries(User, tenant=tenant)]
     logins = [login async for login in in_memory.entries(Login, tenant=tenant)]
 
@@ -108,24 +108,24 @@ async def test_a_stranger_is_refused_where_users_are_entered_by_hand(
 async def test_a_disabled_user_is_refused_with_a_good_token(
     in_memory: Directory, issuer: Issuer, external: str
 ) -> None:
-    told = {"tenants": frozenset({external})}
-    found = await enter(in_memory, issuer, issuer.token(tid=external), **told)
-    user = await in_memory.get(User, external, str(found.user))
+    options = {"tenants": frozenset({external})}
+    identity = await enter(in_memory, issuer, issuer.token(tid=external), **options)
+    user = await in_memory.get(User, external, str(identity.user))
     await in_memory.change(user, enabled=False)
 
     with pytest.raises(Forbidden, match="disabled"):
-        await enter(in_memory, issuer, issuer.token(tid=external), **told)
+        await enter(in_memory, issuer, issuer.token(tid=external), **options)
 
 
 async def test_what_a_user_may_do_is_said_here_and_not_by_the_token(
     in_memory: Directory, issuer: Issuer, external: str
 ) -> None:
-    told = {"tenants": frozenset({external})}
+    options = {"tenants": frozenset({external})}
     token = issuer.token(tid=external, roles=["admin"], scp="admin", scopes=["admin"])
-    before = await enter(in_memory, issuer, token, **told)
-    wanted = Membership(tenant=external, workspace="default", user=str(before.user), roles=("admin",))
-    await in_memory.put(wanted)
-    after = await enter(in_memory, issuer, token, **told)
+    before = await enter(in_memory, issuer, token, **options)
+    membership = Membership(tenant=external, workspace="default", user=str(before.user), roles=("admin",))
+    await in_memory.put(membership)
+    after = await enter(in_memory, issuer, token, **options)
 
     assert (sorted(before.roles), "admin" in before.scopes) == (["member"], False)
     assert (sorted(after.roles), "admin" in after.scopes) == (["admin"], True)
@@ -158,21 +158,21 @@ async def test_an_issuer_without_tenants_is_a_tenant_itself(
     in_memory: Directory, issuer: Issuer, tenant: str
 ) -> None:
     await in_memory.add(Tenant(id=tenant, external=issuer.url))
-    told = {
+    options = {
         "issuer": issuer.url,
         "tenants": frozenset({issuer.url}),
         "tenant_claim": "iss",
         "user_claim": "sub",
     }
-    found = await enter(in_memory, issuer, issuer.token(iss=issuer.url, tid=None), **told)
+    identity = await enter(in_memory, issuer, issuer.token(iss=issuer.url, tid=None), **options)
 
-    assert found.tenant == tenant
+    assert identity.tenant == tenant
 
 
 # Tokens that do not hold. One store is enough: none of them gets so far.
 
 
-REFUSED: dict[str, dict[str, Any]] = {
+BAD_CLAIMS: dict[str, dict[str, Any]] = {
     "expired": {"exp": NOW - 120},
     "without an expiry": {"exp": None},
     "with an expiry that is no number": {"exp": "tomorrow"},
@@ -194,7 +194,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.promise("F-09")
-@pytest.mark.parametrize("claims", REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize("claims", BAD_CLAIMS.values(), ids=BAD_CLAIMS.keys())
 async def test_a_token_is_refused_that_is(
     in_memory: Directory, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
@@ -270,21 +270,21 @@ async def test_a_changed_token_is_refused(issuer: Issuer) -> None:
 
 
 async def test_a_token_may_be_out_by_the_leeway_and_no_more(issuer: Issuer) -> None:
-    told = issuer.settings(leeway_s=60)
+    settings = issuer.settings(leeway_s=60)
     claims = issuer.claims(exp=1000, nbf=900, iat=900)
-    good = [person_of(claims, told, now).subject for now in (840.0, 1000.0, 1059.9)]
+    good = [person_of(claims, settings, now).subject for now in (840.0, 1000.0, 1059.9)]
 
     assert good == ["alice"] * 3
     for now in (839.9, 1060.0):
         with pytest.raises(Unauthenticated):
-            person_of(claims, told, now)
+            person_of(claims, settings, now)
 
 
 @pytest.mark.parametrize("exp", [float("nan"), float("-inf")])
 def test_a_time_that_bounds_nothing_is_refused(exp: float) -> None:
-    told = IssuerSettings(issuer="i", keys_url="k", audience=("a",), tenants=frozenset({"t"}))
+    settings = IssuerSettings(issuer="i", keys_url="k", audience=("a",), tenants=frozenset({"t"}))
     with pytest.raises(Unauthenticated):
-        person_of({"iss": "i", "tid": "t", "aud": "a", "sub": "s", "exp": exp}, told, 0.0)
+        person_of({"iss": "i", "tid": "t", "aud": "a", "sub": "s", "exp": exp}, settings, 0.0)
 
 
 class NoKeys(IssuerKeys):
@@ -297,13 +297,13 @@ class NoKeys(IssuerKeys):
 @settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(max_size=80), st.from_regex(r"[\w-]{0,40}(\.[\w-]{0,40}){0,3}", fullmatch=True)))
 def test_no_text_that_is_sent_as_a_token_does_any_harm(text: str) -> None:
-    async def sent() -> None:
-        told = IssuerSettings(issuer="i", keys_url="k", audience=("a",), tenants=frozenset({"t"}))
-        way = TokenAuthentication(Directory(Database(MemoryStore())), told, NoKeys("k"))
+    async def send_token() -> None:
+        settings = IssuerSettings(issuer="i", keys_url="k", audience=("a",), tenants=frozenset({"t"}))
+        way = TokenAuthentication(Directory(Database(MemoryStore())), settings, NoKeys("k"))
         await way({"authorization": f"Bearer {text}"})
 
     with pytest.raises(Unauthenticated):
-        asyncio.run(sent())
+        asyncio.run(send_token())
 
 
 async def test_a_giant_token_is_not_even_looked_at(in_memory: Directory, issuer: Issuer) -> None:
@@ -350,15 +350,15 @@ async def test_with_keys_alone_no_token_holds(issuer: Issuer) -> None:
 
 
 async def test_keys_hold_while_the_issuer_is_down() -> None:
-    async with issuing() as gone:
-        told, token = gone.settings(), gone.token()
+    async with issuing() as dead_issuer:
+        settings, token = dead_issuer.settings(), dead_issuer.token()
     async with open_database("memory://") as db:
         directory = Directory(db)
         await directory.add(Tenant(id="acme"))
         _, text = await create_key(directory, tenant="acme")
-        way = authentication_for(AuthSettings(mode="oidc", issuer=told), directory)
+        way = authentication_for(AuthSettings(mode="oidc", issuer=settings), directory)
 
         assert (await way({"x-api-key": text})).tenant == "acme"
         with pytest.raises(IssuerUnavailable):
             await way({"authorization": f"Bearer {token}"})
-        assert AUDIENCE in told.audience
+        assert AUDIENCE in settings.audience

@@ -79,15 +79,15 @@ async def test_a_revoked_key_sends_nothing_more_over_a_line_that_is_open() -> No
             pass
         await here.revoke()
         await line.send(turn("after"))
-        refused = json.loads(await line.recv())
-        with pytest.raises(websockets.ConnectionClosed) as closed:
+        event = json.loads(await line.recv())
+        with pytest.raises(websockets.ConnectionClosed) as closure:
             await line.recv()
-        made = await here.directory.db.scope(tenant="acme").threads()
+        page = await here.directory.db.scope(tenant="acme").threads()
 
-    assert (refused["type"], refused["data"]["code"]) == ("problem", "unauthenticated")
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1008
-    assert [thread.id for thread in made.threads] == ["before"]
+    assert (event["type"], event["data"]["code"]) == ("problem", "unauthenticated")
+    assert closure.value.rcvd is not None
+    assert closure.value.rcvd.code == 1008
+    assert [thread.id for thread in page.threads] == ["before"]
 
 
 async def test_a_revoked_key_hears_nothing_more_on_a_stream_that_is_open(
@@ -119,10 +119,10 @@ async def test_a_revoked_key_hears_nothing_more_on_a_line_that_is_open(
         await line.recv()
         await here.revoke()
         await here.write("t")
-        while (told := json.loads(await line.recv()))["type"] not in ("problem", "end"):
+        while (event := json.loads(await line.recv()))["type"] not in ("problem", "end"):
             pass
 
-    assert told["data"]["code"] == "unauthenticated"
+    assert event["data"]["code"] == "unauthenticated"
 
 
 async def test_a_line_is_closed_to_one_whose_roles_have_changed() -> None:
@@ -131,22 +131,25 @@ async def test_a_line_is_closed_to_one_whose_roles_have_changed() -> None:
             Membership(tenant="acme", workspace="default", user="alice", roles=("auditor",))
         )
         await line.send(turn("t"))
-        refused = json.loads(await line.recv())
+        event = json.loads(await line.recv())
 
-    assert refused["data"]["code"] == Forbidden.code
+    assert event["data"]["code"] == Forbidden.code
 
 
 async def test_who_may_not_open_a_line_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
     async with place() as here:
         _, reading = await create_key(here.directory, tenant="acme", user="alice", scopes=("read",))
-        told = {}
+        responses = {}
         for name, key in (("a stranger", "clew_0123456789abcdef_no"), ("a reader", reading)):
-            with pytest.raises(websockets.InvalidStatus) as refused:
+            with pytest.raises(websockets.InvalidStatus) as refusal:
                 await here.line(key)
-            told[name] = refused.value.response
+            responses[name] = refusal.value.response
 
-    assert {name: answer.status_code for name, answer in told.items()} == {"a stranger": 401, "a reader": 403}
-    assert all(answer.headers["content-type"] == PROBLEM_MEDIA_TYPE for answer in told.values())
-    assert told["a stranger"].headers["www-authenticate"] == "Bearer"
+    assert {name: answer.status_code for name, answer in responses.items()} == {
+        "a stranger": 401,
+        "a reader": 403,
+    }
+    assert all(answer.headers["content-type"] == PROBLEM_MEDIA_TYPE for answer in responses.values())
+    assert responses["a stranger"].headers["www-authenticate"] == "Bearer"
     assert "handshake" not in caplog.text
-    assert json.loads(told["a reader"].body or b"{}")["detail"] == "This needs the scope 'write'."
+    assert json.loads(responses["a reader"].body or b"{}")["detail"] == "This needs the scope 'write'."

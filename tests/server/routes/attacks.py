@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from tests.server.attacked_server import SECRET, Ask, Victim
 
-HIDDEN: dict[str, set[int]] = {"eve": {404}, "bob": {404}}
+NOT_FOUND: dict[str, set[int]] = {"eve": {404}, "bob": {404}}
 """What is named and somebody else's is not there."""
 
 APART: dict[str, set[int]] = {"eve": {200, 201}, "bob": {200, 201}}
 """The answer is about whoever asks."""
 
-REFUSED: dict[str, set[int]] = {"eve": {403}, "bob": {403}}
+FORBIDDEN: dict[str, set[int]] = {"eve": {403}, "bob": {403}}
 """Who asks may not speak for another, or is no administrator."""
 
 
@@ -52,25 +52,25 @@ def _sending(method: str, path: str, json: Any, params: dict[str, str]) -> Calla
     return lambda victim: Ask(
         method=method,
         path=path.format(v=victim),
-        json=_filled(json, victim),
+        json=_fill(json, victim),
         params={name: value.format(v=victim) for name, value in params.items()},
     )
 
 
-def _filled(json: Any, victim: Victim) -> Any:
+def _fill(json: Any, victim: Victim) -> Any:
     if isinstance(json, str):
         return json.format(v=victim)
     if isinstance(json, dict):
-        return {key: _filled(value, victim) for key, value in json.items()}
-    return [_filled(value, victim) for value in json] if isinstance(json, list) else json
+        return {key: _fill(value, victim) for key, value in json.items()}
+    return [_fill(value, victim) for value in json] if isinstance(json, list) else json
 
 
-def _imported(victim: Victim) -> Ask:
+def _import(victim: Victim) -> Ask:
     """An archive that says it is hers, of a thread that is no longer there."""
     return Ask(method="POST", path="/sessions/import", content=victim.archive)
 
 
-def _uploaded(victim: Victim) -> Ask:
+def _upload(victim: Victim) -> Ask:
     """A file for her thread."""
     path, params = f"/threads/{victim.thread}/documents", {"name": "new.txt"}
     return Ask(method="POST", path=path, content=b"Something new", params=params)
@@ -80,7 +80,7 @@ THREAD = "/threads/{v.thread}"
 BLOCK = "/threads/{id:str}/core-memory/{block:str}"
 ARTIFACT = "/threads/{id:str}/artifacts/{artifact:str}"
 DOCUMENT = {"path": "{v.document}"}
-SPOKEN = "/sessions/{v.thread}/voice"
+VOICE = "/sessions/{v.thread}/voice"
 OWNER = {"user": "{v.user}"}
 ATTACKS: dict[tuple[str, str], Attack] = {
     # Threads.
@@ -88,101 +88,103 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post("/threads", {"id": "new-{v.number}"}), others={"eve": {201}, "bob": {201}}
     ),
     ("GET", "/threads"): Attack(ask=get("/threads", limit="200"), others=APART, cursor="taken"),
-    ("GET", "/threads/{id:str}"): Attack(ask=get(THREAD), others=HIDDEN),
-    ("DELETE", "/threads/{id:str}"): Attack(ask=delete(THREAD), others=HIDDEN),
-    ("GET", "/threads/{id:str}/items"): Attack(ask=get(f"{THREAD}/items"), others=HIDDEN, cursor="taken"),
+    ("GET", "/threads/{id:str}"): Attack(ask=get(THREAD), others=NOT_FOUND),
+    ("DELETE", "/threads/{id:str}"): Attack(ask=delete(THREAD), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/items"): Attack(ask=get(f"{THREAD}/items"), others=NOT_FOUND, cursor="taken"),
     ("GET", "/threads/{id:str}/messages"): Attack(
-        ask=get(f"{THREAD}/messages"), others=HIDDEN, cursor="taken"
+        ask=get(f"{THREAD}/messages"), others=NOT_FOUND, cursor="taken"
     ),
     ("GET", "/threads/{id:str}/changesets"): Attack(
-        ask=get(f"{THREAD}/changesets"), others=HIDDEN, cursor="taken"
+        ask=get(f"{THREAD}/changesets"), others=NOT_FOUND, cursor="taken"
     ),
     ("POST", "/threads/{id:str}/changesets"): Attack(
-        ask=post(f"{THREAD}/changesets", {"patches": [["set", ["mood"], "calm"]]}), others=HIDDEN
+        ask=post(f"{THREAD}/changesets", {"patches": [["set", ["mood"], "calm"]]}), others=NOT_FOUND
     ),
-    ("GET", "/threads/{id:str}/state"): Attack(ask=get(f"{THREAD}/state"), others=HIDDEN),
-    ("GET", "/threads/{id:str}/diff"): Attack(ask=get(f"{THREAD}/diff", before="0"), others=HIDDEN),
-    ("GET", "/threads/{id:str}/verify"): Attack(ask=get(f"{THREAD}/verify"), others=HIDDEN),
+    ("GET", "/threads/{id:str}/state"): Attack(ask=get(f"{THREAD}/state"), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/diff"): Attack(ask=get(f"{THREAD}/diff", before="0"), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/verify"): Attack(ask=get(f"{THREAD}/verify"), others=NOT_FOUND),
     ("POST", "/threads/{id:str}/fork"): Attack(
-        ask=post(f"{THREAD}/fork", {"id": "fork-{v.number}"}), others=HIDDEN
+        ask=post(f"{THREAD}/fork", {"id": "fork-{v.number}"}), others=NOT_FOUND
     ),
-    ("POST", "/threads/{id:str}/rewind"): Attack(ask=post(f"{THREAD}/rewind", {"to": 1}), others=HIDDEN),
+    ("POST", "/threads/{id:str}/rewind"): Attack(ask=post(f"{THREAD}/rewind", {"to": 1}), others=NOT_FOUND),
     # The workbench of a thread.
-    ("GET", "/threads/{id:str}/core-memory"): Attack(ask=get(f"{THREAD}/core-memory"), others=HIDDEN),
-    ("PUT", BLOCK): Attack(ask=put(f"{THREAD}/core-memory/human", {"text": "nobody"}), others=HIDDEN),
-    ("GET", "/threads/{id:str}/documents"): Attack(ask=get(f"{THREAD}/documents"), others=HIDDEN),
-    ("POST", "/threads/{id:str}/documents"): Attack(ask=_uploaded, others=HIDDEN),
+    ("GET", "/threads/{id:str}/core-memory"): Attack(ask=get(f"{THREAD}/core-memory"), others=NOT_FOUND),
+    ("PUT", BLOCK): Attack(ask=put(f"{THREAD}/core-memory/human", {"text": "nobody"}), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/documents"): Attack(ask=get(f"{THREAD}/documents"), others=NOT_FOUND),
+    ("POST", "/threads/{id:str}/documents"): Attack(ask=_upload, others=NOT_FOUND),
     ("DELETE", "/threads/{id:str}/documents"): Attack(
-        ask=delete(f"{THREAD}/documents", **DOCUMENT), others=HIDDEN
+        ask=delete(f"{THREAD}/documents", **DOCUMENT), others=NOT_FOUND
     ),
     ("POST", "/threads/{id:str}/documents/load"): Attack(
-        ask=post(f"{THREAD}/documents/load", DOCUMENT), others=HIDDEN
+        ask=post(f"{THREAD}/documents/load", DOCUMENT), others=NOT_FOUND
     ),
     ("PUT", "/threads/{id:str}/documents/active"): Attack(
-        ask=put(f"{THREAD}/documents/active", DOCUMENT), others=HIDDEN
+        ask=put(f"{THREAD}/documents/active", DOCUMENT), others=NOT_FOUND
     ),
     ("GET", "/threads/{id:str}/documents/sections"): Attack(
-        ask=get(f"{THREAD}/documents/sections", **DOCUMENT), others=HIDDEN
+        ask=get(f"{THREAD}/documents/sections", **DOCUMENT), others=NOT_FOUND
     ),
     ("GET", "/threads/{id:str}/documents/text"): Attack(
-        ask=get(f"{THREAD}/documents/text", **DOCUMENT), others=HIDDEN
+        ask=get(f"{THREAD}/documents/text", **DOCUMENT), others=NOT_FOUND
     ),
     ("GET", "/threads/{id:str}/documents/find"): Attack(
-        ask=get(f"{THREAD}/documents/find", words=SECRET), others=HIDDEN
+        ask=get(f"{THREAD}/documents/find", words=SECRET), others=NOT_FOUND
     ),
     ("GET", "/threads/{id:str}/artifacts"): Attack(
-        ask=get(f"{THREAD}/artifacts"), others=HIDDEN, cursor="taken"
+        ask=get(f"{THREAD}/artifacts"), others=NOT_FOUND, cursor="taken"
     ),
-    ("GET", ARTIFACT): Attack(ask=get(f"{THREAD}/artifacts/{{v.artifact}}"), others=HIDDEN),
-    ("DELETE", ARTIFACT): Attack(ask=delete(f"{THREAD}/artifacts/{{v.artifact}}"), others=HIDDEN),
-    ("GET", "/threads/{id:str}/volume"): Attack(ask=get(f"{THREAD}/volume"), others=HIDDEN, cursor="taken"),
+    ("GET", ARTIFACT): Attack(ask=get(f"{THREAD}/artifacts/{{v.artifact}}"), others=NOT_FOUND),
+    ("DELETE", ARTIFACT): Attack(ask=delete(f"{THREAD}/artifacts/{{v.artifact}}"), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/volume"): Attack(
+        ask=get(f"{THREAD}/volume"), others=NOT_FOUND, cursor="taken"
+    ),
     # Turns. The same id in another tenant is another thread, which a turn makes.
     ("POST", "/threads/{id:str}/turns"): Attack(
         ask=post(f"{THREAD}/turns", {"message": "What did I say?"}), others={"eve": {200}, "bob": {404}}
     ),
     ("POST", "/turns"): Attack(
-        ask=post("/turns", {"thread": "{v.thread}", "message": "What did I say?", **OWNER}), others=REFUSED
+        ask=post("/turns", {"thread": "{v.thread}", "message": "What did I say?", **OWNER}), others=FORBIDDEN
     ),
     ("GET", "/threads/{id:str}/events"): Attack(
-        ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=HIDDEN
+        ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=NOT_FOUND
     ),
     ("GET", "/events"): Attack(ask=get("/events", after="0", wait="false"), others=APART),
     # Runs.
     ("GET", "/runs"): Attack(ask=get("/runs"), others=APART, cursor="taken"),
-    ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=HIDDEN),
-    ("GET", "/runs/{run:str}/steps"): Attack(ask=get("/runs/{v.waiting_run}/steps"), others=HIDDEN),
-    ("POST", "/runs/{run:str}/cancel"): Attack(ask=post("/runs/{v.waiting_run}/cancel"), others=HIDDEN),
+    ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=NOT_FOUND),
+    ("GET", "/runs/{run:str}/steps"): Attack(ask=get("/runs/{v.waiting_run}/steps"), others=NOT_FOUND),
+    ("POST", "/runs/{run:str}/cancel"): Attack(ask=post("/runs/{v.waiting_run}/cancel"), others=NOT_FOUND),
     ("POST", "/runs/{run:str}/decisions"): Attack(
         ask=post("/runs/{v.waiting_run}/decisions", {"decisions": {"c1": {"decision": "replay"}}}),
-        others=HIDDEN,
+        others=NOT_FOUND,
     ),
     # Data sets and experiments.
     ("GET", "/datasets"): Attack(ask=get("/datasets"), others=APART, cursor="taken"),
     ("GET", "/datasets/{name:str}/examples"): Attack(
-        ask=get("/datasets/{v.dataset}/examples"), others=HIDDEN, cursor="taken"
+        ask=get("/datasets/{v.dataset}/examples"), others=NOT_FOUND, cursor="taken"
     ),
     ("GET", "/experiments"): Attack(ask=get("/experiments"), others=APART, cursor="taken"),
-    ("GET", "/experiments/{name:str}"): Attack(ask=get("/experiments/{v.dataset}"), others=HIDDEN),
+    ("GET", "/experiments/{name:str}"): Attack(ask=get("/experiments/{v.dataset}"), others=NOT_FOUND),
     ("GET", "/experiments/{name:str}/results"): Attack(
-        ask=get("/experiments/{v.dataset}/results"), others=HIDDEN, cursor="taken"
+        ask=get("/experiments/{v.dataset}/results"), others=NOT_FOUND, cursor="taken"
     ),
     ("GET", "/comparisons"): Attack(
         ask=get("/comparisons", first="{v.dataset}", second="{v.dataset}", everything="true"),
-        others=HIDDEN,
+        others=NOT_FOUND,
         cursor="taken",
     ),
     # Sessions.
     ("GET", "/sessions/state"): Attack(ask=get("/sessions/state"), others=APART),
     ("GET", "/sessions"): Attack(ask=get("/sessions", search=SECRET), others=APART, cursor="taken"),
     ("GET", "/episodes"): Attack(ask=get("/episodes"), others=APART, cursor="taken"),
-    ("GET", "/episodes/{episode_id:str}"): Attack(ask=get("/episodes/{v.episode}"), others=HIDDEN),
-    ("GET", "/sessions/{id:str}"): Attack(ask=get("/sessions/{v.thread}"), others=HIDDEN),
-    ("DELETE", "/sessions/{id:str}"): Attack(ask=delete("/sessions/{v.thread}"), others=HIDDEN),
+    ("GET", "/episodes/{episode_id:str}"): Attack(ask=get("/episodes/{v.episode}"), others=NOT_FOUND),
+    ("GET", "/sessions/{id:str}"): Attack(ask=get("/sessions/{v.thread}"), others=NOT_FOUND),
+    ("DELETE", "/sessions/{id:str}"): Attack(ask=delete("/sessions/{v.thread}"), others=NOT_FOUND),
     ("GET", "/sessions/{id:str}/turns"): Attack(
-        ask=get("/sessions/{v.thread}/turns"), others=HIDDEN, cursor="taken"
+        ask=get("/sessions/{v.thread}/turns"), others=NOT_FOUND, cursor="taken"
     ),
-    ("POST", "/sessions/{id:str}/end"): Attack(ask=post("/sessions/{v.thread}/end", {}), others=HIDDEN),
-    ("POST", "/sessions/{id:str}/export"): Attack(ask=post("/sessions/{v.thread}/export"), others=HIDDEN),
+    ("POST", "/sessions/{id:str}/end"): Attack(ask=post("/sessions/{v.thread}/end", {}), others=NOT_FOUND),
+    ("POST", "/sessions/{id:str}/export"): Attack(ask=post("/sessions/{v.thread}/export"), others=NOT_FOUND),
     # The same id in another tenant is another session, which an import makes.
     ("POST", "/sessions/{id:str}/import"): Attack(
         ask=post(
@@ -191,65 +193,67 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ),
         others={"eve": {200}, "bob": {404, 409}},
     ),
-    ("POST", "/sessions/import"): Attack(ask=_imported, others={"eve": {422}, "bob": {422}}),
+    ("POST", "/sessions/import"): Attack(ask=_import, others={"eve": {422}, "bob": {422}}),
     # Memory. Whose it is comes from the credentials; naming somebody else is refused.
-    ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=REFUSED, cursor="taken"),
-    ("GET", "/memory/export"): Attack(ask=get("/memory/export", **OWNER), others=REFUSED),
-    ("GET", "/memory/catch-up"): Attack(ask=get("/memory/catch-up", **OWNER), others=REFUSED),
-    ("GET", "/memory/entries/{entry:str}"): Attack(ask=get("/memory/entries/{v.fact}"), others=HIDDEN),
+    ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=FORBIDDEN, cursor="taken"),
+    ("GET", "/memory/export"): Attack(ask=get("/memory/export", **OWNER), others=FORBIDDEN),
+    ("GET", "/memory/catch-up"): Attack(ask=get("/memory/catch-up", **OWNER), others=FORBIDDEN),
+    ("GET", "/memory/entries/{entry:str}"): Attack(ask=get("/memory/entries/{v.fact}"), others=NOT_FOUND),
     ("POST", "/memory/entries/{entry:str}/correct"): Attack(
-        ask=post("/memory/entries/{v.fact}/correct", {"object": "something else"}), others=HIDDEN
+        ask=post("/memory/entries/{v.fact}/correct", {"object": "something else"}), others=NOT_FOUND
     ),
-    ("POST", "/memory/forget"): Attack(ask=post("/memory/forget", {"ids": ["{v.fact}"]}), others=HIDDEN),
-    ("POST", "/memory/undo"): Attack(ask=post("/memory/undo", {}, **OWNER), others=REFUSED),
-    ("PUT", "/memory/recall"): Attack(ask=put("/memory/recall", {"on": False}, **OWNER), others=REFUSED),
+    ("POST", "/memory/forget"): Attack(ask=post("/memory/forget", {"ids": ["{v.fact}"]}), others=NOT_FOUND),
+    ("POST", "/memory/undo"): Attack(ask=post("/memory/undo", {}, **OWNER), others=FORBIDDEN),
+    ("PUT", "/memory/recall"): Attack(ask=put("/memory/recall", {"on": False}, **OWNER), others=FORBIDDEN),
     # The rest.
     ("GET", "/search"): Attack(ask=get("/search", q=SECRET), others=APART, cursor="taken"),
     ("POST", "/feedback"): Attack(
-        ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=HIDDEN
+        ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=NOT_FOUND
     ),
     ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART, cursor="taken"),
-    ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=REFUSED),
+    ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=FORBIDDEN),
     ("GET", "/agent"): Attack(ask=get("/agent"), others=APART),
-    ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED, owner="the server's operator"),
+    ("GET", "/metrics"): Attack(ask=get("/metrics"), others=FORBIDDEN, owner="the server's operator"),
     # Calls.
     ("POST", "/sessions/{id:str}/voice"): Attack(
-        ask=post(SPOKEN, {"said": "What did I say?"}), others={"eve": {200}, "bob": {404}}
+        ask=post(VOICE, {"said": "What did I say?"}), others={"eve": {200}, "bob": {404}}
     ),
     ("POST", "/sessions/{id:str}/voice/session"): Attack(
-        ask=post(f"{SPOKEN}/session", OWNER), others=REFUSED
+        ask=post(f"{VOICE}/session", OWNER), others=FORBIDDEN
     ),
     ("POST", "/sessions/{id:str}/voice/heard"): Attack(
-        ask=post(f"{SPOKEN}/heard", {"id": "u1", "said": "What did I say?", **OWNER}), others=REFUSED
+        ask=post(f"{VOICE}/heard", {"id": "u1", "said": "What did I say?", **OWNER}), others=FORBIDDEN
     ),
     ("POST", "/sessions/{id:str}/voice/tools"): Attack(
-        ask=post(f"{SPOKEN}/tools", {"id": "c1", "name": "recall", "arguments": {"about": SECRET}, **OWNER}),
-        others=REFUSED,
+        ask=post(f"{VOICE}/tools", {"id": "c1", "name": "recall", "arguments": {"about": SECRET}, **OWNER}),
+        others=FORBIDDEN,
     ),
-    ("POST", "/sessions/{id:str}/voice/alive"): Attack(ask=post(f"{SPOKEN}/alive", {}), others=HIDDEN),
-    ("POST", "/sessions/{id:str}/voice/lost"): Attack(ask=post(f"{SPOKEN}/lost"), others=HIDDEN),
-    ("GET", "/sessions/{id:str}/status"): Attack(ask=get("/sessions/{v.thread}/status"), others=HIDDEN),
-    ("GET", "/person/export"): Attack(ask=get("/person/export", **OWNER), others=REFUSED),
+    ("POST", "/sessions/{id:str}/voice/alive"): Attack(ask=post(f"{VOICE}/alive", {}), others=NOT_FOUND),
+    ("POST", "/sessions/{id:str}/voice/lost"): Attack(ask=post(f"{VOICE}/lost"), others=NOT_FOUND),
+    ("GET", "/sessions/{id:str}/status"): Attack(ask=get("/sessions/{v.thread}/status"), others=NOT_FOUND),
+    ("GET", "/person/export"): Attack(ask=get("/person/export", **OWNER), others=FORBIDDEN),
     # What only operators of a tenant do; alice is the one of hers.
-    ("POST", "/erasures"): Attack(ask=post("/erasures", {"thread": "{v.thread}-gone"}), others=REFUSED),
-    ("GET", "/receipts"): Attack(ask=get("/receipts"), others=REFUSED, cursor="taken"),
-    ("POST", "/receipts/settle"): Attack(ask=post("/receipts/settle"), others=REFUSED),
-    ("GET", "/holds"): Attack(ask=get("/holds"), others=REFUSED, cursor="taken"),
+    ("POST", "/erasures"): Attack(ask=post("/erasures", {"thread": "{v.thread}-gone"}), others=FORBIDDEN),
+    ("GET", "/receipts"): Attack(ask=get("/receipts"), others=FORBIDDEN, cursor="taken"),
+    ("POST", "/receipts/settle"): Attack(ask=post("/receipts/settle"), others=FORBIDDEN),
+    ("GET", "/holds"): Attack(ask=get("/holds"), others=FORBIDDEN, cursor="taken"),
     ("POST", "/holds"): Attack(
-        ask=post("/holds", {"thread": "{v.thread}-held", "reason": "a case"}), others=REFUSED
+        ask=post("/holds", {"thread": "{v.thread}-held", "reason": "a case"}), others=FORBIDDEN
     ),
-    ("DELETE", "/holds"): Attack(ask=delete("/holds", thread="{v.thread}-held"), others=REFUSED),
-    ("GET", "/retention"): Attack(ask=get("/retention"), others=REFUSED, cursor="taken"),
-    ("PUT", "/retention/{rule:str}"): Attack(ask=put("/retention/{v.rule}", {"days": 3650}), others=REFUSED),
-    ("DELETE", "/retention/{rule:str}"): Attack(ask=delete("/retention/{v.rule}"), others=REFUSED),
-    ("POST", "/retention/apply"): Attack(ask=post("/retention/apply", {"dry_run": True}), others=REFUSED),
-    ("GET", "/crises"): Attack(ask=get("/crises"), others=REFUSED, cursor="taken"),
-    ("GET", "/crises/export"): Attack(ask=get("/crises/export"), others=REFUSED),
+    ("DELETE", "/holds"): Attack(ask=delete("/holds", thread="{v.thread}-held"), others=FORBIDDEN),
+    ("GET", "/retention"): Attack(ask=get("/retention"), others=FORBIDDEN, cursor="taken"),
+    ("PUT", "/retention/{rule:str}"): Attack(
+        ask=put("/retention/{v.rule}", {"days": 3650}), others=FORBIDDEN
+    ),
+    ("DELETE", "/retention/{rule:str}"): Attack(ask=delete("/retention/{v.rule}"), others=FORBIDDEN),
+    ("POST", "/retention/apply"): Attack(ask=post("/retention/apply", {"dry_run": True}), others=FORBIDDEN),
+    ("GET", "/crises"): Attack(ask=get("/crises"), others=FORBIDDEN, cursor="taken"),
+    ("GET", "/crises/export"): Attack(ask=get("/crises/export"), others=FORBIDDEN),
     ("POST", "/crises/extend"): Attack(
-        ask=post("/crises/extend", {"thread": "{v.thread}", "until": 1 << 52}), others=REFUSED
+        ask=post("/crises/extend", {"thread": "{v.thread}", "until": 1 << 52}), others=FORBIDDEN
     ),
-    ("POST", "/crises/purge"): Attack(ask=post("/crises/purge", {"dry_run": True}), others=REFUSED),
-    ("GET", "/audit"): Attack(ask=get("/audit"), others=REFUSED, cursor="taken"),
+    ("POST", "/crises/purge"): Attack(ask=post("/crises/purge", {"dry_run": True}), others=FORBIDDEN),
+    ("GET", "/audit"): Attack(ask=get("/audit"), others=FORBIDDEN, cursor="taken"),
 }
 
 MAKES_A_THREAD = {

@@ -41,8 +41,8 @@ posts = [route for route in ROUTES if route[0] == "POST"]
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """A running server for all of these tests; each has a victim's things of its own."""
     file: Path = tmp_path_factory.mktemp("attacks") / "server.db"
-    async with world(f"sqlite:///{file}") as made:
-        yield made
+    async with world(f"sqlite:///{file}") as new_world:
+        yield new_world
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -52,15 +52,15 @@ async def victim(server: World) -> Victim:
 
 def routes_of(app: Any) -> tuple[set[tuple[str, str]], set[str]]:
     """Every route that the application answers: methods and paths, and sockets."""
-    asked: set[tuple[str, str]] = set()
+    routes: set[tuple[str, str]] = set()
     sockets: set[str] = set()
     for route in app.routes:
         path = route.path.removeprefix(API_PREFIX)
         if isinstance(route, HTTPRoute) and not path.startswith(DESCRIPTIONS):
-            asked |= {(str(method), path) for method in route.methods if method != "OPTIONS"}
+            routes |= {(str(method), path) for method in route.methods if method != "OPTIONS"}
         elif isinstance(route, WebSocketRoute):
             sockets.add(path)
-    return asked, sockets
+    return routes, sockets
 
 
 def code_of(answer: httpx.Response) -> str:
@@ -69,9 +69,9 @@ def code_of(answer: httpx.Response) -> str:
 
 
 async def test_every_route_is_in_the_suite() -> None:
-    asked, sockets = routes_of(create_app())
+    routes, sockets = routes_of(create_app())
 
-    assert asked == ATTACKS.keys() | OPEN.keys() | PAGES
+    assert routes == ATTACKS.keys() | OPEN.keys() | PAGES
     assert sockets == SOCKETS
 
 
@@ -82,7 +82,7 @@ async def test_everything_beside_the_api_is_the_studio() -> None:
 
 
 async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
-    paged = {
+    lists = {
         (str(method), route.path.removeprefix(API_PREFIX))
         for route in create_app().routes
         if isinstance(route, HTTPRoute)
@@ -90,7 +90,7 @@ async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
         if "cursor" in handler.parsed_fn_signature.parameters
     }
 
-    assert paged == set(with_cursor)
+    assert lists == set(with_cursor)
 
 
 # Whoever asks about her own is served, so that a refusal of others means something.
@@ -130,10 +130,10 @@ async def test_others_get_nothing_and_change_nothing(server: World, route: tuple
 
 
 NAMES = ("thread", "run", "waiting_run", "fact", "job", "dataset")
-named = [route for route, attack in ATTACKS.items() if attack.others["bob"] == {404}]
+others_routes = [route for route, attack in ATTACKS.items() if attack.others["bob"] == {404}]
 
 
-@pytest.mark.parametrize("route", named, ids=" ".join)
+@pytest.mark.parametrize("route", others_routes, ids=" ".join)
 async def test_what_is_anothers_looks_like_what_is_not_there(server: World, route: tuple[str, str]) -> None:
     victim = await (server.victim() if route in MAKES_A_THREAD else server.victim_of("those who compare"))
     names: dict[str, Any] = {name: f"{getattr(victim, name)}~" for name in NAMES}
@@ -156,9 +156,9 @@ def _without_names(answer: httpx.Response) -> str:
 @pytest.mark.parametrize("credentials", BAD)
 @every_route
 async def test_nobody_gets_in_with(
-    server: World, shared: Victim, route: tuple[str, str], credentials: str
+    server: World, anyone: Victim, route: tuple[str, str], credentials: str
 ) -> None:
-    answer = await server.send(ATTACKS[route].ask(shared), server.bad[credentials])
+    answer = await server.send(ATTACKS[route].ask(anyone), server.bad[credentials])
 
     assert (answer.status_code, code_of(answer)) == (401, "unauthenticated")
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -166,7 +166,7 @@ async def test_nobody_gets_in_with(
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def shared(server: World) -> AsyncIterator[Victim]:
+async def anyone(server: World) -> AsyncIterator[Victim]:
     """One victim for all who do not even get in; at the end she has all that she had."""
     victim = await server.victim()
     before = await server.heads(victim)
@@ -176,7 +176,7 @@ async def shared(server: World) -> AsyncIterator[Victim]:
 
 @pytest.mark.parametrize("route", OPEN, ids=" ".join)
 async def test_an_open_route_says_nothing_of_anybody(
-    server: World, shared: Victim, route: tuple[str, str]
+    server: World, anyone: Victim, route: tuple[str, str]
 ) -> None:
     answer = await server.send(Ask(method=route[0], path=route[1]), None)
 
@@ -196,27 +196,27 @@ async def test_the_description_of_the_api_needs_credentials(server: World) -> No
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route[0] != "GET"], ids=" ".join)
 async def test_a_key_that_may_only_read_changes_nothing(
-    server: World, shared: Victim, route: tuple[str, str]
+    server: World, anyone: Victim, route: tuple[str, str]
 ) -> None:
-    answer = await server.as_("alice reading", ATTACKS[route].ask(shared))
+    answer = await server.as_("alice reading", ATTACKS[route].ask(anyone))
 
     assert (answer.status_code, code_of(answer)) == (403, "forbidden")
 
 
 @pytest.mark.parametrize("route", [("GET", "/metrics"), ("POST", "/jobs/{job:str}/retry")], ids=" ".join)
 async def test_a_key_without_the_scope_is_no_administrators(
-    server: World, shared: Victim, route: tuple[str, str]
+    server: World, anyone: Victim, route: tuple[str, str]
 ) -> None:
-    answer = await server.as_("alice working", ATTACKS[route].ask(shared))
+    answer = await server.as_("alice working", ATTACKS[route].ask(anyone))
 
     assert (answer.status_code, code_of(answer)) == (403, "forbidden")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/metrics"], ids=" ".join)
 async def test_a_key_of_the_servers_operator_is_for_its_numbers_alone(
-    server: World, shared: Victim, route: tuple[str, str]
+    server: World, anyone: Victim, route: tuple[str, str]
 ) -> None:
-    answer = await server.as_("the server's operator", ATTACKS[route].ask(shared))
+    answer = await server.as_("the server's operator", ATTACKS[route].ask(anyone))
 
     assert (answer.status_code, code_of(answer)) == (403, "forbidden")
 
@@ -239,8 +239,8 @@ async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tu
 
 async def cursor_of(server: World, route: tuple[str, str], victim: Victim) -> tuple[Ask, str]:
     """A request of alice's that ends with a cursor, and the cursor."""
-    asked = ATTACKS[route].ask(victim)
-    first = Ask(method="GET", path=asked.path, params={**asked.params, "limit": "1"})
+    ask = ATTACKS[route].ask(victim)
+    first = Ask(method="GET", path=ask.path, params={**ask.params, "limit": "1"})
     answer = await server.as_("alice", first)
     cursor = answer.json()["next"]
     assert cursor, answer.text
@@ -248,7 +248,7 @@ async def cursor_of(server: World, route: tuple[str, str], victim: Victim) -> tu
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def listed(server: World) -> Victim:
+async def reader(server: World) -> Victim:
     """One of two victims, so that every list has another page."""
     await server.victim_of("cursors, first")
     return await server.victim_of("cursors, second")
@@ -256,9 +256,9 @@ async def listed(server: World) -> Victim:
 
 @pytest.mark.parametrize("route", with_cursor, ids=" ".join)
 async def test_a_cursor_is_good_for_whom_it_was_made(
-    server: World, listed: Victim, route: tuple[str, str]
+    server: World, reader: Victim, route: tuple[str, str]
 ) -> None:
-    first, cursor = await cursor_of(server, route, listed)
+    first, cursor = await cursor_of(server, route, reader)
     with_it = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
     hers = await server.as_("alice", with_it)
     theirs = [await server.as_(who, with_it) for who in ("bob", "eve")]
@@ -270,12 +270,12 @@ async def test_a_cursor_is_good_for_whom_it_was_made(
 
 @pytest.mark.parametrize("route", with_cursor, ids=" ".join)
 async def test_a_cursor_that_was_changed_is_refused(
-    server: World, listed: Victim, route: tuple[str, str]
+    server: World, reader: Victim, route: tuple[str, str]
 ) -> None:
-    first, cursor = await cursor_of(server, route, listed)
+    first, cursor = await cursor_of(server, route, reader)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-    changed = [raw[:n] + bytes([raw[n] ^ 1]) + raw[n + 1 :] for n in range(len(raw))]
-    texts = [base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in changed]
+    variants = [raw[:n] + bytes([raw[n] ^ 1]) + raw[n + 1 :] for n in range(len(raw))]
+    texts = [base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in variants]
     for text in [*texts, cursor[:-4], "AAAA", "", "\xff", base64.urlsafe_b64encode(raw[16:]).decode()]:
         answer = await server.as_(
             "alice", Ask(method="GET", path=first.path, params={**first.params, "cursor": text})
@@ -284,12 +284,12 @@ async def test_a_cursor_that_was_changed_is_refused(
         assert (answer.status_code, code_of(answer)) == (422, "invalid_argument"), text
 
 
-async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, listed: Victim) -> None:
-    cursors = {route: await cursor_of(server, route, listed) for route in with_cursor}
+async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, reader: Victim) -> None:
+    cursors = {route: await cursor_of(server, route, reader) for route in with_cursor}
     for route, (first, _) in cursors.items():
         for other, (_, cursor) in cursors.items():
-            asked = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
-            answer = await server.as_("alice", asked)
+            ask = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
+            answer = await server.as_("alice", ask)
 
             assert answer.status_code == (200 if route == other else 422), (route, other)
 
@@ -297,7 +297,7 @@ async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, lis
 # Idempotency keys.
 
 
-def keyed(ask: Ask, key: str) -> Ask:
+def with_key(ask: Ask, key: str) -> Ask:
     """The same request with an idempotency key."""
     return replace(ask, headers={**ask.headers, "idempotency-key": key})
 
@@ -308,9 +308,9 @@ async def test_anothers_key_brings_none_of_her_answers(
     server: World, victim: Victim, route: tuple[str, str], who: str
 ) -> None:
     attack = ATTACKS[route]
-    asked = keyed(attack.ask(victim), f"key {victim.number}")
-    hers = await server.as_("alice", asked)
-    theirs = await server.as_(who, asked)
+    ask = with_key(attack.ask(victim), f"key {victim.number}")
+    hers = await server.as_("alice", ask)
+    theirs = await server.as_(who, ask)
 
     assert hers.status_code < 300, hers.text
     assert theirs.status_code in attack.others[who] | {409}, theirs.text
@@ -322,9 +322,9 @@ async def test_anothers_key_brings_none_of_her_answers(
 async def test_the_same_key_of_the_same_user_does_nothing_twice(
     server: World, victim: Victim, route: tuple[str, str]
 ) -> None:
-    asked = keyed(ATTACKS[route].ask(victim), f"key {victim.number}")
-    first = await server.as_("alice", asked)
-    again = await server.as_("alice", asked)
+    ask = with_key(ATTACKS[route].ask(victim), f"key {victim.number}")
+    first = await server.as_("alice", ask)
+    again = await server.as_("alice", ask)
 
     assert first.status_code < 300, first.text
     assert (again.status_code, _lasting(again)) == (first.status_code, _lasting(first))
@@ -349,12 +349,12 @@ OTHERWISE: dict[tuple[str, str], dict[str, Any]] = {
 async def test_a_key_that_was_used_for_something_else_is_refused(
     server: World, victim: Victim, route: tuple[str, str]
 ) -> None:
-    asked = keyed(ATTACKS[route].ask(victim), f"key {victim.number}")
+    ask = with_key(ATTACKS[route].ask(victim), f"key {victim.number}")
     if route in OTHERWISE:
-        other = replace(asked, json={**asked.json, **OTHERWISE[route]})
+        other = replace(ask, json={**ask.json, **OTHERWISE[route]})
     else:
-        other = replace(asked, params={**asked.params, "other": "1"})
-    first = await server.as_("alice", asked)
+        other = replace(ask, params={**ask.params, "other": "1"})
+    first = await server.as_("alice", ask)
     answer = await server.as_("alice", other)
 
     assert first.status_code < 300, first.text
@@ -364,9 +364,9 @@ async def test_a_key_that_was_used_for_something_else_is_refused(
 @pytest.mark.parametrize("key", ["", "x" * 600, "a\tb"], ids=["empty", "too long", "with a tab"])
 @pytest.mark.parametrize("route", posts, ids=" ".join)
 async def test_a_key_that_is_none_is_refused(
-    server: World, shared: Victim, route: tuple[str, str], key: str
+    server: World, anyone: Victim, route: tuple[str, str], key: str
 ) -> None:
-    answer = await server.as_("alice", keyed(ATTACKS[route].ask(shared), key))
+    answer = await server.as_("alice", with_key(ATTACKS[route].ask(anyone), key))
 
     assert (answer.status_code, code_of(answer)) == (422, "invalid_id")
 
@@ -387,12 +387,12 @@ SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-dat
 @pytest.mark.parametrize("media_type", SIMPLE)
 @pytest.mark.parametrize("route", json_routes, ids=" ".join)
 async def test_json_that_is_not_said_to_be_json_is_refused(
-    server: World, shared: Victim, route: tuple[str, str], media_type: str | None
+    server: World, anyone: Victim, route: tuple[str, str], media_type: str | None
 ) -> None:
-    asked = ATTACKS[route].ask(shared)
+    ask = ATTACKS[route].ask(anyone)
     headers = {"content-type": media_type} if media_type is not None else {}
-    disguised = replace(asked, json=None, content=msgspec.json.encode(asked.json), headers=headers)
-    answer = await server.as_("alice", disguised)
+    disguise = replace(ask, json=None, content=msgspec.json.encode(ask.json), headers=headers)
+    answer = await server.as_("alice", disguise)
 
     assert (answer.status_code, code_of(answer)) == (415, "unsupported_media_type")
 
@@ -404,19 +404,19 @@ async def talk(
     server: World, token: str | None, *messages: bytes, address: str = "127.0.0.1"
 ) -> list[dict[str, Any]]:
     """What the server sends on a socket, until it has answered every message or closed."""
-    sent: list[dict[str, Any]] = []
+    replies: list[dict[str, Any]] = []
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     inbox.put_nowait({"type": "websocket.connect"})
-    answered = asyncio.Event()
+    answer_event = asyncio.Event()
 
     async def sending(message: dict[str, Any]) -> None:
-        sent.append(message)
+        replies.append(message)
         if message["type"] == "websocket.accept":
             for each in messages:
                 inbox.put_nowait({"type": "websocket.receive", "text": each.decode()})
         elif '"type":"problem"' in message.get("text", "") or message["type"] == "websocket.close":
             inbox.put_nowait({"type": "websocket.disconnect", "code": 1000})
-            answered.set()
+            answer_event.set()
 
     headers = [(b"host", b"server"), *([(b"authorization", f"Bearer {token}".encode())] if token else [])]
     scope = {
@@ -435,24 +435,24 @@ async def talk(
     }
     async with asyncio.timeout(20):
         await server.app(scope, inbox.get, sending)
-    return sent
+    return replies
 
 
 @pytest.mark.parametrize("credentials", BAD)
-async def test_no_socket_opens_with(server: World, shared: Victim, credentials: str) -> None:
-    sent = await talk(server, server.bad[credentials], b"{}")
+async def test_no_socket_opens_with(server: World, anyone: Victim, credentials: str) -> None:
+    messages = await talk(server, server.bad[credentials], b"{}")
 
-    assert "websocket.accept" not in {message["type"] for message in sent}
+    assert "websocket.accept" not in {message["type"] for message in messages}
 
 
 @pytest.mark.parametrize("who", ["eve", "bob"], ids=["another tenant", "another user"])
-@pytest.mark.parametrize("asked", ["follow", "cancel", "turn"])
-async def test_others_hear_nothing_on_a_socket(server: World, victim: Victim, who: str, asked: str) -> None:
+@pytest.mark.parametrize("kind", ["follow", "cancel", "turn"])
+async def test_others_hear_nothing_on_a_socket(server: World, victim: Victim, who: str, kind: str) -> None:
     before = await server.belongings(victim)
-    text = f'{{"type": "{asked}", "thread": "{victim.thread}", "message": "?", "user": "{victim.user}"}}'
-    sent = await talk(server, server.tokens[who], text.encode())
-    said = str(sent)
+    text = f'{{"type": "{kind}", "thread": "{victim.thread}", "message": "?", "user": "{victim.user}"}}'
+    messages = await talk(server, server.tokens[who], text.encode())
+    replies = str(messages)
 
-    assert "forbidden" in said if asked == "turn" else "thread_not_found" in said
-    assert SECRET not in said
+    assert "forbidden" in replies if kind == "turn" else "thread_not_found" in replies
+    assert SECRET not in replies
     assert await server.belongings(victim) == before

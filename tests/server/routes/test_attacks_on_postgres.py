@@ -33,7 +33,7 @@ async def test_no_route_gives_anything_to_another_tenant_or_user(url: str) -> No
     async with world(url) as server:
         victim = await server.victim()
         before = await server.belongings(victim)
-        heard = {
+        answers = {
             (who, *route): await server.as_(who, attack.ask(victim))
             for route, attack in sorted(ATTACKS.items(), key=lambda each: each[0] in MAKES_A_THREAD)
             for who in ("eve", "bob")
@@ -42,11 +42,11 @@ async def test_no_route_gives_anything_to_another_tenant_or_user(url: str) -> No
 
     wrong = {
         route: answer.status_code
-        for route, answer in heard.items()
+        for route, answer in answers.items()
         if answer.status_code not in ATTACKS[route[1], route[2]].others[route[0]]
     }
     assert wrong == {}
-    assert [route for route, answer in heard.items() if SECRET in answer.text] == []
+    assert [route for route, answer in answers.items() if SECRET in answer.text] == []
     assert after == before
 
 
@@ -59,15 +59,15 @@ async def test_nothing_forged_is_kept_or_reaches_another(url: str) -> None:
             await server.as_("bob", Ask(method="POST", path="/sessions/import", content=forge(forger)))
             for forge in FORGERIES.values()
         ]
-        kept = await server.export("bob")
+        export = await server.export("bob")
         await server.sweep()
-        ended = await server.as_("bob", Ask(method="POST", path=f"/sessions/{forger.thread}/end", json={}))
-        after, told = await server.belongings(victim), await server.export("bob")
+        end = await server.as_("bob", Ask(method="POST", path=f"/sessions/{forger.thread}/end", json={}))
+        after, text = await server.belongings(victim), await server.export("bob")
 
     assert {answer.status_code for answer in answers} <= {201, 403, 409, 422}
-    assert ended.json()["status"] == "ended"
-    assert SECRET not in told
-    assert (after, kept) == before
+    assert end.json()["status"] == "ended"
+    assert SECRET not in text
+    assert (after, export) == before
 
 
 @pytest.mark.parametrize("who", ["alice", "bob"])
@@ -75,7 +75,7 @@ async def test_everything_works_for_the_owner_alone(url: str, who: str) -> None:
     reads = {route: attack for route, attack in ATTACKS.items() if route[0] == "GET"}
     async with world(url) as server:
         victim = await server.victim()
-        heard = {route: await server.as_(who, attack.ask(victim)) for route, attack in reads.items()}
-    told = [route for route, answer in heard.items() if SECRET in answer.text]
+        answers = {route: await server.as_(who, attack.ask(victim)) for route, attack in reads.items()}
+    routes_with_secret = [route for route, answer in answers.items() if SECRET in answer.text]
 
-    assert bool(told) == (who == "alice")
+    assert bool(routes_with_secret) == (who == "alice")

@@ -18,7 +18,7 @@ from clew.workbench.experiments.examples import Example, ExampleMessage
 from clew.workbench.experiments.experiments import ExperimentPlan
 from clew.workbench.experiments.results import exact
 from clew.workbench.experiments.runner import run_experiment
-from tests.server.conftest import Users, over_http, served
+from tests.server.conftest import Users, clients_of, over_http
 
 NOW = 1_750_000_000_000
 
@@ -48,13 +48,13 @@ async def local() -> AsyncIterator[clew.Database]:
 @pytest.fixture
 async def ada(local: clew.Database) -> AsyncIterator[AsyncClient]:
     """A user of a server on it."""
-    async with served(local) as found:
-        yield found("ada")
+    async with clients_of(local) as clients:
+        yield clients("ada")
 
 
-async def tried(db: clew.Database, count: int = 3) -> None:
+async def add_experiments(db: clew.Database, count: int = 3) -> None:
     """A data set, and two experiments on it: one that repeats what it hears, and one that knows."""
-    given = [
+    examples = [
         Example(
             id=f"e{number}",
             messages=(ExampleMessage(role="user", content=str(number)),),
@@ -62,7 +62,7 @@ async def tried(db: clew.Database, count: int = 3) -> None:
         )
         for number in range(count)
     ]
-    await add_examples(db, "sums", given, now=NOW)
+    await add_examples(db, "sums", examples, now=NOW)
     plan = ExperimentPlan(dataset="sums", subject="an echo", scorer="exact")
     await run_experiment(db, "first", plan, lambda example: example.question, exact)
     better = ExperimentPlan(dataset="sums", subject="a calculator", scorer="exact")
@@ -71,73 +71,77 @@ async def tried(db: clew.Database, count: int = 3) -> None:
 
 @pytest.mark.promise("F-12")
 async def test_a_run_tells_its_steps(alice: AsyncClient) -> None:
-    done = await alice.run_turn("t", "Hi")
-    told = await alice.steps(done.run)
+    result = await alice.run_turn("t", "Hi")
+    steps = await alice.steps(result.run)
 
-    assert (told.run, told.thread) == (done.run, "t")
-    assert [step.kind for step in told.steps] == ["model", "output"]
-    assert all(step.ended >= step.started for step in told.steps)
-    assert [step.cost for step in told.steps] == [None, None]
+    assert (steps.run, steps.thread) == (result.run, "t")
+    assert [step.kind for step in steps.steps] == ["model", "output"]
+    assert all(step.ended >= step.started for step in steps.steps)
+    assert [step.cost for step in steps.steps] == [None, None]
 
 
 async def test_the_steps_of_a_run_are_not_there_for_others(users: Users, alice: AsyncClient) -> None:
-    done = await alice.run_turn("t", "Hi")
+    result = await alice.run_turn("t", "Hi")
 
     with pytest.raises(RecordNotFound):
-        await users("bob").steps(done.run)
+        await users("bob").steps(result.run)
 
 
 async def test_the_steps_of_a_deleted_thread_are_gone_with_it(ada: AsyncClient) -> None:
-    done = await ada.run_turn("t", "Hi")
+    result = await ada.run_turn("t", "Hi")
     await ada.delete_thread("t")
 
     with pytest.raises((ThreadNotFound, RecordNotFound)):
-        await ada.steps(done.run)
+        await ada.steps(result.run)
 
 
 @pytest.mark.promise("F-12")
 async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient, db: clew.Database) -> None:
-    await tried(db)
-    [found] = (await alice.datasets()).datasets
+    await add_experiments(db)
+    [dataset] = (await alice.datasets()).datasets
     first = await alice.examples("sums", limit=2)
     rest = await alice.examples("sums", limit=2, cursor=first.next)
 
-    assert (found.name, found.added) == ("sums", 3)
+    assert (dataset.name, dataset.added) == ("sums", 3)
     assert [each.expected for each in (*first.examples, *rest.examples)] == ["0", "2", "4"]
     assert rest.next is None
 
 
 @pytest.mark.promise("F-12")
 async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db: clew.Database) -> None:
-    await tried(db)
-    listed = await alice.experiments(limit=1)
-    shown = await alice.experiment("second")
+    await add_experiments(db)
+    page = await alice.experiments(limit=1)
+    experiment = await alice.experiment("second")
     results = await alice.results("first", limit=2)
-    compared = await alice.compare("first", "second")
+    comparison = await alice.compare("first", "second")
 
-    assert (len(listed.experiments), listed.next is not None) == (1, True)
-    assert (shown.status, shown.summary.mean, shown.plan.subject) == ("done", 1.0, "a calculator")
+    assert (len(page.experiments), page.next is not None) == (1, True)
+    assert (experiment.status, experiment.summary.mean, experiment.plan.subject) == (
+        "done",
+        1.0,
+        "a calculator",
+    )
     assert [(each.output, each.score) for each in results.results] == [("0", 1.0), ("1", 0.0)]
-    assert (compared.better, compared.worse, compared.same) == (2, 0, 1)
-    assert [each.example for each in compared.examples] == ["e1", "e2"]
+    assert (comparison.better, comparison.worse, comparison.same) == (2, 0, 1)
+    assert [each.example for each in comparison.examples] == ["e1", "e2"]
 
 
 async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: clew.Database) -> None:
-    await tried(local, 5)
-    found: list[str] = []
+    await add_experiments(local, 5)
+    ids: list[str] = []
     cursor: str | None = None
     while True:
         page = await ada.compare("first", "second", everything=True, limit=2, cursor=cursor)
-        found += [each.example for each in page.examples]
+        ids += [each.example for each in page.examples]
         cursor = page.next
         if cursor is None:
             break
 
-    assert found == ["e0", "e1", "e2", "e3", "e4"]
+    assert ids == ["e0", "e1", "e2", "e3", "e4"]
 
 
 async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local: clew.Database) -> None:
-    await tried(local)
+    await add_experiments(local)
     other = Example(id="x", messages=(ExampleMessage(role="user", content="x"),))
     await add_examples(local, "others", [other], now=NOW)
     plan = ExperimentPlan(dataset="others", subject="an echo", scorer="exact")
@@ -154,22 +158,22 @@ async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(d
     await make_dataset(db, "all", ExampleSelection(threads=("alice-1", "bob-1")), now=NOW)
     mine = db.scope(tenant=db.tenant, user="alice")
     await make_dataset(mine, "mine", ExampleSelection(threads=("alice-1",)), now=NOW + 1)
-    async with served(db, authenticate=as_said(db.tenant)) as users:
+    async with clients_of(db, authenticate=as_said(db.tenant)) as users:
         alice, ada = (
             AsyncClient("http://server", http=users.http, headers={"X-Clew-User": who, "X-Roles": roles})
             for who, roles in (("alice", "member"), ("ada", "admin"))
         )
-        seen = {
+        datasets = {
             who: [each.name for each in (await client.datasets()).datasets]
             for who, client in (("alice", alice), ("ada", ada))
         }
         with pytest.raises(RecordNotFound):
             await alice.examples("all")
         everybody = [each.owner for each in (await ada.examples("all")).examples]
-        noted = [entry.action for entry in (await ada.operator.audit()).entries]
+        actions = [entry.action for entry in (await ada.operator.audit()).entries]
 
-    assert seen == {"alice": ["mine"], "ada": ["mine", "all"]}
-    assert (everybody, noted) == (["alice", "bob"], ["read data set"])
+    assert datasets == {"alice": ["mine"], "ada": ["mine", "all"]}
+    assert (everybody, actions) == (["alice", "bob"], ["read data set"])
 
 
 @pytest.mark.parametrize("name", ["nothing", "a/b"])
@@ -188,8 +192,8 @@ async def test_a_server_prices_what_its_companion_does(local: clew.Database, tmp
     app = create_app(ServerSettings(sweep_seconds=3600, prices=str(file)), db=local)
     async with over_http(app, local) as users:
         alice = users("alice")
-        done = await alice.run_turn("t", "Hi", user="alice")
-        told = (await alice.steps(done.run)).steps
+        result = await alice.run_turn("t", "Hi", user="alice")
+        steps = (await alice.steps(result.run)).steps
 
-    assert "retrieval" in [step.kind for step in told]
-    assert {step.cost for step in told if step.kind == "model"} == {0}
+    assert "retrieval" in [step.kind for step in steps]
+    assert {step.cost for step in steps if step.kind == "model"} == {0}

@@ -24,8 +24,8 @@ SOON = 20.0
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """A running server that finalizes episodes, for all of these tests."""
     file: Path = tmp_path_factory.mktemp("sent") / "server.db"
-    async with world(f"sqlite:///{file}", remembers=True) as made:
-        yield made
+    async with world(f"sqlite:///{file}", remembers=True) as new_world:
+        yield new_world
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -41,28 +41,30 @@ async def test_nothing_forged_is_kept_or_reaches_another(
     forger = Forger(user=await server.user("bob"), thread=await server.thread_of("bob"), victim=victim)
     before = await server.belongings(victim), await server.export("bob")
     async with asyncio.timeout(SOON):
-        sent = await server.as_("bob", Ask(method="POST", path="/sessions/import", content=forgery(forger)))
-        kept = await server.export("bob")
+        response = await server.as_(
+            "bob", Ask(method="POST", path="/sessions/import", content=forgery(forger))
+        )
+        export = await server.export("bob")
         await server.sweep()
-        ended = await server.as_("bob", Ask(method="POST", path=f"/sessions/{forger.thread}/end", json={}))
+        end = await server.as_("bob", Ask(method="POST", path=f"/sessions/{forger.thread}/end", json={}))
 
-    assert sent.status_code in (201, 403, 409, 422), sent.text
-    assert ended.json()["status"] == "ended"
-    assert SECRET not in sent.text + await server.export("bob")
-    assert (await server.belongings(victim), kept) == before
+    assert response.status_code in (201, 403, 409, 422), response.text
+    assert end.json()["status"] == "ended"
+    assert SECRET not in response.text + await server.export("bob")
+    assert (await server.belongings(victim), export) == before
 
 
 async def test_a_stranger_to_memory_gets_their_own_after_a_forgery(server: World, victim: Victim) -> None:
     carol = "user-to-come"
-    forged = archive(thread_lines(memory_thread_id(carol), await server.user("bob")), threads=1)
-    await server.as_("bob", Ask(method="POST", path="/sessions/import", content=forged))
+    archive_bytes = archive(thread_lines(memory_thread_id(carol), await server.user("bob")), threads=1)
+    await server.as_("bob", Ask(method="POST", path="/sessions/import", content=archive_bytes))
     await server.remember(carol, SECRET)
 
     assert SECRET not in await server.export("bob")
     assert SECRET in await server.known_of(carol)
 
 
-RESERVED = (
+RESERVED_IDS = (
     "memory/{v.user}",
     "memory/user-to-come",
     "memory/@{v.thread}",
@@ -79,26 +81,26 @@ MAKING = {
     "incognito turn": lambda id, own: Ask(
         method="POST", path="/turns", json={"thread": id, "message": "Hi", "mode": "incognito"}
     ),
-    "voice": lambda id, own: Ask(method="POST", path=f"/sessions/{quoted(id)}/voice", json={"said": "Hi"}),
+    "voice": lambda id, own: Ask(method="POST", path=f"/sessions/{quote_id(id)}/voice", json={"said": "Hi"}),
     "heard": lambda id, own: Ask(
-        method="POST", path=f"/sessions/{quoted(id)}/voice/heard", json={"id": "u", "said": "Hi"}
+        method="POST", path=f"/sessions/{quote_id(id)}/voice/heard", json={"id": "u", "said": "Hi"}
     ),
     "append": lambda id, own: Ask(
-        method="POST", path=f"/threads/{quoted(id)}/changesets", json={"patches": [["set", ["x"], 1]]}
+        method="POST", path=f"/threads/{quote_id(id)}/changesets", json={"patches": [["set", ["x"], 1]]}
     ),
     "manifest": lambda id, own: Ask(
         method="POST",
-        path=f"/sessions/{quoted(id)}/import",
+        path=f"/sessions/{quote_id(id)}/import",
         json={"format": "clew.session", "version": 1, "session": id, "state": {}},
     ),
 }
 
 
-def quoted(id: str) -> str:
+def quote_id(id: str) -> str:
     return id.replace("/", "%2F")
 
 
-@pytest.mark.parametrize("id", RESERVED)
+@pytest.mark.parametrize("id", RESERVED_IDS)
 @pytest.mark.parametrize("way", MAKING)
 async def test_no_route_makes_a_reserved_thread(server: World, victim: Victim, way: str, id: str) -> None:
     before = await server.belongings(victim)
@@ -110,15 +112,15 @@ async def test_no_route_makes_a_reserved_thread(server: World, victim: Victim, w
 
 @pytest.mark.promise("R-16")
 async def test_a_persons_own_archive_brings_back_threads_and_memory(server: World) -> None:
-    dora = await server.joined("dora")
+    dora = await server.add_user("dora")
     thread = await server.thread_of("dora")
     await server.as_("dora", Ask(method="POST", path=f"/sessions/{thread}/end", json={}))
     await server.as_("dora", Ask(method="POST", path="/threads", json={"id": "d"}, headers=WITH_KEY))
-    whole, known = await server.export("dora"), await server.known_of(dora)
+    whole, facts = await server.export("dora"), await server.known_of(dora)
     await server.forget_all_of(dora)
-    sent = Ask(method="POST", path="/sessions/import", content=whole.encode())
-    answer = (await server.as_("dora", sent)).json()
+    ask = Ask(method="POST", path="/sessions/import", content=whole.encode())
+    answer = (await server.as_("dora", ask)).json()
 
     assert await server.export("dora") == whole
-    assert (await server.known_of(dora), answer["skipped_records"]) == (known, 0)
-    assert "tea" in known
+    assert (await server.known_of(dora), answer["skipped_records"]) == (facts, 0)
+    assert "tea" in facts

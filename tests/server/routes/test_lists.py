@@ -21,11 +21,11 @@ async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClien
     ]
     thread = await mine.create("t", owner="alice")
     await thread.append(items=[clew.Item(body=body, format="openai.responses") for body in bodies])
-    asked, called, answered = (await alice.messages("t")).messages
+    question, call, answer = (await alice.messages("t")).messages
 
-    assert (asked.role, asked.text, asked.format) == ("user", "How is Lisbon?", "openai.responses")
-    assert called.calls == [ToolCallView(id="c1", name="weather", arguments={"city": "Lisbon"})]
-    assert answered.results == [ToolResultView(id="c1", name="weather", output="blue")]
+    assert (question.role, question.text, question.format) == ("user", "How is Lisbon?", "openai.responses")
+    assert call.calls == [ToolCallView(id="c1", name="weather", arguments={"city": "Lisbon"})]
+    assert answer.results == [ToolResultView(id="c1", name="weather", output="blue")]
 
 
 async def test_older_messages_come_page_by_page_and_at_a_version(alice: AsyncClient) -> None:
@@ -45,20 +45,20 @@ async def test_threads_are_found_by_their_words_with_what_was_said_last(alice: A
     await alice.create_thread("a", title="A talk", labels=["Garden"])
     await alice.create_thread("b")
     await alice.run_turn("a", "The beans came up")
-    [found] = (await alice.threads(search="garden", last=True)).threads
+    [summary] = (await alice.threads(search="garden", last=True)).threads
 
-    assert found.id == "a"
-    assert str(found.last).startswith("You said: “The beans came up”")
+    assert summary.id == "a"
+    assert str(summary.last).startswith("You said: “The beans came up”")
 
 
 async def test_episodes_are_listed_while_active_and_when_over(alice: AsyncClient) -> None:
     await alice.run_turn("t", "Hello")
     active = (await alice.episodes()).episodes
     await alice.end_session("t", feedback="positive")
-    [ended] = (await alice.episodes(over=True)).episodes
+    [episode] = (await alice.episodes(over=True)).episodes
 
     assert [(each.session, each.status, each.turns) for each in active] == [("t", "active", 1)]
-    assert (ended.id, ended.status, ended.feedback) == (active[0].id, "ended", "positive")
+    assert (episode.id, episode.status, episode.feedback) == (active[0].id, "ended", "positive")
 
 
 async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: clew.Database) -> None:
@@ -66,7 +66,7 @@ async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: cle
     await users("bob").create_thread("his")
     await db.create("nobodys")
     everybody = (await users.http.get(f"{API}/threads", headers=users.headers("*"))).json()["threads"]
-    refused = await users.http.post(
+    response = await users.http.post(
         f"{API}/threads/hers/turns", json={"message": "Hi"}, headers=users.headers("*")
     )
 
@@ -75,4 +75,4 @@ async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: cle
         "his": "bob",
         "nobodys": None,
     }
-    assert refused.status_code == 422
+    assert response.status_code == 422

@@ -24,7 +24,7 @@ from clew.core.manifest.document import CORE_MEMORY, Manifest, encode_manifest, 
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from clew.workbench.session.manifests import export_manifest, import_manifest
-from tests.server.conftest import Users, in_memory, served
+from tests.server.conftest import Users, clients_of, in_memory
 
 INTERPRETER = {
     "sandbox_id": "box-7",
@@ -38,7 +38,7 @@ INTERPRETER = {
 PARTS = ("history", "core_memory", "document_paths", "interpreter_state", "fields", "logs")
 
 
-async def filled(db: clew.Database, id: str = "t", owner: str | None = "alice") -> clew.Thread:
+async def fill_thread(db: clew.Database, id: str = "t", owner: str | None = "alice") -> clew.Thread:
     """A session with something in every part, tool calls and a guest's bytes too."""
     thread = await db.create(id, owner=owner)
     await thread.append(
@@ -69,7 +69,7 @@ def without(manifest: Manifest, *parts: str) -> Manifest:
     return manifest_from(document)
 
 
-async def put(db: clew.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
+async def import_to(db: clew.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
     await import_manifest(db, id, manifest, now=1, owner="alice", **options)
 
 
@@ -78,9 +78,9 @@ async def put(db: clew.Database, manifest: Manifest, id: str = "t", **options: A
 
 @pytest.mark.promise("F-02")
 async def test_export_import_export_gives_the_same_bytes(db: clew.Database) -> None:
-    await filled(db)
+    await fill_thread(db)
     first = encode_manifest(await export_manifest(db, "t"))
-    await put(db, read_manifest(first))
+    await import_to(db, read_manifest(first))
     second = encode_manifest(await export_manifest(db, "t"))
 
     assert second == first
@@ -88,10 +88,10 @@ async def test_export_import_export_gives_the_same_bytes(db: clew.Database) -> N
 
 @pytest.mark.promise("F-02")
 async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: clew.Database) -> None:
-    await filled(db)
+    await fill_thread(db)
     first = encode_manifest(await export_manifest(db, "t"))
     async with clew.open("memory://") as other:
-        await put(other, read_manifest(first))
+        await import_to(other, read_manifest(first))
         second = encode_manifest(await export_manifest(other, "t"))
         head = await other.thread("t").head()
 
@@ -102,7 +102,7 @@ async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: clew.
 @pytest.mark.promise("F-02")
 async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
     async with clew.open("memory://") as db:
-        await filled(db)
+        await fill_thread(db)
         document = json.loads(encode_manifest(await export_manifest(db, "t")))
 
     assert (document["format"], document["version"], document["session"]) == ("clew.session", 1, "t")
@@ -119,7 +119,7 @@ async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
 
 async def test_core_memory_goes_out_with_its_defaults() -> None:
     async with clew.open("memory://") as db:
-        await filled(db)
+        await fill_thread(db)
         await db.create("new")
         full, new = await export_manifest(db, "t"), await export_manifest(db, "new")
 
@@ -135,14 +135,14 @@ async def test_core_memory_goes_out_with_its_defaults() -> None:
 @pytest.mark.parametrize("how", ["missing", "null", "empty"])
 async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, how: str) -> None:
     async with clew.open("memory://") as db:
-        await filled(db)
+        await fill_thread(db)
         before = msgspec.to_builtins(await export_manifest(db, "t"))
         document = json.loads(json.dumps(before))
         if how == "missing":
             del document["state"][part]
         else:
             document["state"][part] = None if how == "null" else type(before["state"][part])()
-        await put(db, manifest_from(document))
+        await import_to(db, manifest_from(document))
         after = msgspec.to_builtins(await export_manifest(db, "t"))
         await db.create("new")
         reset = msgspec.to_builtins(await export_manifest(db, "new"))
@@ -155,8 +155,8 @@ async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, 
 
 @pytest.mark.promise("F-03")
 async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: clew.Database) -> None:
-    thread = await filled(db)
-    await put(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
+    thread = await fill_thread(db)
+    await import_to(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
     head = await thread.head()
 
     assert head.state == {}
@@ -167,8 +167,8 @@ async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: clew.
 @pytest.mark.promise("F-03")
 async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
     async with clew.open("memory://") as db:
-        thread = await filled(db)
-        await put(db, await export_manifest(db, "t"))
+        thread = await fill_thread(db)
+        await import_to(db, await export_manifest(db, "t"))
         state = await thread.state()
 
     assert "sandbox_buffers" not in state
@@ -178,11 +178,11 @@ async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
 async def test_core_memory_is_the_defaults_plus_the_keys_that_come_in() -> None:
     defaults = {"persona": "Kind.", "human": ""}
     async with clew.open("memory://") as db:
-        await filled(db)
+        await fill_thread(db)
         manifest = without(await export_manifest(db, "t"), "core_memory")
         document = msgspec.to_builtins(manifest)
         document["state"]["core_memory"] = {"goals": "Sleep."}
-        await put(db, manifest_from(document), defaults=defaults)
+        await import_to(db, manifest_from(document), defaults=defaults)
         after = await export_manifest(db, "t", defaults)
 
     assert after.state.core_memory == {"persona": "Kind.", "human": "", "goals": "Sleep."}
@@ -193,8 +193,8 @@ async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
     async with clew.open("memory://") as db:
         thread = await db.create("t", owner="alice")
         await thread.append(items=[clew.user("Go."), clew.call("c-9", "walk", {})])
-        await filled(db, "other")
-        await put(db, await export_manifest(db, "other"))
+        await fill_thread(db, "other")
+        await import_to(db, await export_manifest(db, "other"))
         head = await thread.head()
 
     assert head.counters.open == {}
@@ -203,9 +203,9 @@ async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
 
 async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
     async with clew.open("memory://") as db, clew.Runtime(db) as runtime:
-        thread = await filled(db)
+        thread = await fill_thread(db)
         before = (await thread.head()).version
-        await put(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
+        await import_to(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
         after = (await thread.head()).version
         await runtime.rewind("t", to=before)
         texts = [item.role for item in await thread.items()]
@@ -218,10 +218,10 @@ async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
 
 async def test_a_session_at_another_version_is_left_alone() -> None:
     async with clew.open("memory://") as db:
-        thread = await filled(db)
+        thread = await fill_thread(db)
         manifest = await export_manifest(db, "t")
         with pytest.raises(VersionConflict):
-            await put(db, manifest, expect=clew.Exact(7))
+            await import_to(db, manifest, expect=clew.Exact(7))
         version = (await thread.head()).version
 
     assert version == 1
@@ -229,10 +229,10 @@ async def test_a_session_at_another_version_is_left_alone() -> None:
 
 async def test_a_turn_goes_on_from_what_was_imported(db: clew.Database) -> None:
     model = ScriptedModel("One.", lambda request: [f"{len(request.messages)} messages"])
-    async with served(db, model=model) as users:
+    async with clients_of(db, model=model) as users:
         alice = users("alice")
         await alice.run_turn("t", "Forget me.")
-        await filled(db, "other")
+        await fill_thread(db, "other")
         manifest = await users("alice").export_manifest("other")
         await alice.import_manifest("t", manifest)
         turn = await alice.run_turn("t", "And now?")
@@ -243,20 +243,20 @@ async def test_a_turn_goes_on_from_what_was_imported(db: clew.Database) -> None:
 
 
 async def test_a_session_with_a_turn_at_work_is_left_alone() -> None:
-    begun, hold = asyncio.Event(), asyncio.Event()
+    start, hold = asyncio.Event(), asyncio.Event()
 
     def line(request: object) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return [hold, "late"]
 
     async with in_memory(model=ScriptedModel(line)) as users:
         turn = asyncio.create_task(users().run_turn("t", "hi"))
-        await begun.wait()
+        await start.wait()
         with pytest.raises(TurnBusy):
             await users().import_manifest("t", _empty("t"))
         hold.set()
-        done = await turn
-        await users().import_manifest("t", _empty("t"), expect=done.version)
+        result = await turn
+        await users().import_manifest("t", _empty("t"), expect=result.version)
         items = (await users().items("t")).items
 
     assert items == []
@@ -306,14 +306,14 @@ def test_bytes_that_are_no_document_are_refused() -> None:
 async def test_a_session_goes_out_and_in_over_http(
     users: Users, alice: AsyncClient, db: clew.Database
 ) -> None:
-    await filled(db)
+    await fill_thread(db)
     first = await alice.export_manifest("t")
-    done = await alice.import_manifest("t", first, key="k")
+    result = await alice.import_manifest("t", first, key="k")
     again = await alice.import_manifest("t", first, key="k")
     second = await alice.export_manifest("t")
 
     assert second == first
-    assert done.version == again.version == 2
+    assert result.version == again.version == 2
 
 
 async def test_a_session_that_is_not_there_is_made_and_is_the_callers(users: Users) -> None:
@@ -330,11 +330,11 @@ async def test_a_server_with_a_volume_keeps_what_it_exports(tmp_path: Path) -> N
     settings = ServerSettings(volume=str(tmp_path))
     async with in_memory(settings=settings) as users:
         await users("Alice").run_turn("t/1", "hi")
-        told = await users("Alice").export_manifest("t/1")
+        document = await users("Alice").export_manifest("t/1")
     where = f"{users.tenant}/meta/workspaces/default/users/=41lice/react-session-t=2f1.json"
 
-    [(path, kept)] = files_of(tmp_path).items()
-    assert (path, encode_manifest(read_manifest(kept))) == (where, told)
+    [(path, content)] = files_of(tmp_path).items()
+    assert (path, encode_manifest(read_manifest(content))) == (where, document)
 
 
 @pytest.mark.promise("F-04")
@@ -369,8 +369,8 @@ async def test_a_server_writes_over_no_manifest_that_its_database_does_not_know(
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """All files of a folder by their paths."""
-    found = (file for file in folder.rglob("*") if file.is_file())
-    return {str(file.relative_to(folder)): file.read_bytes() for file in found}
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 @pytest.mark.promise("F-03")
@@ -380,8 +380,8 @@ async def test_an_import_that_is_refused_leaves_the_episode_open(alice: AsyncCli
     manifest["state"]["history"] = [{"role": "tool", "kind": "result", "call": "c", "body": 42}]
     with pytest.raises(TranscriptBroken):
         await alice.import_manifest("t", json.dumps(manifest).encode())
-    refused = await alice.session_status("t")
+    before = await alice.session_status("t")
     await alice.import_manifest("t", _empty("t"))
-    done = await alice.session_status("t")
+    after = await alice.session_status("t")
 
-    assert (refused.status, done.status in ("ending", "ended")) == ("active", True)
+    assert (before.status, after.status in ("ending", "ended")) == ("active", True)

@@ -14,7 +14,7 @@ from tests.server.conftest import Users
 
 
 @pytest.fixture
-async def known(db: clew.Database) -> str:
+async def fact_id(db: clew.Database) -> str:
     """The id of something that is known of alice."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
     await memory.learn([Candidate(category="context", predicate="LIVES_IN", object="Oslo", plain=True)])
@@ -23,10 +23,10 @@ async def known(db: clew.Database) -> str:
 
 
 @pytest.mark.promise("B-11")
-async def test_what_is_known_is_shown_to_its_user_alone(users: Users, known: str) -> None:
+async def test_what_is_known_is_shown_to_its_user_alone(users: Users, fact_id: str) -> None:
     page = await users("alice").memory()
 
-    assert [(fact["id"], fact["object"]) for fact in page.facts] == [(known, "Oslo")]
+    assert [(fact["id"], fact["object"]) for fact in page.facts] == [(fact_id, "Oslo")]
     assert (await users("bob").memory()).facts == []
     assert (await users("alice", tenant=f"{users.tenant}-2").memory()).facts == []
     with pytest.raises(Forbidden):
@@ -34,25 +34,25 @@ async def test_what_is_known_is_shown_to_its_user_alone(users: Users, known: str
 
 
 @pytest.mark.promise("B-11")
-async def test_what_is_known_is_corrected_and_the_correction_undone(alice: AsyncClient, known: str) -> None:
-    corrected = await alice.correct_memory(known, "Bergen")
+async def test_what_is_known_is_corrected_and_the_correction_undone(alice: AsyncClient, fact_id: str) -> None:
+    correction = await alice.correct_memory(fact_id, "Bergen")
     after = await alice.memory()
     await alice.undo_memory()
 
-    assert corrected["object"] == "Bergen"
+    assert correction["object"] == "Bergen"
     assert [fact["object"] for fact in after.facts] == ["Bergen"]
     assert [fact["object"] for fact in (await alice.memory()).facts] == ["Oslo"]
 
 
 @pytest.mark.promise("A-06")
-async def test_forgetting_takes_two_steps(alice: AsyncClient, known: str) -> None:
-    shown = await alice.forget_memory([known])
+async def test_forgetting_takes_two_steps(alice: AsyncClient, fact_id: str) -> None:
+    preview = await alice.forget_memory([fact_id])
     between = await alice.memory()
-    done = await alice.forget_memory([known], confirmed=True)
+    result = await alice.forget_memory([fact_id], confirmed=True)
 
-    assert [target["id"] for target in shown.waiting] == [known]
+    assert [target["id"] for target in preview.waiting] == [fact_id]
     assert (len(between.facts), between.pending is not None) == (1, True)
-    assert done.forgotten == [known]
+    assert result.forgotten == [fact_id]
     assert (await alice.memory()).facts == []
 
 
@@ -71,20 +71,20 @@ async def test_recall_is_switched_off_and_on(alice: AsyncClient) -> None:
 
 
 @pytest.mark.promise("B-11")
-async def test_a_memory_is_carried_away_as_one_document(alice: AsyncClient, known: str) -> None:
+async def test_a_memory_is_carried_away_as_one_document(alice: AsyncClient, fact_id: str) -> None:
     document = await alice.export_memory()
 
     assert document["owner"] == "alice"
-    assert [fact["id"] for fact in document["facts"]] == [known]
+    assert [fact["id"] for fact in document["facts"]] == [fact_id]
 
 
 @pytest.mark.promise("B-12")
 async def test_a_search_finds_one_s_own_words_only(users: Users) -> None:
     await users("alice").run_turn("a", "the heron by the lake")
     await users("bob").run_turn("b", "another heron")
-    found = (await users("alice").search("heron")).found
+    hits = (await users("alice").search("heron")).found
 
-    assert {each.thread for each in found} == {"a"}
+    assert {each.thread for each in hits} == {"a"}
     assert (await users("carol").search("heron")).found == []
 
 
@@ -113,12 +113,12 @@ async def test_jobs_come_in_pages_whatever_comes_and_goes_between(
     first = await alice.jobs(limit=2)
     for number in range(3):  # as many as a page has, and one, before where it ended
         await mine.jobs.enqueue(Job(id=f"early {number}", kind="walk", owner="alice", due=1))
-    told = [[job.id for job in first.jobs]]
+    pages = [[job.id for job in first.jobs]]
     while first.next is not None:
         first = await alice.jobs(limit=2, cursor=first.next)
-        told.append([job.id for job in first.jobs])
+        pages.append([job.id for job in first.jobs])
 
-    assert told == [["job 0", "job 1"], [], ["job 2", "job 3"], ["job 4"]]
+    assert pages == [["job 0", "job 1"], [], ["job 2", "job 3"], ["job 4"]]
 
 
 async def test_the_numbers_are_told_in_the_text_format(users: Users) -> None:

@@ -22,8 +22,8 @@ from clew.server.identity.identity import Identity
 from clew.testing import ScriptedModel
 from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.log import Crisis
-from tests.server.conftest import Users, served
-from tests.support.crises import crisis_record
+from tests.server.conftest import Users, clients_of
+from tests.support.crises import stored_crisis
 
 
 class Roles:
@@ -69,13 +69,13 @@ BODIES = {
     ids=["member", "admin of another workspace"],
 )
 async def test_only_an_admin_of_the_first_workspace_operates(roles: str, workspace: str) -> None:
-    said = {"X-Clew-User": "mallory", "X-Roles": roles, "X-Workspace": workspace}
-    async with clew.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+    headers = {"X-Clew-User": "mallory", "X-Roles": roles, "X-Workspace": workspace}
+    async with clew.open("memory://") as db, clients_of(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
         answers = [
             await users.http.request(
                 method,
                 f"/api/v1{path}",
-                headers=said,
+                headers=headers,
                 json=BODIES.get(path, {}) if method in ("POST", "PUT") else None,
             )
             for method, path in OPERATING
@@ -85,14 +85,14 @@ async def test_only_an_admin_of_the_first_workspace_operates(roles: str, workspa
 
 
 async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
-    said = {"X-Clew-User": "vera", "X-Roles": "auditor"}
-    async with clew.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
-        vera = AsyncClient("http://127.0.0.1", headers=said, http=users.http)
-        seen = await vera.operator.audit()
+    headers = {"X-Clew-User": "vera", "X-Roles": "auditor"}
+    async with clew.open("memory://") as db, clients_of(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+        vera = AsyncClient("http://127.0.0.1", headers=headers, http=users.http)
+        audit = await vera.operator.audit()
         with pytest.raises(Forbidden):
             await AsyncCrisisClient(vera).crises()
 
-    assert seen.entries == []
+    assert audit.entries == []
 
 
 @pytest.mark.promise("B-07")
@@ -102,21 +102,21 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: clew.Database
     operator = users("ada").operator
     preview = await operator.erase(owner="bob", dry_run=True)
     there = await users("bob").threads()
-    done = await operator.erase(owner="bob", key="once")
+    result = await operator.erase(owner="bob", key="once")
     again = await operator.erase(owner="bob", key="once")
     page = await operator.receipts()
 
     assert preview.receipt.counts["threads"] >= 1
     assert [thread.id for thread in there.threads] == ["bobs"]
-    assert done.receipt.counts["threads"] >= 1
-    assert again == done
-    assert [receipt.id for receipt in page.receipts] == [done.receipt.id]
+    assert result.receipt.counts["threads"] >= 1
+    assert again == result
+    assert [receipt.id for receipt in page.receipts] == [result.receipt.id]
     assert (await users("bob").threads()).threads == []
     assert [thread.id for thread in (await users("carol").threads()).threads] == ["carols"]
 
 
 @pytest.mark.parametrize(
-    ("roles", "workspace", "told"),
+    ("roles", "workspace", "problem"),
     [
         ("member", "default", "the server's log says more"),
         ("admin member", "default", "RuntimeError: hunter2 was refused"),
@@ -125,7 +125,7 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: clew.Database
     ids=["member", "admin", "admin of another workspace"],
 )
 async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
-    roles: str, workspace: str, told: str
+    roles: str, workspace: str, problem: str
 ) -> None:
     async def fail(db: clew.Database, episode: Episode, transcript: Sequence[Message]) -> EpisodeResult:
         raise RuntimeError("hunter2 was refused")
@@ -138,31 +138,31 @@ async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
             config=RuntimeConfig(sessions=SessionConfig(finalize_active_sessions_on_close=False)),
         )
 
-    said = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
+    headers = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
     authenticate = Roles("default")
     async with (
         clew.open("memory://") as db,
-        served(db, make_runtime=make, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
+        clients_of(db, make_runtime=make, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
     ):
-        await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=said)
-        await users.http.post("/api/v1/sessions/t/end", json={}, headers=said)
-        jobs = (await users.http.get("/api/v1/jobs", headers=said)).json()["jobs"]
-        status = (await users.http.get("/api/v1/sessions/t/status", headers=said)).json()
+        await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
+        await users.http.post("/api/v1/sessions/t/end", json={}, headers=headers)
+        jobs = (await users.http.get("/api/v1/jobs", headers=headers)).json()["jobs"]
+        status = (await users.http.get("/api/v1/sessions/t/status", headers=headers)).json()
 
-    assert [job["problem"] for job in jobs] == [told]
-    assert [each["problem"] for each in status["unfinished"]] == [told]
+    assert [job["problem"] for job in jobs] == [problem]
+    assert [each["problem"] for each in status["unfinished"]] == [problem]
 
 
 async def test_receipts_come_in_pages_the_newest_first(users: Users) -> None:
     operator = users("ada").operator
-    made = []
+    ids = []
     for number in range(3):
         await users("bob").create_thread(f"t{number}")
-        made.append((await operator.erase(thread=f"t{number}")).receipt.id)
+        ids.append((await operator.erase(thread=f"t{number}")).receipt.id)
     first = await operator.receipts(limit=2)
     second = await operator.receipts(limit=2, cursor=first.next)
 
-    assert [each.id for each in (*first.receipts, *second.receipts)] == made[::-1]
+    assert [each.id for each in (*first.receipts, *second.receipts)] == ids[::-1]
     assert second.next is None
 
 
@@ -194,16 +194,16 @@ async def test_a_cursor_of_holds_is_none_of_rules(users: Users) -> None:
 async def test_what_is_held_is_not_erased(users: Users) -> None:
     await users("bob").create_thread("bobs")
     operator = users("ada").operator
-    held = await operator.hold(owner="bob", reason="case 12")
+    hold = await operator.hold(owner="bob", reason="case 12")
     with pytest.raises(LegalHold):
         await operator.erase(owner="bob", identities=True)
     with pytest.raises(LegalHold):
         await users("bob").delete_thread("bobs")
-    listed = await operator.holds()
+    page = await operator.holds()
     await operator.release(owner="bob")
     await operator.erase(owner="bob")
 
-    assert listed.holds == [held]
+    assert page.holds == [hold]
     assert (await operator.holds()).holds == []
 
 
@@ -211,14 +211,14 @@ async def test_rules_let_go_of_what_is_old(users: Users) -> None:
     await users("bob").create_thread("fresh", labels=["draft"])
     operator = users("ada").operator
     rule = await operator.set_rule("drafts", days=0.000000001, label="draft")
-    would = await operator.apply_rules(dry_run=True)
-    did = await operator.apply_rules()
-    listed = await operator.rules()
+    preview = await operator.apply_rules(dry_run=True)
+    result = await operator.apply_rules()
+    page = await operator.rules()
     await operator.drop_rule("drafts")
 
-    assert listed.rules == [rule]
-    assert would.rules[0].threads == did.rules[0].threads == ["fresh"]
-    assert did.rules[0].receipt is not None
+    assert page.rules == [rule]
+    assert preview.rules[0].threads == result.rules[0].threads == ["fresh"]
+    assert result.rules[0].receipt is not None
     assert (await users("bob").threads()).threads == []
     with pytest.raises(NotFound):
         await operator.drop_rule("drafts")
@@ -227,14 +227,14 @@ async def test_rules_let_go_of_what_is_old(users: Users) -> None:
 async def test_no_rule_lets_go_of_the_audit(users: Users, db: clew.Database) -> None:
     operator = users("ada").operator
     await operator.set_rule("all", days=0.000000001)
-    applied = await operator.apply_rules()
-    seen = await operator.audit()
+    result = await operator.apply_rules()
+    audit = await operator.audit()
 
-    assert applied.rules[0].threads == []
-    assert {entry.action for entry in seen.entries} == {"set rule", "apply rules"}
+    assert result.rules[0].threads == []
+    assert {entry.action for entry in audit.entries} == {"set rule", "apply rules"}
 
 
-async def _assessed(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
+async def _record_crisis(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
     row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
     await db.records.put(crisis_record(row, owner))
 
@@ -244,19 +244,19 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
     users: Users, db: clew.Database
 ) -> None:
     for number in range(5):
-        await _assessed(db, number)
+        await _record_crisis(db, number)
     crisis_log = AsyncCrisisClient(users("ada"))
     first = await crisis_log.crises(limit=3)
     second = await crisis_log.crises(limit=3, cursor=first.next)
     of_thread = await crisis_log.crises(thread="t1", since=2)
     lines = (await crisis_log.export_crises(owner="bob")).splitlines()
-    seen = await users("ada").operator.audit()
+    audit = await users("ada").operator.audit()
 
     assert sorted(row.id for row in (*first.rows, *second.rows)) == [f"row-{n}" for n in range(5)]
     assert [row.id for row in of_thread.rows] == ["row-3"]
     assert len(lines) == 5
     assert msgspec.json.decode(lines[0])["level"] == 2
-    assert [(entry.action, entry.user) for entry in seen.entries] == [
+    assert [(entry.action, entry.user) for entry in audit.entries] == [
         ("export crises", "ada"),
         *[("read crises", "ada")] * 3,
     ]
@@ -265,15 +265,15 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 @pytest.mark.promise("R-22")
 async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: clew.Database) -> None:
     for number in range(4):
-        await _assessed(db, number, due=1)
+        await _record_crisis(db, number, due=1)
     crisis_log = AsyncCrisisClient(users("ada"))
-    extended = await crisis_log.extend_crises(1 << 50, thread="t0", key="k")
-    would = await crisis_log.purge_crises(dry_run=True)
-    did = await crisis_log.purge_crises()
-    left = await crisis_log.crises()
+    extension = await crisis_log.extend_crises(1 << 50, thread="t0", key="k")
+    preview = await crisis_log.purge_crises(dry_run=True)
+    result = await crisis_log.purge_crises()
+    page = await crisis_log.crises()
 
-    assert (extended.rows, would.rows, did.rows) == (2, 2, 2)
-    assert sorted(row.id for row in left.rows) == ["row-0", "row-2"]
+    assert (extension.rows, preview.rows, result.rows) == (2, 2, 2)
+    assert sorted(row.id for row in page.rows) == ["row-0", "row-2"]
 
 
 @pytest.mark.promise("B-07")
@@ -285,17 +285,17 @@ async def test_the_audit_says_who_and_what_and_names_nobody_it_is_about(
     await ada.hold(owner="bob", reason="case 12")
     await eda.release(owner="bob")
     await ada.erase(owner="bob")
-    seen = await ada.audit()
+    audit = await ada.audit()
     about_bob = await ada.audit(owner="bob")
     of_eda = await ada.audit(user="eda")
     changes = await db.thread("clew/audit").changesets()
 
-    assert [(entry.action, entry.user) for entry in seen.entries] == [
+    assert [(entry.action, entry.user) for entry in audit.entries] == [
         ("erase", "ada"),
         ("release", "eda"),
         ("hold", "ada"),
     ]
-    assert about_bob == seen
+    assert about_bob == audit
     assert [entry.action for entry in of_eda.entries] == ["release"]
     assert (await ada.audit(owner="carol")).entries == []
     assert b"bob" not in msgspec.json.encode([change.items for change in changes])
@@ -321,13 +321,13 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
     await everybody.create_thread("t")
     await everybody.operator.erase(thread="t")
     for thread in ("clew/audit", "clew/receipts"):
-        for asked in (
+        for call in (
             everybody.items(thread),
             everybody.delete_thread(thread),
             everybody.export_session(thread),
         ):
             with pytest.raises(NotFound):
-                await asked
+                await call
         with pytest.raises(NotFound):
             await everybody.operator.erase(thread=thread)
 
@@ -339,11 +339,11 @@ async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db:
     alice = users("alice")
     await alice.run_turn("mine", "hello")
     whole = (await alice.export_session("mine")).splitlines(keepends=True)
-    forged = Record(kind=RETAINED_KIND, id="forged", owner="alice", body={})
-    line = {"clew": "record", "kind": forged.kind, "id": forged.id, "owner": "alice", "body": {}}
-    brought = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])
-    renamed = b"".join(whole).replace(b'"mine"', b'"clew/audit"')
-    for archive in (brought, renamed):
+    record = Record(kind=RETAINED_KIND, id="forged", owner="alice", body={})
+    line = {"clew": "record", "kind": record.kind, "id": record.id, "owner": "alice", "body": {}}
+    with_record = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])
+    with_audit_id = b"".join(whole).replace(b'"mine"', b'"clew/audit"')
+    for archive in (with_record, with_audit_id):
         with pytest.raises(InvalidArgument):
             await alice.import_sessions(archive)
 
@@ -363,18 +363,18 @@ async def test_an_operator_erases_a_persons_identities_with_them(db: clew.Databa
         user: (await create_key(directory, tenant=db.tenant, user=user, scopes=scopes))[1]
         for user in ("ada", "bob")
     }
-    async with served(db, authenticate=KeyAuthentication(directory)) as users:
+    async with clients_of(db, authenticate=KeyAuthentication(directory)) as users:
         clients = {
             user: AsyncClient("http://127.0.0.1", token=text, http=users.http) for user, text in keys.items()
         }
         await clients["bob"].run_turn("bobs", "hello")
         operator = clients["ada"].operator
         preview = await operator.erase(owner="bob", identities=True, dry_run=True)
-        done = await operator.erase(owner="bob", identities=True)
-        with pytest.raises(clew.ClewError) as caught:
+        result = await operator.erase(owner="bob", identities=True)
+        with pytest.raises(clew.ClewError) as error:
             await clients["bob"].threads()
-    left = [key async for key in directory.entries(ApiKey, tenant=db.tenant)]
+    keys_after = [key async for key in directory.entries(ApiKey, tenant=db.tenant)]
 
-    assert preview.identities == done.identities == {"user": 1, "membership": 1, "key": 1}
-    assert caught.value.code == "unauthenticated"
-    assert [key.user for key in left] == ["ada"]
+    assert preview.identities == result.identities == {"user": 1, "membership": 1, "key": 1}
+    assert error.value.code == "unauthenticated"
+    assert [key.user for key in keys_after] == ["ada"]

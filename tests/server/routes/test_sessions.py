@@ -29,7 +29,7 @@ async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_w
     db: clew.Database, alice: AsyncClient, thread: str
 ) -> None:
     await alice.create_thread(thread, key="k")
-    done = await alice.run_turn(thread, "hi", key="k")
+    result = await alice.run_turn(thread, "hi", key="k")
     runs = await alice.runs(thread=thread)
     await alice.feedback(thread, "positive")
     await alice.end_session(thread)
@@ -38,7 +38,7 @@ async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_w
     await db.erase(thread=thread)
     after = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]
 
-    assert [run.id for run in runs.runs] == [done.run]
+    assert [run.id for run in runs.runs] == [result.run]
     assert (before, after) == ([1, 1, 1, 1], [0, 0, 0, 0])
 
 
@@ -71,22 +71,22 @@ async def test_sessions_are_listed_in_pages_and_searched(alice: AsyncClient) -> 
         await alice.create_thread(f"walk-{number}", title="In the woods" if number % 2 else None)
     first = await alice.sessions(limit=3)
     second = await alice.sessions(limit=3, cursor=first.next)
-    found = await alice.sessions(search="WOODS")
+    page = await alice.sessions(search="WOODS")
 
     assert sorted(each.id for each in (*first.sessions, *second.sessions)) == [f"walk-{n}" for n in range(4)]
-    assert sorted(each.id for each in found.sessions) == ["walk-1", "walk-3"]
-    assert (second.next, found.next) == (None, None)
+    assert sorted(each.id for each in page.sessions) == ["walk-1", "walk-3"]
+    assert (second.next, page.next) == (None, None)
 
 
 @pytest.mark.promise("F-11")
 async def test_a_session_is_told_with_its_episode(alice: AsyncClient) -> None:
     await alice.run_turn("t", "hi")
     before = await alice.session("t")
-    ended = await alice.end_session("t", feedback="positive")
+    end = await alice.end_session("t", feedback="positive")
     after = await alice.session("t")
 
     assert (before.status, before.turns, before.items) == ("active", 1, 2)
-    assert (ended.episode, ended.status) == (before.episode, "ended")
+    assert (end.episode, end.status) == (before.episode, "ended")
     assert (after.status, after.episode) == ("idle", None)
 
 
@@ -120,9 +120,9 @@ async def test_an_export_comes_back_the_same(users: Users, alice: AsyncClient) -
     await alice.run_turn("t", "hi")
     archive = await alice.export_session("t")
     elsewhere = users("alice", tenant=f"{users.tenant}-2")
-    imported = await elsewhere.import_sessions(archive)
+    result = await elsewhere.import_sessions(archive)
 
-    assert imported.sessions == ["t"]
+    assert result.sessions == ["t"]
     assert await elsewhere.export_session("t") == archive
     assert (await elsewhere.thread("t")).hash == (await alice.thread("t")).hash
 
@@ -134,9 +134,9 @@ async def test_an_import_that_was_broken_off_goes_on(alice: AsyncClient) -> None
     await alice.delete_thread("a")
     with pytest.raises(ThreadExists):
         await alice.import_sessions(archive, key="k")
-    done = await alice.import_sessions(archive, skip_existing=True, key="k")
+    result = await alice.import_sessions(archive, skip_existing=True, key="k")
 
-    assert (done.sessions, done.skipped) == (["a"], ["b"])
+    assert (result.sessions, result.skipped) == (["a"], ["b"])
     assert [each.text for each in (await alice.messages("a")).messages] == ["hi", "You said: “hi”."]
 
 
@@ -171,13 +171,13 @@ async def test_a_cursor_of_another_list_or_user_is_refused(users: Users, alice: 
         await alice.create_thread(f"t{number}")
     cursor = (await alice.threads(limit=1)).next
     assert cursor is not None
-    swapped = cursor[:-1] + ("A" if cursor[-1] != "A" else "B")
+    forgery = cursor[:-1] + ("A" if cursor[-1] != "A" else "B")
 
     for call in (
         alice.sessions(cursor=cursor),
         users("bob").threads(cursor=cursor),
         users("alice", tenant="elsewhere").threads(cursor=cursor),
-        alice.threads(cursor=swapped),
+        alice.threads(cursor=forgery),
         alice.threads(cursor=f"A{cursor[1:]}" if cursor[0] != "A" else f"B{cursor[1:]}"),
     ):
         with pytest.raises(InvalidArgument):

@@ -35,7 +35,7 @@ async def changes(client: AsyncClient, after: str | None = None) -> list[StreamE
     return [event async for event in client.follow_threads(after=after, wait=False)]
 
 
-def told(events: list[StreamEvent]) -> list[tuple[str, Any, Any]]:
+def summary_of(events: list[StreamEvent]) -> list[tuple[str, Any, Any]]:
     """What events say in short: their type, whose they are, and the version."""
     return [
         (event.type, event.data["id"], event.data.get("version"))
@@ -59,7 +59,7 @@ def asking(address: str, user: str = "alice") -> AsyncClient:
 
 
 @asynccontextmanager
-async def heard(client: AsyncClient, after: str | None = None) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+async def feed(client: AsyncClient, after: str | None = None) -> AsyncIterator[AsyncIterator[StreamEvent]]:
     """A stream of changes that has begun; it fails rather than wait for ever."""
     stream = client.follow_threads(after=after)
     async with asyncio.timeout(30), aclosing(stream):  # type: ignore[type-var]  # it is a generator
@@ -80,13 +80,13 @@ async def test_from_now_on_nothing_has_changed(users: Users) -> None:
 async def test_a_thread_is_told_as_a_list_shows_it(users: Users) -> None:
     await users().create_thread("t", title="A talk", labels=["work"])
     await users().run_turn("t", "hello")
-    [shown] = (await users().threads(last=True)).threads
+    [summary] = (await users().threads(last=True)).threads
     [_, event] = await changes(users(), after="0")
 
     assert event.type == "thread"
     assert (event.data["id"], event.data["title"], event.data["labels"]) == ("t", "A talk", ["work"])
-    assert (event.data["version"], event.data["last"]) == (shown.version, shown.last)
-    assert event.id == str(shown.updated)
+    assert (event.data["version"], event.data["last"]) == (summary.version, summary.last)
+    assert event.id == str(summary.updated)
 
 
 async def test_what_was_changed_longest_ago_comes_first_and_ids_never_fall(users: Users) -> None:
@@ -97,7 +97,7 @@ async def test_what_was_changed_longest_ago_comes_first_and_ids_never_fall(users
     events = await changes(users(), after="0")
     ids = [int(event.id or 0) for event in events]
 
-    assert told(events) == [("thread", "two", 0), ("thread", "three", 0), ("thread", "one", 1)]
+    assert summary_of(events) == [("thread", "two", 0), ("thread", "three", 0), ("thread", "one", 1)]
     assert ids == sorted(ids)
 
 
@@ -113,14 +113,14 @@ async def test_the_whole_tenant_is_told_of_everybodys(users: Users) -> None:
     await users("alice").create_thread("hers")
     await users("bob").create_thread("his")
 
-    assert {id for _, id, _ in told(await changes(users("*"), after="0"))} == {"hers", "his"}
+    assert {id for _, id, _ in summary_of(await changes(users("*"), after="0"))} == {"hers", "his"}
 
 
 async def test_what_clew_keeps_for_itself_is_not_told(users: Users) -> None:
     await users().run_turn("t", "hello")
     await users().end_session("t")
 
-    assert {id for _, id, _ in told(await changes(users("*"), after="0"))} == {"t"}
+    assert {id for _, id, _ in summary_of(await changes(users("*"), after="0"))} == {"t"}
 
 
 @pytest.mark.parametrize("id", ["1.0", "-1", "now", "1" * 16, "٣"])
@@ -143,16 +143,16 @@ async def test_what_another_process_does_is_told_here(shared_url: str) -> None:
         serving(shared_url) as there,
         asking(here) as alice,
         asking(there) as same,
-        heard(alice) as stream,
+        feed(alice) as stream,
     ):
         await same.create_thread("t")
-        made = await anext(stream)
+        first = await anext(stream)
         await same.append("t", patches=[["set", ["mood"], "calm"]])
-        moved = await anext(stream)
+        second = await anext(stream)
         await same.delete_thread("t")
-        gone = await anext(stream)
+        third = await anext(stream)
 
-    assert told([made, moved, gone]) == [("thread", "t", 0), ("thread", "t", 1), ("gone", "t", None)]
+    assert summary_of([first, second, third]) == [("thread", "t", 0), ("thread", "t", 1), ("gone", "t", None)]
 
 
 async def test_listeners_hear_of_their_own_threads_only() -> None:
@@ -160,8 +160,8 @@ async def test_listeners_hear_of_their_own_threads_only() -> None:
         serving("memory://") as address,
         asking(address, "alice") as alice,
         asking(address, "bob") as bob,
-        heard(alice) as hers,
-        heard(bob) as his,
+        feed(alice) as hers,
+        feed(bob) as his,
     ):
         await alice.create_thread("hers")
         await bob.create_thread("his")
@@ -170,23 +170,23 @@ async def test_listeners_hear_of_their_own_threads_only() -> None:
         await bob.append("his", patches=[["set", ["mood"], "calm"]])
         second = [await anext(hers), await anext(his)]
 
-    assert told(first) == [("thread", "hers", 0), ("thread", "his", 0)]
-    assert told(second) == [("gone", "hers", None), ("thread", "his", 1)]
+    assert summary_of(first) == [("thread", "hers", 0), ("thread", "his", 0)]
+    assert summary_of(second) == [("gone", "hers", None), ("thread", "his", 1)]
 
 
 async def test_a_cut_stream_goes_on_and_what_was_made_meanwhile_is_told() -> None:
     async with serving("memory://") as address, asking(address) as alice:
         await alice.create_thread("before")
-        async with relay_to(address) as relay, asking(relay.address) as passing, heard(passing) as stream:
+        async with relay_to(address) as relay, asking(relay.address) as passing, feed(passing) as stream:
             await alice.create_thread("one")
             first = await anext(stream)
             await relay.cut()
             await alice.create_thread("two")
             rest: list[StreamEvent] = []
-            while ("thread", "two", 0) not in told(rest):
+            while ("thread", "two", 0) not in summary_of(rest):
                 rest.append(await anext(stream))
 
-    assert told([first]) == [("thread", "one", 0)]
+    assert summary_of([first]) == [("thread", "one", 0)]
     assert rest[0].type == "listening"
     assert rest[0].id == first.id
 
@@ -195,11 +195,11 @@ async def test_a_blocking_client_hears_it_too() -> None:
     async with serving("memory://") as address, asking(address) as alice:
         await alice.create_thread("t")
 
-        def listened() -> list[StreamEvent]:
+        def listen() -> list[StreamEvent]:
             with Client(address, headers={"X-Clew-User": "alice"}) as client:
                 return list(client.follow_threads(after="0", wait=False))
 
-        assert told(await asyncio.to_thread(listened)) == [("thread", "t", 0)]
+        assert summary_of(await asyncio.to_thread(listen)) == [("thread", "t", 0)]
 
 
 async def test_more_streams_than_allowed_are_refused_and_the_others_go_on() -> None:
@@ -207,15 +207,15 @@ async def test_more_streams_than_allowed_are_refused_and_the_others_go_on() -> N
     async with (
         serving("memory://", settings) as address,
         asking(address) as alice,
-        heard(alice) as stream,
+        feed(alice) as stream,
         httpx.AsyncClient(headers={"X-Clew-User": "alice"}) as http,
     ):
-        refused = await http.get(f"{address}/api/v1/events")
+        response = await http.get(f"{address}/api/v1/events")
         await alice.create_thread("t")
         event = await anext(stream)
 
-    assert (refused.status_code, refused.json()["code"]) == (503, "server_full")
-    assert told([event]) == [("thread", "t", 0)]
+    assert (response.status_code, response.json()["code"]) == (503, "server_full")
+    assert summary_of([event]) == [("thread", "t", 0)]
 
 
 # One look for all.
@@ -227,7 +227,7 @@ async def silent(db: Database, thread: str) -> str | None:
 
 
 @contextmanager
-def stopped(tasks: list[asyncio.Task[Any]]) -> Any:
+def cancel_all(tasks: list[asyncio.Task[Any]]) -> Any:
     """Tasks that are cancelled in the end."""
     try:
         yield
@@ -241,46 +241,46 @@ async def test_one_look_serves_all_who_listen_and_without_a_commit_there_is_none
         store = FailingStore(db.store, fail_at=0, only="read")
         lists = ThreadFeeds(Database(store), silent)
 
-        async def listened(begun: asyncio.Semaphore) -> SummaryPage:
+        async def listen(start: asyncio.Semaphore) -> SummaryPage:
             async with lists.subscription(Scope()) as newest:
                 page = newest.page
-                begun.release()
+                start.release()
                 return await newest.next_page(page)
 
-        begun = asyncio.Semaphore(0)
-        tasks = [asyncio.create_task(listened(begun)) for _ in range(20)]
-        with stopped(tasks):
+        start = asyncio.Semaphore(0)
+        tasks = [asyncio.create_task(listen(start)) for _ in range(20)]
+        with cancel_all(tasks):
             for _ in tasks:
-                await begun.acquire()
-            joined = store.calls
+                await start.acquire()
+            calls_before = store.calls
             await asyncio.sleep(REST_SECONDS * 2)
-            idle = store.calls - joined
+            idle = store.calls - calls_before
             await db.create("t")
             pages = await asyncio.gather(*tasks)
 
-    assert (idle, store.calls - joined) == (0, 1)
+    assert (idle, store.calls - calls_before) == (0, 1)
     assert [[each.id for each in page.threads] for page in pages] == [["t"]] * 20
 
 
 async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
-    read: list[str] = []
+    threads: list[str] = []
 
-    async def noted(db: Database, thread: str) -> str | None:
-        read.append(thread)
+    async def last_text(db: Database, thread: str) -> str | None:
+        threads.append(thread)
         return f"said in {thread}"
 
     async with clew.open("memory://") as db:
         thread = await db.create("t")
-        lists = ThreadFeeds(db, noted)
+        lists = ThreadFeeds(db, last_text)
         async with lists.subscription(Scope()) as newest, lists.subscription(Scope()) as same:
             [summary] = newest.page.threads
-            said = await asyncio.gather(*(each.last_text(summary) for each in (newest, same) * 5))
+            texts = await asyncio.gather(*(each.last_text(summary) for each in (newest, same) * 5))
             await thread.append(items=[clew.user("more")])
             page = await newest.next_page(newest.page)
             await same.last_text(page.threads[0])
 
-    assert said == ["said in t"] * 10
-    assert read == ["t", "t"]
+    assert texts == ["said in t"] * 10
+    assert threads == ["t", "t"]
 
 
 async def test_a_store_that_fails_is_told_to_whoever_listens_and_looked_at_again_later() -> None:
@@ -312,20 +312,20 @@ async def test_when_nobody_listens_nobody_looks() -> None:
 
 
 def page(
-    *threads: tuple[str, int, int], next: str | None = None, broken: tuple[str, ...] = ()
+    *threads: tuple[str, int, int], next: str | None = None, unreadable: tuple[str, ...] = ()
 ) -> SummaryPage:
     """Some threads: their ids, when they were made, and their versions."""
-    made = tuple(
-        ThreadSummary(id=id, owner=None, version=version, created=created, updated=created + version)
-        for id, created, version in threads
+    summaries = tuple(
+        ThreadSummary(id=id, owner=None, version=version, created=time, updated=time + version)
+        for id, time, version in threads
     )
-    return SummaryPage(threads=made, next=next, broken=dict.fromkeys(broken, "it is damaged"))
+    return SummaryPage(threads=summaries, next=next, broken=dict.fromkeys(unreadable, "it is damaged"))
 
 
 def different(before: SummaryPage, now: SummaryPage) -> tuple[list[str], list[str]]:
     """The ids of what has changed, and of what is gone."""
-    changed, gone = page_difference(before, now)
-    return [each.id for each in changed], gone
+    changes, gone_ids = page_difference(before, now)
+    return [each.id for each in changes], gone_ids
 
 
 def test_new_and_changed_threads_differ_and_the_others_do_not() -> None:
@@ -358,4 +358,4 @@ def test_what_slides_into_view_is_not_new() -> None:
 
 
 def test_what_cannot_be_read_any_more_is_not_gone() -> None:
-    assert different(page(("a", 10, 1)), page(broken=("a",))) == ([], [])
+    assert different(page(("a", 10, 1)), page(unreadable=("a",))) == ([], [])

@@ -25,10 +25,10 @@ from tests.server.conftest import Users, in_memory
 
 
 async def test_a_thread_is_made_and_read(alice: AsyncClient) -> None:
-    made = await alice.create_thread("t", title="A talk", labels=["work"])
+    thread = await alice.create_thread("t", title="A talk", labels=["work"])
 
-    assert (made.owner, made.title, made.labels, made.version) == ("alice", "A talk", ["work"], 1)
-    assert await alice.thread("t") == made
+    assert (thread.owner, thread.title, thread.labels, thread.version) == ("alice", "A talk", ["work"], 1)
+    assert await alice.thread("t") == thread
 
 
 async def test_a_thread_and_its_title_are_made_in_one_commit(
@@ -36,16 +36,16 @@ async def test_a_thread_and_its_title_are_made_in_one_commit(
 ) -> None:
     change, plans = type(db.store).change, []
 
-    async def noted(store: Store, scope: Scope, planning: Planner) -> Plan:
+    async def note(store: Store, scope: Scope, planning: Planner) -> Plan:
         plan = await change(store, scope, planning)
         if scope.user == "alice":
             plans.append(plan)
         return plan
 
-    monkeypatch.setattr(type(db.store), "change", noted)
-    made = await alice.create_thread("t", title="A talk")
+    monkeypatch.setattr(type(db.store), "change", note)
+    thread = await alice.create_thread("t", title="A talk")
 
-    assert made.title == "A talk"
+    assert thread.title == "A talk"
     assert len(plans) == 1
 
 
@@ -86,17 +86,17 @@ async def test_an_id_that_cannot_name_anything_is_refused(alice: AsyncClient) ->
 async def test_pages_of_threads_hold_each_once_newest_first(alice: AsyncClient) -> None:
     for number in range(5):
         await alice.create_thread(f"t{number}")
-    seen: list[str] = []
+    ids: list[str] = []
     cursor: str | None = None
     while True:
         page = await alice.threads(limit=2, cursor=cursor)
-        seen += [thread.id for thread in page.threads]
+        ids += [thread.id for thread in page.threads]
         cursor = page.next
         if cursor is None:
             break
 
-    assert sorted(seen) == [f"t{number}" for number in range(5)]
-    assert len(seen) == 5
+    assert sorted(ids) == [f"t{number}" for number in range(5)]
+    assert len(ids) == 5
 
 
 async def test_pages_of_items_stay_at_the_version_of_the_first(alice: AsyncClient) -> None:
@@ -142,9 +142,9 @@ async def test_a_stale_append_is_a_conflict(users: Users, alice: AsyncClient) ->
     await alice.create_thread("t")
     await alice.append("t", patches=[["set", ["n"], 1]], expect=0)
 
-    with pytest.raises(VersionConflict) as caught:
+    with pytest.raises(VersionConflict) as error:
         await alice.append("t", patches=[["set", ["n"], 2]], expect=0)
-    assert (caught.value.expected, caught.value.actual) == (0, 1)
+    assert (error.value.expected, error.value.actual) == (0, 1)
     answer = await users.http.post(
         "/api/v1/threads/t/changesets",
         json={},
@@ -185,10 +185,10 @@ async def test_versions_are_compared(alice: AsyncClient) -> None:
     await alice.create_thread("t")
     await alice.append("t", patches=[["set", ["n"], 1]])
     await alice.append("t", items=[NewItem(body="hi", role="user")], patches=[["set", ["n"], 2]])
-    found = await alice.diff("t", 1)
+    difference = await alice.diff("t", 1)
 
-    assert (found.before, found.after, found.ops) == (1, 2, [["set", ["n"], 2]])
-    assert [item.body for item in found.added] == ["hi"]
+    assert (difference.before, difference.after, difference.ops) == (1, 2, [["set", ["n"], 2]])
+    assert [item.body for item in difference.added] == ["hi"]
 
 
 async def test_what_slid_out_of_sight_between_two_versions_was_neither_added_nor_removed() -> None:
@@ -217,35 +217,35 @@ async def test_a_fork_goes_its_own_way(alice: AsyncClient) -> None:
 
 async def test_a_thread_is_rewound_to_a_version(alice: AsyncClient) -> None:
     await alice.run_turn("t", "one")
-    done = await alice.run_turn("t", "two")
+    result = await alice.run_turn("t", "two")
     rewound = await alice.rewind("t", to=3)
 
     assert rewound.ended == 2
-    assert rewound.version == done.version + 1
+    assert rewound.version == result.version + 1
     assert len((await alice.items("t")).items) == 2
 
 
 async def test_a_thread_is_rewound_only_at_the_version_that_the_caller_has_seen(alice: AsyncClient) -> None:
     await alice.run_turn("t", "one")
-    seen = await alice.run_turn("t", "two")
-    done = await alice.run_turn("t", "three, of another window")
-    with pytest.raises(VersionConflict) as caught:
-        await alice.rewind("t", to=3, expect=seen.version)
+    first = await alice.run_turn("t", "two")
+    result = await alice.run_turn("t", "three, of another window")
+    with pytest.raises(VersionConflict) as error:
+        await alice.rewind("t", to=3, expect=first.version)
     with pytest.raises(VersionConflict):
-        await alice.rewind("t", run=seen.run, expect=seen.version)
-    kept = len((await alice.items("t")).items)
-    rewound = await alice.rewind("t", to=3, expect=done.version)
+        await alice.rewind("t", run=first.run, expect=first.version)
+    count = len((await alice.items("t")).items)
+    rewound = await alice.rewind("t", to=3, expect=result.version)
 
-    assert (caught.value.expected, caught.value.actual) == (seen.version, done.version)
-    assert (kept, rewound.ended) == (6, 4)
+    assert (error.value.expected, error.value.actual) == (first.version, result.version)
+    assert (count, rewound.ended) == (6, 4)
 
 
 @pytest.mark.promise("B-06")
 async def test_a_chain_is_verified(alice: AsyncClient) -> None:
-    done = await alice.run_turn("t", "hello")
+    result = await alice.run_turn("t", "hello")
     verdict = await alice.verify("t")
 
-    assert (verdict.ok, verdict.version) == (True, done.version)
+    assert (verdict.ok, verdict.version) == (True, result.version)
 
 
 async def test_a_thread_is_deleted_at_a_version(alice: AsyncClient) -> None:

@@ -26,30 +26,30 @@ from clew.runtime import ModelRequest, ToolContext
 from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
 from clew.testing.scripted_model import calls
-from tests.server.conftest import Users, in_memory, served
+from tests.server.conftest import Users, clients_of, in_memory
 
 
-async def heard(events: Any) -> list[StreamEvent]:
+async def collect(events: Any) -> list[StreamEvent]:
     """All events of a stream."""
     return [event async for event in events]
 
 
-def held(begun: asyncio.Event, hold: asyncio.Event) -> ScriptedModel:
+def held_model(start: asyncio.Event, hold: asyncio.Event) -> ScriptedModel:
     """A model that says when it is asked, and then waits."""
 
     def line(request: ModelRequest) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return ["I ", hold, "see"]
 
     return ScriptedModel(line)
 
 
 async def test_a_turn_is_answered_whole(alice: AsyncClient) -> None:
-    done = await alice.run_turn("t", "hello there")
+    result = await alice.run_turn("t", "hello there")
 
-    assert (done.termination, done.version) == ("natural", 3)
-    assert "“hello there”" in done.text
-    assert done.usage.calls == 1
+    assert (result.termination, result.version) == ("natural", 3)
+    assert "“hello there”" in result.text
+    assert result.usage.calls == 1
 
 
 @pytest.mark.promise("R-17")
@@ -67,25 +67,27 @@ async def test_a_turn_without_a_thread_is_refused_and_none_is_made_up(users: Use
 @pytest.mark.promise("R-17")
 async def test_a_turn_without_a_user_is_refused_and_none_is_made_up(db: clew.Database) -> None:
     async with without_user(db) as users:
-        refused = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t"})
-        named = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t", "user": "alice"})
+        response = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t"})
+        with_user = await users.http.post(
+            "/api/v1/turns", json={"message": "hi", "thread": "t", "user": "alice"}
+        )
 
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_argument")
-    assert named.status_code == 200
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_argument")
+    assert with_user.status_code == 200
     assert (await db.thread("t").head()).owner == "alice"
 
 
 async def test_credentials_of_one_user_do_not_speak_for_another(alice: AsyncClient) -> None:
-    with pytest.raises(clew.ClewError) as caught:
+    with pytest.raises(clew.ClewError) as error:
         await alice.run_turn("t", "hi", user="bob")
 
-    assert caught.value.code == "forbidden"
+    assert error.value.code == "forbidden"
 
 
 @pytest.mark.promise("B-02")
 async def test_a_turn_with_a_key_is_made_once(db: clew.Database) -> None:
     model = ScriptedModel("first", "second")
-    async with served(db, model=model) as users:
+    async with clients_of(db, model=model) as users:
         first = await users().run_turn("t", "hi", key="k")
         again = await users().run_turn("t", "hi", key="k")
         with pytest.raises(KeyReused):
@@ -104,10 +106,10 @@ async def test_a_turn_on_another_s_thread_is_not_there(users: Users, alice: Asyn
 
 
 async def test_a_second_turn_is_refused_with_the_time_to_wait(db: clew.Database) -> None:
-    begun, hold = asyncio.Event(), asyncio.Event()
-    async with served(db, model=held(begun, hold)) as users:
+    start, hold = asyncio.Event(), asyncio.Event()
+    async with clients_of(db, model=held_model(start, hold)) as users:
         first = asyncio.create_task(users().run_turn("t", "hi"))
-        await begun.wait()
+        await start.wait()
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "?", "busy": "refuse"}, headers=users.headers()
         )
@@ -121,7 +123,7 @@ async def test_a_second_turn_is_refused_with_the_time_to_wait(db: clew.Database)
 
 
 async def test_a_model_that_fails_is_told_as_such(db: clew.Database) -> None:
-    async with served(db, model=ScriptedModel(ModelFailed(model="m", problem="it is down"))) as users:
+    async with clients_of(db, model=ScriptedModel(ModelFailed(model="m", problem="it is down"))) as users:
         with pytest.raises(ModelFailed):
             await users().run_turn("t", "hi")
         (run,) = (await users().runs(thread="t")).runs
@@ -131,8 +133,8 @@ async def test_a_model_that_fails_is_told_as_such(db: clew.Database) -> None:
 
 @pytest.mark.promise("T-11")
 async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: clew.Database) -> None:
-    async with served(db, model=ScriptedModel(["He", "llo"])) as users:
-        events = await heard(users().stream_turn("t", "hi"))
+    async with clients_of(db, model=ScriptedModel(["He", "llo"])) as users:
+        events = await collect(users().stream_turn("t", "hi"))
 
     assert [(event.type, event.id) for event in events] == [
         ("run_started", "1.0"),
@@ -148,15 +150,15 @@ async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: 
 
 @pytest.mark.promise("B-09")
 async def test_a_repeated_stream_tells_what_was_missed_once(db: clew.Database) -> None:
-    async with served(db, model=ScriptedModel("one", "two")) as users:
-        whole = await heard(users().stream_turn("t", "hi", key="k"))
+    async with clients_of(db, model=ScriptedModel("one", "two")) as users:
+        whole = await collect(users().stream_turn("t", "hi", key="k"))
         await users().run_turn("t", "later")
-        again = await heard(users().stream_turn("t", "hi", key="k", after="1.1"))
-        begun = await heard(users().stream_turn("t", "hi", key="k"))
+        again = await collect(users().stream_turn("t", "hi", key="k", after="1.1"))
+        repetition = await collect(users().stream_turn("t", "hi", key="k"))
 
     durable = [event for event in whole if event.id is not None]
     assert again[:2] == durable[2:]
-    assert begun[:4] == durable
+    assert repetition[:4] == durable
     assert [event.id for event in again] == ["2.0", "3.0", "4.0", "4.1", "5.0", "6.0"]
 
 
@@ -176,7 +178,7 @@ async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
     async with in_memory() as users:
         await users().run_turn("t", "hi")
         with pytest.raises(InvalidArgument):
-            await heard(users().follow("t", after=id))
+            await collect(users().follow("t", after=id))
 
 
 # Runs.
@@ -196,22 +198,22 @@ def paying(*script: Any) -> MakeRuntime:
 
 @pytest.mark.promise("T-16")
 async def test_a_call_that_waits_is_decided_over_http(db: clew.Database) -> None:
-    asked = calls(("c1", "pay", {"amount": 5}))
-    async with served(db, make_runtime=paying(asked, "done")) as users:
+    reply = calls(("c1", "pay", {"amount": 5}))
+    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
         run = await users().run(waiting.run)
         with pytest.raises(TurnSuspended):
             await users().run_turn("t", "and?")
-        done = await users().decide(waiting.run, {"c1": NewDecision(decision="replay")})
+        result = await users().decide(waiting.run, {"c1": NewDecision(decision="replay")})
 
     assert waiting.termination == "suspended"
     assert [(each.call, each.tool, each.arguments) for each in run.waiting] == [("c1", "pay", {"amount": 5})]
-    assert (done.termination, done.text) == ("natural", "done")
+    assert (result.termination, result.text) == ("natural", "done")
 
 
 async def test_a_decision_about_no_waiting_call_is_refused(db: clew.Database) -> None:
-    asked = calls(("c1", "pay", {"amount": 5}))
-    async with served(db, make_runtime=paying(asked, "done")) as users:
+    reply = calls(("c1", "pay", {"amount": 5}))
+    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
 
         with pytest.raises(DecisionRefused):
@@ -219,8 +221,8 @@ async def test_a_decision_about_no_waiting_call_is_refused(db: clew.Database) ->
 
 
 async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: clew.Database) -> None:
-    asked = calls(("c1", "pay", {"amount": 5}))
-    async with served(db, make_runtime=paying(asked, "done")) as users:
+    reply = calls(("c1", "pay", {"amount": 5}))
+    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
         bob = users("bob")
         for call in (
@@ -236,39 +238,39 @@ async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: clew.
 
 
 async def test_a_decision_is_for_the_user_that_it_names(db: clew.Database) -> None:
-    asked = calls(("c1", "pay", {"amount": 5}))
+    reply = calls(("c1", "pay", {"amount": 5}))
     yes = {"c1": NewDecision(decision="replay")}
-    async with served(db, make_runtime=paying(asked, "done")) as users:
+    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
         waiting, everybody = await users().run_turn("t", "pay 5"), users("*")
         with pytest.raises(Forbidden):
             await users().decide(waiting.run, yes, user="bob")
         with pytest.raises(RecordNotFound):
             await everybody.decide(waiting.run, yes, user="bob")
-        done = await everybody.decide(waiting.run, yes, user="alice")
+        result = await everybody.decide(waiting.run, yes, user="alice")
 
-    assert done.text == "done"
+    assert result.text == "done"
 
 
 async def test_a_run_at_work_is_cancelled(db: clew.Database) -> None:
-    begun = asyncio.Event()
-    async with served(db, model=held(begun, asyncio.Event())) as users:
+    start = asyncio.Event()
+    async with clients_of(db, model=held_model(start, asyncio.Event())) as users:
         turn = asyncio.create_task(users().run_turn("t", "hi"))
-        await begun.wait()
-        found = (await users().runs(status="running")).runs
-        cancelled = await users().cancel(found[0].id)
-        done = await turn
-        run = await users().run(found[0].id)
+        await start.wait()
+        runs = (await users().runs(status="running")).runs
+        cancellation = await users().cancel(runs[0].id)
+        result = await turn
+        run = await users().run(runs[0].id)
 
-    assert (cancelled.cancelled, done.termination) == (True, "cancelled")
+    assert (cancellation.cancelled, result.termination) == (True, "cancelled")
     assert (run.status, run.termination) == ("done", "cancelled")
 
 
 async def test_runs_are_listed_in_pages_newest_first(alice: AsyncClient) -> None:
-    done = [(await alice.run_turn("t", message)).run for message in ("one", "two", "three")]
+    runs = [(await alice.run_turn("t", message)).run for message in ("one", "two", "three")]
     first = await alice.runs(thread="t", limit=2)
     second = await alice.runs(thread="t", limit=2, cursor=first.next)
 
-    assert sorted(run.id for run in (*first.runs, *second.runs)) == sorted(done)
+    assert sorted(run.id for run in (*first.runs, *second.runs)) == sorted(runs)
     assert second.next is None
 
 
@@ -279,4 +281,4 @@ def without_user(db: clew.Database) -> Any:
     async def authenticate(headers: Any) -> Identity:
         return Identity(tenant=db.tenant, user=None, workspace="default", scopes=frozenset({"read", "write"}))
 
-    return served(db, authenticate=authenticate)
+    return clients_of(db, authenticate=authenticate)

@@ -13,7 +13,7 @@ from clew.runtime.records.episodes import FEEDBACK
 from tests.server.conftest import Users
 
 pytestmark = pytest.mark.promise("R-21")
-SPOKEN = NewVoiceTurn(
+VOICE_TURN = NewVoiceTurn(
     said="What is the weather?",
     replied="Rain.",
     tool_calls=[RecordedToolCall(name="weather", arguments={"town": "Lisbon"}, output="rain")],
@@ -22,7 +22,7 @@ SPOKEN = NewVoiceTurn(
 
 
 async def test_a_spoken_turn_is_kept_with_its_tool_calls(alice: AsyncClient) -> None:
-    turn = await alice.record_voice_turn("call", SPOKEN)
+    turn = await alice.record_voice_turn("call", VOICE_TURN)
     page = await alice.turns("call")
 
     assert turn.text == "Rain."
@@ -32,8 +32,8 @@ async def test_a_spoken_turn_is_kept_with_its_tool_calls(alice: AsyncClient) -> 
 
 
 async def test_a_spoken_turn_with_one_key_is_kept_once(alice: AsyncClient) -> None:
-    first = await alice.record_voice_turn("call", SPOKEN, key="k")
-    again = await alice.record_voice_turn("call", SPOKEN, key="k")
+    first = await alice.record_voice_turn("call", VOICE_TURN, key="k")
+    again = await alice.record_voice_turn("call", VOICE_TURN, key="k")
     with pytest.raises(KeyReused):
         await alice.record_voice_turn("call", NewVoiceTurn(said="other"), key="k")
 
@@ -44,7 +44,7 @@ async def test_a_spoken_turn_with_one_key_is_kept_once(alice: AsyncClient) -> No
 async def test_an_agent_that_makes_no_record_of_an_assessment_leaves_none(
     alice: AsyncClient, db: clew.Database
 ) -> None:
-    await alice.record_voice_turn("call", SPOKEN)
+    await alice.record_voice_turn("call", VOICE_TURN)
 
     assert [record async for record in db.retention.records()] == []
 
@@ -52,22 +52,22 @@ async def test_an_agent_that_makes_no_record_of_an_assessment_leaves_none(
 async def test_a_call_gives_signs_of_life_and_is_ended_like_text(
     alice: AsyncClient, db: clew.Database
 ) -> None:
-    await alice.record_voice_turn("call", SPOKEN)
+    await alice.record_voice_turn("call", VOICE_TURN)
     alive = await alice.keep_voice_alive("call", seconds=30)
     status = await alice.session_status("call")
-    ended = await alice.end_session("call", feedback="positive")
-    felt = await db.records.find(RecordQuery(kind=FEEDBACK))
+    end = await alice.end_session("call", feedback="positive")
+    records = await db.records.find(RecordQuery(kind=FEEDBACK))
 
     assert (alive.status, status.status) == ("active", "active")
     assert status.expires_at is not None
     assert status.idle_since is not None
     assert 29_000 <= status.expires_at - status.idle_since <= 31_000
-    assert ended.episode == alive.episode
-    assert [(record.body["label"], record.body["modality"]) for record in felt] == [("positive", "voice")]
+    assert end.episode == alive.episode
+    assert [(record.body["label"], record.body["modality"]) for record in records] == [("positive", "voice")]
 
 
 async def test_the_episode_of_a_lost_client_is_ended(alice: AsyncClient) -> None:
-    await alice.record_voice_turn("call", SPOKEN)
+    await alice.record_voice_turn("call", VOICE_TURN)
     await alice.end_lost_voice("call")
     again = await alice.end_lost_voice("call")
 
@@ -77,8 +77,8 @@ async def test_the_episode_of_a_lost_client_is_ended(alice: AsyncClient) -> None
 
 @pytest.mark.promise("R-14")
 async def test_a_call_may_be_incognito(users: Users, alice: AsyncClient) -> None:
-    said = NewVoiceTurn(said="between us", mode="incognito")
-    await alice.record_voice_turn("call", said)
+    turn = NewVoiceTurn(said="between us", mode="incognito")
+    await alice.record_voice_turn("call", turn)
     alive = await alice.keep_voice_alive("call")
 
     assert alive.status == "active"
@@ -105,10 +105,10 @@ async def test_a_session_says_what_can_be_done_next(alice: AsyncClient) -> None:
     await alice.run_turn("t", "hello")
     active = await alice.session_status("t")
     await alice.end_session("t")
-    ended = await alice.session_status("t")
+    status = await alice.session_status("t")
 
     assert (active.status, active.advice) == ("active", "Send the next message, or end the session.")
-    assert (ended.status, active.run, ended.episode) == ("ended", None, active.episode)
+    assert (status.status, active.run, status.episode) == ("ended", None, active.episode)
 
 
 async def test_a_person_carries_everything_away(users: Users, alice: AsyncClient) -> None:

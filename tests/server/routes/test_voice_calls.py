@@ -40,8 +40,8 @@ DANGER = "I want to kill myself tonight"
 async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server with the companion."""
     app = create_app(ServerSettings(sweep_seconds=3600), db=db)
-    async with over_http(app, db) as found:
-        yield found
+    async with over_http(app, db) as clients:
+        yield clients
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def alice(users: Users) -> AsyncClient:
     return users("alice")
 
 
-async def logged(users: Users) -> list[CrisisView]:
+async def crisis_rows(users: Users) -> list[CrisisView]:
     """The crisis log, as an operator reads it."""
     return (await AsyncCrisisClient(users("ada")).crises(owner="alice")).rows
 
@@ -58,8 +58,8 @@ async def logged(users: Users) -> list[CrisisView]:
 async def know(db: clew.Database, what: str) -> Memory:
     """Alice's memory, with something in it."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
-    known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
-    await memory.learn([known])
+    candidate = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
+    await memory.learn([candidate])
     return memory
 
 
@@ -68,25 +68,27 @@ async def know(db: clew.Database, what: str) -> Memory:
 
 @pytest.mark.promise("R-22", "A-08")
 async def test_danger_is_answered_in_fixed_words_and_logged_at_once(users: Users, alice: AsyncClient) -> None:
-    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
-    rows = await logged(users)
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
+    rows = await crisis_rows(users)
 
-    assert (found.level, found.release) == (3, False)
-    assert "988" in found.say
+    assert (verdict.level, verdict.release) == (3, False)
+    assert "988" in verdict.say
     assert [(row.thread, row.level, row.late) for row in rows] == [("call", 3, False)]
 
 
 async def test_what_is_harmless_may_be_answered(users: Users, alice: AsyncClient) -> None:
-    found = await alice.judge_utterance("call", NewUtterance(id="u1", said="I had a long day at work"))
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u1", said="I had a long day at work"))
 
-    assert (found.level, found.release, found.say) == (0, True, "")
-    assert await logged(users) == []
+    assert (verdict.level, verdict.release, verdict.say) == (0, True, "")
+    assert await crisis_rows(users) == []
 
 
 async def test_a_recorded_turn_adds_no_second_row(users: Users, alice: AsyncClient) -> None:
-    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
-    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied=found.say, heard=True), key="u1")
-    rows = await logged(users)
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
+    await alice.record_voice_turn(
+        "call", NewVoiceTurn(said=DANGER, replied=verdict.say, heard=True), key="u1"
+    )
+    rows = await crisis_rows(users)
 
     assert [(row.level, row.late) for row in rows] == [(3, False)]
     assert rows[0].episode is not None
@@ -95,7 +97,7 @@ async def test_a_recorded_turn_adds_no_second_row(users: Users, alice: AsyncClie
 async def test_an_answer_that_was_under_way_is_logged_as_late(users: Users, alice: AsyncClient) -> None:
     await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER, late=True))
 
-    assert [row.late for row in await logged(users)] == [True]
+    assert [row.late for row in await crisis_rows(users)] == [True]
 
 
 @pytest.mark.parametrize("claims", [False, True])
@@ -104,17 +106,17 @@ async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_la
 ) -> None:
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="Oh.", heard=bool(claims)))
 
-    assert [(row.level, row.late) for row in await logged(users)] == [(3, True)]
+    assert [(row.level, row.late) for row in await crisis_rows(users)] == [(3, True)]
 
 
 async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
     words = "tonight"
     alone = await alice.judge_utterance("other", NewUtterance(id="u1", said=words))
-    said = NewVoiceTurn(said="I do not want to live any more", replied="Mm.", heard=True)
-    await alice.record_voice_turn("call", said, key="u1")
-    found = await alice.judge_utterance("call", NewUtterance(id="u2", said=words))
+    turn = NewVoiceTurn(said="I do not want to live any more", replied="Mm.", heard=True)
+    await alice.record_voice_turn("call", turn, key="u1")
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u2", said=words))
 
-    assert found.level > alone.level
+    assert verdict.level > alone.level
 
 
 async def test_a_later_text_turn_asks_about_what_was_said_in_the_call(alice: AsyncClient) -> None:
@@ -127,53 +129,55 @@ async def test_a_later_text_turn_asks_about_what_was_said_in_the_call(alice: Asy
 
 async def test_somebody_who_is_safe_again_is_asked_once_in_the_call(alice: AsyncClient) -> None:
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
-    heard = []
+    outcomes = []
     for number, words in enumerate(("The weather is nice", "Yes, I am safe.", "The weather is nice")):
-        found = await alice.judge_utterance("call", NewUtterance(id=f"v{number}", said=words))
-        turn = NewVoiceTurn(said=words, replied=found.say or "Mm.", heard=True)
+        verdict = await alice.judge_utterance("call", NewUtterance(id=f"v{number}", said=words))
+        turn = NewVoiceTurn(said=words, replied=verdict.say or "Mm.", heard=True)
         await alice.record_voice_turn("call", turn, key=f"v{number}")
-        heard.append((found.level, found.release))
+        outcomes.append((verdict.level, verdict.release))
 
-    assert heard == [(0, False), (0, True), (0, True)]
+    assert outcomes == [(0, False), (0, True), (0, True)]
 
 
 async def test_a_model_raises_what_the_rules_did_not_see(db: clew.Database) -> None:
     model = ScriptedModel(lambda request: Judgement(level=2, confidence=0.9))
     app = create_app(db=db, model=model)
     async with over_http(app, db) as users:
-        found = await users("alice").judge_utterance(
+        verdict = await users("alice").judge_utterance(
             "call", NewUtterance(id="u1", said="I saw the boats come in today")
         )
 
-    assert (found.level, found.release) == (2, False)
+    assert (verdict.level, verdict.release) == (2, False)
 
 
 @pytest.mark.promise("R-14")
 async def test_incognito_danger_is_answered_and_nothing_is_on_record(
     users: Users, alice: AsyncClient
 ) -> None:
-    found = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER, mode="incognito"))
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER, mode="incognito"))
 
-    assert not found.release
-    assert await logged(users) == []
+    assert not verdict.release
+    assert await crisis_rows(users) == []
     assert (await alice.threads()).threads == []
 
 
 async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(self: Database, *given: object, **named: object) -> None:
+    async def fails(self: Database, *args: object, **options: object) -> None:
         raise StoreUnavailable(problem="it is down")
 
     async with clew.open("memory://") as db:
         app = create_app(db=db)
         async with over_http(app, db), app.state.resources.runtimes.runtime_for(db.tenant) as runtime:
             gates = app.state.resources.agent.voice.gates
-            with monkeypatch.context() as broken:
-                broken.setattr(Database, "commit", fails)
-                found = await runtime.judge_utterance(Utterance(thread="t", id="u", text=DANGER), gates=gates)
-            held = len(runtime._settings.pending_records)
+            with monkeypatch.context() as patches:
+                patches.setattr(Database, "commit", fails)
+                verdict = await runtime.judge_utterance(
+                    Utterance(thread="t", id="u", text=DANGER), gates=gates
+                )
+            count = len(runtime._settings.pending_records)
 
-    assert "988" in found.say
-    assert held == 1
+    assert "988" in verdict.say
+    assert count == 1
 
 
 # Tools.
@@ -181,17 +185,17 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
 
 async def test_a_tool_gives_what_is_remembered(db: clew.Database, alice: AsyncClient) -> None:
     await know(db, "long walks")
-    given = await alice.call_voice_tool(
+    result = await alice.call_voice_tool(
         "call", NewToolCall(id="c1", name="recall", arguments={"about": "walks"})
     )
 
-    assert "long walks" in str(given.output)
+    assert "long walks" in str(result.output)
 
 
 async def test_what_is_to_be_remembered_is_kept_once(db: clew.Database, alice: AsyncClient) -> None:
-    asked = NewToolCall(id="c1", name="remember", arguments={"what": "My sister is called Ann."})
-    first = await alice.call_voice_tool("call", asked)
-    again = await alice.call_voice_tool("call", asked)
+    call = NewToolCall(id="c1", name="remember", arguments={"what": "My sister is called Ann."})
+    first = await alice.call_voice_tool("call", call)
+    again = await alice.call_voice_tool("call", call)
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
 
     assert first.output == again.output
@@ -199,13 +203,13 @@ async def test_what_is_to_be_remembered_is_kept_once(db: clew.Database, alice: A
 
 
 async def test_an_exercise_comes_with_its_steps(alice: AsyncClient) -> None:
-    given = await alice.call_voice_tool(
+    result = await alice.call_voice_tool(
         "call", NewToolCall(id="c1", name="exercise", arguments={"name": "box breathing"})
     )
-    known = await alice.call_voice_tool("call", NewToolCall(id="c2", name="exercise"))
+    listing = await alice.call_voice_tool("call", NewToolCall(id="c2", name="exercise"))
 
-    assert given.output["name"] == "Box breathing"
-    assert len(known.output["exercises"]) >= 10
+    assert result.output["name"] == "Box breathing"
+    assert len(listing.output["exercises"]) >= 10
 
 
 async def test_a_tool_that_is_not_there_is_told_and_nothing_breaks(alice: AsyncClient) -> None:
@@ -221,47 +225,47 @@ async def test_a_tool_that_is_not_there_is_told_and_nothing_breaks(alice: AsyncC
 async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that_is_allowed(
     db: clew.Database, effect: Effect, times: int
 ) -> None:
-    made: list[str] = []
-    crashed = asyncio.Event()
+    keys: list[str] = []
+    crash = asyncio.Event()
 
     @tool(effect=effect)
     async def pay(call: ToolContext) -> str:
         """Pay."""
-        made.append(call.key)
-        crashed.set()
-        if len(made) == 1:
+        keys.append(call.key)
+        crash.set()
+        if len(keys) == 1:
             await asyncio.Event().wait()
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        asked = VoiceToolRequest(thread="call", id="c1", name="pay")
-        first = asyncio.create_task(call_tool(db, [pay], runtime.schema, asked))
-        await crashed.wait()
+        request = VoiceToolRequest(thread="call", id="c1", name="pay")
+        first = asyncio.create_task(call_tool(db, [pay], runtime.schema, request))
+        await crash.wait()
         first.cancel()  # as a process that ends in the middle of it
         await asyncio.gather(first, return_exceptions=True)
-        given = await call_tool(db, [pay], runtime.schema, asked)
+        output = await call_tool(db, [pay], runtime.schema, request)
 
-    assert (len(made), len(set(made))) == (times, 1)
-    assert given == ("paid" if times == 2 else {"error": IN_DOUBT})
+    assert (len(keys), len(set(keys))) == (times, 1)
+    assert output == ("paid" if times == 2 else {"error": IN_DOUBT})
 
 
 async def test_a_call_that_needs_a_person_is_not_made(db: clew.Database) -> None:
-    made: list[int] = []
+    payments: list[int] = []
 
     @tool(approval=True)
     async def pay() -> str:
         """Pay."""
-        made.append(1)
+        payments.append(1)
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        given = await call_tool(
+        output = await call_tool(
             db, [pay], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="pay")
         )
         rows = await db.records.find(RecordQuery(kind=VOICE_CALL))
 
-    assert given == {"error": NEEDS_A_PERSON}
-    assert (made, list(rows)) == ([], [])
+    assert output == {"error": NEEDS_A_PERSON}
+    assert (payments, list(rows)) == ([], [])
 
 
 async def test_what_a_tool_failed_with_is_its_answer(db: clew.Database) -> None:
@@ -271,8 +275,8 @@ async def test_what_a_tool_failed_with_is_its_answer(db: clew.Database) -> None:
         raise ValueError("too dark")
 
     async with clew.Runtime(db) as runtime:
-        given = await call_tool(
+        output = await call_tool(
             db, [look], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="look")
         )
 
-    assert given == {"error": "ValueError: too dark"}
+    assert output == {"error": "ValueError: too dark"}

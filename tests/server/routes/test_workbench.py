@@ -30,7 +30,7 @@ from clew.server.routes.workbench import content_disposition
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifact, Artifacts
 from clew.workbench.volume.volume import Volume
-from tests.server.conftest import Users, in_memory, served
+from tests.server.conftest import Users, clients_of, in_memory
 from tests.workbench.documents.sample_files import MARKDOWN, PNG, pdf, scanned_pdf
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
@@ -45,9 +45,9 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 async def users(db: clew.Database, root: Path) -> AsyncIterator[Users]:
     """The users of a server with a volume, one of whom has a thread."""
-    async with served(db, settings=ServerSettings(volume=str(root))) as found:
-        await found("alice").create_thread("t")
-        yield found
+    async with clients_of(db, settings=ServerSettings(volume=str(root))) as clients:
+        await clients("alice").create_thread("t")
+        yield clients
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def volume_of(users: Users, root: Path, user: str = "alice") -> Volume:
 
 async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbenchClient) -> None:
     before = await bench.core_memory("t")
-    done = await bench.put_block("t", "human", "Ada", expect=before.version)
+    change = await bench.put_block("t", "human", "Ada", expect=before.version)
     after = await bench.core_memory("t")
 
     assert [(block.name, block.limit) for block in before.blocks] == [
@@ -78,7 +78,7 @@ async def test_core_memory_is_read_and_a_block_written(bench: AsyncWorkbenchClie
         ("persona", 2000),
         ("scratchpad", 1000),
     ]
-    assert after.version == done.version == before.version + 1
+    assert after.version == change.version == before.version + 1
     assert after.blocks[0].text == "Ada"
 
 
@@ -106,18 +106,18 @@ async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbenchClient) -
 
 
 async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: AsyncWorkbenchClient) -> None:
-    sent = await bench.add_document("t", "sea.pdf", pdf("Twice a day", "the water comes"))
-    listed = await bench.documents("t")
-    sections = await bench.document_sections("t", sent.path)
-    part = await bench.peek_document("t", sent.path, start=13, length=9)
-    found = await bench.find_in_document("t", "waters")
-    await bench.unload_document("t", sent.path)
+    document = await bench.add_document("t", "sea.pdf", pdf("Twice a day", "the water comes"))
+    page = await bench.documents("t")
+    sections = await bench.document_sections("t", document.path)
+    part = await bench.peek_document("t", document.path, start=13, length=9)
+    matches = await bench.find_in_document("t", "waters")
+    await bench.unload_document("t", document.path)
 
-    assert (sent.name, sent.type, sent.sections) == ("sea.pdf", "application/pdf", 2)
-    assert (listed.active, listed.documents) == (sent.path, [sent])
+    assert (document.name, document.type, document.sections) == ("sea.pdf", "application/pdf", 2)
+    assert (page.active, page.documents) == (document.path, [document])
     assert [(section.name, section.start) for section in sections.sections] == [("page 1", 0), ("page 2", 13)]
     assert (part.text, part.section, part.next) == ("the water", "page 2", 22)
-    assert [(place.excerpt, place.section) for place in found.places] == [("the water comes", "page 2")]
+    assert [(place.excerpt, place.section) for place in matches.places] == [("the water comes", "page 2")]
     assert (await bench.documents("t")).documents == []
 
 
@@ -126,10 +126,10 @@ async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
     bench: AsyncWorkbenchClient, users: Users, root: Path
 ) -> None:
     volume_of(users, root).write("memory/notes.txt", b"Tea at four.")
-    loaded = await bench.load_document("t", "memory/notes.txt")
+    document = await bench.load_document("t", "memory/notes.txt")
     volume_of(users, root).write("memory/notes.txt", b"Tea at five.")
     with pytest.raises(VolumeFileChanged):
-        await bench.peek_document("t", loaded.path)
+        await bench.peek_document("t", document.path)
 
     assert [each.condition for each in (await bench.documents("t")).documents] == ["changed"]
 
@@ -183,13 +183,13 @@ async def test_no_path_leads_out_of_the_volume(bench: AsyncWorkbenchClient, path
 # Artifacts.
 
 
-async def saved(users: Users, db: clew.Database, root: Path, name: str, content: bytes) -> Artifact:
+async def save_artifact(users: Users, db: clew.Database, root: Path, name: str, content: bytes) -> Artifact:
     """An artifact of alice's thread."""
     mine = Artifacts(db.scope(tenant=db.tenant, user="alice"), "t", volume_of(users, root))
     return await mine.save(name, content, run="r-1")
 
 
-async def fetched(users: Users, id: str, user: str = "alice") -> httpx.Response:
+async def fetch(users: Users, id: str, user: str = "alice") -> httpx.Response:
     """The answer to a request for an artifact."""
     return await users.http.get(f"/api/v1/threads/t/artifacts/{id}", headers=users.headers(user))
 
@@ -197,15 +197,15 @@ async def fetched(users: Users, id: str, user: str = "alice") -> httpx.Response:
 async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
     bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
 ) -> None:
-    made = [await saved(users, db, root, f"{n}.txt", b"x" * n) for n in (1, 2, 3)]
+    artifacts = [await save_artifact(users, db, root, f"{n}.txt", b"x" * n) for n in (1, 2, 3)]
     first = await bench.artifacts("t", limit=2)
     second = await bench.artifacts("t", limit=2, cursor=first.next)
-    content = await bench.artifact("t", made[2].id)
-    await bench.delete_artifact("t", made[2].id)
-    listed = [*first.artifacts, *second.artifacts]
+    content = await bench.artifact("t", artifacts[2].id)
+    await bench.delete_artifact("t", artifacts[2].id)
+    page = [*first.artifacts, *second.artifacts]
 
-    assert {each.id for each in listed} == {each.id for each in made}
-    assert {(each.size, each.run) for each in listed} == {(1, "r-1"), (2, "r-1"), (3, "r-1")}
+    assert {each.id for each in page} == {each.id for each in artifacts}
+    assert {(each.size, each.run) for each in page} == {(1, "r-1"), (2, "r-1"), (3, "r-1")}
     assert content == b"xxx"
     assert len((await bench.artifacts("t")).artifacts) == 2
 
@@ -227,7 +227,7 @@ async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
 async def test_no_artifact_is_sent_as_what_a_browser_would_run(
     users: Users, db: clew.Database, root: Path, name: str, content: bytes, type: str
 ) -> None:
-    answer = await fetched(users, (await saved(users, db, root, name, content)).id)
+    answer = await fetch(users, (await save_artifact(users, db, root, name, content)).id)
 
     assert answer.content == content
     assert answer.headers["content-type"] == type
@@ -237,7 +237,7 @@ async def test_no_artifact_is_sent_as_what_a_browser_would_run(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "header"),
     [
         ("a b.png", "attachment; filename=\"a b.png\"; filename*=UTF-8''a%20b.png"),
         (
@@ -247,21 +247,21 @@ async def test_no_artifact_is_sent_as_what_a_browser_would_run(
         ("Æ.pdf", "attachment; filename=\"_.pdf\"; filename*=UTF-8''%C3%86.pdf"),
     ],
 )
-def test_a_name_stays_inside_its_header(name: str, said: str) -> None:
-    assert content_disposition(name) == said
+def test_a_name_stays_inside_its_header(name: str, header: str) -> None:
+    assert content_disposition(name) == header
 
 
 @ON_ONE_STORE
 async def test_a_damaged_artifact_is_named_and_not_sent(
     bench: AsyncWorkbenchClient, users: Users, db: clew.Database, root: Path
 ) -> None:
-    made = await saved(users, db, root, "plot.png", PNG)
-    volume_of(users, root).write(made.path, b"other")
-    with pytest.raises(ArtifactDamaged) as caught:
-        await bench.artifact("t", made.id)
+    artifact = await save_artifact(users, db, root, "plot.png", PNG)
+    volume_of(users, root).write(artifact.path, b"other")
+    with pytest.raises(ArtifactDamaged) as error:
+        await bench.artifact("t", artifact.id)
 
-    assert caught.value.artifact == made.id
-    assert (await fetched(users, made.id)).status_code == 500
+    assert error.value.artifact == artifact.id
+    assert (await fetch(users, artifact.id)).status_code == 500
 
 
 # The volume.
@@ -288,9 +288,9 @@ async def test_what_is_anothers_is_not_there(
     users: Users, db: clew.Database, root: Path, bench: AsyncWorkbenchClient
 ) -> None:
     document = await bench.add_document("t", "notes.txt", b"Tea at four.")
-    made = await saved(users, db, root, "plot.png", PNG)
+    artifact = await save_artifact(users, db, root, "plot.png", PNG)
     theirs = users("bob").workbench
-    for asked in (
+    for call in (
         theirs.core_memory("t"),
         theirs.put_block("t", "human", "x"),
         theirs.documents("t"),
@@ -300,12 +300,12 @@ async def test_what_is_anothers_is_not_there(
         theirs.find_in_document("t", "tea"),
         theirs.unload_document("t", document.path),
         theirs.artifacts("t"),
-        theirs.artifact("t", made.id),
-        theirs.delete_artifact("t", made.id),
+        theirs.artifact("t", artifact.id),
+        theirs.delete_artifact("t", artifact.id),
         theirs.volume("t"),
     ):
         with pytest.raises(ThreadNotFound):
-            await asked
+            await call
 
     assert (await bench.documents("t")).documents == [document]
 
@@ -314,10 +314,10 @@ async def test_what_is_anothers_is_not_there(
 async def test_an_id_of_another_threads_artifact_is_not_there(
     users: Users, db: clew.Database, root: Path
 ) -> None:
-    made = await saved(users, db, root, "plot.png", PNG)
+    artifact = await save_artifact(users, db, root, "plot.png", PNG)
     await users("bob").create_thread("u")
     with pytest.raises(RecordNotFound):
-        await users("bob").workbench.artifact("u", made.id)
+        await users("bob").workbench.artifact("u", artifact.id)
 
 
 @ON_ONE_STORE
@@ -340,11 +340,11 @@ async def test_clews_own_threads_take_none_of_it(bench: AsyncWorkbenchClient) ->
 async def test_a_server_without_a_volume_says_so() -> None:
     async with in_memory() as users:
         await users("alice").create_thread("t")
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgument) as error:
             await users("alice").workbench.documents("t")
         await users("alice").workbench.put_block("t", "human", "Ada")
 
-    assert "--volume" in str(caught.value)
+    assert "--volume" in str(error.value)
 
 
 async def test_one_user_has_only_so_many_files_read_at_once(tmp_path: Path) -> None:

@@ -21,14 +21,14 @@ from tests.server.studio.studio_server import Studio
 from tests.server.studio.test_companion import DANGER, begin, say
 
 USER = "ada"
-SAID = ("My sister is called Ann.", "I worry about my exam, and I cannot sleep.")
+MESSAGES = ("My sister is called Ann.", "I worry about my exam, and I cannot sleep.")
 
 
 async def main(folder: Path) -> None:
     """Take every picture."""
-    async with served() as studio, browsing() as windows:
+    async with companion_studio() as studio, browsing() as windows:
         visitor = Visitor(windows, studio, USER)
-        await ended(await talking(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
+        await end_session(await talking(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
         page = await talking(visitor, 1120, 760, "light")
         await say(page, "Can we do box breathing?")
         await picture(page, folder / "studio-companion.png")
@@ -39,7 +39,7 @@ async def main(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Studio]:
+async def companion_studio() -> AsyncIterator[Studio]:
     """A server as it is started without any settings."""
     with tempfile.TemporaryDirectory() as place:
         url = f"sqlite:///{place}/companion.db"
@@ -53,12 +53,12 @@ async def talking(visitor: Visitor, width: int, height: int, theme: str) -> Page
     """A chat in which something was said."""
     page = await visitor.open("/studio/threads", width=width, height=height, theme=theme)
     await begin(page)
-    for message in SAID:
+    for message in MESSAGES:
         await say(page, message)
     return page
 
 
-async def ended(page: Page, file: Path) -> None:
+async def end_session(page: Page, file: Path) -> None:
     """The end of a session, with what it kept."""
     await page.get_by_role("textbox", name="Message").fill("/end y")
     await page.keyboard.press("Enter")

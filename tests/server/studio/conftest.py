@@ -48,12 +48,14 @@ numbers = itertools.count()
 
 def chromium() -> str:
     """Where Chromium is; it is installed if it is missing and that can be done."""
-    found = shutil.which("chromium")
-    if found is None:
-        done = subprocess.run([ROOT / "tools/install-browser"], capture_output=True, text=True, check=False)
-        found = shutil.which("chromium")
-        assert found is not None, done.stderr or "Chromium could not be installed."
-    return found
+    path = shutil.which("chromium")
+    if path is None:
+        process = subprocess.run(
+            [ROOT / "tools/install-browser"], capture_output=True, text=True, check=False
+        )
+        path = shutil.which("chromium")
+        assert path is not None, process.stderr or "Chromium could not be installed."
+    return path
 
 
 class Windows:
@@ -77,28 +79,28 @@ class Windows:
 async def browsing() -> AsyncIterator[Windows]:
     """A browser, until the block ends."""
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield Windows(started)
-        await started.close()
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield Windows(browser)
+        await browser.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def windows() -> AsyncIterator[Windows]:
     """One browser for all tests of a process."""
-    async with browsing() as opened:
-        yield opened
+    async with browsing() as windows_open:
+        yield windows_open
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def studio(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
     """One server for all tests of a process; each test has a user of its own."""
     file: Path = tmp_path_factory.mktemp("studio") / "studio.db"
-    async with running(file) as started:
-        yield started
+    async with running(file) as studio_at:
+        yield studio_at
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def furnished(studio: Studio) -> str:
+async def person(studio: Studio) -> str:
     """A user who has something of everything, for tests that only look."""
     await furnish(studio, "grace")
     return "grace"
@@ -138,9 +140,9 @@ class Visitor:
         height: int = 800,
         theme: str = "light",
         everybody: bool = False,
-        asked: list[str] | None = None,
-        refused: str | None = None,
-        timed: bool = False,
+        requests: list[str] | None = None,
+        blocked_url: str | None = None,
+        has_times: bool = False,
     ) -> Page:
         """A page as this user sees it, or as somebody who sees everybody's threads.
 
@@ -153,19 +155,19 @@ class Visitor:
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         who = json.dumps({"user": self.user, "only": not everybody})
         await page.add_init_script(FRESH.replace("WHO", json.dumps(who)))
-        if timed:
+        if has_times:
             await page.clock.install()
-        page.on("console", self._heard)
+        page.on("console", self._note_message)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        if asked is not None:
-            page.on("request", lambda request: asked.append(request.url))
-        if refused is not None:
-            await page.route(refused, lambda route: route.fulfill(status=503, json=FULL))
+        if requests is not None:
+            page.on("request", lambda request: requests.append(request.url))
+        if blocked_url is not None:
+            await page.route(blocked_url, lambda route: route.fulfill(status=503, json=FULL))
         await page.goto(path)
         await ready(page)
         return page
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not any(each in message.text for each in self.expected):
             self.errors.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
@@ -178,8 +180,8 @@ class Visitor:
 @pytest_asyncio.fixture(loop_scope="session")
 async def visitor(windows: Windows, studio: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody who looks at the Studio; at the end the console must be silent."""
-    made = Visitor(windows, studio, user)
-    yield made
+    visitor_of = Visitor(windows, studio, user)
+    yield visitor_of
     studio.go_on.set()
-    await made.close()
-    assert made.errors == []
+    await visitor_of.close()
+    assert visitor_of.errors == []

@@ -55,22 +55,22 @@ class Guide:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
         """One reply, word by word."""
         last = request.messages[-1]
-        heard = last.text.lower()
-        if last.role == "user" and "weather" in heard:
+        text = last.text.lower()
+        if last.role == "user" and "weather" in text:
             yield Reply(calls=(_call("weather", {"city": "Lisbon"}, request),), usage=_usage(request, 9))
             return
-        if last.role == "user" and "pay" in heard:
+        if last.role == "user" and "pay" in text:
             yield Reply(
                 calls=(_call("pay", {"to": "Ann", "amount": 500}, request),), usage=_usage(request, 12)
             )
             return
-        words = [f"{number} " for number in range(LONG)] if "count" in heard else _answer(last.role, heard)
+        words = [f"{number} " for number in range(LONG)] if "count" in text else _answer(last.role, text)
         for index, word in enumerate(words):
-            await asyncio.sleep(PAUSE if "count" in heard else 0)
-            if "hold on" in heard and index == HELD_AT:
+            await asyncio.sleep(PAUSE if "count" in text else 0)
+            if "hold on" in text and index == HELD_AT:
                 await self._go_on.wait()
             yield TextChunk(word)
-            if "break off" in heard:
+            if "break off" in text:
                 raise RuntimeError("the model fell over")
         yield Reply(text="".join(words), usage=_usage(request, len(words)))
 
@@ -83,18 +83,20 @@ def _call(name: str, arguments: dict[str, Any], request: ModelRequest) -> ToolCa
     return ToolCall(id=f"call-{len(request.messages)}", name=name, arguments=arguments)
 
 
-def _usage(request: ModelRequest, said: int) -> Usage:
-    heard = sum(len(message.text.split()) for message in request.messages)
-    return Usage(calls=1, input_tokens=heard, output_tokens=said, cost=PRICE * (heard + said))
+def _usage(request: ModelRequest, reply_size: int) -> Usage:
+    request_size = sum(len(message.text.split()) for message in request.messages)
+    return Usage(
+        calls=1, input_tokens=request_size, output_tokens=reply_size, cost=PRICE * (request_size + reply_size)
+    )
 
 
-def _answer(role: str, heard: str) -> list[str]:
+def _answer(role: str, question: str) -> list[str]:
     if role == "tool":
         text = "Done. It is clear in Lisbon, 24 degrees, and the evenings stay warm. Take a light jacket."
-    elif "tram" in heard:
+    elif "tram" in question:
         text = "Line 28 goes up to the castle. Board at Martim Moniz before nine, while it is still quiet."
     else:
-        text = f"I heard: {heard}. Tell me more, and I will keep it in this thread."
+        text = f"I heard: {question}. Tell me more, and I will keep it in this thread."
     return [f"{word} " for word in text.split(" ")]
 
 
@@ -131,7 +133,7 @@ async def running(file: Path) -> AsyncIterator[Studio]:
     async with clew.open(url) as db:
         model = Guide(go_on := asyncio.Event())
         settings = ServerSettings(url=url, sweep_seconds=3600, volume=str(file.parent / "volume"))
-        app = create_app(settings, db=db, agent=lambda scoped: _runtime(scoped, model))
+        app = create_app(settings, db=db, agent=lambda tenant_db: _runtime(tenant_db, model))
         async with listening(app) as address:
             yield Studio(address, url, db, go_on, file.parent / "volume")
 
@@ -166,8 +168,8 @@ async def furnish(studio: Studio, user: str) -> None:
     await db.jobs.enqueue(
         Job(id=f"digest-{user}", kind=f"send digest to {user}", body={}, limit=1, owner=user)
     )
-    [claimed] = await db.jobs.claim([f"send digest to {user}"])
-    await db.jobs.fail(claimed, "the mail server did not answer")
+    [job] = await db.jobs.claim([f"send digest to {user}"])
+    await db.jobs.fail(job, "the mail server did not answer")
 
 
 async def remember(studio: Studio, user: str) -> None:
@@ -176,7 +178,7 @@ async def remember(studio: Studio, user: str) -> None:
     head = await mine.thread(f"trip-{user}").head()
     source = MemorySource(thread=f"trip-{user}", version=3, time=head.updated)
     likes = ("tiled houses", "long walks along the river", "custard tarts")
-    known = [
+    candidates = [
         Candidate(
             category="preference",
             predicate="LIKES",
@@ -197,4 +199,4 @@ async def remember(studio: Studio, user: str) -> None:
         confidence=0.9,
         source=source,
     )
-    await Memory(mine, user).learn([*known, rule])
+    await Memory(mine, user).learn([*candidates, rule])

@@ -24,7 +24,7 @@ PAGES = {
     "search": "/studio/search?q=castle",
     "system": "/studio/system",
 }
-OUTLINED = """() => {
+OUTLINE = """() => {
   const element = document.activeElement;
   if (!element || element === document.body) return null;
   const drawn = [null, "::after"].map((part) => getComputedStyle(element, part));
@@ -35,50 +35,50 @@ OUTLINED = """() => {
 
 async def wrong(page: Page) -> list[str]:
     """What is wrong with a page, each with the theme."""
-    found: list[str] = []
+    problems: list[str] = []
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-        found += [f"{theme}: {problem}" for problem in await page.evaluate(CHECKS)]
-    return found
+        problems += [f"{theme}: {problem}" for problem in await page.evaluate(CHECKS)]
+    return problems
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module", params=PAGES.values(), ids=PAGES.keys())
-async def shown(
-    request: pytest.FixtureRequest, windows: Windows, studio: Studio, furnished: str
+async def open_page(
+    request: pytest.FixtureRequest, windows: Windows, studio: Studio, person: str
 ) -> AsyncIterator[Page]:
     """One of the pages, with something on it."""
-    looking = Visitor(windows, studio, furnished)
-    yield await looking.open(request.param.format(user=furnished))
+    looking = Visitor(windows, studio, person)
+    yield await looking.open(request.param.format(user=person))
     await looking.close()
     assert looking.errors == []
 
 
-async def test_a_page_is_accessible(shown: Page) -> None:
-    await shown.set_viewport_size({"width": 1280, "height": 800})
+async def test_a_page_is_accessible(open_page: Page) -> None:
+    await open_page.set_viewport_size({"width": 1280, "height": 800})
 
-    assert await wrong(shown) == []
-
-
-async def test_a_page_fits_on_a_phone(shown: Page) -> None:
-    await shown.set_viewport_size({"width": 320, "height": 640})
-
-    assert await shown.evaluate("document.documentElement.scrollWidth") <= 320
-    assert await wrong(shown) == []
+    assert await wrong(open_page) == []
 
 
-async def test_the_keyboard_reaches_everything_and_shows_where_it_is(shown: Page) -> None:
-    await shown.set_viewport_size({"width": 1280, "height": 800})
-    reached = []
+async def test_a_page_fits_on_a_phone(open_page: Page) -> None:
+    await open_page.set_viewport_size({"width": 320, "height": 640})
+
+    assert await open_page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert await wrong(open_page) == []
+
+
+async def test_the_keyboard_reaches_everything_and_shows_where_it_is(open_page: Page) -> None:
+    await open_page.set_viewport_size({"width": 1280, "height": 800})
+    stops = []
     for _ in range(40):
-        await shown.keyboard.press("Tab")
-        found = await shown.evaluate(OUTLINED)
-        if found is None:
+        await open_page.keyboard.press("Tab")
+        stop = await open_page.evaluate(OUTLINE)
+        if stop is None:
             break
-        reached.append(found)
+        stops.append(stop)
 
-    assert [each["name"] for each in reached if not each["isSeen"]] == []
+    assert [each["name"] for each in stops if not each["isSeen"]] == []
     assert {"Skip to the content", "Threads", "Memory", "Sessions", "Search", "System"} <= {
-        each["name"] for each in reached
+        each["name"] for each in stops
     }
 
 

@@ -40,7 +40,7 @@ def make_runtime(db: clew.Database, settings: AgentSettings) -> clew.Runtime:
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
+async def companion_studio(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
     """A server with an agent that brings a script."""
     folder = tmp_path_factory.mktemp("scripts")
     (folder / "main.js").write_text(SCRIPT, encoding="utf-8")
@@ -53,9 +53,9 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stud
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def guest(windows: Windows, served: Studio, user: str) -> AsyncIterator[Visitor]:
+async def guest(windows: Windows, companion_studio: Studio, user: str) -> AsyncIterator[Visitor]:
     """A person at that Studio; at the end the console must be silent."""
-    visitor = Visitor(windows, served, user)
+    visitor = Visitor(windows, companion_studio, user)
     yield visitor
     await visitor.close()
     assert visitor.errors == []

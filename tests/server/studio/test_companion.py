@@ -38,7 +38,7 @@ BEGINS = "(part) => part.getBoundingClientRect().top - part.closest('.scroll').g
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
+async def companion_studio(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
     """A server as it is started without any settings, on a file."""
     url = f"sqlite:///{tmp_path_factory.mktemp('companion') / 'companion.db'}"
     async with clew.open(url) as db:
@@ -48,12 +48,12 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stud
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def guest(windows: Windows, served: Studio, user: str) -> AsyncIterator[Visitor]:
+async def guest(windows: Windows, companion_studio: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody who talks to the companion; at the end the console must be silent."""
-    made = Visitor(windows, served, user)
-    yield made
-    await made.close()
-    assert made.errors == []
+    visitor = Visitor(windows, companion_studio, user)
+    yield visitor
+    await visitor.close()
+    assert visitor.errors == []
 
 
 async def begin(page: Page, *, incognito: bool = False) -> str:
@@ -99,8 +99,8 @@ async def test_a_session_is_held_ended_and_taken_up_on_the_next_thread(guest: Vi
 
     await expect(page.locator(".catch-up")).to_have_text(re.compile(r"^Last session \(.*anxiety.*\): "))
     assert page.url.rpartition("/")[2] != first
-    [felt] = await guest.studio.db.records.find(RecordQuery(kind=FEEDBACK, owner=guest.user))
-    assert (felt.body["label"], felt.body["turns"]) == ("positive", 3)
+    [record] = await guest.studio.db.records.find(RecordQuery(kind=FEEDBACK, owner=guest.user))
+    assert (record.body["label"], record.body["turns"]) == ("positive", 3)
 
 
 @pytest.mark.promise("R-17")
@@ -126,9 +126,9 @@ async def test_what_is_at_work_is_said_in_words_and_styles_are_not_shown(guest: 
         }"""
     )
     answer = await say(page, "My manager shouts at me")
-    said = await page.evaluate("window.said.filter(Boolean)")
+    words = await page.evaluate("window.said.filter(Boolean)")
 
-    assert said[0] in ("Remembering…", "Listening closely…")
+    assert words[0] in ("Remembering…", "Listening closely…")
     await expect(page.locator(".foot [role=status]")).to_have_text("")
     for raw in ("supportive", "reflective", "cbt", "response_style"):
         await expect(answer).not_to_contain_text(raw)
@@ -205,20 +205,20 @@ async def test_a_card_without_room_is_shown_from_its_beginning(guest: Visitor) -
 async def test_every_bundled_number_and_address_can_be_touched(guest: Visitor) -> None:
     page = await guest.open("/studio/threads")
     lines = json.loads((DATA / "resources.json").read_text(encoding="utf-8"))
-    said = [line["phone"] for line in lines["resources"]] + [each["number"] for each in lines["emergency"]]
+    phones = [line["phone"] for line in lines["resources"]] + [each["number"] for each in lines["emergency"]]
     sites = [line["website"] for line in lines["resources"] if line["website"]]
-    found = await page.evaluate(
+    links = await page.evaluate(
         """async (texts) => {
           const { linked } = await import("/studio/agents/companion/contacts.js");
           const links = (text) => linked(text).filter((part) => part.href);
           const told = (part) => [part.textContent, part.href];
           return texts.map((text) => links(`Call ${text} (a line) or ${text}.`).map(told));
         }""",
-        [*said, *sites],
+        [*phones, *sites],
     )
-    numbers, addresses = found[: len(said)], found[len(said) :]
+    numbers, addresses = links[: len(phones)], links[len(phones) :]
 
-    assert [[text for text, _ in each] for each in numbers] == [[each, each] for each in said]
+    assert [[text for text, _ in each] for each in numbers] == [[each, each] for each in phones]
     assert all(where == f"tel:{re.sub('[ -]', '', text)}" for each in numbers for text, where in each)
     assert [[where.rstrip("/") for _, where in each[:1]] for each in addresses] == [
         [each.rstrip("/")] for each in sites
@@ -272,11 +272,11 @@ async def test_forgetting_by_talk_waits_for_a_yes(guest: Visitor) -> None:
     await say(page, "Remember that my sister is called Ann.")
     await expect(await say(page, "Forget everything about my sister")).to_contain_text("Shall I forget this?")
     await say(page, "no")
-    kept = len((await memory_of(guest).page()).facts)
+    count = len((await memory_of(guest).page()).facts)
     await say(page, "Forget everything about my sister")
     await expect(await say(page, "yes")).to_contain_text("Forgotten: one thing.")
 
-    assert kept == 1
+    assert count == 1
     assert (await memory_of(guest).page()).facts == ()
 
 

@@ -17,12 +17,12 @@ from tests.server.studio.test_accessibility import wrong
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-12")]
 
 
-async def tried(visitor: Visitor) -> tuple[str, str]:
+async def add_experiments(visitor: Visitor) -> tuple[str, str]:
     """Two experiments on a data set made from a thread: the second is better in one and fails in another."""
     db, user = visitor.studio.db, visitor.user
     thread = await db.create(f"talk-{user}", owner=user)
-    for asked, answered in (("Hi", "Hello."), ("Bye", "Ciao."), ("Thanks", "Welcome.")):
-        await thread.append(items=[clew.user(asked), clew.assistant(answered)])
+    for question, answer in (("Hi", "Hello."), ("Bye", "Ciao."), ("Thanks", "Welcome.")):
+        await thread.append(items=[clew.user(question), clew.assistant(answer)])
     await make_dataset(db, f"set-{user}", ExampleSelection(threads=(f"talk-{user}",)), now=1_750_000_000_000)
 
     def knowing(example: Example) -> str:
@@ -54,7 +54,7 @@ async def test_a_run_shows_what_it_did_and_what_that_cost(visitor: Visitor) -> N
 
 
 async def test_two_experiments_stand_side_by_side(visitor: Visitor) -> None:
-    first, second = await tried(visitor)
+    first, second = await add_experiments(visitor)
     page = await visitor.open("/studio/experiments")
     await page.get_by_label("First").select_option(first)
     await page.get_by_label("Second").select_option(second)
@@ -72,7 +72,7 @@ async def test_two_experiments_stand_side_by_side(visitor: Visitor) -> None:
 
 
 async def test_results_and_examples_lead_to_where_they_come_from(visitor: Visitor) -> None:
-    _, second = await tried(visitor)
+    _, second = await add_experiments(visitor)
     page = await visitor.open("/studio/experiments")
     experiment = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name=second))
     await experiment.get_by_text("Results", exact=True).click()
@@ -87,7 +87,7 @@ async def test_results_and_examples_lead_to_where_they_come_from(visitor: Visito
 
 @pytest.mark.parametrize("width", [1280, 375])
 async def test_the_page_is_accessible(visitor: Visitor, width: int) -> None:
-    first, second = await tried(visitor)
+    first, second = await add_experiments(visitor)
     page = await visitor.open(f"/studio/experiments?first={first}&second={second}", width=width)
 
     assert await wrong(page) == []

@@ -27,39 +27,41 @@ from tests.server.studio.conftest import Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("B-10")]
 
-ASKED, ANSWERED = "Where is the parcel?", "In Bremen."
+QUESTION, ANSWER = "Where is the parcel?", "In Bremen."
 
 
 async def openai_agents(db: clew.Database) -> None:
     session = Session("by-openai-agents", db)
-    agent = Agent(name="clerk", model=ScriptedModel([[assistant_message(ANSWERED)]]))
-    await Runner.run(agent, ASKED, session=session, run_config=RunConfig(tracing_disabled=True))
+    agent = Agent(name="clerk", model=ScriptedModel([[assistant_message(ANSWER)]]))
+    await Runner.run(agent, QUESTION, session=session, run_config=RunConfig(tracing_disabled=True))
 
 
 async def langgraph(db: clew.Database) -> None:
     def answer(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [AIMessage(ANSWERED)]}
+        return {"messages": [AIMessage(ANSWER)]}
 
     builder = StateGraph(MessagesState)
     builder.add_node("answer", answer)
     builder.add_edge(START, "answer")
     graph = builder.compile(checkpointer=Checkpointer(db))
-    await graph.ainvoke({"messages": [HumanMessage(ASKED)]}, {"configurable": {"thread_id": "by-langgraph"}})
+    await graph.ainvoke(
+        {"messages": [HumanMessage(QUESTION)]}, {"configurable": {"thread_id": "by-langgraph"}}
+    )
 
 
 async def google_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="post", user_id="ada", session_id="by-google-adk")
-    for author, text in (("user", ASKED), ("clerk", ANSWERED)):
+    for author, text in (("user", QUESTION), ("clerk", ANSWER)):
         role = "user" if author == "user" else "model"
         content = types.Content(role=role, parts=[types.Part(text=text)])
         await service.append_event(session, Event(author=author, content=content))
 
 
 async def pydantic_ai(db: clew.Database) -> None:
-    agent = PydanticAgent(TestModel(custom_output_text=ANSWERED))
+    agent = PydanticAgent(TestModel(custom_output_text=ANSWER))
     conversation = Conversation(conversation_id="by-pydantic-ai")
-    await Conversations(db).save(await agent.run(ASKED, conversation=conversation))
+    await Conversations(db).save(await agent.run(QUESTION, conversation=conversation))
 
 
 WRITERS: list[tuple[str, Callable[[clew.Database], Awaitable[None]], str]] = [
@@ -77,12 +79,12 @@ async def test_a_thread_of_another_framework_is_listed_and_read(
     await write(visitor.studio.db)
     page = await visitor.open(f"/studio/threads?q={id}", everybody=True)
     row = page.get_by_role("listitem").filter(has_text=id)
-    await expect(row).to_contain_text(ANSWERED)
+    await expect(row).to_contain_text(ANSWER)
     await row.get_by_role("link").click()
 
-    await expect(page.locator(".message.user .said")).to_have_text(ASKED)
-    await expect(page.locator(".message.assistant .said")).to_have_text(ANSWERED)
+    await expect(page.locator(".message.user .said")).to_have_text(QUESTION)
+    await expect(page.locator(".message.assistant .said")).to_have_text(ANSWER)
     await expect(page.locator(".message.assistant .about")).to_contain_text(name)
     await expect(page.get_by_text(f"{name} writes this thread.")).to_be_visible()
     await expect(page.get_by_role("textbox", name="Message")).to_have_count(0)
-    await expect(page.locator(".ops .added").last).to_have_text(re.compile(f"assistant: {ANSWERED}$"))
+    await expect(page.locator(".ops .added").last).to_have_text(re.compile(f"assistant: {ANSWER}$"))

@@ -58,10 +58,10 @@ async def test_a_page_of_another_port_makes_nothing_and_opens_nothing(
     async with page_server() as address:
         page = await (await windows.at(address)).new_page()
         await page.goto("/")
-        tried = await page.evaluate(ATTACK, [studio.address, id])
+        results = await page.evaluate(ATTACK, [studio.address, id])
         await page.close()
     async with studio.client("local") as client:
         threads = {thread.id for thread in (await client.threads()).threads}
 
-    assert tried == ["opaque", "opaque", "opaque", "refused", "refused"]
+    assert results == ["opaque", "opaque", "opaque", "refused", "refused"]
     assert id not in threads

@@ -114,7 +114,7 @@ async def test_words_are_found_in_threads_messages_and_memory(visitor: Visitor) 
 
 
 async def test_the_system_page_says_what_it_stands_on_and_draws_turns(visitor: Visitor) -> None:
-    page = await visitor.open("/studio/system", timed=True)
+    page = await visitor.open("/studio/system", has_times=True)
     async with visitor.studio.client(visitor.user) as client:
         await client.run_turn(f"t-{visitor.user}", "Hello")
     await expect(page.get_by_role("region", name="Health")).to_contain_text("sqlite is ready")
@@ -126,7 +126,7 @@ async def test_the_system_page_says_what_it_stands_on_and_draws_turns(visitor: V
 
 async def test_a_server_that_has_gone_is_said_to_be_gone(visitor: Visitor) -> None:
     visitor.expected.append("net::ERR")
-    page = await visitor.open("/studio/system", timed=True)
+    page = await visitor.open("/studio/system", has_times=True)
     health = page.get_by_role("region", name="Health")
     await expect(health).to_contain_text("sqlite is ready")
     await page.route("**/api/v1/**", lambda route: route.abort())
@@ -145,7 +145,7 @@ async def test_a_server_that_has_gone_is_said_to_be_gone(visitor: Visitor) -> No
 
 async def test_what_is_looked_at_again_and_again_says_once_that_nobody_answers(visitor: Visitor) -> None:
     visitor.expected.append("net::ERR")
-    page = await visitor.open("/studio/sessions", timed=True)
+    page = await visitor.open("/studio/sessions", has_times=True)
     await page.route("**/api/v1/**", lambda route: route.abort())
     for _ in range(2):
         async with page.expect_event("requestfailed"):

@@ -48,12 +48,12 @@ async def test_every_page_works_below_a_prefix(visitor: Visitor) -> None:
 async def test_the_page_names_all_it_needs_by_the_way_up(visitor: Visitor, path: str) -> None:
     async with httpx.AsyncClient(base_url=visitor.studio.address) as http:
         answer = await http.get(path)
-        named = [each.split('"')[1] for each in answer.text.split("href=")[1:] if "studio/" in each[:30]]
-        found = {str(http.build_request("GET", answer.url.join(each)).url.path) for each in named}
+        links = [each.split('"')[1] for each in answer.text.split("href=")[1:] if "studio/" in each[:30]]
+        paths = {str(http.build_request("GET", answer.url.join(each)).url.path) for each in links}
         same = await http.get(path, headers={"If-None-Match": answer.headers["etag"]})
         elsewhere = await http.get("/studio/a/b/c", headers={"If-None-Match": answer.headers["etag"]})
 
-    assert "/studio/studio.css" in found
-    assert all(each.startswith("/studio/") for each in found)
+    assert "/studio/studio.css" in paths
+    assert all(each.startswith("/studio/") for each in paths)
     assert '"/' not in answer.text
     assert (same.status_code, elsewhere.status_code) == (304, 200)

@@ -43,7 +43,7 @@ async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
     await expect(page.get_by_text("Hold on to this", exact=True)).to_have_count(1)
 
 
-MARKED = """\
+MARKDOWN = """\
 Two **bold** words, a *soft* one, `code`; 2 * 3 * 4 and snake_case_name are left alone.
 
 ## What to **pack**
@@ -75,18 +75,18 @@ async def markers_in(page: Page) -> list[str]:
 
 async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(visitor: Visitor) -> None:
     thread = await visitor.studio.db.create(f"talk-{visitor.user}", owner=visitor.user)
-    await thread.append(items=[clew.user("**Help**"), clew.assistant(MARKED)])
+    await thread.append(items=[clew.user("**Help**"), clew.assistant(MARKDOWN)])
     page = await visitor.open(f"/studio/threads/talk-{visitor.user}")
-    said = page.locator(".message.assistant .said")
+    message = page.locator(".message.assistant .said")
 
-    await expect(said.locator("strong")).to_have_text(["bold", "What to pack"])
+    await expect(message.locator("strong")).to_have_text(["bold", "What to pack"])
     assert await markers_in(page) == ["1.", "◦", "◦", "2.", "3.", "4."]
-    await expect(said.locator("em")).to_have_text("soft")
-    await expect(said.locator("ol > li.deep")).to_have_text(["for hills", "for rain"])
-    await expect(said.locator("code")).to_have_text(["code", "<b>as it is</b> **too**"])
-    await expect(said).to_contain_text("2 * 3 * 4 and snake_case_name are left alone.")
-    await expect(said).to_contain_text("[here](javascript:document.title='stolen')")
-    await expect(said.locator("img, a, b, script")).to_have_count(0)
+    await expect(message.locator("em")).to_have_text("soft")
+    await expect(message.locator("ol > li.deep")).to_have_text(["for hills", "for rain"])
+    await expect(message.locator("code")).to_have_text(["code", "<b>as it is</b> **too**"])
+    await expect(message).to_contain_text("2 * 3 * 4 and snake_case_name are left alone.")
+    await expect(message).to_contain_text("[here](javascript:document.title='stolen')")
+    await expect(message.locator("img, a, b, script")).to_have_count(0)
     await expect(page.locator(".message.user .said")).to_have_text("**Help**")
     assert await page.title() != "stolen"
 
@@ -123,11 +123,11 @@ async def test_a_cut_connection_is_taken_up_and_the_message_comes_whole_once(vis
         await expect(page.locator(".message.live")).to_have_count(0)
         visitor.studio.go_on.set()
         await expect(page.get_by_text("I will keep it in this thread.")).to_have_count(2)
-        said = await page.locator(".message .said").all_text_contents()
+        texts = await page.locator(".message .said").all_text_contents()
 
     assert cut > 0
-    assert [each.startswith("I heard: hold on to the rope.") for each in said] == [False, False, False, True]
-    assert len(said) == len(set(said))
+    assert [each.startswith("I heard: hold on to the rope.") for each in texts] == [False, False, False, True]
+    assert len(texts) == len(set(texts))
 
 
 async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
@@ -141,12 +141,12 @@ async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
 
 async def test_a_tool_call_is_folded_with_its_result(visitor: Visitor) -> None:
     page, _ = await talking(visitor, "How is the weather?")
-    folded = page.locator("details.tool")
-    await expect(folded.locator("summary")).to_contain_text("weather")
-    await expect(folded.locator("pre").last).to_be_hidden()
-    await folded.locator("summary").press("Enter")
+    details = page.locator("details.tool")
+    await expect(details.locator("summary")).to_contain_text("weather")
+    await expect(details.locator("pre").last).to_be_hidden()
+    await details.locator("summary").press("Enter")
 
-    await expect(folded.locator("pre").last).to_contain_text('"degrees": 24')
+    await expect(details.locator("pre").last).to_contain_text('"degrees": 24')
 
 
 async def test_a_call_that_waits_is_approved_in_place(visitor: Visitor) -> None:

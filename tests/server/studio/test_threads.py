@@ -32,14 +32,14 @@ async def test_a_thread_shows_its_last_message_and_labels_and_owner(visitor: Vis
     await expect(row.get_by_role("button", name="work")).to_be_visible()
 
 
-def lists_of(asked: list[str]) -> list[str]:
+def lists_of(requests: list[str]) -> list[str]:
     """The requests for a list of threads among all."""
-    return [each for each in asked if "/api/v1/threads?" in each]
+    return [each for each in requests if "/api/v1/threads?" in each]
 
 
 async def test_what_another_client_does_is_told_and_nobody_asks_again(visitor: Visitor) -> None:
-    asked: list[str] = []
-    page = await visitor.open("/studio/search", asked=asked)
+    requests: list[str] = []
+    page = await visitor.open("/studio/search", requests=requests)
     rows = page.locator(".threads > li")
     async with page.expect_response("**/api/v1/events"):
         await page.get_by_role("link", name="Threads", exact=True).click()
@@ -54,8 +54,8 @@ async def test_what_another_client_does_is_told_and_nobody_asks_again(visitor: V
         await client.delete_thread(name)
     await expect(page.get_by_role("heading", name="No threads yet")).to_be_visible()
 
-    assert len(lists_of(asked)) == 1
-    assert len([each for each in asked if each.endswith("/api/v1/events")]) == 1
+    assert len(lists_of(requests)) == 1
+    assert len([each for each in requests if each.endswith("/api/v1/events")]) == 1
 
 
 async def test_new_threads_stand_before_older_ones_and_only_those_that_bear_the_words(
@@ -71,26 +71,28 @@ async def test_new_threads_stand_before_older_ones_and_only_those_that_bear_the_
 
 async def test_a_list_that_is_refused_a_stream_asks_again(visitor: Visitor) -> None:
     visitor.expected = ["503"]
-    asked: list[str] = []
-    page = await visitor.open("/studio/threads", asked=asked, refused="**/api/v1/events", timed=True)
+    requests: list[str] = []
+    page = await visitor.open(
+        "/studio/threads", requests=requests, blocked_url="**/api/v1/events", has_times=True
+    )
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(f"late-{visitor.user}")
     await page.clock.run_for(3000)
     await expect(page.get_by_role("link", name=f"late-{visitor.user}")).to_be_visible()
     await page.unroute("**/api/v1/events")
-    async with page.expect_response("**/api/v1/events") as answered:
+    async with page.expect_response("**/api/v1/events") as response_info:
         await page.clock.run_for(6000)
         await visitor.studio.db.scope(tenant="default", user=visitor.user).create(f"later-{visitor.user}")
 
-    assert (await answered.value).status == 200
+    assert (await response_info.value).status == 200
     await expect(page.get_by_role("link", name=f"later-{visitor.user}")).to_be_visible()
-    assert len(lists_of(asked)) >= 2
+    assert len(lists_of(requests)) >= 2
 
 
 async def test_how_long_ago_something_was_is_kept_up(visitor: Visitor) -> None:
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(f"t-{visitor.user}")
-    page = await visitor.open("/studio/threads", timed=True)
+    page = await visitor.open("/studio/threads", has_times=True)
     await expect(page.locator(".threads time")).to_have_text(re.compile("just now|seconds ago"))
     await page.clock.fast_forward("05:00")
 
@@ -152,11 +154,11 @@ async def test_an_incognito_chat_clears_the_user_and_leaves_nothing(visitor: Vis
     await expect(page.get_by_text("I heard: between us")).to_be_visible()
     await expect(page.locator(".chip.veil")).to_have_text("Incognito")
     thread = page.url.rsplit("/", 1)[1]
-    async with page.expect_response(f"**/sessions/{thread}/end") as ended:
+    async with page.expect_response(f"**/sessions/{thread}/end") as response_info:
         await page.get_by_role("link", name="Threads", exact=True).click()
     await ready(page)
 
-    assert (await ended.value).status == 200
+    assert (await response_info.value).status == 200
     assert thread not in [each.id for each in (await visitor.studio.db.threads(limit=1000)).threads]
     await page.go_back()
     await expect(page.get_by_text("This chat is gone")).to_be_visible()

@@ -24,13 +24,13 @@ from tests.support.realtime_server import realtime_server
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("R-21")]
 PAGE = (Path(__file__).parent / "voice_page.js").read_text(encoding="utf-8")
 UNHEARD = "conversation.item.input_audio_transcription.failed"
-TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
-CALLED = "response.function_call_arguments.done"
+TRANSCRIPTION = "conversation.item.input_audio_transcription.completed"
+FUNCTION_CALL = "response.function_call_arguments.done"
 DANGER = "I want to kill myself tonight"
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def served() -> AsyncIterator[Studio]:
+async def companion_studio() -> AsyncIterator[Studio]:
     """A server that makes calls with a stand-in for the provider."""
     async with realtime_server() as provider, clew.open("memory://") as db:
         realtime = OpenAIRealtime("gpt-realtime", "sk-secret", url=provider.url)
@@ -40,20 +40,20 @@ async def served() -> AsyncIterator[Studio]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def caller(windows: Windows, served: Studio, user: str) -> AsyncIterator[Visitor]:
+async def caller(windows: Windows, companion_studio: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody with a browser."""
-    made = Visitor(windows, served, user)
-    yield made
-    await made.close()
-    assert made.errors == []
+    visitor = Visitor(windows, companion_studio, user)
+    yield visitor
+    await visitor.close()
+    assert visitor.errors == []
 
 
-async def begin(caller: Visitor, *, gated: bool = True, wrong: str = "") -> tuple[Page, str]:
+async def begin(caller: Visitor, *, has_gate: bool = True, wrong: str = "") -> tuple[Page, str]:
     """A page with a call under way, and its thread."""
     page = await caller.open("/studio/threads")
     thread = f"call-{caller.user}"
-    given = {"thread": thread, "user": caller.user, "gated": gated, "wrong": wrong}
-    await page.evaluate(f"given => ({PAGE.partition(chr(10))[2]})(given)", given)
+    options = {"thread": thread, "user": caller.user, "gated": has_gate, "wrong": wrong}
+    await page.evaluate(f"given => ({PAGE.partition(chr(10))[2]})(given)", options)
     return page, thread
 
 
@@ -62,34 +62,34 @@ async def tell(page: Page, **event: Any) -> None:
     await page.evaluate("event => window.tell(event)", event)
 
 
-async def heard(page: Page, said: str, id: str = "item-1") -> None:
+async def speak(page: Page, text: str, id: str = "item-1") -> None:
     """What somebody has finished saying."""
-    await tell(page, type=TRANSCRIBED, item_id=id, transcript=said)
+    await tell(page, type=TRANSCRIPTION, item_id=id, transcript=text)
 
 
-async def sent(page: Page) -> list[dict[str, Any]]:
+async def events_of(page: Page) -> list[dict[str, Any]]:
     """What the page has sent to the provider."""
-    found: list[dict[str, Any]] = await page.evaluate("window.seen.sent")
-    return found
+    events: list[dict[str, Any]] = await page.evaluate("window.seen.sent")
+    return events
 
 
 async def test_the_handshake_uses_the_secret_and_never_the_key(caller: Visitor) -> None:
     page, _ = await begin(caller)
-    seen = await page.evaluate("window.seen")
+    events = await page.evaluate("window.seen")
 
-    assert seen["offered"]["url"] == f"{caller.studio.url}/realtime/calls"
-    assert seen["offered"]["secret"].startswith("Bearer ek_")
-    assert (seen["offered"]["body"], seen["remote"]) == ("v=0 offer", "v=0 answer")
+    assert events["offered"]["url"] == f"{caller.studio.url}/realtime/calls"
+    assert events["offered"]["secret"].startswith("Bearer ek_")
+    assert (events["offered"]["body"], events["remote"]) == ("v=0 offer", "v=0 answer")
 
 
 async def test_an_answer_is_asked_for_only_once_the_gate_has_spoken(caller: Visitor) -> None:
     page, thread = await begin(caller)
-    await heard(page, "I had a long day at work")
-    released = await sent(page)
+    await speak(page, "I had a long day at work")
+    events = await events_of(page)
     await tell(page, type="response.output_audio_transcript.done", transcript="Tell me about it.")
     items = await caller.studio.db.thread(thread).items()
 
-    assert released == [{"type": "response.create"}]
+    assert events == [{"type": "response.create"}]
     assert [(item.role, item.body["content"]) for item in items] == [
         ("user", "I had a long day at work"),
         ("assistant", "Tell me about it."),
@@ -99,23 +99,23 @@ async def test_an_answer_is_asked_for_only_once_the_gate_has_spoken(caller: Visi
 @pytest.mark.promise("R-22")
 async def test_danger_is_answered_in_fixed_words_and_not_by_the_model(caller: Visitor) -> None:
     page, thread = await begin(caller)
-    await heard(page, DANGER)
-    [asked] = await sent(page)
+    await speak(page, DANGER)
+    [event] = await events_of(page)
     await tell(page, type="response.output_audio_transcript.done", transcript="I think that your life…")
-    shown = await page.evaluate("window.seen.said")
+    lines = await page.evaluate("window.seen.said")
     items = await caller.studio.db.thread(thread).items()
     rows = [row async for row in crises(caller.studio.db, thread=thread)]
 
-    assert "988" in asked["response"]["instructions"]
-    assert [each["kind"] for each in shown] == ["you", "careful"]
-    assert items[-1].body["content"] == shown[-1]["text"]
+    assert "988" in event["response"]["instructions"]
+    assert [each["kind"] for each in lines] == ["you", "careful"]
+    assert items[-1].body["content"] == lines[-1]["text"]
     assert [(row.level, row.late) for row in rows] == [(3, False)]
 
 
 async def test_where_answers_cannot_be_held_back_they_are_cut_off_and_logged_as_late(caller: Visitor) -> None:
-    page, thread = await begin(caller, gated=False)
-    await heard(page, DANGER)
-    kinds = [each["type"] for each in await sent(page)]
+    page, thread = await begin(caller, has_gate=False)
+    await speak(page, DANGER)
+    kinds = [each["type"] for each in await events_of(page)]
     rows = [row async for row in crises(caller.studio.db, thread=thread)]
 
     assert kinds == ["response.cancel", "output_audio_buffer.clear", "response.create"]
@@ -124,35 +124,38 @@ async def test_where_answers_cannot_be_held_back_they_are_cut_off_and_logged_as_
 
 async def test_what_cannot_be_judged_is_not_answered(caller: Visitor) -> None:
     page, _ = await begin(caller, wrong="/heard")
-    await heard(page, "I had a long day at work")
-    shown = await page.evaluate("window.seen.said")
+    await speak(page, "I had a long day at work")
+    lines = await page.evaluate("window.seen.said")
 
-    assert await sent(page) == []
-    assert [each["kind"] for each in shown] == ["you", "problem"]
-    assert "emergency number" in shown[-1]["text"]
+    assert await events_of(page) == []
+    assert [each["kind"] for each in lines] == ["you", "problem"]
+    assert "emergency number" in lines[-1]["text"]
 
 
 async def test_what_could_not_be_understood_is_told(caller: Visitor) -> None:
-    page, _ = await begin(caller, gated=False)
+    page, _ = await begin(caller, has_gate=False)
     await tell(page, type=UNHEARD, item_id="item-1", error={"code": "audio_unintelligible"})
-    (shown,) = await page.evaluate("window.seen.said")
+    (line,) = await page.evaluate("window.seen.said")
 
-    assert [each["type"] for each in await sent(page)] == ["response.cancel", "output_audio_buffer.clear"]
-    assert shown["kind"] == "problem"
+    assert [each["type"] for each in await events_of(page)] == [
+        "response.cancel",
+        "output_audio_buffer.clear",
+    ]
+    assert line["kind"] == "problem"
 
 
 @pytest.mark.promise("R-22")
 async def test_a_turn_that_cannot_be_kept_withholds_no_judgement_and_is_kept_later(caller: Visitor) -> None:
     page, thread = await begin(caller, wrong="/voice")
-    await heard(page, "I had a long day at work")
+    await speak(page, "I had a long day at work")
     await tell(page, type="response.output_audio_transcript.done", transcript="Tell me about it.")
-    await heard(page, DANGER, id="item-2")
-    shown = await page.evaluate("window.seen.said")
+    await speak(page, DANGER, id="item-2")
+    lines = await page.evaluate("window.seen.said")
     await page.evaluate("window.seen.wrong = ''")
     await tell(page, type="response.output_audio_transcript.done", transcript="I think that your life…")
     items = await caller.studio.db.thread(thread).items()
 
-    assert [each["kind"] for each in shown] == ["you", "reply", "you", "careful"]
+    assert [each["kind"] for each in lines] == ["you", "reply", "you", "careful"]
     assert [item.body["content"] for item in items if item.role == "user"] == [
         "I had a long day at work",
         DANGER,
@@ -161,20 +164,20 @@ async def test_a_turn_that_cannot_be_kept_withholds_no_judgement_and_is_kept_lat
 
 async def test_what_is_never_kept_is_told_when_the_call_ends(caller: Visitor) -> None:
     page, _ = await begin(caller)
-    await heard(page, "I had a long day at work")
-    await heard(page, "It goes on", id="item-2")
+    await speak(page, "I had a long day at work")
+    await speak(page, "It goes on", id="item-2")
     await page.evaluate("window.seen.wrong = '/voice'")
     await page.evaluate("window.hangUp('positive')")
-    shown = await page.evaluate("window.seen.said")
+    lines = await page.evaluate("window.seen.said")
 
-    assert [each["kind"] for each in shown] == ["you", "you", "problem"]
+    assert [each["kind"] for each in lines] == ["you", "you", "problem"]
 
 
 async def test_a_tool_is_called_at_the_server_and_its_output_goes_to_the_model(caller: Visitor) -> None:
     page, thread = await begin(caller)
-    await heard(page, "Which exercises do you know?")
-    await tell(page, type=CALLED, call_id="c1", name="exercise", arguments="{}")
-    _, output, again = await sent(page)
+    await speak(page, "Which exercises do you know?")
+    await tell(page, type=FUNCTION_CALL, call_id="c1", name="exercise", arguments="{}")
+    _, output, again = await events_of(page)
     await tell(page, type="response.output_audio_transcript.done", transcript="Some.")
     items = await caller.studio.db.thread(thread).items()
 
@@ -186,19 +189,19 @@ async def test_a_tool_is_called_at_the_server_and_its_output_goes_to_the_model(c
 
 async def test_hanging_up_ends_the_session_as_text_does(caller: Visitor) -> None:
     page, _ = await begin(caller)
-    await heard(page, "My sister is called Ann.")
+    await speak(page, "My sister is called Ann.")
     await tell(page, type="response.output_audio_transcript.done", transcript="A nice name.")
-    ended = await page.evaluate("window.hangUp('positive')")
+    end = await page.evaluate("window.hangUp('positive')")
     async with caller.studio.client(caller.user) as client:
-        left = await client.episode(ended["episode"])
+        episode = await client.episode(end["episode"])
 
-    assert (left.status, left.modality, left.feedback) == ("ended", "voice", "positive")
-    assert [fact["object"] for fact in left.facts] == ["Ann"]
+    assert (episode.status, episode.modality, episode.feedback) == ("ended", "voice", "positive")
+    assert [fact["object"] for fact in episode.facts] == ["Ann"]
 
 
 async def test_a_lost_connection_keeps_what_was_said_and_ends_the_call(caller: Visitor) -> None:
     page, thread = await begin(caller)
-    await heard(page, "I had a long day at work")
+    await speak(page, "I had a long day at work")
     async with page.expect_response(lambda response: response.url.endswith("/voice/lost")):
         await page.evaluate("window.drop()")
     async with caller.studio.client(caller.user) as client:

@@ -15,7 +15,7 @@ from tests.server.studio.workbench import equip
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-05")]
 
 
-async def furnished(visitor: Visitor) -> str:
+async def furnish(visitor: Visitor) -> str:
     """A thread with something on its workbench."""
     thread = f"river-{visitor.user}"
     async with visitor.studio.client(visitor.user) as client:
@@ -24,13 +24,13 @@ async def furnished(visitor: Visitor) -> str:
     return thread
 
 
-async def opened(visitor: Visitor, thread: str, part: str = "documents") -> Page:
+async def open_part(visitor: Visitor, thread: str, part: str = "documents") -> Page:
     """The workbench of a thread."""
     return await visitor.open(f"/studio/workbench/{thread}?part={part}")
 
 
 async def test_the_thread_leads_to_its_workbench_and_back(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
+    thread = await furnish(visitor)
     page = await visitor.open(f"/studio/threads/{thread}")
     await page.get_by_role("link", name="Workbench").click()
     await expect(page.get_by_role("heading", name="Workbench", level=1)).to_be_visible()
@@ -43,8 +43,8 @@ async def test_the_thread_leads_to_its_workbench_and_back(visitor: Visitor) -> N
 
 
 async def test_a_block_is_written_within_its_limit(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
-    page = await opened(visitor, thread, "memory")
+    thread = await furnish(visitor)
+    page = await open_part(visitor, thread, "memory")
     block = page.get_by_role("region", name="scratchpad")
     save = block.get_by_role("button", name="Save")
     await expect(save).to_be_disabled()
@@ -62,8 +62,8 @@ async def test_a_block_is_written_within_its_limit(visitor: Visitor) -> None:
 
 async def test_a_block_that_somebody_else_changed_is_not_overwritten(visitor: Visitor) -> None:
     visitor.expected.append("409")
-    thread = await furnished(visitor)
-    page = await opened(visitor, thread, "memory")
+    thread = await furnish(visitor)
+    page = await open_part(visitor, thread, "memory")
     async with visitor.studio.client(visitor.user) as client:
         await client.workbench.put_block(thread, "persona", "Kind.")
         await page.get_by_role("textbox", name="persona").fill("Brisk.")
@@ -78,8 +78,8 @@ async def test_a_block_that_somebody_else_changed_is_not_overwritten(visitor: Vi
 
 
 async def test_a_document_is_given_to_the_thread_and_read(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
-    page = await opened(visitor, thread)
+    thread = await furnish(visitor)
+    page = await open_part(visitor, thread)
     async with page.expect_file_chooser() as choosing:
         await page.get_by_role("button", name="Add a document").press("Enter")
     await (await choosing.value).set_files(
@@ -94,7 +94,7 @@ async def test_a_document_is_given_to_the_thread_and_read(visitor: Visitor) -> N
 
 async def test_a_file_that_cannot_be_read_is_said_in_a_sentence(visitor: Visitor) -> None:
     visitor.expected.append("422")
-    page = await opened(visitor, await furnished(visitor))
+    page = await open_part(visitor, await furnish(visitor))
     async with page.expect_file_chooser() as choosing:
         await page.get_by_role("button", name="Add a document").click()
     await (await choosing.value).set_files(
@@ -106,7 +106,7 @@ async def test_a_file_that_cannot_be_read_is_said_in_a_sentence(visitor: Visitor
 
 
 async def test_a_reader_goes_to_a_section_and_to_where_words_stand(visitor: Visitor) -> None:
-    page = await opened(visitor, await furnished(visitor))
+    page = await open_part(visitor, await furnish(visitor))
     await page.get_by_role("button", name="Read tides.md").click()
     text = page.get_by_role("region", name="Text of tides.md")
     await expect(text).to_contain_text("Twice a day")
@@ -123,10 +123,10 @@ async def test_a_reader_goes_to_a_section_and_to_where_words_stand(visitor: Visi
 
 
 async def test_a_changed_file_is_said_and_loaded_again(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
+    thread = await furnish(visitor)
     volume = visitor.studio.volume(visitor.user)
     volume.write("memory/notes.txt", b"Tea at four.")
-    page = await opened(visitor, thread, "files")
+    page = await open_part(visitor, thread, "files")
     async with page.expect_response("**/documents/sections?*"):  # the last that is asked of the file
         await page.get_by_role("button", name="Load memory/notes.txt as a document").click()
     await expect(page.get_by_role("region", name="Text of notes.txt")).to_have_text("Tea at four.")
@@ -141,8 +141,8 @@ async def test_a_changed_file_is_said_and_loaded_again(visitor: Visitor) -> None
 
 
 async def test_a_document_is_made_active_and_another_unloaded(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
-    page = await opened(visitor, thread)
+    thread = await furnish(visitor)
+    page = await open_part(visitor, thread)
     await page.get_by_role("button", name="Make lisbon.txt active").click()
     await expect(page.get_by_role("button", name="Make tides.md active")).to_be_visible()
     await page.get_by_role("button", name="Unload tides.md").click()
@@ -158,7 +158,7 @@ async def test_a_document_is_made_active_and_another_unloaded(visitor: Visitor) 
 
 
 async def test_a_picture_is_drawn_and_nothing_of_a_drawing_runs(visitor: Visitor) -> None:
-    page = await opened(visitor, await furnished(visitor), "artifacts")
+    page = await open_part(visitor, await furnish(visitor), "artifacts")
     picture = page.get_by_role("img", name="tide-chart.png")
     await expect(picture).to_have_js_property("width", 320)
     colour = await picture.evaluate("(c) => [...c.getContext('2d').getImageData(310, 190, 1, 1).data]")
@@ -169,33 +169,33 @@ async def test_a_picture_is_drawn_and_nothing_of_a_drawing_runs(visitor: Visitor
 
 
 async def test_an_artifact_is_saved_to_its_bytes(visitor: Visitor) -> None:
-    page = await opened(visitor, await furnished(visitor), "artifacts")
+    page = await open_part(visitor, await furnish(visitor), "artifacts")
     async with page.expect_download() as saving:
         await page.get_by_role("button", name="Save ferries.csv").press("Enter")
-    saved = await saving.value
-    content = await asyncio.to_thread(Path(await saved.path()).read_bytes)
+    download = await saving.value
+    content = await asyncio.to_thread(Path(await download.path()).read_bytes)
 
-    assert (saved.suggested_filename, content) == ("ferries.csv", b"hour,boats\n8,6\n9,6\n")
+    assert (download.suggested_filename, content) == ("ferries.csv", b"hour,boats\n8,6\n9,6\n")
 
 
 async def test_an_artifact_is_deleted_after_a_question(visitor: Visitor) -> None:
-    thread = await furnished(visitor)
-    page = await opened(visitor, thread, "artifacts")
+    thread = await furnish(visitor)
+    page = await open_part(visitor, thread, "artifacts")
     await page.get_by_role("button", name="Delete ferries.csv").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("heading", name="ferries.csv")).to_have_count(0)
-    left = await visitor.studio.artifacts(visitor.user, thread).list()
+    artifacts = await visitor.studio.artifacts(visitor.user, thread).list()
 
-    assert {each.name for each in left.artifacts} == {"drawing.svg", "tide-chart.png"}
+    assert {each.name for each in artifacts.artifacts} == {"drawing.svg", "tide-chart.png"}
 
 
 async def test_a_damaged_picture_is_said_where_it_would_be(visitor: Visitor) -> None:
     visitor.expected.append("500")
-    thread = await furnished(visitor)
+    thread = await furnish(visitor)
     page_of = await visitor.studio.artifacts(visitor.user, thread).list()
     chart_of = next(each for each in page_of.artifacts if each.name == "tide-chart.png")
     visitor.studio.volume(visitor.user).write(chart_of.path, b"other")
-    page = await opened(visitor, thread, "artifacts")
+    page = await open_part(visitor, thread, "artifacts")
 
     await expect(page.get_by_text("artifact_damaged")).to_be_visible()
 
@@ -205,8 +205,8 @@ async def test_a_damaged_picture_is_said_where_it_would_be(visitor: Visitor) -> 
 
 @pytest.mark.promise("F-11")
 async def test_every_part_is_accessible_and_fits_on_a_phone(visitor: Visitor) -> None:
-    page = await opened(visitor, await furnished(visitor))
-    found: list[str] = []
+    page = await open_part(visitor, await furnish(visitor))
+    problems: list[str] = []
     for part in ("Documents", "Core memory", "Artifacts", "Files"):
         await page.set_viewport_size({"width": 1280, "height": 800})
         await page.get_by_role("tab", name=part).click()
@@ -214,20 +214,20 @@ async def test_every_part_is_accessible_and_fits_on_a_phone(visitor: Visitor) ->
         if part == "Documents":
             await page.get_by_role("button", name="Read tides.md").click()
             await expect(page.get_by_label("Section")).to_be_visible()
-        found += [f"{part}: {problem}" for problem in await wrong(page)]
+        problems += [f"{part}: {problem}" for problem in await wrong(page)]
         await page.set_viewport_size({"width": 320, "height": 640})
-        found += [f"{part} on a phone: {problem}" for problem in await wrong(page)]
+        problems += [f"{part} on a phone: {problem}" for problem in await wrong(page)]
         if await page.evaluate("document.documentElement.scrollWidth") > 320:
-            found.append(f"{part} is wider than a phone")
+            problems.append(f"{part} is wider than a phone")
 
-    assert found == []
+    assert problems == []
 
 
 async def test_a_thread_with_nothing_says_what_to_do(visitor: Visitor) -> None:
     thread = f"bare-{visitor.user}"
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(thread)
-    page = await opened(visitor, thread)
+    page = await open_part(visitor, thread)
     await expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
     await page.get_by_role("tab", name="Documents").press("ArrowRight")
     await expect(page.get_by_role("textbox", name="human")).to_be_visible()

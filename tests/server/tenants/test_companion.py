@@ -26,8 +26,8 @@ DANGER = "I want to kill myself tonight"
 async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server as it is started without any settings."""
     app = create_app(ServerSettings(sweep_seconds=3600), db=db)
-    async with over_http(app, db) as found:
-        yield found
+    async with over_http(app, db) as clients:
+        yield clients
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ async def test_a_model_takes_its_place(db: clew.Database) -> None:
 
 
 async def test_a_page_and_a_terminal_get_the_same_answer(db: clew.Database, alice: AsyncClient) -> None:
-    said = "My manager shouts at me and I cannot sleep"
-    there = await alice.run_turn("t", said)
+    message = "My manager shouts at me and I cannot sleep"
+    there = await alice.run_turn("t", message)
     async with companion(db.scope(tenant=f"{db.tenant}-2")) as runtime:
-        here = await runtime.run_turn("t", said, user="alice")
+        here = await runtime.run_turn("t", message, user="alice")
 
     assert there.text == here.text
 
@@ -126,25 +126,27 @@ async def test_an_ended_session_tells_what_it_kept_and_the_next_thread_begins_wi
 ) -> None:
     await alice.run_turn("one", "My sister is called Ann. I worry about my exam.")
     await alice.run_turn("one", "Please keep your answers short.")
-    ended = await alice.end_session("one", feedback="positive")
-    assert ended.episode is not None
-    left = await alice.episode(ended.episode)
+    end = await alice.end_session("one", feedback="positive")
+    assert end.episode is not None
+    episode = await alice.episode(end.episode)
 
-    assert (left.status, left.feedback) == ("ended", "positive")
-    assert [(fact["subject"], fact["object"]) for fact in left.facts] == [("sister", "Ann")]
-    assert len(left.rules) == 1
-    assert (await alice.catch_up()).lines == [f"Last session ({', '.join(left.themes)}): {left.summary}."]
+    assert (episode.status, episode.feedback) == ("ended", "positive")
+    assert [(fact["subject"], fact["object"]) for fact in episode.facts] == [("sister", "Ann")]
+    assert len(episode.rules) == 1
+    assert (await alice.catch_up()).lines == [
+        f"Last session ({', '.join(episode.themes)}): {episode.summary}."
+    ]
 
 
 async def test_what_is_forgotten_after_the_end_is_not_told_as_kept(alice: AsyncClient) -> None:
     await alice.run_turn("one", "My sister is called Ann.")
-    ended = await alice.end_session("one")
-    assert ended.episode is not None
-    [fact] = (await alice.episode(ended.episode)).facts
+    end = await alice.end_session("one")
+    assert end.episode is not None
+    [fact] = (await alice.episode(end.episode)).facts
     await alice.forget_memory([str(fact["id"])])
     await alice.forget_memory([str(fact["id"])], confirmed=True)
 
-    assert (await alice.episode(ended.episode)).facts == []
+    assert (await alice.episode(end.episode)).facts == []
 
 
 async def test_an_earlier_session_keeps_its_own(alice: AsyncClient) -> None:
@@ -152,9 +154,9 @@ async def test_an_earlier_session_keeps_its_own(alice: AsyncClient) -> None:
     first = await alice.end_session("one")
     await alice.run_turn("one", "My brother is called Tom.")
     second = await alice.end_session("one")
-    kept = [await alice.episode(each.episode or "") for each in (first, second)]
+    episodes = [await alice.episode(each.episode or "") for each in (first, second)]
 
-    assert [[fact["object"] for fact in each.facts] for each in kept] == [["Ann"], ["Tom"]]
+    assert [[fact["object"] for fact in each.facts] for each in episodes] == [["Ann"], ["Tom"]]
 
 
 @pytest.mark.promise("A-05")

@@ -14,7 +14,7 @@ from clew.core.errors import ModeRefused, NotFound, RateLimited
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
-from tests.server.conftest import Users, in_memory, served
+from tests.server.conftest import Users, clients_of, in_memory
 
 pytestmark = pytest.mark.promise("R-14")
 
@@ -36,8 +36,8 @@ class Recalling:
 @pytest.fixture
 async def talkers() -> AsyncIterator[Users]:
     """Users of a server whose model repeats what it has heard."""
-    async with clew.open("memory://") as db, served(db, model=Recalling()) as found:  # type: ignore[arg-type]  # it fills no forms
-        yield found
+    async with clew.open("memory://") as db, clients_of(db, model=Recalling()) as clients:  # type: ignore[arg-type]  # it fills no forms
+        yield clients
 
 
 async def test_two_users_of_one_tenant_have_an_incognito_thread_of_one_id_each(talkers: Users) -> None:
@@ -52,14 +52,14 @@ async def test_two_users_of_one_tenant_have_an_incognito_thread_of_one_id_each(t
 async def test_nobody_elses_incognito_thread_is_there(talkers: Users) -> None:
     await talkers("alice").run_turn("chat", "my secret", mode="incognito")
     bob = talkers("bob")
-    for asked in (
+    for call in (
         bob.session_status("chat"),
         bob.end_session("chat"),
         bob.end_lost_voice("chat"),
         bob.items("chat"),
     ):
         with pytest.raises(NotFound):
-            await asked
+            await call
     turn = await bob.run_turn("chat", "mine")
 
     assert turn.text == "mine"
@@ -68,17 +68,17 @@ async def test_nobody_elses_incognito_thread_is_there(talkers: Users) -> None:
 async def test_an_incognito_thread_can_be_read_by_whose_it_is_until_it_ends(talkers: Users) -> None:
     alice = talkers("alice")
     await alice.run_turn("chat", "my secret", mode="incognito")
-    said = [each.text for each in (await alice.messages("chat")).messages]
+    texts = [each.text for each in (await alice.messages("chat")).messages]
     state, detail = await alice.state("chat"), await alice.thread("chat")
     turns = [each.user_message for each in (await alice.turns("chat")).turns]
     changes, verdict = (await alice.changesets("chat")).changesets, await alice.verify("chat")
     differs = await alice.diff("chat", 0)
-    listed = [each.id for each in (await alice.threads()).threads]
+    ids = [each.id for each in (await alice.threads()).threads]
     await alice.end_session("chat")
 
-    assert said == ["my secret", "my secret"]
+    assert texts == ["my secret", "my secret"]
     assert (state.version, detail.version, len(changes), differs.after) == (3, 3, 3, 3)
-    assert (turns, verdict.ok, listed) == (["my secret"], True, [])
+    assert (turns, verdict.ok, ids) == (["my secret"], True, [])
     with pytest.raises(NotFound):
         await alice.messages("chat")
 
@@ -114,12 +114,12 @@ async def test_a_thread_stays_incognito_until_it_is_ended(talkers: Users) -> Non
     await alice.run_turn("chat", "one", mode="incognito")
     two = await alice.run_turn("chat", "two")
     status = await alice.session_status("chat")
-    ended = await alice.end_session("chat", feedback="positive")
+    end = await alice.end_session("chat", feedback="positive")
     three = await alice.run_turn("chat", "three")
 
     assert two.text == "one | two"
     assert (status.incognito, status.status) == (True, "active")
-    assert ended.status == "ended"
+    assert end.status == "ended"
     assert three.text == "three"
 
 
@@ -147,16 +147,16 @@ async def test_incognito_needs_no_user(talkers: Users) -> None:
 
 async def test_an_incognito_turn_is_told_as_it_goes(talkers: Users) -> None:
     alice = talkers("alice")
-    told = [event async for event in alice.stream_turn("chat", "hello", mode="incognito", key="k")]
+    events = [event async for event in alice.stream_turn("chat", "hello", mode="incognito", key="k")]
     again = await alice.run_turn("chat", "hello", mode="incognito", key="k")
 
-    assert [event.type for event in told if event.id is not None][-1] == "run_finished"
+    assert [event.type for event in events if event.id is not None][-1] == "run_finished"
     assert again.text == "hello"
 
 
 async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
     file = tmp_path / "server.db"
-    async with clew.open(f"sqlite:///{file}") as db, served(db) as users:
+    async with clew.open(f"sqlite:///{file}") as db, clients_of(db) as users:
         alice = users("alice")
         await alice.run_turn("durable", "hello", key="first")
         before = _rows(file)
@@ -164,10 +164,10 @@ async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
         await alice.keep_voice_alive("veiled-chat", key="k2")
         await alice.end_session("veiled-chat", feedback="negative", key="k3")
         after = _rows(file)
-        listed = await alice.threads()
+        page = await alice.threads()
 
     assert after == before
-    assert [thread.id for thread in listed.threads] == ["durable"]
+    assert [thread.id for thread in page.threads] == ["durable"]
     assert _holding(b"veiled-chat", tmp_path) == []
 
 
@@ -202,30 +202,30 @@ async def test_there_are_so_many_incognito_users_at_once() -> None:
 
 
 async def test_a_waiting_call_of_an_incognito_thread_is_cancelled_by_its_user_alone() -> None:
-    begun = asyncio.Event()
+    start = asyncio.Event()
 
     def line(request: object) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return [asyncio.Event(), "late"]
 
     async with in_memory(model=ScriptedModel(line)) as users:
         alice = users("alice")
         turn = asyncio.create_task(alice.run_turn("chat", "hello", mode="incognito"))
-        await begun.wait()
+        await start.wait()
         run = (await alice.session_status("chat")).run
         assert run is not None
         with pytest.raises(NotFound):
             await users("bob").cancel(run)
-        cancelled = await alice.cancel(run)
-        done = await turn
+        cancellation = await alice.cancel(run)
+        result = await turn
 
-    assert cancelled.cancelled
-    assert done.termination == "cancelled"
+    assert cancellation.cancelled
+    assert result.termination == "cancelled"
 
 
 async def test_a_server_of_several_processes_refuses_with_a_sentence() -> None:
     async with in_memory(settings=ServerSettings(workers=2)) as users:
-        with pytest.raises(ModeRefused) as caught:
+        with pytest.raises(ModeRefused) as error:
             await users("alice").run_turn("a", "hello", mode="incognito")
 
-    assert "another" in str(caught.value)
+    assert "another" in str(error.value)

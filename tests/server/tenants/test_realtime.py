@@ -24,8 +24,8 @@ KEY = "sk-secret"
 @pytest.fixture
 async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: nothing here depends on the store."""
-    async with clew.open("memory://") as made:
-        yield made
+    async with clew.open("memory://") as database:
+        yield database
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ async def users(db: clew.Database, provider: RealtimeServer) -> AsyncIterator[Us
     """The users of a server that makes calls."""
     realtime = OpenAIRealtime("gpt-realtime", KEY, url=provider.url, seconds=0.3)
     app = create_app(ServerSettings(sweep_seconds=3600), db=db, realtime=realtime)
-    async with over_http(app, db) as found:
-        yield found
+    async with over_http(app, db) as clients:
+        yield clients
 
 
 @pytest.fixture
@@ -46,34 +46,34 @@ async def alice(users: Users) -> AsyncClient:
 async def know(db: clew.Database, what: str) -> None:
     """Let something be known of alice."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
-    known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
-    await memory.learn([known])
+    candidate = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
+    await memory.learn([candidate])
 
 
 async def test_a_call_begins_with_a_secret_that_is_not_the_key(
     users: Users, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
-    begun = await alice.begin_voice_session("call")
-    [(path, headers, asked)] = provider.requests
+    session = await alice.begin_voice_session("call")
+    [(path, headers, body)] = provider.asked
     answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
 
-    assert (begun.secret, begun.expires_at) == ("ek_1", 1_900_000_000)
-    assert begun.url == f"{provider.url}/realtime/calls"
+    assert (session.secret, session.expires_at) == ("ek_1", 1_900_000_000)
+    assert session.url == f"{provider.url}/realtime/calls"
     assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {KEY}")
-    assert asked["session"]["model"] == "gpt-realtime"
+    assert body["session"]["model"] == "gpt-realtime"
     assert KEY not in answer.text
 
 
 async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherwise(
     alice: AsyncClient, provider: RealtimeServer
 ) -> None:
-    gated = await alice.begin_voice_session("call")
+    with_gate = await alice.begin_voice_session("call")
     open_ = await alice.begin_voice_session("call", gated=False)
-    heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.requests]
+    inputs = [body["session"]["audio"]["input"] for _, _, body in provider.asked]
 
-    assert (gated.gated, open_.gated) == (True, False)
-    assert [each["turn_detection"]["create_response"] for each in heard] == [False, True]
-    assert all(each["transcription"]["model"] for each in heard)
+    assert (with_gate.gated, open_.gated) == (True, False)
+    assert [each["turn_detection"]["create_response"] for each in inputs] == [False, True]
+    assert all(each["transcription"]["model"] for each in inputs)
 
 
 @pytest.mark.promise("R-18")
@@ -82,10 +82,10 @@ async def test_the_model_is_told_what_is_known_and_has_the_tools(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call")
-    [(_, _, asked)] = provider.requests
+    [(_, _, body)] = provider.asked
 
-    assert "long walks" in asked["session"]["instructions"]
-    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise", "recall", "remember"]
+    assert "long walks" in body["session"]["instructions"]
+    assert [each["name"] for each in body["session"]["tools"]] == ["exercise", "recall", "remember"]
 
 
 @pytest.mark.promise("R-14")
@@ -94,10 +94,10 @@ async def test_incognito_nothing_is_told_of_the_person(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call", mode="incognito")
-    [(_, _, asked)] = provider.requests
+    [(_, _, body)] = provider.asked
 
-    assert "long walks" not in asked["session"]["instructions"]
-    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise"]
+    assert "long walks" not in body["session"]["instructions"]
+    assert [each["name"] for each in body["session"]["tools"]] == ["exercise"]
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ async def test_a_provider_that_fails_is_told_in_a_sentence_without_its_words(
     alice: AsyncClient, provider: RealtimeServer, fault: int | str, says: str
 ) -> None:
     provider.faults = [fault]
-    with pytest.raises(ModelFailed) as caught:
+    with pytest.raises(ModelFailed) as error:
         await alice.begin_voice_session("call")
 
-    assert says in caught.value.problem
-    assert KEY not in str(caught.value)
-    assert caught.value.retry_after_ms == (7000 if fault == 429 else None)
+    assert says in error.value.problem
+    assert KEY not in str(error.value)
+    assert error.value.retry_after_ms == (7000 if fault == 429 else None)
 
 
 async def test_a_slow_provider_is_not_waited_for(alice: AsyncClient, provider: RealtimeServer) -> None:

@@ -28,8 +28,8 @@ MODEL, URL, VOICE = (f"CLEW_SERVER_{name}" for name in ("VOICE_MODEL", "VOICE_UR
 @pytest.fixture
 async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: nothing here depends on the store."""
-    async with clew.open("memory://") as made:
-        yield made
+    async with clew.open("memory://") as database:
+        yield database
 
 
 @asynccontextmanager
@@ -52,14 +52,14 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
     variables = {MODEL: "gpt-realtime-mini", URL: f"{provider.url}/", VOICE: "cedar"}
     async with serving(db, variables) as users:
         agent = await users("alice").agent()
-        begun = await users("alice").begin_voice_session("call")
-    [(path, headers, asked)] = provider.requests
+        session = await users("alice").begin_voice_session("call")
+    [(path, headers, body)] = provider.asked
 
     assert agent.voice
     assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {key}")
-    assert asked["session"]["model"] == begun.model == "gpt-realtime-mini"
-    assert asked["session"]["audio"]["output"] == {"voice": "cedar"}
-    assert begun.url == f"{provider.url}/realtime/calls"
+    assert body["session"]["model"] == session.model == "gpt-realtime-mini"
+    assert body["session"]["audio"]["output"] == {"voice": "cedar"}
+    assert session.url == f"{provider.url}/realtime/calls"
 
 
 async def test_the_voice_is_the_usual_one_if_none_is_named(
@@ -67,18 +67,18 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.requests
+    [(_, _, body)] = provider.asked
 
-    assert asked["session"]["audio"]["output"] == {"voice": "marin"}
+    assert body["session"]["audio"]["output"] == {"voice": "marin"}
 
 
-@pytest.mark.parametrize("held", [None, "", "  "])
+@pytest.mark.parametrize("key", [None, "", "  "])
 async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
-    db: clew.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, held: str | None
+    db: clew.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    if held is not None:
-        monkeypatch.setenv("OPENAI_API_KEY", held)
+    if key is not None:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
@@ -88,11 +88,11 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
     assert provider.requests == []
 
 
-@pytest.mark.parametrize("named", [{}, {MODEL: ""}, {MODEL: " "}])
+@pytest.mark.parametrize("variables", [{}, {MODEL: ""}, {MODEL: " "}])
 async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
-    db: clew.Database, provider: RealtimeServer, key: str, named: dict[str, str]
+    db: clew.Database, provider: RealtimeServer, key: str, variables: dict[str, str]
 ) -> None:
-    async with serving(db, {URL: provider.url, **named}) as users:
+    async with serving(db, {URL: provider.url, **variables}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL"):
             await users("alice").begin_voice_session("call")
@@ -107,12 +107,12 @@ async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
 async def test_an_address_that_is_none_is_refused_at_the_start_by_its_name(
     db: clew.Database, key: str, address: str
 ) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         async with serving(db, {MODEL: "gpt-realtime", URL: address}):
             pass
 
-    assert URL in caught.value.problem
-    assert KEY not in str(caught.value)
+    assert URL in error.value.problem
+    assert KEY not in str(error.value)
 
 
 async def test_the_key_is_in_no_answer_no_log_and_no_picture_of_the_provider(
@@ -139,12 +139,12 @@ async def test_a_provider_says_whether_it_is_worth_asking_again(
     provider: RealtimeServer, fault: int | str, again: object
 ) -> None:
     provider.faults = [fault]
-    with pytest.raises(ModelFailed) as caught:
+    with pytest.raises(ModelFailed) as error:
         await OpenAIRealtime("gpt-realtime", KEY, url=provider.url).create_secret(
             VoiceSessionPlan(instructions="Hi")
         )
 
-    assert caught.value.retry is bool(again)
+    assert error.value.retry is bool(again)
 
 
 async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
@@ -152,13 +152,13 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.requests
-    told = asked["session"]["instructions"]
+    [(_, _, body)] = provider.asked
+    instructions = body["session"]["instructions"]
 
-    assert [part in told for part in (prompt_source("identity"), prompt_source("rules"), VOICE_RULES)] == [
-        True
-    ] * 3
-    assert asked["session"]["audio"]["input"]["turn_detection"]["interrupt_response"] is True
+    assert [
+        part in instructions for part in (prompt_source("identity"), prompt_source("rules"), VOICE_RULES)
+    ] == [True] * 3
+    assert body["session"]["audio"]["input"]["turn_detection"]["interrupt_response"] is True
 
 
 async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
@@ -166,12 +166,12 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, asked)] = provider.requests
-    tools = {each["name"]: each for each in asked["session"]["tools"]}
+    [(_, _, body)] = provider.asked
+    tools = {each["name"]: each for each in body["session"]["tools"]}
 
     assert tools["recall"]["description"].startswith("What is remembered")
     assert tools["recall"]["parameters"]["required"] == ["about"]
-    assert asked["session"]["tool_choice"] == "auto"
+    assert body["session"]["tool_choice"] == "auto"
 
 
 async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_nothing_unasked(
@@ -186,7 +186,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
         await memory.set_recall(on=False)
         await users("alice").begin_voice_session("call")
         await users("bob").begin_voice_session("bobs")
-    before, after, another = [asked["session"]["instructions"] for _, _, asked in provider.requests]
+    before, after, another = [body["session"]["instructions"] for _, _, body in provider.asked]
 
     assert "Keep answers short." in before
     assert "Keep answers short." in after
@@ -205,6 +205,6 @@ async def test_a_call_begins_with_what_the_last_session_was_about(
         await alice.run_turn("before", "I argued with my sister")
         await alice.end_session("before")
         await alice.begin_voice_session("call")
-    [(_, _, asked)] = provider.requests
+    [(_, _, body)] = provider.asked
 
-    assert "Last session (somebody close)" in asked["session"]["instructions"]
+    assert "Last session (somebody close)" in body["session"]["instructions"]

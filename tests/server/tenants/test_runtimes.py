@@ -17,7 +17,7 @@ from clew.server.identity.entries import Tenant
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import TenantRuntimes
 from clew.testing import Clock, ScriptedModel
-from tests.server.conftest import served
+from tests.server.conftest import clients_of
 
 LONG_AGO = 1_000_000
 
@@ -70,74 +70,76 @@ class Lingering(clew.Runtime[Any, Any]):
 
 async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
     closing: asyncio.Queue[str] = asyncio.Queue()
-    go, made = asyncio.Event(), list[Lingering]()
+    go, all_runtimes = asyncio.Event(), list[Lingering]()
 
-    def make(scoped: clew.Database) -> Lingering:
-        made.append(Lingering(scoped, closing, go))
-        return made[-1]
+    def make(tenant_db: clew.Database) -> Lingering:
+        all_runtimes.append(Lingering(tenant_db, closing, go))
+        return all_runtimes[-1]
 
-    async def asked(runtimes: TenantRuntimes, tenant: str) -> None:
+    async def ask(runtimes: TenantRuntimes, tenant: str) -> None:
         async with runtimes.runtime_for(tenant):
             pass
 
     async with clew.open("memory://") as db:
         runtimes = TenantRuntimes(db, make, limit=1)
         for tenant in ("a", "b"):
-            await asked(runtimes, tenant)
-        for runtime in made:
+            await ask(runtimes, tenant)
+        for runtime in all_runtimes:
             runtime.at_work = False  # their turns are over
-        shrinking = asyncio.create_task(asked(runtimes, "c"))
+        shrinking = asyncio.create_task(ask(runtimes, "c"))
         first = await closing.get()
         async with runtimes.runtime_for("b"):
             go.set()
             await shrinking
             open_now = set(runtimes.tenants)
-        made[-1].at_work = False
+        all_runtimes[-1].at_work = False
         await runtimes.close(drain_seconds=1)
 
     assert (first, open_now) == ("a", {"b", "c"})
 
 
 async def test_what_one_tenant_meets_keeps_no_other_from_being_tended() -> None:
-    tended: asyncio.Queue[str] = asyncio.Queue()
+    tenants: asyncio.Queue[str] = asyncio.Queue()
 
-    def make(scoped: clew.Database) -> clew.Runtime[Any, Any]:
-        if scoped.tenant == "broken":
+    def make(tenant_db: clew.Database) -> clew.Runtime[Any, Any]:
+        if tenant_db.tenant == "broken":
             raise StoreUnavailable(problem="it is away")
-        tended.put_nowait(scoped.tenant)
-        return clew.Runtime(scoped)
+        tenants.put_nowait(tenant_db.tenant)
+        return clew.Runtime(tenant_db)
 
-    async def known() -> list[str]:
+    async def known_tenants() -> list[str]:
         return ["broken", "whole"]
 
     async with clew.open("memory://") as db:
         runtimes = TenantRuntimes(db, make, limit=5)
-        tending = asyncio.create_task(runtimes.tend_tenants(known, seconds=3600))
+        tending = asyncio.create_task(runtimes.tend_tenants(known_tenants, seconds=3600))
         async with asyncio.timeout(10):
-            found = await tended.get()
+            tenant = await tenants.get()
         tending.cancel()
         await asyncio.gather(tending, return_exceptions=True)
         await runtimes.close(drain_seconds=1)
 
-    assert found == "whole"
+    assert tenant == "whole"
 
 
 async def test_closing_lets_a_turn_come_to_its_end() -> None:
-    begun, hold = asyncio.Event(), asyncio.Event()
+    start, hold = asyncio.Event(), asyncio.Event()
 
     def line(request: ModelRequest) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return [hold, "late"]
 
     async with clew.open("memory://") as db:
-        runtimes = TenantRuntimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+        runtimes = TenantRuntimes(
+            db, lambda tenant_db: clew.Runtime(tenant_db, model=ScriptedModel(line)), limit=1
+        )
 
         async def turn() -> str:
             async with runtimes.runtime_for("a") as runtime:
                 return (await runtime.run_turn("t", "hi", user="alice")).termination
 
         talking = asyncio.create_task(turn())
-        await begun.wait()
+        await start.wait()
         closing = asyncio.create_task(runtimes.close(drain_seconds=30))
         await asyncio.sleep(0)
         hold.set()
@@ -147,21 +149,23 @@ async def test_closing_lets_a_turn_come_to_its_end() -> None:
 
 
 async def test_a_turn_that_does_not_end_is_cut_off_in_the_end() -> None:
-    begun = asyncio.Event()
+    start = asyncio.Event()
 
     def line(request: ModelRequest) -> list[str | asyncio.Event]:
-        begun.set()
+        start.set()
         return [asyncio.Event(), "never"]
 
     async with clew.open("memory://") as db:
-        runtimes = TenantRuntimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+        runtimes = TenantRuntimes(
+            db, lambda tenant_db: clew.Runtime(tenant_db, model=ScriptedModel(line)), limit=1
+        )
 
         async def turn() -> str:
             async with runtimes.runtime_for("a") as runtime:
                 return (await runtime.run_turn("t", "hi", user="alice")).termination
 
         talking = asyncio.create_task(turn())
-        await begun.wait()
+        await start.wait()
         await runtimes.close(drain_seconds=0.05)
         (change,) = (await db.scope(tenant="a").thread("t").changesets())[-1:]
         await asyncio.gather(talking, return_exceptions=True)
@@ -182,7 +186,7 @@ async def test_a_tenant_that_nobody_asks_about_is_tended_too(db: clew.Database) 
     async with past:
         await past.run_turn("t", "hi", user="alice")
     before = await active_episode(db, "t")
-    async with served(db, settings=ServerSettings(sweep_seconds=0.05)):
+    async with clients_of(db, settings=ServerSettings(sweep_seconds=0.05)):
         async with asyncio.timeout(20):
             while await active_episode(db, "t") is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # a sweep tells nobody of its end
