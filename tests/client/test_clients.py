@@ -28,7 +28,7 @@ EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
 END = "event: end\ndata: {}\n\n"
 
 
-def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
+def scripted_client(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
     """A client whose server gives just these answers, and what it was asked."""
     rest, requests = list(answers), []
 
@@ -60,13 +60,13 @@ def test_both_clients_of_the_workbench_can_do_the_same() -> None:
 
 
 def test_a_method_shows_its_parameters_without_self() -> None:
-    client, _ = answering()
+    client, _ = scripted_client()
 
     assert list(inspect.signature(client.thread).parameters) == ["id", "at"]
 
 
 def test_the_calls_of_an_agent_may_block_too() -> None:
-    client, requests = answering(httpx.Response(200, json={"rows": 3}))
+    client, requests = scripted_client(httpx.Response(200, json={"rows": 3}))
     result = CrisisClient(client).purge_crises(dry_run=True, key="k")
 
     assert result.rows == 3
@@ -84,7 +84,7 @@ def test_nothing_listens_there() -> None:
 
 
 def test_a_change_whose_answer_was_lost_may_have_been_made() -> None:
-    client, _ = answering(httpx.ReadError("cut"), httpx.ReadError("cut"))
+    client, _ = scripted_client(httpx.ReadError("cut"), httpx.ReadError("cut"))
 
     with pytest.raises(OutcomeUnknown):
         client.create_thread("t")
@@ -93,7 +93,7 @@ def test_a_change_whose_answer_was_lost_may_have_been_made() -> None:
 
 
 def test_a_key_goes_into_its_header() -> None:
-    client, requests = answering(httpx.Response(404, content=b"{}"))
+    client, requests = scripted_client(httpx.Response(404, content=b"{}"))
     with pytest.raises(StoreUnavailable):
         client.run_turn("a/b", "hi", key="k")
 
@@ -106,7 +106,7 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
-    client, requests = answering(
+    client, requests = scripted_client(
         httpx.Response(200, text=EVENT),
         httpx.ConnectError("gone"),
         httpx.Response(200, text=EVENT.replace("1.0", "2.0") + END),
@@ -120,7 +120,7 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
 
 def test_a_stream_that_is_lost_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.client.sse.PAUSE_SECONDS", 0.0)
-    client, requests = answering(*(httpx.ConnectError("gone") for _ in range(20)))
+    client, requests = scripted_client(*(httpx.ConnectError("gone") for _ in range(20)))
 
     with pytest.raises(StoreUnavailable):
         list(client.follow("t"))
@@ -132,7 +132,7 @@ def test_a_stream_that_ends_with_a_problem_raises_it() -> None:
         '{"type":"urn:x","title":"Not Found","status":404,"detail":"no","code":"thread_not_found",'
         '"facts":{"thread":"t"}}'
     )
-    client, _ = answering(httpx.Response(200, text=f"{EVENT}event: problem\ndata: {problem}\n\n"))
+    client, _ = scripted_client(httpx.Response(200, text=f"{EVENT}event: problem\ndata: {problem}\n\n"))
     stream = client.stream_turn("t", "hi")
     first = next(stream)
 

@@ -138,7 +138,7 @@ class World:
         self.db = db
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=HERE, timeout=20)
         self._numbers = itertools.count()
-        self._shared: dict[str, Victim] = {}
+        self._victims: dict[str, Victim] = {}
         self._users: dict[str, str] = {}
         now = time.time()
         self.tokens = {
@@ -175,9 +175,9 @@ class World:
 
     async def victim_of(self, cases: str) -> Victim:
         """The one victim of cases that change nothing of hers, nor of whoever attacks."""
-        if cases not in self._shared:
-            self._shared[cases] = await self.victim()
-        return self._shared[cases]
+        if cases not in self._victims:
+            self._victims[cases] = await self.victim()
+        return self._victims[cases]
 
     async def victim(self) -> Victim:
         """Something of everything, all of it alice's and all of it holding the secret."""

@@ -61,7 +61,7 @@ async def clients_of(
 async def over_http(app: Application, db: clew.Database) -> AsyncIterator[Users]:
     """The users of an application, as long as it lives."""
     transport = httpx.ASGITransport(app)
-    async with living(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+    async with run_app(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         yield Users(app, http, db.tenant)
 
 
@@ -81,7 +81,7 @@ async def in_memory(
 
 
 @asynccontextmanager
-async def living(app: Litestar) -> AsyncIterator[None]:
+async def run_app(app: Litestar) -> AsyncIterator[None]:
     """Let an application live in a task of its own, since a fixture begins and ends in two."""
     start, over = asyncio.Event(), asyncio.Event()
 

@@ -18,7 +18,7 @@ from clew.runtime.records.episodes import request_end
 from clew.server.settings import ServerSettings
 from tests.cli.commands.test_serve import command, free_port
 from tests.server.conftest import clients_of
-from tests.server.http.test_sse import HEADERS, asking, durable, process, up
+from tests.server.http.test_sse import HEADERS, client_at, durable, process, up
 from tests.server.slow_server import WORDS
 from tests.support.proxy import Proxy
 from tests.support.shared_postgres import PostgresDatabase
@@ -44,7 +44,7 @@ async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url:
     with process(shared_url, 0.1) as (first, one), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(one), up(other))
         events: list[StreamEvent] = []
-        async with Proxy([one, other]) as proxy, asking(proxy.url) as alice:
+        async with Proxy([one, other]) as proxy, client_at(proxy.url) as alice:
             async for event in alice.stream_turn("t", "hi"):
                 events.append(event)
                 if event.type == "text" and first.poll() is None:
@@ -76,7 +76,7 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
     with process(url, 0.0) as (first, one), process(url, 0.0) as (_, other):
         await asyncio.gather(up(one), up(other))
         events: list[StreamEvent] = []
-        async with Proxy([one, other]) as proxy, asking(proxy.url) as follower, asking(other) as alice:
+        async with Proxy([one, other]) as proxy, client_at(proxy.url) as follower, client_at(other) as alice:
             await alice.run_turn("t", "turn 0")
             listening = asyncio.create_task(_hear(follower, events, 4))
             await alice.run_turn("t", "turn 1")
@@ -108,12 +108,12 @@ async def test_turns_of_one_thread_stand_one_after_another_whatever_process_has_
         await asyncio.gather(up(one), up(other))
         async with (
             Proxy([one, other], in_turn=True) as proxy,
-            asking(one) as here,
-            asking(other) as there,
+            client_at(one) as here,
+            client_at(other) as there,
         ):
             both = [client.run_turn("t", f"{n}") for n, client in enumerate([here, there] * 3)]
             turns = await asyncio.gather(*both)
-            async with asking(proxy.url) as alice:
+            async with client_at(proxy.url) as alice:
                 items = (await alice.items("t")).items
                 verdict = await alice.verify("t")
 
@@ -130,13 +130,13 @@ async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_databa
     url = postgres_database.url
     with process(url, 5.0) as (first, one), process(url, 0.0) as (_, other):
         await asyncio.gather(up(one), up(other))
-        async with asking(one) as alice:
+        async with client_at(one) as alice:
             stream = alice.stream_turn("left", "hi")
             first_event = await anext(stream)
             first.kill()
             first.wait()
             await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-        async with asking(other) as alice:
+        async with client_at(other) as alice:
             await alice.run_turn("ending", "hi")
             async with clew.open(url) as db:
                 episode = await request_end(
@@ -176,13 +176,13 @@ async def test_a_worker_that_dies_is_replaced_at_once_and_none_outlives_its_pare
         async with AsyncClient(address, headers=HEADERS) as client:
             turns = (await client.turns("t")).turns
         child.kill()
-        await until(lambda: _none_left(workers_after))
+        await until(lambda: _all_ended(workers_after))
 
     assert workers[1] in workers_after
     assert [turn.user_message for turn in turns] == [f"{number}" for number in range(5)]
 
 
-async def _none_left(pids: list[int]) -> bool:
+async def _all_ended(pids: list[int]) -> bool:
     """Whether none of some processes serves any more, which a parent that was killed cannot tell them."""
     return not any(_command_line(str(pid)) for pid in pids)
 

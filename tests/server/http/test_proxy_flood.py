@@ -70,7 +70,7 @@ async def knock(
         return (await http.get(f"{HERE}/threads", headers=all_headers)).status_code
 
 
-def passed_on(*hops: str) -> dict[str, str]:
+def forwarded_headers(*hops: str) -> dict[str, str]:
     """What proxies say of whom they pass on."""
     return {"x-forwarded-for": ", ".join(hops)}
 
@@ -140,10 +140,10 @@ async def test_a_flood_holds_up_no_token_whose_key_is_known(door: Door) -> None:
 
 async def test_strangers_behind_a_trusted_proxy_are_counted_one_by_one(behind_proxies: World) -> None:
     flood = [
-        await knock(behind_proxies.app, junk_token(number), headers=passed_on(STRANGER))
+        await knock(behind_proxies.app, junk_token(number), headers=forwarded_headers(STRANGER))
         for number in range(20)
     ]
-    other = await knock(behind_proxies.app, junk_token(100), headers=passed_on(NEIGHBOUR))
+    other = await knock(behind_proxies.app, junk_token(100), headers=forwarded_headers(NEIGHBOUR))
 
     assert flood[-1] == 429
     assert other == 401
@@ -151,10 +151,12 @@ async def test_strangers_behind_a_trusted_proxy_are_counted_one_by_one(behind_pr
 
 async def test_strangers_behind_several_trusted_proxies_are_counted_one_by_one(behind_proxies: World) -> None:
     flood = [
-        await knock(behind_proxies.app, junk_token(number), headers=passed_on(STRANGER, SECOND_PROXY))
+        await knock(behind_proxies.app, junk_token(number), headers=forwarded_headers(STRANGER, SECOND_PROXY))
         for number in range(20)
     ]
-    other = await knock(behind_proxies.app, junk_token(100), headers=passed_on(NEIGHBOUR, SECOND_PROXY))
+    other = await knock(
+        behind_proxies.app, junk_token(100), headers=forwarded_headers(NEIGHBOUR, SECOND_PROXY)
+    )
 
     assert flood[-1] == 429
     assert other == 401
@@ -162,12 +164,17 @@ async def test_strangers_behind_several_trusted_proxies_are_counted_one_by_one(b
 
 async def test_nobody_hides_behind_addresses_that_are_made_up(behind_proxies: World) -> None:
     through = [
-        await knock(behind_proxies.app, junk_token(number), headers=passed_on(f"192.0.2.{number}", STRANGER))
+        await knock(
+            behind_proxies.app, junk_token(number), headers=forwarded_headers(f"192.0.2.{number}", STRANGER)
+        )
         for number in range(20)
     ]
     past = [
         await knock(
-            behind_proxies.app, junk_token(number), peer=NEIGHBOUR, headers=passed_on(f"192.0.2.{number}")
+            behind_proxies.app,
+            junk_token(number),
+            peer=NEIGHBOUR,
+            headers=forwarded_headers(f"192.0.2.{number}"),
         )
         for number in range(20)
     ]
@@ -177,7 +184,7 @@ async def test_nobody_hides_behind_addresses_that_are_made_up(behind_proxies: Wo
 
 async def test_without_trusted_proxies_no_header_is_believed(server: World) -> None:
     flood = [
-        await knock(server.app, junk_token(number), headers=passed_on(f"192.0.2.{number}"))
+        await knock(server.app, junk_token(number), headers=forwarded_headers(f"192.0.2.{number}"))
         for number in range(20)
     ]
 

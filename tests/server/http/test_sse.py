@@ -78,7 +78,7 @@ async def up(address: str) -> None:
             await asyncio.sleep(0.05)
 
 
-def asking(address: str) -> AsyncClient:
+def client_at(address: str) -> AsyncClient:
     """A client of alice's."""
     return AsyncClient(address, headers=HEADERS)
 
@@ -93,7 +93,7 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
     hold = asyncio.Event()
     async with (
         live(ScriptedModel(["Hel", hold, "lo"])) as address,
-        asking(address) as alice,
+        client_at(address) as alice,
     ):
         stream = alice.stream_turn("t", "hi", key="k")
         events: list[StreamEvent] = []
@@ -159,7 +159,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
     settings = ServerSettings(streams=1)
     async with (
         live(ScriptedModel([hold, "late"]), settings) as address,
-        asking(address) as alice,
+        client_at(address) as alice,
     ):
         stream = alice.stream_turn("t", "hi")
         await anext(stream)
@@ -178,7 +178,7 @@ async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shar
     with process(shared_url, 0.1) as (first, address), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(address), up(other))
         events: list[StreamEvent] = []
-        async with asking(address) as alice:
+        async with client_at(address) as alice:
             stream = alice.stream_turn("t", "hi", key="k")
             async for event in stream:
                 events.append(event)
@@ -188,7 +188,7 @@ async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shar
             first.wait()
             await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
         last = next(event.id for event in reversed(events) if event.id is not None)
-        async with asking(other) as alice:
+        async with client_at(other) as alice:
             rest = [event async for event in alice.stream_turn("t", "hi", key="k", after=last)]
             items = (await alice.items("t")).items
             verdict = await alice.verify("t")

@@ -37,18 +37,18 @@ def get(path: str, /, **params: str) -> Callable[[Victim], Ask]:
 
 
 def post(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
-    return _sending("POST", path, json, params)
+    return _request_of("POST", path, json, params)
 
 
 def put(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
-    return _sending("PUT", path, json, params)
+    return _request_of("PUT", path, json, params)
 
 
 def delete(path: str, /, **params: str) -> Callable[[Victim], Ask]:
-    return _sending("DELETE", path, None, params)
+    return _request_of("DELETE", path, None, params)
 
 
-def _sending(method: str, path: str, json: Any, params: dict[str, str]) -> Callable[[Victim], Ask]:
+def _request_of(method: str, path: str, json: Any, params: dict[str, str]) -> Callable[[Victim], Ask]:
     return lambda victim: Ask(
         method=method,
         path=path.format(v=victim),

@@ -327,10 +327,10 @@ async def test_the_same_key_of_the_same_user_does_nothing_twice(
     again = await server.as_("alice", ask)
 
     assert first.status_code < 300, first.text
-    assert (again.status_code, _lasting(again)) == (first.status_code, _lasting(first))
+    assert (again.status_code, _text_of(again)) == (first.status_code, _text_of(first))
 
 
-def _lasting(answer: httpx.Response) -> str:
+def _text_of(answer: httpx.Response) -> str:
     """What an answer says, but for whether it was said before."""
     return re.sub(r'"repeated":(true|false)', "", answer.text)
 

@@ -23,7 +23,7 @@ from tests.server.conftest import Users, clients_of, over_http
 NOW = 1_750_000_000_000
 
 
-def as_said(tenant: str) -> Authenticate:
+def by_headers(tenant: str) -> Authenticate:
     """Lets everybody in as the user and with the roles that they say."""
 
     async def authenticate(headers: Mapping[str, str]) -> Identity:
@@ -158,7 +158,7 @@ async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(d
     await make_dataset(db, "all", ExampleSelection(threads=("alice-1", "bob-1")), now=NOW)
     mine = db.scope(tenant=db.tenant, user="alice")
     await make_dataset(mine, "mine", ExampleSelection(threads=("alice-1",)), now=NOW + 1)
-    async with clients_of(db, authenticate=as_said(db.tenant)) as users:
+    async with clients_of(db, authenticate=by_headers(db.tenant)) as users:
         alice, ada = (
             AsyncClient("http://server", http=users.http, headers={"X-Clew-User": who, "X-Roles": roles})
             for who, roles in (("alice", "member"), ("ada", "admin"))

@@ -45,7 +45,7 @@ def summary_of(events: list[StreamEvent]) -> list[tuple[str, Any, Any]]:
 
 
 @asynccontextmanager
-async def serving(url: str, settings: ServerSettings | None = None) -> AsyncIterator[str]:
+async def server_on(url: str, settings: ServerSettings | None = None) -> AsyncIterator[str]:
     """A server of its own on a store, at a real address."""
     async with clew.open(url) as db:
         app = create_app(settings, db=db, agent=chatting(None, settings))
@@ -53,7 +53,7 @@ async def serving(url: str, settings: ServerSettings | None = None) -> AsyncIter
             yield address
 
 
-def asking(address: str, user: str = "alice") -> AsyncClient:
+def client_at(address: str, user: str = "alice") -> AsyncClient:
     """The client of a user."""
     return AsyncClient(address, headers={"X-Clew-User": user})
 
@@ -126,8 +126,8 @@ async def test_what_clew_keeps_for_itself_is_not_told(users: Users) -> None:
 @pytest.mark.parametrize("id", ["1.0", "-1", "now", "1" * 16, "٣"])
 async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
     async with (
-        serving("memory://") as address,
-        asking(address) as alice,
+        server_on("memory://") as address,
+        client_at(address) as alice,
     ):
         with pytest.raises(InvalidArgument):
             await alice.send(api_call(FOLLOW_THREADS, after=id, wait=False))
@@ -139,10 +139,10 @@ async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
 @pytest.mark.promise("B-09")
 async def test_what_another_process_does_is_told_here(shared_url: str) -> None:
     async with (
-        serving(shared_url) as here,
-        serving(shared_url) as there,
-        asking(here) as alice,
-        asking(there) as same,
+        server_on(shared_url) as here,
+        server_on(shared_url) as there,
+        client_at(here) as alice,
+        client_at(there) as same,
         feed(alice) as stream,
     ):
         await same.create_thread("t")
@@ -157,9 +157,9 @@ async def test_what_another_process_does_is_told_here(shared_url: str) -> None:
 
 async def test_listeners_hear_of_their_own_threads_only() -> None:
     async with (
-        serving("memory://") as address,
-        asking(address, "alice") as alice,
-        asking(address, "bob") as bob,
+        server_on("memory://") as address,
+        client_at(address, "alice") as alice,
+        client_at(address, "bob") as bob,
         feed(alice) as hers,
         feed(bob) as his,
     ):
@@ -175,9 +175,9 @@ async def test_listeners_hear_of_their_own_threads_only() -> None:
 
 
 async def test_a_cut_stream_goes_on_and_what_was_made_meanwhile_is_told() -> None:
-    async with serving("memory://") as address, asking(address) as alice:
+    async with server_on("memory://") as address, client_at(address) as alice:
         await alice.create_thread("before")
-        async with relay_to(address) as relay, asking(relay.address) as passing, feed(passing) as stream:
+        async with relay_to(address) as relay, client_at(relay.address) as passing, feed(passing) as stream:
             await alice.create_thread("one")
             first = await anext(stream)
             await relay.cut()
@@ -192,7 +192,7 @@ async def test_a_cut_stream_goes_on_and_what_was_made_meanwhile_is_told() -> Non
 
 
 async def test_a_blocking_client_hears_it_too() -> None:
-    async with serving("memory://") as address, asking(address) as alice:
+    async with server_on("memory://") as address, client_at(address) as alice:
         await alice.create_thread("t")
 
         def listen() -> list[StreamEvent]:
@@ -205,8 +205,8 @@ async def test_a_blocking_client_hears_it_too() -> None:
 async def test_more_streams_than_allowed_are_refused_and_the_others_go_on() -> None:
     settings = ServerSettings(streams=1)
     async with (
-        serving("memory://", settings) as address,
-        asking(address) as alice,
+        server_on("memory://", settings) as address,
+        client_at(address) as alice,
         feed(alice) as stream,
         httpx.AsyncClient(headers={"X-Clew-User": "alice"}) as http,
     ):

@@ -190,7 +190,7 @@ async def pay(amount: int, ctx: ToolContext) -> str:
     return f"paid {amount}"
 
 
-def paying(*script: Any) -> MakeRuntime:
+def payment_runtime(*script: Any) -> MakeRuntime:
     """A runtime with a tool that waits for approval."""
     model = ScriptedModel(*script)
     return lambda db: clew.Runtime(db, model=model, tools=[pay])
@@ -199,7 +199,7 @@ def paying(*script: Any) -> MakeRuntime:
 @pytest.mark.promise("T-16")
 async def test_a_call_that_waits_is_decided_over_http(db: clew.Database) -> None:
     reply = calls(("c1", "pay", {"amount": 5}))
-    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
+    async with clients_of(db, make_runtime=payment_runtime(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
         run = await users().run(waiting.run)
         with pytest.raises(TurnSuspended):
@@ -213,7 +213,7 @@ async def test_a_call_that_waits_is_decided_over_http(db: clew.Database) -> None
 
 async def test_a_decision_about_no_waiting_call_is_refused(db: clew.Database) -> None:
     reply = calls(("c1", "pay", {"amount": 5}))
-    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
+    async with clients_of(db, make_runtime=payment_runtime(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
 
         with pytest.raises(DecisionRefused):
@@ -222,7 +222,7 @@ async def test_a_decision_about_no_waiting_call_is_refused(db: clew.Database) ->
 
 async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: clew.Database) -> None:
     reply = calls(("c1", "pay", {"amount": 5}))
-    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
+    async with clients_of(db, make_runtime=payment_runtime(reply, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
         bob = users("bob")
         for call in (
@@ -240,7 +240,7 @@ async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: clew.
 async def test_a_decision_is_for_the_user_that_it_names(db: clew.Database) -> None:
     reply = calls(("c1", "pay", {"amount": 5}))
     yes = {"c1": NewDecision(decision="replay")}
-    async with clients_of(db, make_runtime=paying(reply, "done")) as users:
+    async with clients_of(db, make_runtime=payment_runtime(reply, "done")) as users:
         waiting, everybody = await users().run_turn("t", "pay 5"), users("*")
         with pytest.raises(Forbidden):
             await users().decide(waiting.run, yes, user="bob")

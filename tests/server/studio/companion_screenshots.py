@@ -15,7 +15,7 @@ import clew
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from tests.server.local_server import listening
-from tests.server.studio.conftest import Visitor, browsing
+from tests.server.studio.conftest import Visitor, open_browser
 from tests.server.studio.screenshots import IMAGES, picture
 from tests.server.studio.studio_server import Studio
 from tests.server.studio.test_companion import DANGER, begin, say
@@ -26,13 +26,13 @@ MESSAGES = ("My sister is called Ann.", "I worry about my exam, and I cannot sle
 
 async def main(folder: Path) -> None:
     """Take every picture."""
-    async with companion_studio() as studio, browsing() as windows:
+    async with companion_studio() as studio, open_browser() as windows:
         visitor = Visitor(windows, studio, USER)
-        await end_session(await talking(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
-        page = await talking(visitor, 1120, 760, "light")
+        await end_session(await open_chat(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
+        page = await open_chat(visitor, 1120, 760, "light")
         await say(page, "Can we do box breathing?")
         await picture(page, folder / "studio-companion.png")
-        page = await talking(visitor, 1120, 860, "dark")
+        page = await open_chat(visitor, 1120, 860, "dark")
         await say(page, DANGER)
         await picture(page, folder / "studio-companion-danger.png")
         await visitor.close()
@@ -49,7 +49,7 @@ async def companion_studio() -> AsyncIterator[Studio]:
                 yield Studio(address, url, db, asyncio.Event())
 
 
-async def talking(visitor: Visitor, width: int, height: int, theme: str) -> Page:
+async def open_chat(visitor: Visitor, width: int, height: int, theme: str) -> Page:
     """A chat in which something was said."""
     page = await visitor.open("/studio/threads", width=width, height=height, theme=theme)
     await begin(page)

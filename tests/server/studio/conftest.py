@@ -76,7 +76,7 @@ class Windows:
 
 
 @asynccontextmanager
-async def browsing() -> AsyncIterator[Windows]:
+async def open_browser() -> AsyncIterator[Windows]:
     """A browser, until the block ends."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
@@ -87,7 +87,7 @@ async def browsing() -> AsyncIterator[Windows]:
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def windows() -> AsyncIterator[Windows]:
     """One browser for all tests of a process."""
-    async with browsing() as windows_open:
+    async with open_browser() as windows_open:
         yield windows_open
 
 
@@ -128,7 +128,7 @@ class Visitor:
         self._windows = windows
         self.studio = studio
         self.user = user
-        self._opened: list[Page] = []
+        self._pages: list[Page] = []
         self.errors: list[str] = []
         self.expected: list[str] = []
 
@@ -150,7 +150,7 @@ class Visitor:
         clock of a page that is ``timed`` can be put forward: nobody waits for what is done now and again.
         """
         page = await (await self._windows.at(self.studio.address)).new_page()
-        self._opened.append(page)
+        self._pages.append(page)
         await page.set_viewport_size({"width": width, "height": height})
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         who = json.dumps({"user": self.user, "only": not everybody})
@@ -173,7 +173,7 @@ class Visitor:
 
     async def close(self) -> None:
         """Close whatever was opened."""
-        for page in self._opened:
+        for page in self._pages:
             await page.close()
 
 

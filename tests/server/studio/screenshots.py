@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.async_api import Page
 
 from tests.architecture.source import ROOT
-from tests.server.studio.conftest import Visitor, browsing
+from tests.server.studio.conftest import Visitor, open_browser
 from tests.server.studio.studio_server import furnish, running
 from tests.server.studio.workbench import equip
 
@@ -30,7 +30,7 @@ PICTURES: list[tuple[str, str, int, int, str]] = [
 async def main(folder: Path) -> None:
     """Take every picture."""
     with tempfile.TemporaryDirectory() as place:
-        async with running(Path(place) / "studio.db") as studio, browsing() as windows:
+        async with running(Path(place) / "studio.db") as studio, open_browser() as windows:
             await furnish(studio, USER)
             await equip(studio, USER, f"trip-{USER}")
             visitor = Visitor(windows, studio, USER)

@@ -16,7 +16,7 @@ from tests.server.studio.studio_server import Studio, furnish, remember
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
 
-async def knowing(visitor: Visitor) -> Memory:
+async def memory_of_visitor(visitor: Visitor) -> Memory:
     """Three facts and a rule about the visitor."""
     async with visitor.studio.client(visitor.user) as client:
         await client.run_turn(f"trip-{visitor.user}", "Which tram?")
@@ -30,7 +30,7 @@ async def knowing(visitor: Visitor) -> Memory:
 
 @pytest.mark.promise("B-11")
 async def test_a_fact_leads_to_the_turn_it_comes_from(visitor: Visitor) -> None:
-    await knowing(visitor)
+    await memory_of_visitor(visitor)
     page = await visitor.open("/studio/memory")
     row = page.get_by_role("listitem").filter(has_text="User likes tiled houses")
     await expect(row).to_contain_text("“I like tiled houses.”")
@@ -41,7 +41,7 @@ async def test_a_fact_leads_to_the_turn_it_comes_from(visitor: Visitor) -> None:
 
 @pytest.mark.promise("B-11")
 async def test_a_fact_is_put_right_and_the_change_taken_back(visitor: Visitor) -> None:
-    await knowing(visitor)
+    await memory_of_visitor(visitor)
     page = await visitor.open("/studio/memory")
     await page.get_by_role("button", name="Correct: User likes custard tarts").click()
     await page.get_by_role("textbox", name="User likes").fill("almond tarts")
@@ -54,7 +54,7 @@ async def test_a_fact_is_put_right_and_the_change_taken_back(visitor: Visitor) -
 
 @pytest.mark.promise("B-11")
 async def test_forgetting_takes_two_steps(visitor: Visitor) -> None:
-    memory = await knowing(visitor)
+    memory = await memory_of_visitor(visitor)
     page = await visitor.open("/studio/memory")
     await page.get_by_role("button", name="Forget: User likes tiled houses").click()
     await expect(page.get_by_role("dialog")).to_contain_text("tiled houses")
@@ -66,7 +66,7 @@ async def test_forgetting_takes_two_steps(visitor: Visitor) -> None:
 
 
 async def test_recall_is_switched_off_and_rules_are_shown(visitor: Visitor) -> None:
-    memory = await knowing(visitor)
+    memory = await memory_of_visitor(visitor)
     page = await visitor.open("/studio/memory")
     await page.get_by_role("tab", name="Facts").press("ArrowRight")
     await expect(page.get_by_role("heading", name="Answer in short sentences")).to_be_visible()
@@ -96,7 +96,7 @@ async def test_a_session_is_ended_and_a_dead_job_tried_again(visitor: Visitor) -
 
 
 async def test_words_are_found_in_threads_messages_and_memory(visitor: Visitor) -> None:
-    await knowing(visitor)
+    await memory_of_visitor(visitor)
     page = await visitor.open("/studio/search")
     await page.get_by_role("searchbox").fill("castle")
     await page.keyboard.press("Enter")

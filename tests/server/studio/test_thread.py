@@ -21,7 +21,7 @@ async def say(page: Page, message: str) -> None:
     await page.keyboard.press("Enter")
 
 
-async def talking(visitor: Visitor, *messages: str) -> tuple[Page, str]:
+async def thread_with_messages(visitor: Visitor, *messages: str) -> tuple[Page, str]:
     """A thread in which something was said, and its page."""
     thread = f"talk-{visitor.user}"
     async with visitor.studio.client(visitor.user) as client:
@@ -31,7 +31,7 @@ async def talking(visitor: Visitor, *messages: str) -> tuple[Page, str]:
 
 
 async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
-    page, _ = await talking(visitor, "Hello")
+    page, _ = await thread_with_messages(visitor, "Hello")
     visitor.studio.go_on.clear()
     await say(page, "Hold on to this")
     await expect(page.locator(".message.live")).to_have_text("I heard: hold on ")
@@ -92,7 +92,7 @@ async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(vis
 
 
 async def test_marks_are_shown_while_an_answer_comes(visitor: Visitor) -> None:
-    page, _ = await talking(visitor, "Hello")
+    page, _ = await thread_with_messages(visitor, "Hello")
     visitor.studio.go_on.clear()
     await say(page, "**Hold on** to `this`")
 
@@ -100,7 +100,7 @@ async def test_marks_are_shown_while_an_answer_comes(visitor: Visitor) -> None:
 
 
 async def test_a_turn_can_be_stopped(visitor: Visitor) -> None:
-    page, thread = await talking(visitor, "Hello")
+    page, thread = await thread_with_messages(visitor, "Hello")
     await say(page, "Count, please")
     await expect(page.locator(".message.live")).to_contain_text("1 2 3")
     await page.get_by_role("button", name="Stop").click()
@@ -131,7 +131,7 @@ async def test_a_cut_connection_is_taken_up_and_the_message_comes_whole_once(vis
 
 
 async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
-    page, thread = await talking(visitor, "Hello")
+    page, thread = await thread_with_messages(visitor, "Hello")
     async with visitor.studio.client(visitor.user) as client:
         await client.run_turn(thread, "From another window")
 
@@ -140,7 +140,7 @@ async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
 
 
 async def test_a_tool_call_is_folded_with_its_result(visitor: Visitor) -> None:
-    page, _ = await talking(visitor, "How is the weather?")
+    page, _ = await thread_with_messages(visitor, "How is the weather?")
     details = page.locator("details.tool")
     await expect(details.locator("summary")).to_contain_text("weather")
     await expect(details.locator("pre").last).to_be_hidden()
@@ -150,7 +150,7 @@ async def test_a_tool_call_is_folded_with_its_result(visitor: Visitor) -> None:
 
 
 async def test_a_call_that_waits_is_approved_in_place(visitor: Visitor) -> None:
-    page, thread = await talking(visitor, "Please pay Ann")
+    page, thread = await thread_with_messages(visitor, "Please pay Ann")
     await page.get_by_role("button", name="Approve").click()
     await expect(page.locator("details.tool .chip")).to_have_text("done")
 
@@ -160,7 +160,7 @@ async def test_a_call_that_waits_is_approved_in_place(visitor: Visitor) -> None:
 
 
 async def test_a_call_that_waits_is_declined_in_place(visitor: Visitor) -> None:
-    page, thread = await talking(visitor, "Please pay Ann")
+    page, thread = await thread_with_messages(visitor, "Please pay Ann")
     await page.get_by_role("button", name="Decline").click()
     await expect(page.get_by_role("button", name="Decline")).to_have_count(0)
 
@@ -172,7 +172,7 @@ async def test_a_call_that_waits_is_declined_in_place(visitor: Visitor) -> None:
 
 async def test_an_error_is_a_sentence_with_its_code_and_the_words_are_not_lost(visitor: Visitor) -> None:
     visitor.expected.append("409 (Conflict)")
-    page, _ = await talking(visitor, "Please pay Ann")
+    page, _ = await thread_with_messages(visitor, "Please pay Ann")
     await say(page, "And now something else")
 
     await expect(page.get_by_role("alert").locator("code")).to_have_text("turn_suspended")
@@ -181,7 +181,7 @@ async def test_an_error_is_a_sentence_with_its_code_and_the_words_are_not_lost(v
 
 async def test_a_turn_that_fails_says_so_and_why(visitor: Visitor) -> None:
     visitor.expected.append("net::ERR_INCOMPLETE_CHUNKED_ENCODING")
-    page, _ = await talking(visitor, "Hello")
+    page, _ = await thread_with_messages(visitor, "Hello")
     async with page.expect_response("**/turns"), page.expect_response("**/turns"):
         await say(page, "Please break off")
     await expect(page.locator(".conversation")).to_have_attribute("aria-busy", "false")
@@ -215,7 +215,7 @@ async def test_a_thread_that_is_not_there_says_so(visitor: Visitor) -> None:
 
 async def test_a_thread_that_was_deleted_meanwhile_can_be_begun_anew(visitor: Visitor) -> None:
     visitor.expected.append("404")
-    page, thread = await talking(visitor, "Hello", "Goodbye")
+    page, thread = await thread_with_messages(visitor, "Hello", "Goodbye")
     await visitor.studio.db.thread(thread).delete()
     await expect(page.get_by_role("alert").locator("code")).to_have_text("thread_not_found")
     await say(page, "Is anybody here?")
@@ -240,7 +240,7 @@ async def test_long_names_stay_within_the_page(visitor: Visitor) -> None:
 
 
 async def test_runs_show_how_they_ended_and_what_they_cost(visitor: Visitor) -> None:
-    page, _ = await talking(visitor, "Hello", "How is the weather?")
+    page, _ = await thread_with_messages(visitor, "Hello", "How is the weather?")
     await page.get_by_role("tab", name="Runs").click()
     runs = page.get_by_role("tabpanel").get_by_role("listitem")
 
@@ -252,7 +252,7 @@ async def test_runs_show_how_they_ended_and_what_they_cost(visitor: Visitor) -> 
 
 
 async def test_the_badge_of_the_chain_has_its_details(visitor: Visitor) -> None:
-    page, thread = await talking(visitor, "Hello")
+    page, thread = await thread_with_messages(visitor, "Hello")
     await page.get_by_role("button", name="Chain holds").click()
     head = await visitor.studio.db.thread(thread).head()
 
@@ -260,7 +260,7 @@ async def test_the_badge_of_the_chain_has_its_details(visitor: Visitor) -> None:
 
 
 async def test_an_export_is_an_archive_of_the_thread(visitor: Visitor, tmp_path: Path) -> None:
-    page, thread = await talking(visitor, "Hello")
+    page, thread = await thread_with_messages(visitor, "Hello")
     async with page.expect_download() as download:
         await page.get_by_role("button", name="Export").first.click()
     file = tmp_path / "thread.jsonl"

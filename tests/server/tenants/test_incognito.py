@@ -168,10 +168,10 @@ async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
 
     assert after == before
     assert [thread.id for thread in page.threads] == ["durable"]
-    assert _holding(b"veiled-chat", tmp_path) == []
+    assert _files_with(b"veiled-chat", tmp_path) == []
 
 
-def _holding(text: bytes, folder: Path) -> list[str]:
+def _files_with(text: bytes, folder: Path) -> list[str]:
     return [each.name for each in folder.iterdir() if text in each.read_bytes()]
 
 

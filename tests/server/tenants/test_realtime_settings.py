@@ -33,7 +33,7 @@ async def db() -> AsyncIterator[clew.Database]:
 
 
 @asynccontextmanager
-async def serving(db: clew.Database, variables: dict[str, str]) -> AsyncIterator[Users]:
+async def users_of(db: clew.Database, variables: dict[str, str]) -> AsyncIterator[Users]:
     """The users of a server that is set up by variables alone."""
     async with over_http(create_app(from_variables(variables), db=db), db) as users:
         yield users
@@ -50,7 +50,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     variables = {MODEL: "gpt-realtime-mini", URL: f"{provider.url}/", VOICE: "cedar"}
-    async with serving(db, variables) as users:
+    async with users_of(db, variables) as users:
         agent = await users("alice").agent()
         session = await users("alice").begin_voice_session("call")
     [(path, headers, body)] = provider.asked
@@ -65,7 +65,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
 async def test_the_voice_is_the_usual_one_if_none_is_named(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
     [(_, _, body)] = provider.asked
 
@@ -79,7 +79,7 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("OPENAI_API_KEY", key)
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
             await users("alice").begin_voice_session("call")
@@ -92,7 +92,7 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
 async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
     db: clew.Database, provider: RealtimeServer, key: str, variables: dict[str, str]
 ) -> None:
-    async with serving(db, {URL: provider.url, **variables}) as users:
+    async with users_of(db, {URL: provider.url, **variables}) as users:
         agent = await users("alice").agent()
         with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL"):
             await users("alice").begin_voice_session("call")
@@ -108,7 +108,7 @@ async def test_an_address_that_is_none_is_refused_at_the_start_by_its_name(
     db: clew.Database, key: str, address: str
 ) -> None:
     with pytest.raises(InvalidArgument) as error:
-        async with serving(db, {MODEL: "gpt-realtime", URL: address}):
+        async with users_of(db, {MODEL: "gpt-realtime", URL: address}):
             pass
 
     assert URL in error.value.problem
@@ -121,7 +121,7 @@ async def test_the_key_is_in_no_answer_no_log_and_no_picture_of_the_provider(
     provider.faults = [200, 401, 500]
     answers = []
     with caplog.at_level(logging.DEBUG):
-        async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
             for _ in range(3):
                 answer = await users.http.post(
                     "/api/v1/sessions/call/voice/session", json={}, headers=users.headers()
@@ -150,7 +150,7 @@ async def test_a_provider_says_whether_it_is_worth_asking_again(
 async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
     [(_, _, body)] = provider.asked
     instructions = body["session"]["instructions"]
@@ -164,7 +164,7 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
 async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
     [(_, _, body)] = provider.asked
     tools = {each["name"]: each for each in body["session"]["tools"]}
@@ -181,7 +181,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
     short = Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True)
     walks = Candidate(predicate="LIKES", object="long walks", quote="I like long walks", plain=True)
     await memory.learn([short, walks])
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
         await memory.set_recall(on=False)
         await users("alice").begin_voice_session("call")
@@ -200,7 +200,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
 async def test_a_call_begins_with_what_the_last_session_was_about(
     db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
-    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         alice = users("alice")
         await alice.run_turn("before", "I argued with my sister")
         await alice.end_session("before")
