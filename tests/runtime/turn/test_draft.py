@@ -187,7 +187,7 @@ async def test_a_stage_that_breaks_the_schema_ends_its_run_and_nothing_of_its_de
             await runtime.run_turn("a", "Hi")
 
     head = await db.thread("a").head()
-    assert (error.value.stage, error.value.field) == ("overreaching", "message")
+    assert (error.value.stage, error.value.field) == ("overreach", "message")
     assert (head.state["session_progress"], "approach" in head.state) == ({"turn_count": 1}, False)
     assert head.length() == 1
 
