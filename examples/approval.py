@@ -43,7 +43,7 @@ async def decide(url: str) -> None:
         clew.open(url) as db,
         clew.Runtime(db, model=model(has_asked=True), tools=[transfer]) as runtime,
     ):
-        print(f"[{os.getpid()}] somebody says: go ahead")
+        print(f"[{os.getpid()}] a person says: go ahead")
         result = await runtime.resume("bank", {"call-1": Replay()})
         print(f"[{os.getpid()}] agent: {result.text}")
         for item in await runtime.history("bank"):

@@ -150,8 +150,8 @@ class World:
             "no token": None,
             "an expired token": issuer.token(tid=ACME, oid="alice", exp=now - 3600),
             "a token for somebody else": issuer.token(tid=ACME, oid="alice", aud="api://other"),
-            "an unsigned token": issuer.forged(alg="none", tid=ACME, oid="alice"),
-            "a token signed with the public key": issuer.forged(alg="HS256", tid=ACME, oid="alice"),
+            "an unsigned token": issuer.forge_token(alg="none", tid=ACME, oid="alice"),
+            "a token signed with the public key": issuer.forge_token(alg="HS256", tid=ACME, oid="alice"),
             "a revoked key": revoked_key,
         }
 

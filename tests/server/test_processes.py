@@ -54,8 +54,8 @@ async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url:
             verdict = await alice.verify("t")
 
     ids = [id for id, _ in durable(events)]
-    assert proxy.taken[0] == one
-    assert proxy.taken[-1] == other
+    assert proxy.choices[0] == one
+    assert proxy.choices[-1] == other
     assert len(set(ids)) == len(ids)
     assert ids == sorted(ids, key=lambda id: [int(part) for part in str(id).split(".")])
     assert durable(events)[-1][1] == "run_finished"

@@ -89,7 +89,7 @@ async def test_ten_first_requests_at_once_enter_one_user(
 
     assert len(set(identities)) == 1
     assert [user.id for user in users] == [identities[0].user]
-    assert issuer.asked == 1
+    assert issuer.request_count == 1
 
 
 async def test_a_stranger_is_refused_where_users_are_entered_by_hand(

@@ -23,7 +23,7 @@ from clew.testing import ScriptedModel
 from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.log import Crisis
 from tests.server.conftest import Users, clients_of
-from tests.support.crises import stored_crisis
+from tests.support.crises import crisis_record
 
 
 class Roles:

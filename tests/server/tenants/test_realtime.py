@@ -54,7 +54,7 @@ async def test_a_call_begins_with_a_secret_that_is_not_the_key(
     users: Users, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     session = await alice.begin_voice_session("call")
-    [(path, headers, body)] = provider.asked
+    [(path, headers, body)] = provider.requests
     answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
 
     assert (session.secret, session.expires_at) == ("ek_1", 1_900_000_000)
@@ -69,7 +69,7 @@ async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherw
 ) -> None:
     with_gate = await alice.begin_voice_session("call")
     open_ = await alice.begin_voice_session("call", gated=False)
-    inputs = [body["session"]["audio"]["input"] for _, _, body in provider.asked]
+    inputs = [body["session"]["audio"]["input"] for _, _, body in provider.requests]
 
     assert (with_gate.gated, open_.gated) == (True, False)
     assert [each["turn_detection"]["create_response"] for each in inputs] == [False, True]
@@ -82,7 +82,7 @@ async def test_the_model_is_told_what_is_known_and_has_the_tools(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
 
     assert "long walks" in body["session"]["instructions"]
     assert [each["name"] for each in body["session"]["tools"]] == ["exercise", "recall", "remember"]
@@ -94,7 +94,7 @@ async def test_incognito_nothing_is_told_of_the_person(
 ) -> None:
     await know(db, "long walks")
     await alice.begin_voice_session("call", mode="incognito")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
 
     assert "long walks" not in body["session"]["instructions"]
     assert [each["name"] for each in body["session"]["tools"]] == ["exercise"]

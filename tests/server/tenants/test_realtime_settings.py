@@ -53,7 +53,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
     async with users_of(db, variables) as users:
         agent = await users("alice").agent()
         session = await users("alice").begin_voice_session("call")
-    [(path, headers, body)] = provider.asked
+    [(path, headers, body)] = provider.requests
 
     assert agent.voice
     assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {key}")
@@ -67,7 +67,7 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
 ) -> None:
     async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
 
     assert body["session"]["audio"]["output"] == {"voice": "marin"}
 
@@ -152,7 +152,7 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
 ) -> None:
     async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
     instructions = body["session"]["instructions"]
 
     assert [
@@ -166,7 +166,7 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
 ) -> None:
     async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_voice_session("call")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
     tools = {each["name"]: each for each in body["session"]["tools"]}
 
     assert tools["recall"]["description"].startswith("What is remembered")
@@ -186,7 +186,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
         await memory.set_recall(on=False)
         await users("alice").begin_voice_session("call")
         await users("bob").begin_voice_session("bobs")
-    before, after, another = [body["session"]["instructions"] for _, _, body in provider.asked]
+    before, after, another = [body["session"]["instructions"] for _, _, body in provider.requests]
 
     assert "Keep answers short." in before
     assert "Keep answers short." in after
@@ -205,6 +205,6 @@ async def test_a_call_begins_with_what_the_last_session_was_about(
         await alice.run_turn("before", "I argued with my sister")
         await alice.end_session("before")
         await alice.begin_voice_session("call")
-    [(_, _, body)] = provider.asked
+    [(_, _, body)] = provider.requests
 
     assert "Last session (somebody close)" in body["session"]["instructions"]
