@@ -263,6 +263,14 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 
 
 @pytest.mark.promise("R-22")
+async def test_an_export_of_the_crisis_log_with_a_wrong_filter_is_refused_before_it_begins(
+    users: Users,
+) -> None:
+    with pytest.raises(InvalidArgument):
+        await AsyncCrisisClient(users("ada")).export_crises(owner="")
+
+
+@pytest.mark.promise("R-22")
 async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: clew.Database) -> None:
     for number in range(4):
         await _record_crisis(db, number, due=1)

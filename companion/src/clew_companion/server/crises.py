@@ -104,8 +104,13 @@ async def export_crises(
         db, caller.identity, EXPORT_CRISES.audit, owner=owner if thread is None else None, thread=thread
     )
 
+    rows = crises(db, thread=thread, owner=owner, since=since)
+    first_row = await anext(rows, None)  # a wrong argument is refused here; a stream could only break off
+
     async def lines() -> AsyncIterator[bytes]:
-        async for row in crises(db, thread=thread, owner=owner, since=since):
+        if first_row is not None:
+            yield encode(as_json(first_row)) + b"\n"
+        async for row in rows:
             yield encode(as_json(row)) + b"\n"
 
     return Stream(lines(), media_type=EXPORT_CRISES.media_type)
