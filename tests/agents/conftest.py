@@ -18,7 +18,10 @@ def make_runtime(db):
     return clew.Runtime(db)
 
 def make(name):
-    return Agent(name=name, make_runtime=lambda db, settings: clew.Runtime(db, model=settings.model))
+    def make_named_runtime(db, settings):
+        return clew.Runtime(db, agent=name, model=settings.model)
+
+    return Agent(name=name, make_runtime=make_named_runtime)
 
 {more}
 """

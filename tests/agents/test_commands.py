@@ -32,7 +32,9 @@ def commands():
 
     return app
 
-agent = Agent(name="travel", make_runtime=lambda db, settings: clew.Runtime(db), commands=commands)
+agent = Agent(
+    name="travel", make_runtime=lambda db, settings: clew.Runtime(db, agent="travel"), commands=commands
+)
 """
 SCRIPT = """
 import clew
@@ -41,7 +43,9 @@ from clew.testing import ScriptedModel
 
 agent = Agent(
     name="travel",
-    make_runtime=lambda db, settings: clew.Runtime(db, model=ScriptedModel("Gladly.", "Gladly again.")),
+    make_runtime=lambda db, settings: clew.Runtime(
+        db, agent="travel", model=ScriptedModel("Gladly.", "Gladly again.")
+    ),
     make_input=lambda message: f"{message.channel}: {message.text}",
     notices=("Trips may be late.",),
 )

@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.agents import Agent, AgentSettings, find_agent, installed_agents
-from clew.agents.discovery import agent_from, name_of
+from clew.agents.discovery import agent_from
 from clew.core.errors import InvalidArgument
 from tests.agents.conftest import Install
 
@@ -28,7 +28,7 @@ async def make_later(db):
 def make_number(db):
     return 7
 
-agent = Agent(name="travel", make_runtime=lambda db, settings: clew.Runtime(db))
+agent = Agent(name="travel", make_runtime=lambda db, settings: clew.Runtime(db, agent="travel"))
 number = 7
 """
 
@@ -65,7 +65,7 @@ def test_an_agent_that_cannot_be_loaded_is_listed_with_the_reason(install: Insta
     listed = {each.name: each for each in installed_agents()}
 
     assert listed["travel"].agent is None
-    assert listed["travel"].problem == "ZeroDivisionError: division by zero (installed_travel.py, line 11)."
+    assert listed["travel"].problem == "ZeroDivisionError: division by zero (installed_travel.py, line 14)."
     assert listed["plain"].agent is not None
 
 
@@ -188,9 +188,9 @@ def test_a_name_that_no_address_can_hold_is_refused(name: str) -> None:
 async def test_a_function_has_the_name_of_its_runtime() -> None:
     agent = agent_from(lambda db: clew.Runtime(db, agent="travel"), "travel:make_runtime")
     async with clew.open("memory://") as db:
-        runtime = agent.make_runtime(db, AgentSettings())
+        runtime = agent.open_runtime(db, AgentSettings())
 
-    assert name_of(agent, runtime) == "travel"
+    assert runtime.agent == "travel"
 
 
 @pytest.mark.parametrize("name", ["companion", "plain"])

@@ -36,7 +36,7 @@ def travel(folder: Path | None = None) -> Agent:
     """An agent with everything that one can bring."""
     return Agent(
         name="travel",
-        make_runtime=lambda db, settings: clew.Runtime(db, model=settings.model),
+        make_runtime=lambda db, settings: clew.Runtime(db, agent="travel", model=settings.model),
         make_input=lambda message: f"{message.channel} {message.user} {message.thread}: {message.text}",
         notices=("Trips may be late.",),
         routes=routes,

@@ -41,7 +41,9 @@ class Forger:
         """A row of an episode that began with the first word of its thread and is long over."""
         body = {"id": "episode-forged", "thread": self.thread, "user": self.user, **about}
         times = {"started": LONG_AGO, "touched": LONG_AGO, "turns": 2, "first": 0}
-        tags = ("modality:text",) if kind == "active episode" else (f"thread:{body['thread']}", "ending")
+        tags = (
+            ("modality:text:default",) if kind == "active episode" else (f"thread:{body['thread']}", "ending")
+        )
         return Record(kind=kind, id=id, owner=owner or self.user, tags=tags, sort=1, body={**body, **times})
 
     def run(self, id: str, /, **about: JSON) -> Record:
@@ -114,7 +116,7 @@ FORGERIES: dict[str, Forgery] = {
                 modality="voice",
                 until=LONG_AGO,
             ),
-            tags=("modality:voice", "leased"),
+            tags=("modality:voice:default", "leased"),
         )
     ),
     "an active episode of her thread, under his": records(
@@ -204,7 +206,9 @@ FORGERIES: dict[str, Forgery] = {
     "a membership": records(
         lambda bob: bob.own("membership", {"user": bob.user, "roles": ["admin"]}, id="forged")
     ),
-    "a job": records(lambda bob: bob.own("job", {"kind": "end episode", "episode": bob.victim.episode})),
+    "a job": records(
+        lambda bob: bob.own("job", {"kind": "end episode:default", "episode": bob.victim.episode})
+    ),
     "a checkpoint": records(
         lambda bob: bob.own("langgraph.checkpoint", {"thread": bob.victim.thread}, id="forged")
     ),

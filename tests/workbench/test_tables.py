@@ -65,7 +65,9 @@ async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(d
         await alice.end_session("t")
         jobs = (await alice.jobs()).jobs
 
-    assert [(job.kind, job.problem) for job in jobs] == [("end episode", "Model 'm' failed: it is down.")]
+    assert [(job.kind, job.problem) for job in jobs] == [
+        ("end episode:default", "Model 'm' failed: it is down.")
+    ]
 
 
 async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: clew.Database) -> None:

@@ -12,6 +12,7 @@ from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
+from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.utterances import GateSettings
@@ -104,12 +105,12 @@ MakeAgentRuntime: TypeAlias = Callable[[Database, AgentSettings], Runtime[Any, A
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that can be served and talked with.
 
-    ``name`` is its author's choice, and what ``--agent`` takes once it is installed. ``brings_model`` says
-    that its runtimes have a model of their own. ``notices`` are shown before a person begins,
-    ``offline_notices`` besides where there is no model, and ``stage_labels`` while a stage works. ``warm_up``
-    reads what the first turn would wait for; it is called in a thread. ``rewinds_state`` tells whether taking
-    back a turn takes back its state too. ``routes`` and ``commands`` are called when a server or the command
-    line is built, so that neither is imported before.
+    ``name`` is its author's choice, the name of its runtimes, and what ``--agent`` takes once it is
+    installed. ``brings_model`` says that its runtimes have a model of their own. ``notices`` are shown before
+    a person begins, ``offline_notices`` besides where there is no model, and ``stage_labels`` while a stage
+    works. ``warm_up`` reads what the first turn would wait for; it is called in a thread.
+    ``rewinds_state`` tells whether taking back a turn takes back its state too. ``routes`` and ``commands``
+    are called when a server or the command line is built, so that neither is imported before.
     """
 
     name: str
@@ -131,6 +132,30 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         if not NAME.fullmatch(self.name):
             problem = f"An agent cannot be called {self.name!r}. Use letters, digits, '-' and '_', up to 64."
             raise InvalidArgument(problem=problem)
+
+    def check_name(self, db: Database, settings: AgentSettings) -> None:
+        """Refuse an agent whose runtimes have another name, before anything is served.
+
+        Raises:
+            InvalidArgument: They have.
+        """
+        if self.name != DEFAULT_AGENT:
+            self.open_runtime(db, settings)
+
+    def open_runtime(self, db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
+        """Make a runtime that writes threads under the agent's name.
+
+        Raises:
+            InvalidArgument: ``make_runtime`` gives it another name.
+        """
+        runtime = self.make_runtime(db, settings)
+        # An agent that is nothing but a function has the name of its runtime.
+        if self.name not in (DEFAULT_AGENT, runtime.agent):
+            raise InvalidArgument(
+                problem=f"The agent {self.name!r} makes a runtime of the agent {runtime.agent!r}. Threads "
+                f"keep the runtime's name, so both must be the same: write Runtime(db, agent={self.name!r})."
+            )
+        return runtime
 
     def notices_for(self, model: Model | None) -> tuple[str, ...]:
         """The notices for people, with those for an agent without a model if it has none."""

@@ -16,14 +16,13 @@ from clew.agents.agent import Agent, AgentSettings
 from clew.agents.plain import plain_agent
 from clew.core.errors import ClewError, InvalidArgument
 from clew.database.database import Database
+from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.runtime import Runtime
 
 GROUP = "clew.agents"
 """The entry-point group in which a distribution declares its agents."""
 PREFERRED = "companion"
 """The agent that answers where none is named, if it is installed; otherwise the plain one."""
-UNNAMED = "default"
-"""The name of an agent that is nothing but a function."""
 ACCEPTED = "Give an Agent, or a function that makes a Runtime on a database."
 
 
@@ -175,9 +174,4 @@ def agent_from(value: object, reference: str) -> Agent:
             raise InvalidArgument(problem=f"{reference} returned an object of type {kind}. {ACCEPTED}")
         return runtime
 
-    return Agent(name=UNNAMED, make_runtime=make_runtime, brings_model=True)
-
-
-def name_of(agent: Agent, runtime: Runtime[Any, Any]) -> str:
-    """Return the name of an agent; that of its runtime, if it was made of a function."""
-    return runtime.agent if agent.name == UNNAMED else agent.name
+    return Agent(name=DEFAULT_AGENT, make_runtime=make_runtime, brings_model=True)

@@ -44,6 +44,8 @@ ClewError
 │   ├── DecisionRefused       a decision that cannot be taken
 │   ├── RewindRefused         what should be taken back is not whole at the end
 │   ├── StageGone             a run stopped at a stage that this runtime does not have
+│   ├── ThreadOfAnotherAgent  only the agent of a thread writes it
+│   │   └── GuestThread       a guest framework keeps the thread
 │   ├── RequestPending        the first request with a key is still at work
 │   ├── VolumeFileChanged     the file is not what ``expect`` says
 │   ├── LegalHold             what should go is held by law
@@ -594,6 +596,38 @@ class StageGone(Conflict):
     sentence: ClassVar[str] = (
         "Run {run!r} of thread {thread!r} stopped at stage {stage!r}, which is not among the stages here. "
         "Resume it where it is, or cancel the run and send the next message."
+    )
+
+
+@dataclass(eq=False)
+class ThreadOfAnotherAgent(Conflict):
+    """A thread is written only by the agent that ran its first turn. Nothing was changed.
+
+    ``agent`` is the one that was refused, ``other`` the one that the thread belongs to. Serve that one, or
+    let an operator hand the thread over.
+    """
+
+    thread: str
+    agent: str
+    other: str
+    code: ClassVar[str] = "agent_mismatch"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} belongs to the agent {other!r}. The agent {agent!r} can read it, not write it. "
+        "To hand it over: clew threads adopt {thread!r} --agent {agent}"
+    )
+
+
+@dataclass(eq=False)
+class GuestThread(ThreadOfAnotherAgent):
+    """A guest framework, ``other``, keeps the thread, and no agent here writes it. Nothing was changed.
+
+    Go on with the framework, or copy what was said to a new thread.
+    """
+
+    code: ClassVar[str] = "guest_thread"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} is kept by {other}. The agent {agent!r} can read it, not write it. "
+        "Go on with {other}, or copy its messages to a new thread."
     )
 
 

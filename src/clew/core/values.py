@@ -12,7 +12,9 @@ from clew.core.ops import Document, Op
 DEFAULT_TENANT: Final = "default"
 HISTORY: Final = "history"
 ABOUT_KEY: Final = "$thread"
-"""The key of the state under which a thread keeps its title, labels and schema version."""
+"""The key of the state under which a thread keeps its title, labels, agent and schema version."""
+AGENT_KEY: Final = "agent"
+"""The key of the agent's name, below ``ABOUT_KEY``."""
 ERASED_KEY: Final = "$erased"
 """The only key of a state that is not known any more, since a part of what led to it was erased."""
 THREAD_TAG: Final = "thread:"
@@ -200,6 +202,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         """The thread's title, if it has one."""
         about = self.state.get(ABOUT_KEY)
         return about.get("title") if isinstance(about, dict) else None
+
+    @property
+    def agent(self) -> str | None:
+        """The name of the agent that the thread belongs to; None before its first turn."""
+        about = self.state.get(ABOUT_KEY)
+        agent = about.get(AGENT_KEY) if isinstance(about, dict) else None
+        return agent if isinstance(agent, str) else None
 
     def length(self, log: str = HISTORY) -> int:
         """The number of visible items of a log."""

@@ -26,6 +26,7 @@ from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
+from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
@@ -53,6 +54,9 @@ AFTER_LAST_EVENT = 1 << 31
 class Runtime(Generic[Shape, Output]):
     """Runs turns on the threads of a database. Use it as an async context manager.
 
+    ``agent`` is the name of the agent. The first turn on a thread gives the thread its name, and only a
+    runtime of that name writes it: every call that would write another's raises ThreadOfAnotherAgent.
+
     While it is open it closes runs whose process died and begins turns that were queued. Leaving it ends
     the turns that still run. The database stays open. A model may be given by its name, like
     ``"openai:gpt-5"``, and a tool as the function that it is made of.
@@ -62,7 +66,7 @@ class Runtime(Generic[Shape, Output]):
         self,
         db: Database,
         *,
-        agent: Id = "default",
+        agent: Id = DEFAULT_AGENT,
         schema: type[Shape] = Conversation,  # type: ignore[assignment]  # the default of Shape
         stages: Sequence[Stage] | None = None,
         model: ModelOrName | None = None,
@@ -110,7 +114,7 @@ class Runtime(Generic[Shape, Output]):
             ),
             chores=[
                 settings.pending_records.write,
-                lambda: end_lost_calls(db, settings.clock(), settings.refusals),
+                lambda: end_lost_calls(db, settings.clock(), settings.refusals, agent=settings.agent),
                 lambda: self._placements.drop_idle(self._scheduler.is_busy),
                 RetentionSweep(db, settings.clock),
             ],
@@ -198,6 +202,7 @@ class Runtime(Generic[Shape, Output]):
             InvalidId: There is no thread id; the runtime never invents one.
             TurnBusy: Another turn is running and ``busy`` says to refuse.
             TurnSuspended: The thread waits for a decision.
+            ThreadOfAnotherAgent: The thread belongs to another agent, or to a guest framework.
             RunFailed: The turn could not be finished.
         """
         request = turn_request(
@@ -373,7 +378,9 @@ class Runtime(Generic[Shape, Output]):
     ) -> Episode | None:
         """Keep a call open for so many seconds; unless it is kept open again by then, its client is lost."""
         placement = self._placements.of(thread, user)
-        return await keep_call_alive(placement.db, thread, now=placement.settings.clock(), seconds=seconds)
+        return await keep_call_alive(
+            placement.db, thread, now=placement.settings.clock(), seconds=seconds, agent=self.agent
+        )
 
     async def end_lost_voice(self, thread: Id, *, user: Id | None = None) -> Episode | None:
         """End the episode of a call whose client is gone; None if there is none."""

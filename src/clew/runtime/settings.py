@@ -21,6 +21,7 @@ from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.records.refusals import Refusals
+from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.steps import Prices
 from clew.runtime.records.turn_records import PendingRecords
 from clew.runtime.respond.compaction import Compaction
@@ -130,7 +131,7 @@ class RunIds:
 class Settings:
     """The settings of turns: the agent, its configuration, and the stores of what it learns."""
 
-    agent: str = "default"
+    agent: str = DEFAULT_AGENT
     schema: Schema
     stages: Sequence[Stage]
     model: Model | None

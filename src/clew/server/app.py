@@ -232,8 +232,8 @@ def _lifespan(
                 db.files = Volumes(Path(parts.settings.volume))
             auth = await _configure_authentication(parts.settings, db, authenticator)
             agent = await stack.enter_async_context(open_agent(parts.agent, parts.settings, parts.model))
-            realtime = parts.realtime
-            resources = _build_resources(parts.settings, db, agent, realtime, auth)
+            agent.agent.check_name(db, agent.settings)
+            resources = _build_resources(parts.settings, db, agent, parts.realtime, auth)
             app.state.resources = resources
             stack.push_async_callback(resources.runtimes.close, drain_seconds=parts.settings.drain_seconds)
             await stack.enter_async_context(_run_in_background(lambda: _tend_tenants(resources)))

@@ -24,9 +24,11 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
+from clew.agents.agent import AgentSettings
 from clew.agents.discovery import find_agent
 from clew.agents.model import open_model
 from clew.core.errors import InvalidArgument
+from clew.database.database import Database
 from clew.runtime.records.steps import read_prices
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection, raise_file_limit
@@ -133,13 +135,15 @@ async def check_prerequisites(settings: ServerSettings) -> None:
     Raises:
         ClewError: Something is missing.
     """
-    store = await open_store(settings.url)
-    await store.close()
     realtime_provider(settings, os.environ)
     read_prices(settings.prices)
     _check_volume(settings)
-    async with open_model(find_agent(settings.agent), settings.model):
-        pass
+    agent = find_agent(settings.agent)
+    async with (
+        Database(await open_store(settings.url), owns_store=True) as db,
+        open_model(agent, settings.model) as model,
+    ):
+        agent.check_name(db, AgentSettings(model=model))
 
 
 def _check_volume(settings: ServerSettings) -> None:

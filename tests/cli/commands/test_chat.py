@@ -393,7 +393,7 @@ def test_each_line_is_answered_by_one(chat: Chat) -> None:
 def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = Agent(name="silent", make_runtime=lambda db, settings: clew.Runtime(db, model=None))
+    agent = Agent(name="silent", make_runtime=lambda db, settings: clew.Runtime(db, agent="silent"))
     monkeypatch.setattr(chat_command, "find_agent", lambda reference: agent)
     lines = chat(*ALICE, lines=["Hello", "/status"], code=1)
 

@@ -75,7 +75,7 @@ async def begin(url: str, count: int, user: str | None = None) -> list[str]:
             writes: list[Write] = []
             for thread in threads[start : start + AT_A_TIME]:
                 change = clew.Changeset(items=(clew.user(f"Hello from {thread}"),))
-                episode = episode_for_turn(None, thread, user, now, 0)
+                episode = episode_for_turn(None, thread, user, agent="default", now=now, first=0)
                 expect = clew.Absent(owner=user)
                 writes += [
                     AppendTo(thread=thread, change=change, expect=expect),

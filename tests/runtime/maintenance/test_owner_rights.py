@@ -50,7 +50,7 @@ def runtime_of(db: Database) -> Runtime[clew.State, object]:
 
 def episode_row(id: str, owner: str | None, **about: JSON) -> Record:
     body = {"id": "episode-forged", "thread": id, "user": owner, "started": 1, "touched": 1, **about}
-    return Record(kind=ACTIVE_EPISODE, id=id, owner=owner, tags=("modality:text",), sort=1, body=body)
+    return Record(kind=ACTIVE_EPISODE, id=id, owner=owner, tags=("modality:text:default",), sort=1, body=body)
 
 
 async def end_her_session(runtime: Runtime[clew.State, object]) -> None:
@@ -163,7 +163,9 @@ async def test_an_end_acts_for_the_owner_of_its_job(db: Database) -> None:
         await runtime.run_turn("hers", SECRET, user="alice")
         of = await request_end(db.scope(tenant=db.tenant, user="alice"), "hers", by="api", now=1)
         assert of is not None
-        await db.jobs.enqueue(Job(id="forged", kind="end episode", owner="bob", body={"episode": of.id}))
+        await db.jobs.enqueue(
+            Job(id="forged", kind="end episode:default", owner="bob", body={"episode": of.id})
+        )
         (forgery,) = [job for job in await db.jobs.list() if job.id == "forged"]
         await runtime.sweep()
         after = await db.jobs.get(forgery.id)

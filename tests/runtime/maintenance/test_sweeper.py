@@ -21,11 +21,11 @@ from clew.runtime.model.call import Deadlines
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import (
     EPISODE,
-    JOB,
     Episode,
     EpisodeResult,
     active_episode,
     end_expired_episodes,
+    end_job_kind,
     episode_of,
     job_id,
     request_end,
@@ -113,7 +113,7 @@ async def job_of(db: Database, of: Episode) -> Job:
 async def steal_job(db: Database, of: Episode) -> Job:
     """The job of an episode, in the hands of somebody else from now on."""
     await db.jobs.release(await job_of(db, of))
-    (job,) = await db.jobs.claim([JOB], lease_ms=60_000)
+    (job,) = await db.jobs.claim([end_job_kind("default")], lease_ms=60_000)
     return job
 
 

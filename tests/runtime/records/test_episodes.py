@@ -416,7 +416,9 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
     async with quiet(db, clock) as runtime:
         await runtime.run_turn("b", "Hi")
         await db.records.put(
-            Record(kind=ACTIVE_EPISODE, id="a", body={"no": "episode"}, tags=("modality:text",), sort=1)
+            Record(
+                kind=ACTIVE_EPISODE, id="a", body={"no": "episode"}, tags=("modality:text:default",), sort=1
+            )
         )
         clock.pass_minutes(21)
         count = await end_expired_episodes(db, idle_ms=20 * MINUTES, now=clock())

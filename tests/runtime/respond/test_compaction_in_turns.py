@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from clew.core import patch
 from clew.core.errors import (
     ModelFailed,
     StoreUnavailable,
@@ -105,7 +106,7 @@ async def test_a_compaction_by_itself_is_told_once_and_not_as_live_text(db: Data
 async def test_a_guest_history_is_neither_compacted_by_itself_nor_read_in_vain(db: Database) -> None:
     thread = await db.create("a")
     guest = [Item(body={"content": f"{number}"}, role="user", format="guest") for number in range(50)]
-    await thread.append(items=guest)
+    await thread.append(items=guest, patches=[patch.set(["$thread", "agent"], "default")])
     sizes: list[int] = []
 
     class Counting(FailingStore):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core import patch
 from clew.core.errors import InvalidArgument, StoreUnavailable
 from clew.core.items import assistant, user
 from clew.core.items import call as call_item
@@ -331,7 +332,8 @@ async def test_two_calls_with_one_id_in_one_reply_are_both_answered(db: Database
 @pytest.mark.promise("R-04")
 async def test_a_plain_turn_reads_the_window_once(db: Database) -> None:
     thread = await db.create("a")
-    await thread.append(items=[user(f"message {number}") for number in range(200)])
+    items = [user(f"message {number}") for number in range(200)]
+    await thread.append(items=items, patches=[patch.set(["$thread", "agent"], "default")])
     sizes: list[int] = []
 
     class Counting(FailingStore):

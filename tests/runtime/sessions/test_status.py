@@ -13,10 +13,10 @@ from clew.core.values import Job
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import (
-    JOB,
     Episode,
     EpisodeResult,
     active_episode,
+    end_job_kind,
     episode_write,
     job_id,
     request_end,
@@ -116,7 +116,13 @@ async def test_an_end_that_was_given_up_is_in_sight_and_can_be_retried(db: Datab
     await runtime.run_turn("a", "Hi")
     before = await active_episode(db, "a")
     assert before is not None
-    once = Job(id=job_id(before.id), kind=JOB, key=before.id, body={"episode": before.id}, limit=1)
+    once = Job(
+        id=job_id(before.id),
+        kind=end_job_kind("default"),
+        key=before.id,
+        body={"episode": before.id},
+        limit=1,
+    )
     await db.jobs.enqueue(once)
     await request_end(db, "a", by="api", now=1)
     await runtime.sweep()

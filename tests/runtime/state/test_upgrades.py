@@ -99,7 +99,7 @@ async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
         "names": ["Ann"],
         "mood": {"now": "calm", "was": "v1", "since": "v3"},
         "greeted": True,
-        "$thread": {"schema": 3},
+        "$thread": {"schema": 3, "agent": "default"},
     }
     assert [op.path for op in first.patches] == [
         ("name",),
@@ -239,7 +239,7 @@ async def test_a_state_that_replaces_another_is_of_this_version(db: Database) ->
         result = await runtime.run_turn("a", "Hi", replace_state={"names": ["Bob"]})
 
     state = await db.thread("a").state()
-    assert (result.text, state["$thread"]) == ("['Bob'] False", {"schema": 3})
+    assert (result.text, state["$thread"]) == ("['Bob'] False", {"schema": 3, "agent": "default"})
     assert "name" not in state
 
 

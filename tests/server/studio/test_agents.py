@@ -36,7 +36,7 @@ export function decorate(message) {
 
 
 def make_runtime(db: clew.Database, settings: AgentSettings) -> clew.Runtime:
-    return clew.Runtime(db, model=ScriptedModel("At nine."))
+    return clew.Runtime(db, agent="travel", model=ScriptedModel("At nine."))
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")

@@ -400,6 +400,10 @@ class Session:
             head = await thread.head()
         except ThreadNotFound:
             return
+        if head.agent is not None:  # also if all that its turns added was taken back
+            raise InvalidArgument(
+                problem=f"Thread {head.id!r} belongs to the agent {head.agent!r}. Choose another session id."
+            )
         for name in head.counters.logs:
             for item in await thread.items(last=1, log=name, at=head.version):
                 check_format(item, self.session_id)

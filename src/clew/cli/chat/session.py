@@ -222,7 +222,7 @@ async def open_chat(
         await check_owner(db, participant)
         async with (
             open_model(agent, model_name) as model,
-            agent.make_runtime(db, AgentSettings(model=model)) as runtime,
+            agent.open_runtime(db, AgentSettings(model=model)) as runtime,
         ):
             yield Chat(
                 agent=agent,

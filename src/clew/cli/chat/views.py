@@ -7,7 +7,6 @@ import msgspec
 from rich.console import Group
 from rich.text import Text
 
-from clew.agents.discovery import name_of
 from clew.cli.chat import screen
 from clew.cli.chat.messages import ChatOutput
 from clew.cli.chat.session import Chat
@@ -51,7 +50,7 @@ def _chat_facts(chat: Chat) -> dict[str, object]:
         "thread": participant.thread,
         "user": participant.user,
         "mode": str(participant.mode),
-        "agent": name_of(chat.agent, chat.runtime),
+        "agent": chat.runtime.agent,
         "model": chat.model,
     }
 

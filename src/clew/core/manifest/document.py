@@ -15,7 +15,7 @@ from clew.core.encoding import JSON, as_json, check_id, encode, encode_checked
 from clew.core.errors import InvalidArgument
 from clew.core.log import places
 from clew.core.ops import Document
-from clew.core.values import ABOUT_KEY, HISTORY, Changeset, Cut, Head, Item, Window
+from clew.core.values import ABOUT_KEY, AGENT_KEY, HISTORY, Changeset, Cut, Head, Item, Window
 
 FORMAT: Final = "clew.session"
 VERSION: Final = 1
@@ -65,10 +65,11 @@ class InterpreterState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a session, and the version of the schema that wrote it."""
+    """The name of a session, the agent that it belongs to, and the version of the schema that wrote it."""
 
     title: str | None = None
     labels: list[str] = []
+    agent: str | None = None
     schema: int | None = None
 
 
@@ -249,8 +250,10 @@ def replacement_changeset(
         state[DOCUMENTS_KEY] = contents.document_paths
     if interpreter := _without_defaults(contents.interpreter_state):
         state[INTERPRETER_KEY] = interpreter
-    if manifest.about:
-        state[ABOUT_KEY] = manifest.about
+    # Who writes a thread is not for a document to say, once an agent does.
+    agent = {AGENT_KEY: head.agent} if head is not None and head.agent is not None else {}
+    if about := {**manifest.about, **agent}:
+        state[ABOUT_KEY] = about
     state |= run_state or {}
     items = [
         item

@@ -19,6 +19,7 @@ from clew.database.database import Database
 from clew.runtime.attempts import Attempts
 from clew.runtime.execution.start import TurnRequest
 from clew.runtime.execution.turn_lines import LOOK_AGAIN, BusyWait
+from clew.runtime.records.runs import DEFAULT_AGENT
 
 log = logging.getLogger("clew")
 KIND = "queued turn"
@@ -31,14 +32,26 @@ class QueuedTurn(msgspec.Struct, frozen=True, kw_only=True):
     queue_entry: Drop
 
 
-async def enqueue_turn(db: Database, id: str, request: TurnRequest, now: int) -> None:
+def agent_tag(agent: str) -> str:
+    """Return the tag of the turns that wait for an agent."""
+    return f"agent:{agent}"
+
+
+def queue_tags(thread: str, agent: str) -> tuple[str, ...]:
+    """Return the tags of a queued turn."""
+    return (f"thread:{thread}", agent_tag(agent))
+
+
+async def enqueue_turn(
+    db: Database, id: str, request: TurnRequest, now: int, *, agent: str = DEFAULT_AGENT
+) -> None:
     """Put a turn at the end of its thread's queue."""
     await db.records.put(
         Record(
             kind=KIND,
             id=id,
             owner=request.user,
-            tags=(f"thread:{request.thread}",),
+            tags=queue_tags(request.thread, agent),
             sort=now,
             body=as_json(request),
         ),

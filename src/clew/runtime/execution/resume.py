@@ -33,6 +33,7 @@ from clew.runtime.stages import remaining_stages
 from clew.runtime.state.call_state import Decision
 from clew.runtime.state.inputs import MESSAGE
 from clew.runtime.state.run_state import RunState, resume_op
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.state.upgrades import upgrade_ops
 from clew.runtime.turn.approvals import ops_of_decisions
 from clew.runtime.turn.closure import with_latest_usage
@@ -59,6 +60,7 @@ async def resume_run(
         DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
         InvalidArgument: There is nothing to resume.
         StageGone: The run stopped at a stage that is not there any more; nothing was changed.
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
         TurnBusy: The run is still at work somewhere.
         Conflict: Others wrote again and again.
     """
@@ -66,6 +68,7 @@ async def resume_run(
     attempts = Attempts()
     while True:
         head = await thread.head()
+        await check_thread_agent(thread, head, settings.agent)
         run_state = RunState.of(head.state)
         if (
             not run_state.id

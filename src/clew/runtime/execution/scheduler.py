@@ -20,6 +20,7 @@ from clew.runtime.execution.safe_reply import run_gates_without_store
 from clew.runtime.execution.start import (
     StartedTurn,
     TurnRequest,
+    check_writable,
     earlier_run,
     find_earlier_turn,
     start_turn,
@@ -127,6 +128,7 @@ class Scheduler:
         """
         run = None if request.key is None else run_id_for_key(request.thread, request.key)
         if run is not None and await queue.is_queued(placement.db, run):
+            await check_writable(placement.db, request.thread, placement.settings)
             place.leave()  # the queued turn takes a place in the line itself
             self.drain_queue(placement, request.thread)
             seconds = placement.settings.config.deadlines.turn_seconds
@@ -151,11 +153,14 @@ class Scheduler:
                 return await start_turn(db, request, placement.settings, positions=self._positions)
             except TurnBusy:
                 pass
+        else:
+            await check_writable(db, request.thread, placement.settings)
         # The key fixes the id of the run now, for the caller, and no two processes can run the turn twice.
         key = request.key or placement.settings.new_id()
         run = run_id_for_key(request.thread, key)
         queued_request = msgspec.structs.replace(request, key=key, busy="wait")
-        await queue.enqueue_turn(db, run, queued_request, placement.settings.clock())
+        now, agent = placement.settings.clock(), placement.settings.agent
+        await queue.enqueue_turn(db, run, queued_request, now, agent=agent)
         self.drain_queue(placement, request.thread)
         return TurnResult(thread=request.thread, run=run, version=0, termination=QUEUED)
 

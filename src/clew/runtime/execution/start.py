@@ -76,6 +76,7 @@ from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_i
 from clew.runtime.state.log_entries import ReadLog
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.turn.closure import PROCESS_LOST, close_run
 from clew.runtime.turn.draft import Draft, sizes_after
 from clew.runtime.turn.inbound import build_inbound
@@ -181,6 +182,7 @@ async def start_turn(
         TurnSuspended: The thread waits for a decision.
         KeyReused: The key was used for another turn.
         NewerSchema: A newer program wrote the thread's state.
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
         RevisionConflict: Others changed the records beside the thread again and again.
     """
     thread, wait = db.thread(request.thread), BusyWait()
@@ -225,6 +227,8 @@ async def _start_at(
 ) -> StartedTurn:
     """Start a turn at a known position of its thread."""
     thread, head = db.thread(request.thread), position.head
+    if head is not None:
+        await check_thread_agent(thread, head, settings.agent)
     release_writes = await _release_writes(db, thread, head, request, settings)
     run = _new_run(request, settings, head)
     items = await _new_items(thread, head, request.items)
@@ -234,6 +238,7 @@ async def _start_at(
         [msgspec.structs.replace(item, run=run.id) for item in items],
         inputs=inputs_for_resume(request),
         stage=first_stage_name(settings.stages),
+        agent=settings.agent,
         replace=request.replace,
         schema=settings.schema,
         upgrades=settings.config.state.upgrades,
@@ -289,8 +294,15 @@ def _turn_episode(
     """Return the episode that the turn belongs to, touched."""
     size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
     modality = TEXT if request.spoken is None else VOICE
-    now = settings.clock()
-    episode = episode_for_turn(before, request.thread, owner, now, places.place_of(size.end + 1), modality)
+    episode = episode_for_turn(
+        before,
+        request.thread,
+        owner,
+        agent=settings.agent,
+        now=settings.clock(),
+        first=places.place_of(size.end + 1),
+        modality=modality,
+    )
     records = request.spoken.records if request.spoken is not None else ()
     level = max((record.level for record in records), default=0)
     return msgspec.structs.replace(episode, level=max(episode.level, level)) if level else episode
@@ -332,6 +344,17 @@ async def _head(thread: Thread) -> Head | None:
         return None
 
 
+async def check_writable(db: Database, id: str, settings: Settings) -> None:
+    """Refuse to write a thread of another agent, or of a guest; one that is not there yet is free.
+
+    Raises:
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
+    """
+    thread = db.thread(id)
+    if (head := await _head(thread)) is not None:
+        await check_thread_agent(thread, head, settings.agent)
+
+
 async def _check_seen(thread: Thread) -> None:
     """Refuse a thread that exists but belongs to another user, as if it did not exist."""
     if await _head(thread) is None:
@@ -368,6 +391,7 @@ def _new_run(request: TurnRequest, settings: Settings, head: Head | None) -> Run
     run = Run(
         id=settings.new_id() if request.key is None else run_id_for_key(request.thread, request.key),
         thread=request.thread,
+        agent=settings.agent,
         user=request.user,
         origin=request.origin,
         parent=request.parent,

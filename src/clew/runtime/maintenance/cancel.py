@@ -10,6 +10,7 @@ from clew.runtime.records.events import RUN_FINISHED
 from clew.runtime.records.runs import CANCELLED, KIND, RUNNING, Ending, is_orphaned, record_of, run_of
 from clew.runtime.settings import Settings
 from clew.runtime.state.run_state import RunState
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.turn.closure import close_run
 
 ENDING = Ending(termination=CANCELLED)
@@ -30,6 +31,7 @@ async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> boo
     """End the run that a thread's state names, and return whether there was one.
 
     Raises:
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
         Conflict: Others wrote again and again.
     """
     attempts = Attempts()
@@ -45,6 +47,7 @@ async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> boo
         # A fork that was made in the middle of a run names a run of its parent, and a state can be made up.
         if run.thread != thread:
             return False
+        await check_thread_agent(db.thread(thread), head, settings.agent)
         try:
             if run.status == RUNNING and not is_orphaned(run, settings.clock()):
                 cancel_request = msgspec.structs.replace(run, cancel=True)

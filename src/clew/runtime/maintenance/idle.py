@@ -11,6 +11,7 @@ from clew.runtime.records.runs import CANCELLED, KIND, RUNNING, WAITING, Ending,
 from clew.runtime.respond.compaction import Compaction, CompactionResult, compact, model_summarizer
 from clew.runtime.settings import Settings
 from clew.runtime.state.run_state import RunState
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.turn.closure import RunClosure, close_run
 
 
@@ -67,7 +68,8 @@ async def compact_idle_thread(
     """Compact a thread that no turn works on. What a run that may be resumed has added stays.
 
     Raises:
-        InvalidArgument: There is nothing to compact, no model, or a guest keeps this history.
+        InvalidArgument: There is nothing to compact, no model, or a guest's items are in this history.
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
         TurnBusy: A turn is at work.
         TurnSuspended: Tool calls wait for a decision; it has to wait until they are answered.
         TranscriptBroken: Tool calls were left open; the next turn closes them.
@@ -76,6 +78,7 @@ async def compact_idle_thread(
     """
     idle_thread = await read_idle_thread(db, id, settings.clock())
     head = idle_thread.head
+    await check_thread_agent(db.thread(id), head, settings.agent)
     check_no_open_calls(head)
     thread, model = db.thread(id), settings.model
     if model is None and compaction.summarize is None:

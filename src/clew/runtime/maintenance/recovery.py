@@ -16,7 +16,7 @@ RUN_INTERRUPTED = "RunInterrupted"
 
 
 async def recover_runs(db: Database, settings: Settings) -> list[Run]:
-    """Close every run that no process holds any more; return those that were closed.
+    """Close every run of this agent that no process holds any more; return those that were closed.
 
     The thread is left as it is, but for the status of the run: it can be resumed, and the next turn closes
     the calls that it left open.
@@ -27,7 +27,7 @@ async def recover_runs(db: Database, settings: Settings) -> list[Run]:
             continue
         try:
             run = run_of(record)
-            if is_orphaned(run, settings.clock()):
+            if run.agent == settings.agent and is_orphaned(run, settings.clock()):
                 # With the rights of its owner a record that names another user's thread closes nothing there.
                 own = owner_database(db, record.owner)
                 runs.append(await _recover_run(own, run, record, settings.clock()))

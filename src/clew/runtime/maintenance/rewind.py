@@ -16,6 +16,7 @@ from clew.core.log.tool_calls import open_calls_before
 from clew.core.ops import Document, Op
 from clew.core.values import (
     ABOUT_KEY,
+    AGENT_KEY,
     HISTORY,
     Absent,
     AnyVersion,
@@ -38,6 +39,7 @@ from clew.runtime.respond.compaction import COMPACT
 from clew.runtime.respond.view import SUMMARY
 from clew.runtime.settings import Settings
 from clew.runtime.state.run_state import starts_run, state_without_run
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.tools.effects import ExternalEffect, external_effects
 from clew.runtime.turn.closure import RunClosure
 
@@ -83,6 +85,7 @@ async def rewind_thread(
     Raises:
         InvalidArgument: Not exactly one of them is given, or there is no such thing to take back.
         RewindRefused: What should be taken back is not whole any more.
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
         TurnBusy: A turn is at work.
         VersionConflict: The thread is not where ``expect`` says, or another writer was faster; nothing was
             changed.
@@ -90,6 +93,7 @@ async def rewind_thread(
     if [run, to, compaction].count(None) != 2:
         raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
     idle_thread = await read_idle_thread(db, id, settings.clock())
+    await check_thread_agent(db.thread(id), idle_thread.head, settings.agent)
     _check_version(idle_thread.head, expectation(expect))  # the commit expects the version of this head
     if run is not None:
         return await rewind_run(db, idle_thread, run, settings)
@@ -201,10 +205,18 @@ async def rewind_to_version(
         raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
     rewrites = [await _rewrite_to(thread, log, head, before) for log in sorted(head.counters.logs)]
     effects = await external_effects(thread, after=version, upto=head.version)
-    target = state_without_run(before.state)
+    target = _with_agent_of(head, state_without_run(before.state))
     closure = abandon_run(idle_thread, REASON, settings.clock())
     change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, closure=closure)
     return await _commit_rewind(db, idle_thread, change, closure, effects)
+
+
+def _with_agent_of(head: Head, state: Document) -> Document:
+    """Return a state with the agent that a thread has now: who writes it is not taken back with its past."""
+    if head.agent is None:
+        return state
+    about = state.get(ABOUT_KEY)
+    return {**state, ABOUT_KEY: {**(about if isinstance(about, dict) else {}), AGENT_KEY: head.agent}}
 
 
 async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _LogRewrite:

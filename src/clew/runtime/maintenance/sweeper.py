@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from clew.core.errors import ClewError, StoreDamaged
+from clew.core.errors import ClewError, StoreDamaged, ThreadOfAnotherAgent
 from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
@@ -25,6 +25,7 @@ TURNS_PER_PAGE = 100
 class Sweeper:
     """Sweeps at once, and then every so many seconds, until it is stopped.
 
+    It does the work of its own agent alone: another one over the same database sweeps for itself.
     Ended episodes are finished, and vectors made, beside it: a sweep never waits for a slow model.
     """
 
@@ -103,7 +104,8 @@ class Sweeper:
             log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
 
     async def _start_queued_turns(self) -> None:
-        refusals, query = self._settings.refusals, RecordQuery(kind=queue.KIND, limit=TURNS_PER_PAGE)
+        refusals, tags = self._settings.refusals, (queue.agent_tag(self._settings.agent),)
+        query = RecordQuery(kind=queue.KIND, tags=tags, limit=TURNS_PER_PAGE)
         while records := await self._db.records.find(query):
             for record in records:
                 if refusals.covers(record):
@@ -122,6 +124,7 @@ class Sweeper:
             self._db,
             idle_ms=settings.config.sessions.idle_ms,
             now=settings.clock(),
+            agent=settings.agent,
             refusals=settings.refusals,
         )
 
@@ -139,6 +142,8 @@ async def end_episodes(
         async with slots:
             try:
                 await end_episode(db, thread, settings, by="shutdown")
+            except ThreadOfAnotherAgent:
+                return  # a turn was refused here, or the thread was handed over since
             except ClewError as error:  # it must not keep the others from ending
                 log.warning("The episode of thread %s is left open until it can be ended: %s", thread, error)
 

@@ -11,7 +11,14 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from clew.core.encoding import JSON, as_json
-from clew.core.errors import InvalidArgument, NotFound, RecordNotFound, RevisionConflict, StoreDamaged
+from clew.core.errors import (
+    InvalidArgument,
+    NotFound,
+    RecordNotFound,
+    RevisionConflict,
+    StoreDamaged,
+    ThreadOfAnotherAgent,
+)
 from clew.core.log.jobs import claim_job
 from clew.core.text.words import is_label
 from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
@@ -19,6 +26,7 @@ from clew.database.database import Database, owner_database
 from clew.runtime.attempts import Attempts
 from clew.runtime.model.messages import Message, message_of
 from clew.runtime.records.refusals import REFUSED, Refusals
+from clew.runtime.records.runs import DEFAULT_AGENT
 
 ACTIVE_EPISODE, EPISODE = "active episode", "episode"
 ACTIVE, ENDING, ENDED = "active", "ending", "ended"
@@ -55,15 +63,16 @@ class EpisodeBuffer:
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One stretch of a thread's life.
 
-    ``user`` is whose thread it is, ``first`` the place in the history where its transcript starts, ``last``
-    the version where it ends, ``level`` the highest that a turn noted, ``candidates`` what may be remembered
-    once it ends. ``modality`` is that of its last turn. ``until`` is when a call is taken for lost, if its
-    client has promised to say that it is there.
+    ``user`` is whose thread it is, ``agent`` the agent that ran its turns. ``first`` is the place in the
+    history where its transcript starts, ``last`` the version where it ends. ``level`` is the highest that a
+    turn noted, ``candidates`` are what may be remembered once it ends. ``modality`` is that of its last turn.
+    ``until`` is when a call is taken for lost, if its client has promised to say that it is there.
     """
 
     id: str
     thread: str
     user: str | None = None
+    agent: str = DEFAULT_AGENT
     status: str = ACTIVE
     modality: str = TEXT
     started: int
@@ -134,13 +143,35 @@ def episode_record(episode: Episode, owner: str | None) -> Record:
     )
 
 
+def check_episode_agent(episode: Episode, agent: str) -> None:
+    """Refuse the episode of another agent.
+
+    Raises:
+        ThreadOfAnotherAgent: It is.
+    """
+    if episode.agent != agent:
+        raise ThreadOfAnotherAgent(thread=episode.thread, agent=agent, other=episode.agent)
+
+
+def modality_tag(modality: str, agent: str) -> str:
+    """Return the tag by which an agent finds its active episodes of a modality."""
+    return f"modality:{modality}:{agent}"
+
+
 def _active_tags(episode: Episode) -> tuple[str, ...]:
-    tags = (f"modality:{episode.modality}",)
+    tags = (modality_tag(episode.modality, episode.agent),)
     return tags if episode.until is None else (*tags, LEASED)
 
 
 def episode_for_turn(
-    before: Episode | None, thread: str, user: str | None, now: int, first: int, modality: str = TEXT
+    before: Episode | None,
+    thread: str,
+    user: str | None,
+    *,
+    agent: str,
+    now: int,
+    first: int,
+    modality: str = TEXT,
 ) -> Episode:
     """Return the episode that a turn belongs to: the active one, or a new one that starts with it."""
     if before is None:
@@ -148,6 +179,7 @@ def episode_for_turn(
             id=new_episode_id(),
             thread=thread,
             user=user,
+            agent=agent,
             modality=modality,
             started=now,
             touched=now,
@@ -156,7 +188,7 @@ def episode_for_turn(
         )
     until = before.until if modality == VOICE else None
     return msgspec.structs.replace(
-        before, touched=now, turns=before.turns + 1, modality=modality, until=until
+        before, agent=agent, touched=now, turns=before.turns + 1, modality=modality, until=until
     )
 
 
@@ -189,7 +221,7 @@ def move_writes(before: Episode, after: Episode, owner: str | None) -> list[Writ
     ]
 
 
-JOB = "end episode"
+END_JOB = "end episode"
 FEEDBACK = "feedback"
 EPISODES_PER_PAGE = 256
 
@@ -229,8 +261,11 @@ async def request_end(
     feedback: str | None = None,
     untouched_since: int | None = None,
     claim: tuple[str, int] | None = None,
+    agent: str | None = None,
 ) -> Episode | None:
     """End the episode that a thread is in; None if there is none, or if it was touched meanwhile.
+
+    With ``agent``, an episode of another agent is left as it is.
 
     What a person thought of it is recorded with it, once. The next turn starts a new episode. With a
     claim, a token and until when, the job that does the rest is held from the start.
@@ -245,7 +280,9 @@ async def request_end(
     attempts = Attempts()
     while True:
         before = await active_episode(db, thread)
-        if before is None or (untouched_since is not None and before.touched > untouched_since):
+        if before is None or agent not in (None, before.agent):
+            return None
+        if untouched_since is not None and before.touched > untouched_since:
             return None
         last = await _version(db, thread)
         after, writes = plan_end(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
@@ -282,8 +319,17 @@ def plan_end(
 
 def _job(episode: Episode) -> Job:
     return Job(
-        id=job_id(episode.id), kind=JOB, key=episode.id, owner=episode.user, body={"episode": episode.id}
+        id=job_id(episode.id),
+        kind=end_job_kind(episode.agent),
+        key=episode.id,
+        owner=episode.user,
+        body={"episode": episode.id},
     )
+
+
+def end_job_kind(agent: str) -> str:
+    """Return the kind of the jobs that do the rest for an agent: no other knows what it learns."""
+    return f"{END_JOB}:{agent}"
 
 
 def job_id(episode: str) -> str:
@@ -322,16 +368,21 @@ def _feedback_writes(episode: Episode, source: str, now: int) -> list[Write]:
 
 
 async def end_expired_episodes(
-    db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None
+    db: Database, *, idle_ms: int, now: int, agent: str = DEFAULT_AGENT, refusals: Refusals | None = None
 ) -> int:
-    """End text episodes that were not touched for so long; return how many. Expiry counts when it commits.
+    """End text episodes of an agent that were not touched for so long; return how many.
+
+    Expiry counts when it commits.
 
     Each is ended with the rights of its owner. One that cannot be keeps no other waiting.
     """
     count = 0
     refusals = refusals or Refusals()
     query = RecordQuery(
-        kind=ACTIVE_EPISODE, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=EPISODES_PER_PAGE
+        kind=ACTIVE_EPISODE,
+        tags=(modality_tag(TEXT, agent),),
+        until=now - idle_ms,
+        limit=EPISODES_PER_PAGE,
     )
     while records := await db.records.find(query):
         # Each process takes them in an order of its own: several would come upon the same one at once.
@@ -341,7 +392,7 @@ async def end_expired_episodes(
             own = owner_database(db, record.owner)
             try:
                 episode = await request_end(
-                    own, record.id, by="timeout", now=now, untouched_since=now - idle_ms
+                    own, record.id, by="timeout", now=now, untouched_since=now - idle_ms, agent=agent
                 )
             except REFUSED as error:
                 refusals.add(record, error)

@@ -87,10 +87,12 @@ NATURAL, SUSPENDED, CANCELLED, ERROR, INTERRUPTED = (
     "interrupted",
 )
 QUEUED = "queued"
+DEFAULT_AGENT = "default"
+"""The name of an agent whose author gave it none."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One execution on a thread: its origin, its holder, its ending, and its cost.
+    """One execution of an agent on a thread: its origin, its holder, its ending, and its cost.
 
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts its holders. ``output`` is
     stored only for a turn that may be repeated by its key. ``first`` is the version of its first changeset.
@@ -99,6 +101,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     thread: str
+    agent: str = DEFAULT_AGENT
     status: str = RUNNING
     origin: str = "user"
     parent: str | None = None

@@ -24,9 +24,11 @@ from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
 from clew.runtime.records.episodes import (
     ENDED,
-    JOB,
     Episode,
     EpisodeResult,
+    active_episode,
+    check_episode_agent,
+    end_job_kind,
     episode_record,
     job_with_claim,
     read_episode,
@@ -80,8 +82,8 @@ class EpisodeFinisher:
             log.warning("Ended episodes are finished later: %s", error)
 
     async def _claim_job(self) -> Job | None:
-        lease_ms = self._settings.config.leases.ms
-        return next(iter(await self._db.jobs.claim([JOB], limit=1, lease_ms=lease_ms)), None)
+        lease_ms, kind = self._settings.config.leases.ms, end_job_kind(self._settings.agent)
+        return next(iter(await self._db.jobs.claim([kind], limit=1, lease_ms=lease_ms)), None)
 
 
 async def end_episode(
@@ -90,11 +92,18 @@ async def end_episode(
     """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
 
     If that fails, the episode is still ``ending``, and its job is tried again like any other.
+
+    Raises:
+        ThreadOfAnotherAgent: The episode is another agent's.
     """
     now, token = settings.clock(), secrets.token_hex(16)
     until = now + settings.config.leases.ms
-    episode = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
+    episode = await request_end(
+        db, thread, by=by, now=now, feedback=feedback, claim=(token, until), agent=settings.agent
+    )
     if episode is None:
+        if (active := await active_episode(db, thread)) is not None:
+            check_episode_agent(active, settings.agent)
         return None
     await finish_job(db, job_with_claim(episode, token, until), settings)
     return await read_episode(db, episode.id)

@@ -30,6 +30,7 @@ from clew.runtime.records.turn_records import TurnRecord, level_of, retained_tur
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
 from clew.runtime.state.inputs import check_thread_id, validate_inputs
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.state.upgrades import application_state
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import TransientJournal
@@ -97,6 +98,7 @@ async def judge_utterance(
     Raises:
         InvalidId: There is no thread id, or no conversation can have it.
         ThreadNotFound: What was recorded under this id belongs to another user.
+        ThreadOfAnotherAgent: The thread is not this agent's to write.
     """
     gate_settings = gates or GateSettings()
     if utterance.quick:
@@ -107,6 +109,8 @@ async def judge_utterance(
     if verdict is not None:
         return verdict
     head, episode = await _head_and_episode(db, thread)
+    if head is not None:
+        await check_thread_agent(db.thread(thread), head, settings.agent)
     turn, journal = _transient_turn(db, utterance, settings, head, episode)
     try:
         await run_stages(stages, context_of(turn, settings))

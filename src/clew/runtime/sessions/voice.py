@@ -22,11 +22,14 @@ from clew.runtime.records.episodes import (
     VOICE,
     Episode,
     active_episode,
+    check_episode_agent,
     episode_of,
     episode_write,
+    modality_tag,
     request_end,
 )
 from clew.runtime.records.refusals import REFUSED, Refusals
+from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.view import free_call_id
 from clew.runtime.state.inputs import MESSAGE, check_thread_id
@@ -108,14 +111,18 @@ def _output_text(call: VoiceCall) -> JSON:
     return call.output if isinstance(call.output, str) else encode(call.output).decode()
 
 
-async def keep_call_alive(db: Database, thread: str, *, now: int, seconds: float) -> Episode | None:
+async def keep_call_alive(
+    db: Database, thread: str, *, now: int, seconds: float, agent: str = DEFAULT_AGENT
+) -> Episode | None:
     """Note that a call goes on, and until when its client may be silent; None if there is no episode.
 
     Raises:
+        ThreadOfAnotherAgent: The episode is another agent's.
         RevisionConflict: Others changed the episode again and again.
     """
     attempts = Attempts()
     while (before := await active_episode(db, thread)) is not None:
+        check_episode_agent(before, agent)
         until = now + int(seconds * 1000)
         alive = msgspec.structs.replace(before, modality=VOICE, touched=now, until=until)
         try:
@@ -127,10 +134,13 @@ async def keep_call_alive(db: Database, thread: str, *, now: int, seconds: float
     return None
 
 
-async def end_lost_calls(db: Database, now: int, refusals: Refusals | None = None) -> None:
-    """End the calls whose clients have been silent for longer than they promised, as their owners would."""
+async def end_lost_calls(
+    db: Database, now: int, refusals: Refusals | None = None, *, agent: str = DEFAULT_AGENT
+) -> None:
+    """End an agent's calls whose clients were silent for longer than they promised, as their owners would."""
     refusals = refusals or Refusals()
-    query = RecordQuery(kind=ACTIVE_EPISODE, tags=(f"modality:{VOICE}", LEASED), limit=EPISODES_PER_PAGE)
+    tags = (modality_tag(VOICE, agent), LEASED)
+    query = RecordQuery(kind=ACTIVE_EPISODE, tags=tags, limit=EPISODES_PER_PAGE)
     while records := await db.records.find(query):
         for record in records:
             if refusals.covers(record):
@@ -139,7 +149,9 @@ async def end_lost_calls(db: Database, now: int, refusals: Refusals | None = Non
             try:
                 until = episode_of(record).until
                 if until is not None and until <= now:
-                    await request_end(own, record.id, by=CLIENT_LOST, now=now, untouched_since=record.sort)
+                    await request_end(
+                        own, record.id, by=CLIENT_LOST, now=now, untouched_since=record.sort, agent=agent
+                    )
             except REFUSED as error:
                 refusals.add(record, error)
         query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))

@@ -8,6 +8,7 @@ from clew.core.values import Changeset, Head, Item
 from clew.runtime.records.runs import Run
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
+from clew.runtime.state.thread_agent import agent_ops
 from clew.runtime.state.upgrades import Upgrades, check_not_newer, replacement_state, upgrade_ops
 
 INTERRUPTED_CALLS = "The run was interrupted before the tool answered."
@@ -20,11 +21,14 @@ def build_inbound(
     *,
     inputs: Mapping[str, JSON],
     stage: str | None = None,
+    agent: str,
     replace: Document | None,
     schema: Schema,
     upgrades: Upgrades,
 ) -> Changeset:
     """Build the first changeset of a run: upgrades, clean-up, the run itself, repairs, and its items.
+
+    The first run on a thread names its agent.
 
     Raises:
         NewerSchema: A newer program wrote the state; it is left as it is.
@@ -43,6 +47,7 @@ def build_inbound(
         items=(*repairs, *items),
         patches=(
             *upgrade_ops(run.thread, base, schema, upgrades),
+            *agent_ops(head, agent),
             *run_state.start_ops(run, inputs, stage),
         ),
         snapshot=snapshot,

@@ -5,7 +5,6 @@ import asyncio
 from litestar import Response
 from litestar.datastructures import State
 
-from clew.agents.discovery import name_of
 from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health, StudioExtension
 from clew.core.errors import StoreUnavailable
 from clew.server.http.callers import CurrentCaller
@@ -44,7 +43,7 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     """Return the agent of this server, and what people must know of it before they begin."""
     agent = caller.resources.agent
     async with caller.resources.runtimes.runtime_for(caller.identity.tenant) as runtime:
-        name = name_of(agent.agent, runtime)
+        name = runtime.agent
     return AgentView(
         name=name,
         model=agent.model,

@@ -37,7 +37,7 @@ class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     def make_runtime(self, db: Database) -> Runtime[Any, Any]:
         """Make the runtime of one tenant."""
-        return self.agent.make_runtime(db, self.settings)
+        return self.agent.open_runtime(db, self.settings)
 
     def turn_input(self, text: str, thread: str, user: str | None) -> TurnInput:
         """The input of a turn for a message."""

@@ -29,7 +29,7 @@ from clew.runtime.state.call_state import Approval, Decision
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import State, input, persistent
-from clew.workbench.agent.questions import Questions
+from clew.workbench.agent.questions import WORKBENCH, Questions
 from clew.workbench.agent.tools import CodeRunner, FinishingModel, InDoubtPolicy, workbench_tools
 from clew.workbench.core_memory import CoreMemoryField, blocks_of, render_blocks
 from clew.workbench.documents.documents import Document, documents_of
@@ -112,6 +112,7 @@ class WorkbenchAgent:
         # It is never entered: turns that others have queued are not for this agent.
         self._runtime = Runtime(
             workbench.db,
+            agent=WORKBENCH,
             schema=WorkState,
             stages=[stage],
             model=FinishingModel(model),

@@ -23,6 +23,8 @@ from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, NotHappened, Tool, ToolContext, tool
 from clew.runtime.turn.result import TurnResult
 
+WORKBENCH = "workbench"
+"""The name of the agent, which its sessions keep, and the questions that they ask."""
 PREFIX_BYTES = 400
 LONGEST_PIECE = 40_000
 """Characters of a piece of text that goes into one prompt."""
@@ -106,6 +108,7 @@ class Questions:
         answer = respond(instructions=INSTRUCTIONS + (PART_INSTRUCTIONS if may_ask else ""), tools=tools)
         return Runtime(
             self._db,
+            agent=WORKBENCH,
             stages=[answer],
             model=model,
             config=RuntimeConfig(
