@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from clew.cli.app import COMMANDS, GROUPS, build_app
+from clew.cli.app import COMMANDS, DEFAULTS, GROUPS, build_app
 from clew.cli.command import typer_command
 from clew_companion.cli import crises
 from clew_companion.cli.evaluate import evaluate
@@ -18,7 +18,7 @@ from clew_companion.cli.evaluate import evaluate
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 LONGEST = 25
 WORKS = [
-    *(*COMMANDS, *(work for _, works in GROUPS.values() for work in works)),
+    *(*COMMANDS, *DEFAULTS.values(), *(work for _, works in GROUPS.values() for work in works)),
     *(evaluate, crises.list_, crises.export, crises.extend, crises.purge),
 ]
 
@@ -30,11 +30,11 @@ def commands() -> dict[str, list[str]]:
 
 def options_of(command: object, name: str = "") -> Iterator[tuple[str, list[str]]]:
     """The options of a command, or of those in a group, by name."""
-    for word, below in getattr(command, "commands", {}).items():
-        yield from options_of(below, f"{name} {word}".strip())
-    if not hasattr(command, "commands"):
+    if name and getattr(command, "invoke_without_command", not hasattr(command, "commands")):
         params = getattr(command, "params")  # noqa: B009 - a command, which typer does not say
         yield name, [option for param in params for option in param.opts if option.startswith("-")]
+    for word, below in getattr(command, "commands", {}).items():
+        yield from options_of(below, f"{name} {word}".strip())
 
 
 def sections() -> dict[str, str]:

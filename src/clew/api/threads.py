@@ -62,6 +62,21 @@ class NewRewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     compaction: int | None = None
 
 
+class NewAdoption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to hand a thread over to an agent."""
+
+    agent: str
+
+
+class AdoptionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread that was handed over: its agent now, the one before, and its version."""
+
+    thread: str
+    agent: str
+    before: str | None
+    version: int
+
+
 class ParentView(msgspec.Struct, frozen=True, kw_only=True):
     """The thread and version that a fork comes from."""
 
@@ -85,7 +100,10 @@ class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread at one version: what it is, how far its logs reach, and the hash of its chain."""
+    """A thread at one version: what it is, how far its logs reach, and the hash of its chain.
+
+    ``agent`` is the only agent that writes it; None before its first turn.
+    """
 
     id: str
     owner: str | None
@@ -96,6 +114,7 @@ class ThreadDetail(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     labels: list[str] = []
     parent: ParentView | None = None
+    agent: str | None = None
     logs: dict[str, int] = {}
     open_calls: list[str] = []
 
@@ -295,4 +314,13 @@ FORK_THREAD = Route(
 )
 REWIND_THREAD = Route(
     "rewind_thread", "POST", "/threads/{id}/rewind", RewindView, body=NewRewind, has_etag=True
+)
+ADOPT_THREAD = Route(
+    "adopt_thread",
+    "POST",
+    "/threads/{id}/adopt",
+    AdoptionView,
+    body=NewAdoption,
+    has_etag=True,
+    audit="adopt thread",
 )

@@ -40,7 +40,6 @@ COMMANDS: tuple[CommandFunction, ...] = (
     commands_work.work,
     commands_work.sandboxes,
     serve.serve,
-    threads.threads,
     threads.show,
     threads.log,
     threads.diff,
@@ -61,7 +60,10 @@ COMMANDS: tuple[CommandFunction, ...] = (
     admin.doctor,
     agents,
 )
+DEFAULTS: dict[str, CommandFunction] = {"threads": threads.threads}
+"""Commands that are the first word of a group alone."""
 GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
+    "threads": ("List threads, the newest first; or hand one over.", (threads.adopt,)),
     "memory": (
         "What is remembered of a person: see it, correct it, forget it.",
         (
@@ -157,7 +159,7 @@ def build_app() -> typer.Typer:
     app.callback(help="Durable threads for AI agents.")(_root_options)
     add_commands(app, COMMANDS)
     for name, (description, commands) in GROUPS.items():
-        app.add_typer(command_group(commands), name=name, help=description)
+        app.add_typer(command_group(commands, DEFAULTS.get(name)), name=name, help=description)
     for agent in usable_agents():
         if agent.commands is not None:
             _add_agent_commands(app, agent.commands())

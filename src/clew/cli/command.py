@@ -161,11 +161,37 @@ def add_commands(app: typer.Typer, commands: Iterable[CommandFunction]) -> None:
         app.command(command.__name__.rstrip("_"), help=help_text, epilog=example)(entry)
 
 
-def command_group(commands: Iterable[CommandFunction]) -> typer.Typer:
-    """A group of commands, such as those behind ``clew memory``."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+def command_group(commands: Iterable[CommandFunction], default: CommandFunction | None = None) -> typer.Typer:
+    """A group of commands, such as those behind ``clew memory``; its word alone is the default command."""
+    group = typer.Typer(no_args_is_help=default is None, rich_markup_mode=None)
+    if default is not None:
+        _add_default_command(group, default)
     add_commands(group, commands)
     return group
+
+
+def _add_default_command(group: typer.Typer, command: CommandFunction) -> None:
+    entry, help_text, example = typer_command(command)
+    signature = inspect.signature(entry)
+
+    def callback(context: typer.Context, **options: object) -> None:
+        if context.invoked_subcommand is None:
+            entry(**options)
+        # An option before the second word would be lost: a database that is named, and another one changed.
+        elif any(_is_written(context, name) for name in options):
+            context.fail(f"Write the options behind {context.invoked_subcommand!r}.")
+
+    context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context_parameter, *signature.parameters.values()]
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    callback.__annotations__ = {each.name: each.annotation for each in parameters}
+    group.callback(invoke_without_command=True, help=help_text, epilog=example)(callback)
+
+
+def _is_written(context: typer.Context, option: str) -> bool:
+    """Return whether an option is on the command line, and not taken from the environment or a default."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def new_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) -> CommandCall:

@@ -1,6 +1,7 @@
 """Calls of threads."""
 
 from clew.api.threads import (
+    ADOPT_THREAD,
     APPEND,
     CREATE_THREAD,
     DELETE_THREAD,
@@ -14,11 +15,13 @@ from clew.api.threads import (
     LIST_THREADS,
     REWIND_THREAD,
     VERIFY_THREAD,
+    AdoptionView,
     ChangesetPage,
     CommitView,
     DiffView,
     ItemPage,
     MessagePage,
+    NewAdoption,
     NewChangeset,
     NewFork,
     NewItem,
@@ -147,3 +150,8 @@ class ThreadMethods:
         """Take back a run, everything after a version, or a compaction."""
         body = NewRewind(run=run, to=to, compaction=compaction)
         return api_call(REWIND_THREAD, id, body=body, key=key, expect=expect)
+
+    @CallMethod
+    def adopt(self, id: str, agent: str, *, key: str | None = None) -> ApiCall[AdoptionView]:
+        """Hand a thread over to an agent. Needs the role admin."""
+        return api_call(ADOPT_THREAD, id, body=NewAdoption(agent=agent), key=key)

@@ -1,9 +1,12 @@
-"""Commands that look: threads, show, log, diff."""
+"""Commands about threads: threads, threads adopt, show, log, diff."""
 
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from clew.api.threads import ADOPT_THREAD
+from clew.cli.audit import audit_action
 from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.core.encoding import encode
@@ -12,6 +15,7 @@ from clew.core.ops import diff as ops_between
 from clew.core.values import HISTORY, Head, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
+from clew.runtime.maintenance.adoption import adopt_thread
 
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
 At = Annotated[int | None, typer.Option("--at", metavar="V", help="At this version instead of the newest.")]
@@ -37,6 +41,28 @@ async def threads(
     async with call.database() as db:
         page = await db.threads(owner=owner, limit=limit, after=after, system=everything)
     return CommandResult(value=page, display=values.thread_table(page))
+
+
+async def adopt(
+    call: CommandCall,
+    thread: ThreadId,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="NAME", help="The agent that writes it from now on.")
+    ],
+) -> CommandResult:
+    """Hand a thread over to another agent.
+
+    Only the agent that ran the first turn on a thread writes it. What waits there goes to the new one.
+
+    Example: clew threads adopt alice-s1 --agent travel
+    """
+    async with call.database() as db:
+        head = await db.thread(thread).head()
+        facts = {"agent": agent, "before": head.agent}
+        await audit_action(db, ADOPT_THREAD.audit, thread=thread, **facts)
+        adoption = await adopt_thread(db, thread, agent, now=db.store.now())
+    words = f"{values.clean(thread)} belongs to {values.clean(agent)} now."
+    return CommandResult(value=adoption, display=Text(words))
 
 
 async def show(

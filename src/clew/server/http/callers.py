@@ -11,13 +11,14 @@ from litestar.params import FromPath, SkipValidation
 from litestar.types import Scope as RequestScope
 
 from clew.core.encoding import JSON, encode
-from clew.core.errors import Forbidden, InvalidArgument
+from clew.core.errors import Forbidden, InvalidArgument, ThreadNotFound
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
 from clew.runtime.model.redaction import SEE_LOG
 from clew.runtime.runtime import Runtime
+from clew.runtime.state.thread_agent import check_thread_agent
 from clew.server.http.cursors import ListPages
 from clew.server.http.paths import check_reachable, decode_path_part
 from clew.server.http.resources import ServerResources
@@ -169,6 +170,20 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Return a thread to read: the caller's incognito one of this id, or else the one in the database."""
         incognito_thread = await self.incognito.readable_thread(self.scope, thread)
         return incognito_thread if incognito_thread is not None else self.db.thread(thread)
+
+    async def check_writable(self, thread: str) -> None:
+        """Refuse to write a thread of another agent than the served one; one that is not there is free.
+
+        Raises:
+            ThreadOfAnotherAgent: Another agent, or a guest framework, writes the thread.
+        """
+        db_thread = await self.readable_thread(thread)
+        try:
+            head = await db_thread.head()
+        except ThreadNotFound:
+            return
+        async with self.runtime() as runtime:
+            await check_thread_agent(db_thread, head, runtime.agent)
 
     @asynccontextmanager
     async def thread_access(

@@ -76,6 +76,7 @@ def thread_detail(head: Head) -> ThreadDetail:
         title=head.title,
         labels=labels if isinstance(labels, list) else [],
         parent=parent_view(head.parent),
+        agent=head.agent,
         logs={name: size.length for name, size in head.counters.logs.items()},
         open_calls=list(head.counters.open),
     )

@@ -128,6 +128,7 @@ async def replace_session(
     One that is not there is made. The episode that it was in ends. It is one change, and can be rewound.
     """
     manifest = manifest_from(data)
+    await caller.check_writable(thread_id)
     async with caller.runtime() as runtime:
         commit = await manifests.import_manifest(
             caller.db,

@@ -253,6 +253,7 @@ async def give_feedback(
 ) -> FeedbackView:
     """Record what a user thought of a session so far: a label, never text. One key records it once."""
     head = await caller.db.thread(check_reachable(data.thread)).head()
+    await caller.check_writable(data.thread)
     episode = await active_episode(caller.db, data.thread)
     key = request.headers.get(IDEMPOTENCY_KEY) or secrets.token_hex(16)
     subject = episode.id if episode is not None else data.thread

@@ -9,6 +9,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from clew.api.route import IDEMPOTENCY_KEY
 from clew.api.threads import (
+    ADOPT_THREAD,
     APPEND,
     CREATE_THREAD,
     DELETE_THREAD,
@@ -22,11 +23,13 @@ from clew.api.threads import (
     LIST_THREADS,
     REWIND_THREAD,
     VERIFY_THREAD,
+    AdoptionView,
     ChangesetPage,
     CommitView,
     DiffView,
     ItemPage,
     MessagePage,
+    NewAdoption,
     NewChangeset,
     NewFork,
     NewRewind,
@@ -47,7 +50,9 @@ from clew.core.values import (
     Item,
     Window,
 )
+from clew.runtime.maintenance import adoption as adoptions
 from clew.runtime.state.inputs import check_thread_id
+from clew.server.http import audit
 from clew.server.http.callers import CurrentCaller, ThreadId
 from clew.server.http.creation import commit_new_thread, fork_planner, new_thread_planner
 from clew.server.http.cursors import ListPages
@@ -207,6 +212,7 @@ async def append_changeset(
 ) -> Response[CommitView]:
     """Append a change. A key makes it safe to repeat; with If-Match it is made at that version only."""
     items = [Item(**{name: getattr(item, name) for name in item.__struct_fields__}) for item in data.items]
+    await caller.check_writable(thread_id)
     commit = await caller.db.thread(check_thread_id(thread_id)).append(
         items=items,
         patches=_parse_ops(data.patches),
@@ -324,6 +330,20 @@ async def rewind_thread(
     return Response(view, headers=etag(result.version))
 
 
+@endpoint(ADOPT_THREAD)
+async def adopt_thread(
+    thread_id: ThreadId, data: JSONBody[NewAdoption], caller: CurrentCaller
+) -> Response[AdoptionView]:
+    """Hand a thread over to an agent, which alone writes it from now on. Needs the role admin."""
+    db = caller.tenant_database()
+    head = await db.thread(thread_id).head()
+    facts = {"agent": data.agent, "before": head.agent}
+    await audit.record_action(db, caller.identity, ADOPT_THREAD.audit, thread=thread_id, facts=facts)
+    adoption = await adoptions.adopt_thread(db, thread_id, data.agent, now=db.store.now())
+    view = AdoptionView(**msgspec.structs.asdict(adoption))
+    return Response(view, headers=etag(adoption.version))
+
+
 THREAD_ROUTES = [
     create_thread,
     list_threads,
@@ -338,4 +358,5 @@ THREAD_ROUTES = [
     verify_thread,
     fork_thread,
     rewind_thread,
+    adopt_thread,
 ]

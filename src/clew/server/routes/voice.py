@@ -57,6 +57,7 @@ async def begin_voice_session(
 
     Nothing is answered until the client asks for it, unless ``gated`` is off. The key stays here.
     """
+    await caller.check_writable(thread_id)
     realtime, voice = caller.resources.realtime, caller.resources.agent.voice
     if realtime is None:
         raise InvalidArgument(problem=VOICE_NOT_CONFIGURED)
@@ -103,6 +104,7 @@ async def call_voice_tool(
     async with caller.thread_access(
         thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
     ) as access:
+        await caller.check_writable(thread_id)
         tools = caller.resources.agent.voice.tools(_memory_of_caller(access, thread_id))
         tool_request = VoiceToolRequest(
             thread=thread_id, id=data.id, name=data.name, arguments=data.arguments, user=access.user

@@ -92,9 +92,15 @@ async def put_block(
     if_match: IfMatch = None,
 ) -> Response[CommitView]:
     """Write a block anew. With If-Match, only if the block is as it was at that version."""
-    memory = await _core_memory(caller, check_thread_id(thread_id))
+    memory = await _core_memory(caller, await _writable(caller, thread_id))
     commit = await memory.put(decode_path_part(block), data.text, expect=parse_if_match(if_match))
     return Response(commit_view(commit), headers=etag(commit.version))
+
+
+async def _writable(caller: Caller, thread: str) -> str:
+    """Return the id of a thread, if a conversation may have it and the served agent may write it."""
+    await caller.check_writable(check_thread_id(thread))
+    return thread
 
 
 async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
@@ -127,7 +133,7 @@ async def add_document(
     name: Annotated[str, QueryParameter(description="What the file is called.")],
 ) -> DocumentView:
     """Copy a file to the volume and load it: PDF, HTML, Markdown or plain text. The body is the file."""
-    documents = await _documents(caller, check_thread_id(thread_id))
+    documents = await _documents(caller, await _writable(caller, thread_id))
     with caller.resources.user_turns.enter(
         caller.name
     ):  # reading a file takes a process, as a turn takes a model
@@ -139,7 +145,7 @@ async def load_document(
     thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
 ) -> DocumentView:
     """Load a file of the volume, or what it has become since it was loaded."""
-    documents = await _documents(caller, check_thread_id(thread_id))
+    documents = await _documents(caller, await _writable(caller, thread_id))
     with caller.resources.user_turns.enter(caller.name):
         return _document_view(await documents.load(data.path), "ok")
 
@@ -149,7 +155,7 @@ async def switch_document(
     thread_id: ThreadId, data: JSONBody[DocumentReference], caller: CurrentCaller
 ) -> Response[CommitView]:
     """Make a document the active one."""
-    commit = await (await _documents(caller, check_thread_id(thread_id))).switch(data.path)
+    commit = await (await _documents(caller, await _writable(caller, thread_id))).switch(data.path)
     return Response(commit_view(commit), headers=etag(commit.version))
 
 
@@ -160,7 +166,7 @@ async def unload_document(
     path: Annotated[str, QueryParameter(description="Its path on the volume.")],
 ) -> None:
     """Take a document off the thread. Its file stays on the volume, where earlier versions find it."""
-    await (await _documents(caller, check_thread_id(thread_id))).unload(path)
+    await (await _documents(caller, await _writable(caller, thread_id))).unload(path)
 
 
 @endpoint(DOCUMENT_SECTIONS)
@@ -240,7 +246,7 @@ async def get_artifact(
 @endpoint(DELETE_ARTIFACT)
 async def delete_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: CurrentCaller) -> None:
     """Delete an artifact and its file."""
-    await (await _artifacts(caller, check_thread_id(thread_id))).delete(decode_path_part(artifact))
+    await (await _artifacts(caller, await _writable(caller, thread_id))).delete(decode_path_part(artifact))
 
 
 async def _artifacts(caller: Caller, thread: str) -> Artifacts:

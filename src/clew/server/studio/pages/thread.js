@@ -51,9 +51,13 @@ class Page {
   /** On whose behalf one writes here; null if one cannot. */
   turn() {
     if (this.incognito) return { incognito: true };
-    if (this.detail && this.detail.owner === null) return null;
+    if (this.detail && (this.detail.owner === null || this.isOfAnotherAgent())) return null;
     const user = this.detail?.owner ?? this.state.user ?? who().user;
     return this.me.user === null ? { user } : { user: this.me.user };
+  }
+
+  isOfAnotherAgent() {
+    return Boolean(this.detail?.agent) && this.detail.agent !== this.agent.name;
   }
 
   withCommands() {
@@ -63,6 +67,7 @@ class Page {
   }
 
   closed() {
+    if (this.isOfAnotherAgent()) return `The agent ${this.detail.agent} writes this thread. Read it here, and go on where that agent is served.`;
     return "This thread belongs to nobody: a program writes it. Read it here, and go on in the program.";
   }
 
@@ -129,6 +134,7 @@ class Page {
     put(this.badges,
       this.incognito && chip("Incognito", "veil", "veil"),
       chip(this.incognito ? "nobody" : detail ? detail.owner ?? "nobody’s" : this.turn().user, "", "person"),
+      this.isOfAnotherAgent() && chip(`${detail.agent}, read only`, "warn"),
       detail && make("span.only-wide", {}, chip(`version ${detail.version}`)),
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
@@ -211,6 +217,7 @@ class Page {
       facts([
         ["Id", make("span.mono", {}, detail.id)],
         ["Owner", detail.owner ?? "nobody"],
+        ["Agent", detail.agent ?? "none yet"],
         ["Title", detail.title],
         ["Labels", detail.labels.join(", ")],
         ["Created", time(detail.created)],
