@@ -10,7 +10,7 @@ import pytest
 import clew
 from clew.client import AsyncClient
 from clew.core.erasure.receipts import RETAINED_KIND
-from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotFound
+from clew.core.errors import Forbidden, InvalidArgument, InvalidId, LegalHold, NotFound
 from clew.core.values import Record
 from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import Episode, EpisodeResult
@@ -266,7 +266,7 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 async def test_an_export_of_the_crisis_log_with_a_wrong_filter_is_refused_before_it_begins(
     users: Users,
 ) -> None:
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidId):
         await AsyncCrisisClient(users("ada")).export_crises(owner="")
 
 
