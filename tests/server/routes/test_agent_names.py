@@ -15,7 +15,7 @@ from clew.core.values import Item
 from clew.server.app import Application, create_app
 from clew.server.http.endpoint import route_of
 from clew.testing import ScriptedModel
-from tests.server.conftest import Users, served
+from tests.server.conftest import Users, clients_of
 from tests.server.routes.test_operators import Roles
 
 pytestmark = pytest.mark.promise("B-16")
@@ -130,7 +130,7 @@ async def test_a_turn_on_the_thread_of_a_guest_is_refused(users: Users, db: clew
 
 async def test_an_operator_adopts_a_thread_and_the_audit_says_so(db: clew.Database) -> None:
     await travelled(db)
-    async with served(db, authenticate=Roles(db.tenant)) as users:  # type: ignore[arg-type]  # headers are a dict here
+    async with clients_of(db, authenticate=Roles(db.tenant)) as users:  # type: ignore[arg-type]  # headers are a dict here
         headers = {"X-Clew-User": "olga", "X-Roles": "admin"}
         operator = AsyncClient("http://127.0.0.1", headers=headers, http=users.http)
         adoption = await operator.adopt("t", "default")
@@ -143,14 +143,14 @@ async def test_an_operator_adopts_a_thread_and_the_audit_says_so(db: clew.Databa
 
 async def test_the_owner_of_a_thread_does_not_adopt_it(db: clew.Database) -> None:
     await travelled(db)
-    async with served(db, authenticate=Roles(db.tenant)) as users:  # type: ignore[arg-type]  # headers are a dict here
+    async with clients_of(db, authenticate=Roles(db.tenant)) as users:  # type: ignore[arg-type]  # headers are a dict here
         with pytest.raises(Forbidden):
             await users("alice").adopt("t", "default")
 
     assert (await db.thread("t").head()).agent == "travel"
 
 
-# The name of what is served.
+# The name of what is clients_of.
 
 
 async def test_an_agent_whose_runtime_has_another_name_is_not_served() -> None:
@@ -160,7 +160,7 @@ async def test_an_agent_whose_runtime_has_another_name_is_not_served() -> None:
 
         with pytest.raises((InvalidArgument, ExceptionGroup)) as caught:
             async with app.lifespan():
-                raise AssertionError("It was served.")
+                raise AssertionError("It was clients_of.")
     error = caught.value.exceptions[0] if isinstance(caught.value, ExceptionGroup) else caught.value
     assert isinstance(error, ClewError)
     assert "makes a runtime of the agent 'default'" in str(error)
