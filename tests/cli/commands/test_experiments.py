@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import clew
-from clew.cli.app import run
 from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import Reply, Usage
 from clew.runtime.records.steps import Price
@@ -18,6 +16,7 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
 from clew.testing.scripted_model import ScriptedModel, calls
+from tests.support.command_line import CommandLine
 
 AGENTS = """
 def echo(example):
@@ -57,28 +56,8 @@ async def _fill(url: str) -> None:
                 await runtime.run_turn("talk", "And now?", user="alice")
 
 
-class Shell:
-    """Runs commands on one database."""
-
-    def __init__(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.file = file
-        self._capsys = capsys
-
-    def __call__(self, *words: str) -> tuple[int, str, str]:
-        """The exit code, what was answered, and what was said aside."""
-        code = run([*words, "--db", str(self.file)])
-        out, err = self._capsys.readouterr()
-        return code, out, err
-
-    def json(self, *words: str) -> Any:
-        """The answer in JSON of a command that went well."""
-        code, out, err = self(*words, "--json")
-        assert code == 0, err
-        return json.loads(out)
-
-
 @pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A database with a conversation and a turn with a tool, and a directory with functions."""
     file = tmp_path / "agent.db"
     asyncio.run(_fill(f"sqlite:///{file}"))
@@ -87,11 +66,11 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("AGENTS", name)
-    return Shell(file, capsys)
+    return CommandLine(file, capsys)
 
 
 @pytest.fixture
-def agents(shell: Shell, tmp_path: Path) -> str:
+def agents(shell: CommandLine, tmp_path: Path) -> str:
     """The module of functions, which only the current directory has."""
     return f"agents_{tmp_path.name.replace('-', '_')}"
 
@@ -100,7 +79,7 @@ def agents(shell: Shell, tmp_path: Path) -> str:
 
 
 @pytest.mark.promise("F-12")
-def test_a_run_is_shown_with_its_steps(shell: Shell) -> None:
+def test_a_run_is_shown_with_its_steps(shell: CommandLine) -> None:
     failure, run = shell.json("runs", "list", "--thread", "talk")["runs"]
     detail = shell.json("runs", "show", run["id"])
 
@@ -115,7 +94,7 @@ def test_a_run_is_shown_with_its_steps(shell: Shell) -> None:
     assert detail["run"]["usage"] == {"calls": 2, "input_tokens": 1000, "output_tokens": 100, "cost": 2000}
 
 
-def test_steps_are_a_table_for_people(shell: Shell) -> None:
+def test_steps_are_a_table_for_people(shell: CommandLine) -> None:
     run_id = shell.json("runs", "list")["runs"][1]["id"]
     code, out, _ = shell("runs", "show", run_id)
 
@@ -125,13 +104,13 @@ def test_steps_are_a_table_for_people(shell: Shell) -> None:
     assert "\x1b" not in out
 
 
-def test_a_run_that_is_not_there_is_an_error(shell: Shell) -> None:
+def test_a_run_that_is_not_there_is_an_error(shell: CommandLine) -> None:
     code, _, err = shell("runs", "show", "run-none")
 
     assert (code, "(record_not_found)" in err) == (1, True)
 
 
-def test_runs_are_a_table_for_people(shell: Shell) -> None:
+def test_runs_are_a_table_for_people(shell: CommandLine) -> None:
     _, out, _ = shell("runs", "list", "--status", "done")
 
     assert ("natural" in out, "error" in out) == (True, True)
@@ -142,7 +121,7 @@ def test_runs_are_a_table_for_people(shell: Shell) -> None:
 
 
 @pytest.mark.promise("F-12")
-def test_a_data_set_is_made_shown_carried_and_deleted(shell: Shell, tmp_path: Path) -> None:
+def test_a_data_set_is_made_shown_carried_and_deleted(shell: CommandLine, tmp_path: Path) -> None:
     result = shell.json("datasets", "make", "set", "--thread", "t")
     datasets = shell.json("datasets", "list")["datasets"]
     examples = shell.json("datasets", "show", "set")["examples"]
@@ -160,7 +139,7 @@ def test_a_data_set_is_made_shown_carried_and_deleted(shell: Shell, tmp_path: Pa
     assert len(file.read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_a_data_set_goes_through_a_pipe(shell: Shell) -> None:
+def test_a_data_set_goes_through_a_pipe(shell: CommandLine) -> None:
     shell("datasets", "make", "set", "--search", "hello")
     code, out, err = shell("datasets", "export", "set")
 
@@ -168,7 +147,7 @@ def test_a_data_set_goes_through_a_pipe(shell: Shell) -> None:
     assert "2 examples exported." in err
 
 
-def test_data_sets_are_tables_for_people(shell: Shell) -> None:
+def test_data_sets_are_tables_for_people(shell: CommandLine) -> None:
     nothing = shell("datasets", "list")[1]
     output = shell("datasets", "make", "set", "--owner", "alice", "--limit", "1")[1]
     again = shell("datasets", "make", "set", "--thread", "t")[1]
@@ -182,7 +161,7 @@ def test_data_sets_are_tables_for_people(shell: Shell) -> None:
     assert "set is deleted, with 3 examples." in shell("datasets", "delete", "set")[1]
 
 
-def test_a_file_that_is_no_data_set_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
+def test_a_file_that_is_no_data_set_leaves_nothing(shell: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"input": "a"}\n{"input": 1}\n', encoding="utf-8")
     code, _, err = shell("datasets", "import", "bad", "bad.jsonl")
 
@@ -194,7 +173,7 @@ def test_a_file_that_is_no_data_set_leaves_nothing(shell: Shell, tmp_path: Path)
 
 
 @pytest.mark.promise("F-12")
-def test_an_agent_is_asked_and_two_experiments_are_compared(shell: Shell, agents: str) -> None:
+def test_an_agent_is_asked_and_two_experiments_are_compared(shell: CommandLine, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     first = shell.json("experiments", "run", "first", "--dataset", "set", "--agent", f"{agents}:echo")
     second = shell.json("experiments", "run", "second", "--dataset", "set", "--agent", f"{agents}:knowing")
@@ -207,7 +186,7 @@ def test_an_agent_is_asked_and_two_experiments_are_compared(shell: Shell, agents
     assert comparison["examples"][1]["second"]["error"] == "RuntimeError: gone"
 
 
-def test_experiments_are_tables_for_people(shell: Shell, agents: str) -> None:
+def test_experiments_are_tables_for_people(shell: CommandLine, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     nothing = shell("experiments", "list")[1]
     for name, agent in (("first", "echo"), ("second", "knowing")):
@@ -221,7 +200,7 @@ def test_experiments_are_tables_for_people(shell: Shell, agents: str) -> None:
     assert "second is deleted, with 2 results." in shell("experiments", "delete", "second")[1]
 
 
-def test_examples_with_the_same_score_are_shown_on_request(shell: Shell, agents: str) -> None:
+def test_examples_with_the_same_score_are_shown_on_request(shell: CommandLine, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     for name in ("first", "second"):
         shell("experiments", "run", name, "--dataset", "set", "--agent", f"{agents}:echo")
@@ -231,7 +210,7 @@ def test_examples_with_the_same_score_are_shown_on_request(shell: Shell, agents:
     assert (len(some["examples"]), len(every["examples"]), every["same"]) == (0, 2, 2)
 
 
-def test_a_scorer_of_ones_own_may_say_more(shell: Shell, agents: str) -> None:
+def test_a_scorer_of_ones_own_may_say_more(shell: CommandLine, agents: str) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     words = ("run", "first", "--dataset", "set", "--agent", f"{agents}:echo", "--scorer", f"{agents}:half")
     shell("experiments", *words)
@@ -241,7 +220,7 @@ def test_a_scorer_of_ones_own_may_say_more(shell: Shell, agents: str) -> None:
 
 
 @pytest.mark.parametrize(("least", "code"), [("0.5", 1), ("0", 0)])
-def test_a_mean_that_is_too_low_ends_with_1(shell: Shell, agents: str, least: str, code: int) -> None:
+def test_a_mean_that_is_too_low_ends_with_1(shell: CommandLine, agents: str, least: str, code: int) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     words = ("run", "first", "--dataset", "set", "--agent", f"{agents}:echo", "--at-least", least)
 
@@ -261,7 +240,7 @@ def test_a_mean_that_is_too_low_ends_with_1(shell: Shell, agents: str, least: st
     ],
 )
 def test_what_cannot_be_asked_is_an_error(
-    shell: Shell, agents: str, words: tuple[str, ...], problem: str
+    shell: CommandLine, agents: str, words: tuple[str, ...], problem: str
 ) -> None:
     shell("datasets", "make", "set", "--thread", "t")
     arguments = [word.format(agents=agents) for word in words]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import clew
-from clew.cli.app import run
 from clew.cli.render.workbench import byte_size, new_file_name
+from tests.support.command_line import CommandLine
 
 MARKDOWN = "# Sea\n\nTwice a day the \x1b[31mwater comes.\n\n## Waves\n\nHigh.\n"
 
@@ -28,25 +26,6 @@ def file(tmp_path: Path) -> Path:
 async def _fill(url: str) -> None:
     async with clew.open(url) as db:
         await db.create("t", owner="alice")
-
-
-class CommandLine:
-    """Runs commands on the database, and keeps what they say."""
-
-    def __init__(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self._file = file
-        self._capsys = capsys
-
-    def __call__(self, *words: str) -> tuple[int, str, str]:
-        code = run([*words, "--db", str(self._file)])
-        out, err = self._capsys.readouterr()
-        return code, out, err
-
-    def json(self, *words: str) -> Any:
-        """What a command that succeeds answers in JSON."""
-        code, out, err = self(*words, "--json")
-        assert code == 0, err
-        return json.loads(out)
 
 
 @pytest.fixture
