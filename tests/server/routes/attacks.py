@@ -107,6 +107,9 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post(f"{THREAD}/fork", {"id": "fork-{v.number}"}), others=NOT_FOUND
     ),
     ("POST", "/threads/{id:str}/rewind"): Attack(ask=post(f"{THREAD}/rewind", {"to": 1}), others=NOT_FOUND),
+    ("POST", "/threads/{id:str}/adopt"): Attack(
+        ask=post(f"{THREAD}/adopt", {"agent": "default"}), others=FORBIDDEN
+    ),
     # The workbench of a thread.
     ("GET", "/threads/{id:str}/core-memory"): Attack(ask=get(f"{THREAD}/core-memory"), others=NOT_FOUND),
     ("PUT", BLOCK): Attack(ask=put(f"{THREAD}/core-memory/human", {"text": "nobody"}), others=NOT_FOUND),

@@ -150,7 +150,7 @@ async def test_the_owner_of_a_thread_does_not_adopt_it(db: clew.Database) -> Non
     assert (await db.thread("t").head()).agent == "travel"
 
 
-# The name of what is clients_of.
+# The name of the served agent.
 
 
 async def test_an_agent_whose_runtime_has_another_name_is_not_served() -> None:

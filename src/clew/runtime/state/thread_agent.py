@@ -6,7 +6,7 @@ from clew.core import patch
 from clew.core.errors import GuestThread, ThreadOfAnotherAgent
 from clew.core.log.tool_calls import CLEW_FORMAT
 from clew.core.ops import Op
-from clew.core.values import ABOUT_KEY, AGENT_KEY, Head
+from clew.core.values import ABOUT_KEY, AGENT_KEY, HISTORY, Head
 from clew.database.thread import Thread
 
 GUESTS: Final = {
@@ -47,9 +47,9 @@ async def check_no_guest(thread: Thread, head: Head, agent: str) -> None:
         GuestThread: One does.
     """
     format = next((key for key in GUESTS if key in head.state), None)
-    for log in head.counters.logs if format is None else ():
+    if format is None and HISTORY in head.counters.logs:
         # Also what was taken away since: an empty history may be a guest's all the same.
-        for item in await thread.items(last=1, log=log, at=head.version, whole=True):
-            format = item.format if item.format != CLEW_FORMAT else format
-    if format is not None:
+        for item in await thread.items(last=1, at=head.version, whole=True):
+            format = item.format
+    if format not in (None, CLEW_FORMAT):
         raise GuestThread(thread=head.id, agent=agent, other=GUESTS.get(format, format))
