@@ -91,6 +91,20 @@ async def test_an_agent_says_how_its_messages_look(guest: Visitor) -> None:
     await expect(page.get_by_text("Fares change.")).to_be_visible()
 
 
+@pytest.mark.promise("B-16")
+async def test_a_thread_of_another_agent_can_be_read_and_not_written(
+    guest: Visitor, companion_studio: Studio, user: str
+) -> None:
+    cook = clew.Runtime(companion_studio.db, agent="cook", model=ScriptedModel("Soup."))
+    await cook.run_turn(f"dinner-{user}", "What is for dinner?", user=user)
+    page = await guest.open(f"/studio/threads/dinner-{user}")
+
+    await expect(page.get_by_text("Soup.")).to_be_visible()
+    await expect(page.get_by_text("cook, read only")).to_be_visible()
+    await expect(page.get_by_text("The agent cook writes this thread.")).to_be_visible()
+    await expect(page.get_by_role("button", name="End session")).to_have_count(0)
+
+
 async def test_the_plain_agent_says_how_to_connect_a_model_before_anything_is_asked(
     windows: Windows, user: str
 ) -> None:
