@@ -344,13 +344,13 @@ async def test_each_agent_closes_its_own_dead_runs(db: Database) -> None:
     assert after_travel.termination == "interrupted"
 
 
-async def test_each_agent_starts_its_own_queued_turns(db: Database) -> None:
+async def test_each_agent_starts_its_own_queued_turns(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     await travelled(db)
     request = TurnRequest(thread="t", inputs={"message": "And back?"}, items=(user("And back?"),), key="back")
     await queue.enqueue_turn(db, "run-back", request, 1, agent="travel")
     cook = agent("cook", db, "Soup.")
     await cook.sweep()
-    is_started = not cook.is_idle
+    await cook.close()
     async with agent("travel", db, "At ten.") as travel:
         await travel.sweep()
         async for change in db.thread("t").watch(after=3):
@@ -358,7 +358,7 @@ async def test_each_agent_starts_its_own_queued_turns(db: Database) -> None:
                 break
         items = await db.thread("t").items()
 
-    assert not is_started
+    assert caplog.messages == []
     assert [item.body["content"] for item in items][-2:] == ["And back?", "At ten."]
 
 
