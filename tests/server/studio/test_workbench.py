@@ -53,6 +53,7 @@ async def test_a_block_is_written_within_its_limit(visitor: Visitor) -> None:
     await expect(save).to_be_disabled()
     await block.get_by_role("textbox").fill("Look up the ferries.")
     await save.click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
     await expect(save).to_be_disabled()
     async with visitor.studio.client(visitor.user) as client:
         blocks = (await client.workbench.core_memory(thread)).blocks
