@@ -135,7 +135,7 @@ async def test_a_user_takes_in_only_what_is_their_own(db: Database) -> None:
     lines = await lines_of(db)
     only_records = [lines[0], *(line for line in lines if b'"clew":"record"' in line)]
 
-    with pytest.raises(ArchiveInvalid, match="somebody else"):
+    with pytest.raises(ArchiveInvalid, match="another owner"):
         await import_threads(MemoryStore(), Scope(user="bob"), each(lines))
     with pytest.raises(ArchiveInvalid, match="owned by 'alice'"):
         await import_threads(MemoryStore(), Scope(user="bob"), each(only_records))

@@ -279,23 +279,24 @@ async def test_a_client_that_says_so_in_time_is_there(db: Database) -> None:
 @pytest.mark.promise("R-09")
 async def test_a_client_that_says_so_just_before_it_is_taken_for_lost_wins(db: Database) -> None:
     clock = Clock()
-    async with gated_runtime(db, clock=clock) as runtime:
-        await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
-        await runtime.keep_voice_alive("a", seconds=60)
-        clock.advance(MINUTE)
+    runtime = gated_runtime(db, clock=clock)  # never entered: its own first sweep might come in between
+    await runtime.record_voice_turn("a", text="Hi", reply="Hello.")
+    await runtime.keep_voice_alive("a", seconds=60)
+    clock.advance(MINUTE)
 
-        class Late(FailingStore):
-            """A store on which the client speaks up right after the sweep has looked."""
+    class Late(FailingStore):
+        """A store on which the client speaks up right after the sweep has looked."""
 
-            async def change(self, scope: Scope, planning: Planner) -> Plan:
-                if self.calls < 1 << 20:
-                    self.calls = 1 << 20
-                    clock.advance(1)
-                    await runtime.keep_voice_alive("a", seconds=60)
-                return await super().change(scope, planning)
+        async def change(self, scope: Scope, planning: Planner) -> Plan:
+            if self.calls < 1 << 20:
+                self.calls = 1 << 20
+                clock.advance(1)
+                await runtime.keep_voice_alive("a", seconds=60)
+            return await super().change(scope, planning)
 
-        late = Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant)
-        await end_lost_calls(late, clock())
+    late = Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant)
+    await end_lost_calls(late, clock())
+    await runtime.close()
 
     assert await episodes_after_end(db) == []
 
