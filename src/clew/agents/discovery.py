@@ -119,7 +119,7 @@ def load_agent(reference: str) -> Agent:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         raise InvalidArgument(problem=_missing_module(module_name, error, here)) from error
-    except Exception as error:
+    except Exception as error:  # a script of one's own may raise anything; it is named with its line
         problem = f"The module {module_name!r} cannot be imported: {_reason(error)}"
         raise InvalidArgument(problem=problem) from error
     try:
