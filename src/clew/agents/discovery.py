@@ -1,12 +1,7 @@
 """Discovery of agents: installed ones by their entry points, those of a module by reference."""
 
 import inspect
-import sys
-import traceback
-from functools import reduce
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +9,8 @@ import msgspec
 import clew
 from clew.agents.agent import Agent, AgentSettings
 from clew.agents.plain import plain_agent
-from clew.core.errors import ClewError, InvalidArgument
+from clew.agents.references import ReferenceKind, error_sentence, load_reference
+from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.runtime import Runtime
@@ -24,6 +20,9 @@ GROUP = "clew.agents"
 PREFERRED = "companion"
 """The agent that answers where none is named, if it is installed; otherwise the plain one."""
 ACCEPTED = "Give an Agent, or a function that makes a Runtime on a database."
+AGENT_REFERENCE = ReferenceKind(
+    noun="agent", option="--agent", accepted=ACCEPTED, matches=lambda value: isinstance(value, Agent)
+)
 
 
 class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +63,7 @@ def _installed_agent(point: EntryPoint) -> InstalledAgent:
     try:
         agent = agent_from(point.load(), point.value)
     except Exception as error:  # noqa: BLE001 - the code of others may raise anything; it is reported
-        return msgspec.structs.replace(entry, problem=_reason(error))
+        return msgspec.structs.replace(entry, problem=error_sentence(error))
     if agent.name != point.name:
         problem = f"The entry point is called {point.name!r}, and its agent {agent.name!r}."
         return msgspec.structs.replace(entry, problem=problem)
@@ -107,47 +106,7 @@ def load_agent(reference: str) -> Agent:
     Raises:
         InvalidArgument: The module cannot be imported, has no such attribute, or that is no agent.
     """
-    module_name, _, attribute = reference.partition(":")
-    if not module_name or not attribute:
-        raise InvalidArgument(
-            problem=f"{reference!r} names no agent. Write module:attribute, such as travel:agent."
-        )
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise InvalidArgument(problem=_missing_module(module_name, error, here)) from error
-    except Exception as error:  # a script of one's own may raise anything; it is named with its line
-        problem = f"The module {module_name!r} cannot be imported: {_reason(error)}"
-        raise InvalidArgument(problem=problem) from error
-    try:
-        value = reduce(getattr, attribute.split("."), module)
-    except AttributeError:
-        raise InvalidArgument(problem=_missing_attribute(module_name, attribute, vars(module))) from None
-    return agent_from(value, reference)
-
-
-def _missing_module(name: str, error: ModuleNotFoundError, here: str) -> str:
-    if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-        return f"There is no module {name!r}, neither installed nor in {here}. Check --agent."
-    return f"The module {name!r} cannot be imported: it needs {error.name!r}, which is not installed."
-
-
-def _missing_attribute(module: str, attribute: str, names: dict[str, Any]) -> str:
-    agents = [f"{module}:{name}" for name, value in names.items() if isinstance(value, Agent)]
-    hint = f" It has the agent {agents[0]}." if agents else f" {ACCEPTED}"
-    return f"The module {module!r} has no attribute {attribute!r}.{hint}"
-
-
-def _reason(error: Exception) -> str:
-    """Return an error in a sentence, with the line of code that it comes from."""
-    if isinstance(error, ClewError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}."
+    return agent_from(load_reference(reference, AGENT_REFERENCE), reference)
 
 
 def agent_from(value: object, reference: str) -> Agent:

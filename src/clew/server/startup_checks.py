@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from clew.core.addresses import is_loopback
 from clew.core.errors import ClewError, InvalidArgument, UnsafeSettings
 from clew.core.ports import StoreReport
-from clew.server.identity.dev import is_loopback
 from clew.server.identity.identity import AuthSettings, auth_settings, is_setting_on
 from clew.urls import open_store
 

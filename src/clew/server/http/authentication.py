@@ -10,12 +10,12 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from clew.core.addresses import is_loopback
 from clew.core.errors import ClewError, Forbidden, Unauthenticated
 from clew.server.http.client_address import FORWARDED_FOR, client_address, site_of
 from clew.server.http.endpoint import OPEN_TO_ALL, ROUTE
 from clew.server.http.problems import DENIAL_EXTENSION, denial_messages
 from clew.server.http.resources import ServerResources
-from clew.server.identity.dev import is_loopback
 from clew.server.identity.identity import Authenticate, Identity
 from clew.server.identity.roles import READ, WRITE
 

@@ -1,11 +1,11 @@
 """Authentication for development: every request from this machine is valid, and no other."""
 
-import ipaddress
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
+from clew.core.addresses import is_loopback
 from clew.core.encoding import check_id
 from clew.core.errors import Unauthenticated
 from clew.core.values import DEFAULT_TENANT
@@ -81,18 +81,6 @@ class DevAuthentication:
 
 def _user_or_none(name: str) -> str | None:
     return None if name == ALL_USERS else check_id(name, "user")
-
-
-def is_loopback(host: str | None) -> bool:
-    """Return whether a host is this machine itself, by its address or as ``localhost``."""
-    if host is None:
-        return False
-    if host in ("127.0.0.1", "localhost") or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_origin(text: str) -> Origin | None:

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import InvalidKeyError, PyJWKError
 from jwt.algorithms import RSAAlgorithm
 
+from clew.core.addresses import is_loopback
 from clew.core.encoding import check_id, encode
 from clew.core.errors import Forbidden, InvalidId, InvalidInput, IssuerUnavailable, Unauthenticated
 from clew.server.identity.api_keys import bearer_token
-from clew.server.identity.dev import is_loopback
 from clew.server.identity.directory import (
     CredentialCache,
     Directory,
