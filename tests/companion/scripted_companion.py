@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clew.agents.search_provider import SearchProvider
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -18,7 +19,6 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.turn.draft import Delta
 from clew_companion.context import WorkflowContext
 from clew_companion.crisis.log import Assessment, record_crisis
-from clew_companion.lookup import SearchProvider
 from clew_companion.memory.control import was_command
 from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from clew.agents.search_provider import Finding
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.runtime import Runtime
-from clew_companion.lookup import NO_SEARCH, NOT_FOUND, Finding, LookupAnswer, quotation, verified_answer
+from clew_companion.lookup import NO_SEARCH, NOT_FOUND, LookupAnswer, quotation, verified_answer
 from clew_companion.state import CompanionState
 from tests.companion.scripted_companion import ScriptedControlModel, Talk, stages, talker
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clew.agents.search_provider import Finding
 from clew.core.errors import ModelFailed, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
@@ -19,7 +20,7 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChun
 from clew.runtime.records.episodes import ENDED
 from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.agent import companion
-from clew_companion.lookup import NOT_FOUND, Finding
+from clew_companion.lookup import NOT_FOUND
 from clew_companion.replies import filter as replies_filter
 from clew_companion.values import AgentOutput
 

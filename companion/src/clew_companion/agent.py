@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from clew.agents.search_provider import SearchProvider
 from clew.core.errors import InvalidId
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider, MemoryMode
@@ -21,7 +22,6 @@ from clew_companion.context import CrisisLogBackend, WorkflowContext
 from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
 from clew_companion.crisis.help import crisis_response
 from clew_companion.crisis.log import KEEP_DAYS
-from clew_companion.lookup import SearchProvider
 from clew_companion.memory.control import was_command
 from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel

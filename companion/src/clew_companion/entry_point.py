@@ -3,7 +3,7 @@
 It is loaded by every command, so what a turn reads is imported by the first turn, or by ``warm_up``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,14 @@ WARM_UP_TEXT = "before anybody says anything"
 
 def make_runtime(db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
     """A runtime of the companion; without a model, one that needs no key and says so."""
-    return companion(db, settings.model, config=settings.config)
+    return companion(
+        db,
+        settings.model,
+        search=settings.search_provider,
+        skills=settings.skills,
+        embedder=settings.embedder,
+        config=settings.config,
+    )
 
 
 def make_input(message: UserMessage) -> TurnInput:
@@ -36,6 +43,7 @@ def make_input(message: UserMessage) -> TurnInput:
             channel=Channel(message.channel),
             user_id=message.user,
             session_id=message.thread,
+            installed_skills=message.installed_skills,
         )
     )
 
@@ -52,6 +60,13 @@ def warm_up() -> None:
     command_in(WARM_UP_TEXT)
     exercise_asked_for(WARM_UP_TEXT)
     offline_reply([Message(role="user", content=WARM_UP_TEXT)])
+
+
+def describe_context(state: CompanionState) -> Mapping[str, Sequence[str]]:
+    """What an answer was made with."""
+    from clew_companion import context_panel
+
+    return context_panel.describe_context(state)
 
 
 def rewinds_state(state: CompanionState) -> bool:
@@ -78,9 +93,11 @@ agent = Agent(
     description="A careful, supportive conversation partner, with memory.",
     make_runtime=make_runtime,
     make_input=make_input,
+    uses=("embedder", "search_provider", "skills"),
     notices=(LIMITS_NOTICE,),
     offline_notices=(OFFLINE_NOTICE,),
     stage_labels=STAGE_LABELS,
+    describe_context=describe_context,
     warm_up=warm_up,
     rewinds_state=rewinds_state,
     voice=VoiceAgent(

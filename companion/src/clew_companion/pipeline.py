@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clew.agents.search_provider import SearchProvider
 from clew.core.errors import ClewError
 from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
@@ -13,7 +14,7 @@ from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import label_stage, stage_label, stage_name
 from clew.runtime.turn.draft import Delta
 from clew_companion.exercises.guide import guided_exercise
-from clew_companion.lookup import SearchProvider, make_lookup_stage
+from clew_companion.lookup import make_lookup_stage
 from clew_companion.memory.control import memory_control
 from clew_companion.memory.load import make_memory_stage
 from clew_companion.replies.stage import make_reply_stage

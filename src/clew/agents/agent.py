@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from clew.agents.search_provider import SearchProvider
+from clew.api.turns import ChannelName
 from clew.api.voice import NewAssessment
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
+from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.runs import DEFAULT_AGENT
@@ -28,24 +31,36 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """The names that an agent may have: they are part of addresses and typed in shells."""
 
 
+SettingName: TypeAlias = Literal["embedder", "search_provider", "skills"]
+"""The settings that not every agent uses."""
+
+
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that a server or a chat has for the runtimes of an agent.
 
-    ``model`` is None where none is configured. ``config`` is for ``Runtime(config=…)``: how often a server
-    sweeps, what models cost, whether sessions end with the process.
+    ``model``, ``embedder`` and ``search_provider`` are None where none is configured. ``skills`` are texts by
+    name, of which a message may install some. An agent uses what it can. ``config`` is for
+    ``Runtime(config=…)``: how often a server sweeps, what models cost, whether sessions end with the process.
     """
 
     model: Model | None = None
+    embedder: EmbeddingProvider | None = None
+    search_provider: SearchProvider | None = None
+    skills: Mapping[str, str] = {}
     config: RuntimeConfig = RuntimeConfig()
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a person, the thread that it is for, and the channel that it came by."""
+    """A message of a person, the thread that it is for, and the channel that it came by.
+
+    ``installed_skills`` are the names of the skills that it is to be answered with.
+    """
 
     text: str
     thread: str
     user: str | None = None
-    channel: Literal["web", "terminal"] = "web"
+    channel: ChannelName = "web"
+    installed_skills: tuple[str, ...] = ()
 
 
 class StudioPages(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +104,14 @@ class VoiceAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plain_input(message: UserMessage) -> TurnInput:
-    """Return the text of a message, as the whole input of a turn."""
+    """Return the text of a message, as the whole input of a turn.
+
+    Raises:
+        InvalidArgument: The message installs skills, which would be ignored.
+    """
+    if message.installed_skills:
+        problem = "This agent takes no skills. Leave out installed_skills."
+        raise InvalidArgument(problem=problem)
     return message.text
 
 
@@ -106,9 +128,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that can be served and talked with.
 
     ``name`` is its author's choice, the name of its runtimes, and what ``--agent`` takes once it is
-    installed. ``brings_model`` says that its runtimes have a model of their own. ``notices`` are shown before
+    installed. ``brings_model`` says that its runtimes have a model of their own, ``uses`` which other
+    settings they use, for people to read. ``notices`` are shown before
     a person begins, ``offline_notices`` besides where there is no model, and ``stage_labels`` while a stage
-    works. ``warm_up`` reads what the first turn would wait for; it is called in a thread.
+    works. ``describe_context`` tells of the state of a turn what its answer was made with: lines by a title,
+    for the panel of a chat. ``warm_up`` reads what the first turn would wait for; it is called in a thread.
     ``rewinds_state`` tells whether taking back a turn takes back its state too. ``routes`` and ``commands``
     are called when a server or the command line is built, so that neither is imported before.
     """
@@ -118,9 +142,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     make_input: Callable[[UserMessage], TurnInput] = plain_input
     brings_model: bool = False
+    uses: tuple[SettingName, ...] = ()
     notices: tuple[str, ...] = ()
     offline_notices: tuple[str, ...] = ()
     stage_labels: Mapping[str, str] = {}
+    describe_context: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
     warm_up: Callable[[], object] | None = None
     rewinds_state: Callable[[Any], bool] = always
     voice: VoiceAgent = VoiceAgent()

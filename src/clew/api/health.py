@@ -27,12 +27,13 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """The agent that answers here, its model, and what people must know of it.
 
     ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made. ``studio``
-    has what installed agents add to the Studio.
+    has what installed agents add to the Studio. ``skills`` can be installed for a turn.
     """
 
     name: str
     model: str | None = None
     notices: list[str] = []
+    skills: list[str] = []
     incognito: bool = False
     voice: bool = False
     studio: list[StudioExtension] = []

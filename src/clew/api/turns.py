@@ -1,6 +1,6 @@
 """Turns: a message to a thread, and its result."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -12,12 +12,21 @@ MemoryModeName: TypeAlias = Literal["incognito", "local", "synced"]
 WhenBusy: TypeAlias = Literal["wait", "refuse", "queue"]
 """What to do with a turn while another one runs on its thread."""
 
+ChannelName: TypeAlias = Literal["test", "web", "voice", "terminal"]
+"""The surface that a message came by, as its client says."""
+
+SkillNames: TypeAlias = Annotated[
+    tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=100)
+]
+"""Names of skills, for one turn."""
+
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message to a thread. ``user`` is needed where the credentials name none.
 
     With the mode ``incognito`` no user is needed and no trace is left: the thread lives in one process until
-    it is ended, and without a mode it stays as it began.
+    it is ended, and without a mode it stays as it began. ``installed_skills`` are names of skills that the
+    server has, for agents that take any.
     """
 
     message: str
@@ -25,6 +34,8 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     mode: MemoryModeName | None = None
     message_id: str | None = None
     busy: WhenBusy = "wait"
+    channel: ChannelName = "web"
+    installed_skills: SkillNames = ()
 
 
 class NewThreadTurn(NewTurn, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +56,8 @@ class SocketRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     after: str | None = None
     mode: MemoryModeName | None = None
     busy: WhenBusy = "wait"
+    channel: ChannelName = "web"
+    installed_skills: SkillNames = ()
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):

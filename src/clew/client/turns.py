@@ -1,11 +1,12 @@
 """Calls of turns."""
 
 import secrets
+from collections.abc import Sequence
 from typing import cast
 
 from clew.api.events import StreamEvent
 from clew.api.route import Route
-from clew.api.turns import POST_TURN, MemoryModeName, NewTurn, TurnView, WhenBusy
+from clew.api.turns import POST_TURN, ChannelName, MemoryModeName, NewTurn, TurnView, WhenBusy
 from clew.client.call import ApiCall, CallMethod, StreamMethod, api_call
 
 TURN_EVENTS = cast("Route[StreamEvent]", POST_TURN)
@@ -25,10 +26,20 @@ class TurnMethods:
         mode: MemoryModeName | None = None,
         message_id: str | None = None,
         busy: WhenBusy = "wait",
+        channel: ChannelName = "web",
+        installed_skills: Sequence[str] = (),
         key: str | None = None,
     ) -> ApiCall[TurnView]:
         """Run one turn, and return its result."""
-        body = NewTurn(message=message, user=user, mode=mode, message_id=message_id, busy=busy)
+        body = NewTurn(
+            message=message,
+            user=user,
+            mode=mode,
+            message_id=message_id,
+            busy=busy,
+            channel=channel,
+            installed_skills=tuple(installed_skills),
+        )
         return api_call(POST_TURN, thread, body=body, key=key)
 
     @StreamMethod
@@ -40,10 +51,19 @@ class TurnMethods:
         user: str | None = None,
         mode: MemoryModeName | None = None,
         busy: WhenBusy = "wait",
+        channel: ChannelName = "web",
+        installed_skills: Sequence[str] = (),
         key: str | None = None,
         after: str | None = None,
     ) -> ApiCall[StreamEvent]:
         """Run one turn, and iterate over its events as they come. A lost connection is made again."""
-        body = NewTurn(message=message, user=user, mode=mode, busy=busy)
+        body = NewTurn(
+            message=message,
+            user=user,
+            mode=mode,
+            busy=busy,
+            channel=channel,
+            installed_skills=tuple(installed_skills),
+        )
         # Without a key the second connection would begin a second turn.
         return api_call(TURN_EVENTS, thread, body=body, key=key or secrets.token_hex(16), last_event=after)

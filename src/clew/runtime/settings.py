@@ -98,7 +98,9 @@ class RuntimeConfig:
 
     ``prices`` are those of models by name, for the cost of runs. ``pinned`` says that every request for a
     thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
-    milliseconds, the store's unless another is given; ``new_id`` gives ids of runs.
+    milliseconds, the store's unless another is given; ``new_id`` gives ids of runs. ``on_turn_end`` is called
+    with the thread and the state of every turn whose stages have ended, while that still has the fields that
+    are gone with the turn; what it raises ends the run as an error of a stage does.
     """
 
     state: StateConfig = StateConfig()
@@ -111,6 +113,7 @@ class RuntimeConfig:
     pinned: bool = True
     clock: Callable[[], int] | None = None
     new_id: Callable[[], str] | None = None
+    on_turn_end: Callable[[str, Any], None] | None = None
 
 
 class RunIds:

@@ -24,9 +24,8 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from clew.agents.agent import AgentSettings
 from clew.agents.discovery import find_agent
-from clew.agents.model import open_model
+from clew.agents.options import open_settings
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 from clew.runtime.records.steps import read_prices
@@ -35,6 +34,7 @@ from clew.server.connections import Connection, raise_file_limit
 from clew.server.http.client_address import parse_networks
 from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 from clew.server.startup_checks import Danger, startup_dangers, startup_settings
+from clew.server.tenants.agent import agent_options
 from clew.server.tenants.realtime import realtime_provider
 from clew.urls import open_store
 
@@ -141,9 +141,9 @@ async def check_prerequisites(settings: ServerSettings) -> None:
     agent = find_agent(settings.agent)
     async with (
         Database(await open_store(settings.url), owns_store=True) as db,
-        open_model(agent, settings.model) as model,
+        open_settings(agent, agent_options(settings), os.environ) as agent_settings,
     ):
-        agent.check_name(db, AgentSettings(model=model))
+        agent.check_name(db, agent_settings)
 
 
 def _check_volume(settings: ServerSettings) -> None:

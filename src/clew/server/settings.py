@@ -28,7 +28,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     once, and what one user asks in a minute; ``failures`` how often a client may fail to authenticate in a
     minute before it is told to wait, ``guests`` how many users may be incognito at once.
     ``trusted_proxies`` are the addresses and networks of proxies that say truly whom they pass on.
-    ``agent`` is the name of an installed agent, or ``module:attribute``.
+    ``agent`` is the name of an installed agent, or ``module:attribute``. ``embedder`` and
+    ``search_provider`` are names of what it may use, and ``skills`` is a folder of texts for its prompts.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
     ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
     models cost.
@@ -41,6 +42,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
     agent: str | None = None
     model: str | None = None
+    embedder: str | None = None
+    search_provider: str | None = None
+    skills: str | None = None
     voice_model: str | None = None
     voice_url: str = "https://api.openai.com/v1"
     voice: str = "marin"

@@ -50,15 +50,20 @@ def _skill_texts(state: CompanionState, skills: Mapping[str, str]) -> Sequence[s
 
 
 def _session_part(state: CompanionState) -> str:
+    lines = [f"- {line}" for line in session_lines(state)]
+    return "\n".join(["This session:", *lines]) if lines else ""
+
+
+def session_lines(state: CompanionState) -> list[str]:
+    """The memory of the session in lines, as far as there is any."""
     memory = state.session_memory
     lines = [
-        f"- so far: {memory.summary}" if memory.summary else "",
-        f"- it is about: {', '.join(memory.active_concerns)}" if memory.active_concerns else "",
-        f"- still open: {'; '.join(memory.open_loops)}" if memory.open_loops else "",
-        f"- they want: {memory.current_goal}" if memory.current_goal else "",
+        f"so far: {memory.summary}" if memory.summary else "",
+        f"it is about: {', '.join(memory.active_concerns)}" if memory.active_concerns else "",
+        f"still open: {'; '.join(memory.open_loops)}" if memory.open_loops else "",
+        f"they want: {memory.current_goal}" if memory.current_goal else "",
     ]
-    entries = [line for line in lines if line]
-    return "\n".join(["This session:", *entries]) if entries else ""
+    return [line for line in lines if line]
 
 
 def _exercise_part(state: CompanionState) -> str:

@@ -44,6 +44,13 @@ async def show_help(chat: Chat, words: Sequence[str]) -> ChatOutput:
 COMMANDS: tuple[ChatCommand, ...] = (
     ChatCommand(name="/help", description="this list", run=show_help),
     ChatCommand(name="/status", description="thread, user, session, model", run=views.status),
+    ChatCommand(
+        name="/context",
+        arguments="[on|off]",
+        description="what the last answer was made with",
+        run=views.context,
+    ),
+    ChatCommand(name="/skills", description="the skills that are installed", run=views.skills),
     ChatCommand(name="/history", arguments="[N]", description="what was said last", run=views.history),
     ChatCommand(name="/memory", description="what is remembered", run=views.memory),
     ChatCommand(name="/forget", arguments="ID", description="forget it, after a yes", run=actions.forget),

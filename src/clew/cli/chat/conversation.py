@@ -121,6 +121,8 @@ class ChatLoop:
         reply = self._frontend.show_reply(self._turn_events(line))
         self.tally.turns += 1
         self.tally.failures += reply.termination != NATURAL
+        if self._chat.shows_context and self._chat.participant.thread in self._chat.last_states:
+            self._frontend.show(self._loop.run(views.context, self._chat, ()))
 
     def _turn_events(self, line: str) -> Iterator[Event]:
         """The events of a turn, each as it comes. Leaving them does not end the turn."""
@@ -142,6 +144,7 @@ class ChatLoop:
             "/forget": lambda: [entry.id for entry in loop.run(chat.memory_entries)],
             "/memory": lambda: ["recall", "on", "off"],
             "/undo": lambda: ["turn"],
+            "/context": lambda: ["on", "off"],
         }
         texts = [
             message.text for message in loop.run(chat.messages, MOST_HISTORY_LINES) if message.role == "user"

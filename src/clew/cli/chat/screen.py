@@ -102,7 +102,30 @@ def pair_table(rows: Mapping[str, str]) -> Table:
     return table
 
 
-def status_table(participant: Participant, model: str, store: str, session: SessionStatus) -> RenderableType:
+def context_panel(sections: Mapping[str, Sequence[str]]) -> RenderableType:
+    """What an answer was made with: a title and its lines, one below the other."""
+    rows = {title: "\n".join(lines) for title, lines in sections.items() if lines}
+    table = Padding(pair_table(rows), (0, 0, 0, 2), expand=False)
+    return Group(Text("What this answer was made with", style="bold"), table)
+
+
+def skill_list(texts: Mapping[str, str], agent: str, *, is_used: bool) -> RenderableType:
+    """Skills by name, each with its first line."""
+    if not is_used:
+        return Text(f"The agent {clean(agent)} uses no skills.")
+    if not texts:
+        return Text("No skills are installed. clew chat --skills FOLDER installs those of a folder.")
+    first_lines = {name: text.splitlines()[0].lstrip("# ") for name, text in texts.items()}
+    return Group(Text("Every answer is made with these skills", style="bold"), pair_table(first_lines))
+
+
+def status_table(
+    participant: Participant,
+    model: str,
+    store: str,
+    session: SessionStatus,
+    options: Mapping[str, str],
+) -> RenderableType:
     """The status of a chat, as a table."""
     no_user = "none; what is learned stays with this thread"
     rows = {
@@ -111,10 +134,11 @@ def status_table(participant: Participant, model: str, store: str, session: Sess
         "mode": f"{participant.mode}, nothing is kept" if participant.is_guest else str(participant.mode),
         "session": _session_words(session),
         "model": model,
+        **options,
         "store": store,
         "next": session.advice if session.status != "interrupted" else CUT_OFF_NOTE,
     }
-    return pair_table(rows)
+    return pair_table({name.replace("_", " "): value for name, value in rows.items() if value})
 
 
 def _session_words(session: SessionStatus) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import msgspec
 
 from clew.agents.agent import Agent, AgentSettings, UserMessage
-from clew.agents.model import model_label, open_model
+from clew.agents.model import model_label
+from clew.agents.options import AgentOptions, open_settings
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument, NotFound
 from clew.core.messages.plain import PlainMessage
@@ -24,6 +26,7 @@ from clew.runtime.memory.values import MemoryEntry
 from clew.runtime.records.events import Event
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
+from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.inputs import check_thread_id
 from clew.urls import open_store
 
@@ -89,10 +92,12 @@ GUEST_HAS_NO_MEMORY = (
 class Chat:
     """A runtime of an agent, and the person who talks with it. It moves from thread to thread.
 
-    ``warm_up`` is done when the first turn will take no longer than the others.
+    ``warm_up`` is done when the first turn will take no longer than the others. ``last_states`` has the state
+    of the last turn on each thread, with all that is gone from the stored one.
     """
 
     agent: Agent
+    settings: AgentSettings
     runtime: Runtime[Any, Any]
     db: Database
     participant: Participant
@@ -101,6 +106,8 @@ class Chat:
     store: str
     new_id: Callable[[], str]
     warm_up: Awaitable[object]
+    last_states: dict[str, object]
+    shows_context: bool = False
 
     @property
     def memory(self) -> Memory:
@@ -118,11 +125,36 @@ class Chat:
         """The database as the user sees it."""
         return self.db.scope(tenant=self.db.tenant, user=self.participant.user)
 
+    @property
+    def installed_skills(self) -> tuple[str, ...]:
+        """The skills of every turn: all that there are, if the agent uses any."""
+        return tuple(self.settings.skills) if "skills" in self.agent.uses else ()
+
+    def context(self) -> Mapping[str, Sequence[str]]:
+        """What the last answer on this thread was made with, as its agent tells it.
+
+        Raises:
+            InvalidArgument: The agent tells nothing of it, or there was no answer in this chat.
+        """
+        if self.agent.describe_context is None:
+            raise InvalidArgument(problem=f"The agent {self.agent.name!r} does not tell its context.")
+        state = self.last_states.get(self.participant.thread)
+        if state is None:
+            raise InvalidArgument(problem="There is no answer yet in this chat. Say something first.")
+        return self.agent.describe_context(state)
+
     async def turn_events(self, message: str) -> AsyncIterator[Event]:
         """One turn, as it goes."""
         participant = self.participant
+        self.last_states.pop(participant.thread, None)
         turn_input = self.agent.make_input(
-            UserMessage(text=message, thread=participant.thread, user=participant.user, channel="terminal")
+            UserMessage(
+                text=message,
+                thread=participant.thread,
+                user=participant.user,
+                channel="terminal",
+                installed_skills=self.installed_skills,
+            )
         )
         await self.warm_up
         async for event in self.runtime.stream_turn(
@@ -206,34 +238,41 @@ async def open_chat(
     tenant: str,
     participant: Participant,
     agent: Agent,
-    model_name: str | None,
+    options: AgentOptions,
     new_id: Callable[[], str],
+    *,
+    shows_context: bool = False,
 ) -> AsyncIterator[Chat]:
     """Open a chat on the database at a URL; that of a guest on none, so that nothing of it is ever on disk.
 
     Raises:
-        InvalidArgument: The thread is another user's, or the model has no such name.
-        MissingExtra: Models of providers are not installed.
+        InvalidArgument: The thread is another user's, or an option names nothing.
+        MissingExtra: What an option names is not installed.
     """
+    last_states: dict[str, object] = {}
+    config = RuntimeConfig(on_turn_end=last_states.__setitem__)
     store_url = IN_MEMORY_URL if participant.is_guest else url
     store = await open_store(store_url)
     try:
         db = Database(store, Scope(tenant=tenant))
         await check_owner(db, participant)
         async with (
-            open_model(agent, model_name) as model,
-            agent.open_runtime(db, AgentSettings(model=model)) as runtime,
+            open_settings(agent, options, os.environ, config=config) as settings,
+            agent.open_runtime(db, settings) as runtime,
         ):
             yield Chat(
                 agent=agent,
+                settings=settings,
                 runtime=runtime,
                 db=db,
                 participant=participant,
-                model=model_label(agent, model, model_name) or OWN_MODEL,
-                notices=agent.notices_for(model),
+                model=model_label(agent, settings.model, options.model) or OWN_MODEL,
+                notices=agent.notices_for(settings.model),
                 store="in memory" if participant.is_guest else without_password(store_url),
                 new_id=new_id,
                 warm_up=asyncio.ensure_future(asyncio.to_thread(agent.warm_up or _skip_warm_up)),
+                last_states=last_states,
+                shows_context=shows_context,
             )
     finally:
         await store.close()

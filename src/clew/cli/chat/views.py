@@ -55,11 +55,22 @@ def _chat_facts(chat: Chat) -> dict[str, object]:
     }
 
 
+def _option_names(chat: Chat) -> dict[str, str]:
+    """The names of what else the agent was given; empty where there is nothing."""
+    embedder, search_provider = chat.settings.embedder, chat.settings.search_provider
+    return {
+        "embedder": "" if embedder is None else embedder.name,
+        "search_provider": "" if search_provider is None else search_provider.name,
+    }
+
+
 async def status(chat: Chat, words: Sequence[str]) -> ChatOutput:
     """Show the status of the chat."""
     session_status = await chat.status()
     facts = {
         **_chat_facts(chat),
+        **_option_names(chat),
+        "skills": list(chat.installed_skills),
         "store": chat.store,
         **as_json(session_status),
         "advice": session_status.advice,
@@ -67,8 +78,37 @@ async def status(chat: Chat, words: Sequence[str]) -> ChatOutput:
     return ChatOutput(
         kind="status",
         facts=facts,
-        display=screen.status_table(chat.participant, chat.model, chat.store, session_status),
+        display=screen.status_table(
+            chat.participant,
+            chat.model,
+            chat.store,
+            session_status,
+            _option_names(chat) | {"skills": ", ".join(chat.installed_skills)},
+        ),
     )
+
+
+async def skills(chat: Chat, words: Sequence[str]) -> ChatOutput:
+    """Show the skills that every answer is made with."""
+    texts = {name: chat.settings.skills[name] for name in chat.installed_skills}
+    display = screen.skill_list(texts, chat.agent.name, is_used="skills" in chat.agent.uses)
+    return ChatOutput(kind="skills", facts={"skills": list(texts)}, display=display)
+
+
+async def context(chat: Chat, words: Sequence[str]) -> ChatOutput:
+    """Show what the last answer was made with; with ``on`` or ``off``, set whether each answer shows it."""
+    match [word.lower() for word in words]:
+        case []:
+            sections = chat.context()
+            return ChatOutput(
+                kind="context", facts={"context": sections}, display=screen.context_panel(sections)
+            )
+        case [("on" | "off") as toggle]:
+            chat.shows_context = toggle == "on"
+            outcome = "is shown after each answer" if chat.shows_context else "is shown by /context alone"
+            display = Text(f"What an answer was made with {outcome}.")
+            return ChatOutput(kind="context", facts={"shown": chat.shows_context}, display=display)
+    raise InvalidArgument(problem="Say /context, or /context on, or /context off.")
 
 
 async def history(chat: Chat, words: Sequence[str]) -> ChatOutput:
@@ -145,7 +185,8 @@ async def search(chat: Chat, words: Sequence[str]) -> ChatOutput:
 
 async def _search(chat: Chat, query: Search, thread: str | None = None) -> Sequence[Hit]:
     thread_query = msgspec.structs.replace(query, thread=thread)
-    return (await search_everything(chat.user_db, thread_query, limit=MOST_HITS)).hits
+    embedder = chat.runtime.embedding_provider
+    return (await search_everything(chat.user_db, thread_query, limit=MOST_HITS, embedder=embedder)).hits
 
 
 def parse_count(words: Sequence[str], default: int) -> int:

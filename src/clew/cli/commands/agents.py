@@ -7,6 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from clew.agents.agent import Agent
 from clew.agents.discovery import InstalledAgent, find_agent, installed_agents
 from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
@@ -56,8 +57,17 @@ def _agent_value(entry: InstalledAgent, default: str | None) -> dict[str, object
         "version": entry.version,
         "source": entry.source,
         "default": entry.name == default,
+        "uses": list(entry.agent.uses) if entry.agent is not None else [],
         "problem": entry.problem,
     }
+
+
+def _description(agent: Agent | None) -> str:
+    """What an agent is, and which options it uses."""
+    if agent is None:
+        return "cannot be loaded"
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in agent.uses)
+    return f"{agent.description} Uses {options}." if options else agent.description
 
 
 def agent_table(entries: Sequence[InstalledAgent], default: str | None) -> RenderableType:
@@ -65,7 +75,7 @@ def agent_table(entries: Sequence[InstalledAgent], default: str | None) -> Rende
     table = values.empty_table("agent", "from", "description", fold=["description"])
     for entry in entries:
         name = values.clean(entry.name) + (" (default)" if entry.name == default else "")
-        description = entry.agent.description if entry.agent is not None else "cannot be loaded"
+        description = _description(entry.agent)
         table.add_row(name, values.clean(f"{entry.distribution} {entry.version}"), values.clean(description))
     problems = [
         Text(f"{values.clean(entry.name)}: {values.clean(entry.problem)}", style="yellow")

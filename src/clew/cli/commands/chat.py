@@ -10,6 +10,8 @@ import typer
 from rich.text import Text
 
 from clew.agents.discovery import find_agent
+from clew.agents.options import AgentOptions
+from clew.cli.agent_options import EmbedderOption, SearchProviderOption, SkillsOption
 from clew.cli.chat.session import ChatMode, Participant, new_participant
 from clew.cli.command import COMMON_OPTIONS, CommandCall, CommandResult, database_url
 from clew.cli.commands.agents import AgentOption
@@ -34,6 +36,10 @@ Model = Annotated[
     typer.Option("--model", envvar="CLEW_MODEL", metavar="PROVIDER:NAME", help="Offline without one."),
 ]
 
+ContextOption = Annotated[
+    bool, typer.Option("--context", help="Show after each answer what it was made with.")
+]
+
 
 async def chat(
     call: CommandCall,
@@ -44,6 +50,10 @@ async def chat(
     mode: ModeOption = ChatMode.PERSISTENT,
     agent: AgentOption = None,
     model: Model = None,
+    embedder: EmbedderOption = None,
+    search_provider: SearchProviderOption = None,
+    skills: SkillsOption = None,
+    context: ContextOption = False,
 ) -> CommandResult:
     """Talk with an agent in the terminal.
 
@@ -60,7 +70,10 @@ async def chat(
     participant = new_participant(thread=thread_id, user=user_id or call.scope.user, mode=mode, new_id=new_id)
     store_url = call.url if url is None else database_url(url)
     chat_agent = find_agent(agent)
-    opening = open_chat(store_url, call.scope.tenant, participant, chat_agent, model, new_id)
+    options = AgentOptions(model=model, embedder=embedder, search_provider=search_provider, skills=skills)
+    opening = open_chat(
+        store_url, call.scope.tenant, participant, chat_agent, options, new_id, shows_context=context
+    )
     labels = chat_agent.stage_labels
     tally = run_chat(opening, lambda: frontend_for(call.out, call.err, labels, as_json=call.as_json))
     display = Text(farewell(tally, participant, store_url, agent, call.err.width), style="dim")

@@ -9,11 +9,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from clew.agents.options import open_named_embedder
+from clew.cli.agent_options import EmbedderOption
 from clew.cli.command import CommandCall, CommandResult
 from clew.cli.render import values
 from clew.core.errors import StoreReadOnly
-from clew.runtime.memory.vectors.embedders import EMBEDDER_KINDS as EMBEDDERS
-from clew.runtime.memory.vectors.embedders import open_embedder
 from clew.runtime.search import KINDS, Hit, Search, SearchPage, search_everything
 
 TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
@@ -50,9 +50,7 @@ async def search(
         int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")
     ] = 20,
     cursor: Annotated[str | None, typer.Option("--cursor", help="Go on where a page ended.")] = None,
-    embedder: Annotated[
-        str, typer.Option("--embedder", envvar="CLEW_EMBEDDER", help=f"By meaning too: {EMBEDDERS}.")
-    ] = "none",
+    embedder: EmbedderOption = None,
 ) -> CommandResult:
     """Find what was said and what is known, the best first.
 
@@ -63,7 +61,7 @@ async def search(
     request = Search(
         query=" ".join(query), owner=owner, thread=thread, kinds=kinds, role=role, since=begin, until=end
     )
-    async with call.database() as db, open_embedder(embedder, os.environ) as search_embedder:
+    async with call.database() as db, open_named_embedder(embedder, os.environ) as search_embedder:
         # Where nothing can be written, what is indexed and the tail must do.
         with suppress(StoreReadOnly), call.progress("Indexing", None):
             await db.index()

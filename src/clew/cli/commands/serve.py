@@ -10,6 +10,11 @@ from rich.text import Text
 
 from clew.agents.agent import Agent
 from clew.agents.discovery import find_agent
+from clew.cli.agent_options import (
+    ServedEmbedderOption,
+    ServedSearchProviderOption,
+    ServedSkillsOption,
+)
 from clew.cli.command import CommandCall, CommandResult
 from clew.core.errors import MissingExtra, UnsafeSettings
 from clew.core.redaction import without_password
@@ -64,6 +69,9 @@ async def serve(
     workers: Workers = None,
     agent: ServedAgentOption = None,
     model: Model = None,
+    embedder: ServedEmbedderOption = None,
+    search_provider: ServedSearchProviderOption = None,
+    skills: ServedSkillsOption = None,
     cors: Cors = None,
     trusted_proxy: TrustedProxies = None,
     json_logs: JsonLogs = None,
@@ -79,7 +87,8 @@ async def serve(
 
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    settings = server_settings(agent=agent, model=model, cors=cors, trusted_proxies=trusted_proxy, **options)
+    names = {"agent": agent, "model": model, "embedder": embedder, "search_provider": search_provider}
+    settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, skills=skills, **options, **names)
     dangers = await process.dangers_of_start(settings, os.environ)
     if check:
         return check_result(dangers)
@@ -139,6 +148,22 @@ def banner(settings: "ServerSettings", agent: Agent, access: str) -> str:
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
             f"  agent    {settings.agent or agent.name}",
             f"  model    {settings.model or own_model}",
+            *_option_lines(settings, agent),
             f"  workers  {settings.workers}",
         ]
     )
+
+
+def _option_lines(settings: "ServerSettings", agent: Agent) -> list[str]:
+    """What else the agent gets, and whether it uses it."""
+    names = {
+        "embedder": settings.embedder,
+        "search_provider": settings.search_provider and without_password(settings.search_provider),
+        "skills": settings.skills,
+    }
+    return [
+        f"  {name.partition('_')[0]:<8} {value}"
+        + ("" if name in agent.uses else "; the agent does not use it")
+        for name, value in names.items()
+        if value
+    ]

@@ -99,6 +99,8 @@ async def _run_to_end(turn: Turn, settings: Settings) -> PipelineResult:
         with turn.step("output", "reply" if settings.output is None else settings.output.__name__):
             if settings.output is not None:
                 output_of_turn(turn, settings.output)  # one that does not fit must end the run as an error
+        if settings.config.on_turn_end is not None:
+            settings.config.on_turn_end(turn.thread, turn.draft.view())
     except Suspension as suspension:
         return PipelineResult(ending=Ending(termination=SUSPENDED), approvals=suspension.approvals)
     except asyncio.CancelledError as error:

@@ -48,6 +48,7 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
         name=name,
         model=agent.model,
         notices=list(agent.notices),
+        skills=agent.skills,
         incognito=is_pinned(caller.resources.settings),
         voice=caller.resources.realtime is not None,
         studio=[

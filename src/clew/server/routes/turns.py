@@ -74,7 +74,7 @@ async def _run_turn(
         async with _turn_access(caller, thread, data) as access:
             start = time.perf_counter()
             try:
-                turn_input = caller.resources.agent.turn_input(data.message, thread, access.user)
+                turn_input = caller.resources.agent.turn_input(data, thread, access.user)
                 result = await access.runtime.run_turn(
                     thread,
                     turn_input,
@@ -105,7 +105,7 @@ async def turn_events(
     with caller.resources.user_turns.enter(caller.name):
         async with _turn_access(caller, thread, turn) as access:
             start = time.perf_counter()
-            turn_input = caller.resources.agent.turn_input(turn.message, thread, access.user)
+            turn_input = caller.resources.agent.turn_input(turn, thread, access.user)
 
             async def run_events() -> AsyncIterator[Event]:
                 async for event in access.runtime.stream_turn(

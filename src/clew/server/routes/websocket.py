@@ -114,7 +114,14 @@ async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterat
     if request.type == "turn":
         if request.message is None:
             raise InvalidArgument(problem="The message is not valid: a turn needs a message.")
-        turn = NewTurn(message=request.message, user=request.user, mode=request.mode, busy=request.busy)
+        turn = NewTurn(
+            message=request.message,
+            user=request.user,
+            mode=request.mode,
+            busy=request.busy,
+            channel=request.channel,
+            installed_skills=request.installed_skills,
+        )
         async for event in turn_events(
             caller, request.thread, turn, key=request.key, origin="websocket", last_event=request.after
         ):

@@ -1,14 +1,17 @@
 """The agent that is served: opened with the settings of the server, for as long as it runs."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from clew.agents.agent import Agent, AgentSettings, UserMessage, VoiceAgent
-from clew.agents.model import model_label, open_model
+from clew.agents.model import model_label
+from clew.agents.options import AgentOptions, open_settings
+from clew.api.turns import NewTurn
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.steps import read_prices
@@ -31,6 +34,11 @@ class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
         return self.agent.notices_for(self.settings.model)
 
     @property
+    def skills(self) -> list[str]:
+        """Names of the skills that a turn may install; none for an agent that uses none."""
+        return sorted(self.settings.skills) if "skills" in self.agent.uses else []
+
+    @property
     def voice(self) -> VoiceAgent:
         """The agent in a call."""
         return self.agent.voice
@@ -39,9 +47,16 @@ class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
         """Make the runtime of one tenant."""
         return self.agent.open_runtime(db, self.settings)
 
-    def turn_input(self, text: str, thread: str, user: str | None) -> TurnInput:
-        """The input of a turn for a message."""
-        return self.agent.make_input(UserMessage(text=text, thread=thread, user=user))
+    def turn_input(self, turn: NewTurn, thread: str, user: str | None) -> TurnInput:
+        """The input of a turn, as the agent makes it of what a client sent."""
+        message = UserMessage(
+            text=turn.message,
+            thread=thread,
+            user=user,
+            channel=turn.channel,
+            installed_skills=tuple(dict.fromkeys(turn.installed_skills)),
+        )
+        return self.agent.make_input(message)
 
 
 @asynccontextmanager
@@ -53,25 +68,32 @@ async def open_agent(
     Sessions are not ended when a process stops: the conversation goes on in another, and what is idle is
     ended by whichever sweeps.
     """
-    async with AsyncExitStack() as stack:
-        if model is None:
-            model = await stack.enter_async_context(open_model(agent, settings.model))
+    config = RuntimeConfig(
+        sessions=SessionConfig(finalize_active_sessions_on_close=False),
+        leases=LeaseConfig(sweep_seconds=settings.sweep_seconds),
+        prices=read_prices(settings.prices),
+        pinned=is_pinned(settings),
+    )
+    options = agent_options(settings)
+    async with open_settings(agent, options, os.environ, config=config, model=model) as agent_settings:
         warm_up = None if agent.warm_up is None else asyncio.create_task(asyncio.to_thread(agent.warm_up))
         yield ServedAgent(
             agent=agent,
-            settings=AgentSettings(
-                model=model,
-                config=RuntimeConfig(
-                    sessions=SessionConfig(finalize_active_sessions_on_close=False),
-                    leases=LeaseConfig(sweep_seconds=settings.sweep_seconds),
-                    prices=read_prices(settings.prices),
-                    pinned=is_pinned(settings),
-                ),
-            ),
-            model=model_label(agent, model, settings.model),
+            settings=agent_settings,
+            model=model_label(agent, agent_settings.model, settings.model),
         )
         if warm_up is not None:
             await warm_up
+
+
+def agent_options(settings: ServerSettings) -> AgentOptions:
+    """Return what a server's settings name for its agent."""
+    return AgentOptions(
+        model=settings.model,
+        embedder=settings.embedder,
+        search_provider=settings.search_provider,
+        skills=settings.skills,
+    )
 
 
 def is_pinned(settings: ServerSettings) -> bool:

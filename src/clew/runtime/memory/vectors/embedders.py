@@ -24,7 +24,8 @@ LONGEST_TEXT = 8_000
 
 DEFAULT_URL = "https://api.openai.com/v1"
 LOCAL_PACKAGE = "sentence_transformers"
-EMBEDDER_KINDS = "openai:<model>, local:<model>, hashing or none"
+EMBEDDER_KINDS = ("openai", "local", "hashing", "none")
+"""The embedders that can be named: the first two with a model behind a colon."""
 
 
 class _EmbeddingRow(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class RemoteEmbedder:
         self._batch = batch
         self._key = key
         self._retry_policy = retry_policy
-        self._http = _import_httpx()
+        self._http = import_httpx()
         headers = {"authorization": f"Bearer {key}"} if key else {}
         # The deadline of a call is ours to keep, so that a slow answer is reported as slow.
         self._client = self._http.AsyncClient(
@@ -218,7 +219,9 @@ async def open_embedder(name: str, environment: Mapping[str, str]) -> AsyncItera
     elif name in ("", "none"):
         yield None
     else:
-        raise InvalidArgument(problem=f"There is no embedder {name!r}. Use {EMBEDDER_KINDS}.")
+        raise InvalidArgument(
+            problem=f"There is no embedder {name!r}. Use openai:<model>, local:<model>, hashing or none."
+        )
 
 
 def _is_installed(package: str) -> bool:
@@ -230,7 +233,12 @@ def _load_model(model: str) -> Encoder:
     return encoder
 
 
-def _import_httpx() -> ModuleType:
+def import_httpx() -> ModuleType:
+    """Return the module httpx, which only remote services need.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
     try:
         import httpx
     except ImportError as error:
