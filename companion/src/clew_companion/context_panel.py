@@ -1,4 +1,4 @@
-"""What an answer was made with, for the panel of a chat: the third place where working memory is rendered."""
+"""The context of an answer, for the panel of a chat: the third place where working memory is rendered."""
 
 from typing import Any
 

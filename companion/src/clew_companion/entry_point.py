@@ -63,7 +63,7 @@ def warm_up() -> None:
 
 
 def describe_context(state: CompanionState) -> Mapping[str, Sequence[str]]:
-    """What an answer was made with."""
+    """The context of an answer, for a panel."""
     from clew_companion import context_panel
 
     return context_panel.describe_context(state)

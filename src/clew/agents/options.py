@@ -29,7 +29,7 @@ EMBEDDER_REFERENCE = ReferenceKind(
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runtimes of an agent get, by the names that options and settings have for it.
+    """The things that the runtimes of an agent get, by the names that options and settings have for it.
 
     ``skills`` is a folder.
     """

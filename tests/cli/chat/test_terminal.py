@@ -209,3 +209,24 @@ def test_colours_are_left_out_for_whoever_wants_none(
 
     assert ("\x1b[33m" in chat.screen(colours=True)) is has_colours
     assert ("\x1b[1m\x1b[36m" in chat.screen(colours=True)) is has_colours
+
+
+@pytest.mark.promise("A-04", "R-18")
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_panel_shows_what_an_answer_was_made_with(open_chat: Open, width: int) -> None:
+    first = open_chat("--thread-id", "a1", "--user-id", "alice")
+    say(first, "My sister is called Ann. Please keep your answers short.")
+    say(first, "/end y")
+    chat = open_chat("--thread-id", "a2", "--user-id", "alice", "--embedder", "hashing", width=width)
+    say(chat, "/context on")
+    chat.type("How can I help my sister?")
+    screen = chat.wait_for("What this answer was made with", f"\n{MARK}", after="How can I help my sister?")
+    rows = screen.rpartition("What this answer was made with")[2].splitlines()
+
+    assert max(map(len, screen.splitlines())) <= width
+    assert "  route           therapeutic" in rows
+    assert "  retrieval       hybrid_rrf" in rows
+    assert "  rules           Keep answers short." in rows
+    assert '[relationship] sister IS_CALLED Ann — "My sister is called Ann."' in " ".join(
+        line.strip() for line in rows
+    )

@@ -420,3 +420,104 @@ def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:
     process = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=90, check=False)
 
     assert (process.stdout.splitlines()[-1], process.stderr) == ("141", "")
+
+
+# What the agent is given.
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> str:
+    """A folder of skills."""
+    folder = tmp_path / "skills"
+    folder.mkdir()
+    (folder / "brief.md").write_text("# Brief\nAnswer in two sentences.", encoding="utf-8")
+    (folder / "sailing.txt").write_text("Speak of the sea.", encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.promise("A-03", "A-10")
+def test_a_chat_is_given_an_embedder_a_search_provider_and_skills(chat: Chat, skills: str) -> None:
+    options = ("--embedder", "hashing", "--search-provider", "searxng:https://search.example.org")
+    lines = chat(*ALICE, *options, "--skills", skills, lines=["Hello", "/status", "/skills", "/context"])
+    status = only(lines, "status")
+
+    assert (status["embedder"], status["search_provider"]) == ("hashing-512", "searxng:search.example.org")
+    assert status["skills"] == only(lines, "skills")["skills"] == ["brief", "sailing"]
+    assert only(lines, "context")["context"]["retrieval"] == ["hybrid_rrf"]
+    assert only(lines, "context")["context"]["skills"] == ["brief, sailing"]
+
+
+@pytest.mark.parametrize("name", ["EMBEDDER", "SEARCH_PROVIDER", "SKILLS"])
+def test_the_environment_names_what_no_option_does(
+    chat: Chat, skills: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"EMBEDDER": "hashing", "SEARCH_PROVIDER": "searxng:https://s.example", "SKILLS": skills}
+    monkeypatch.setenv(f"CLEW_{name}", values[name])
+
+    assert only(chat(lines=["/status"]), "status")[name.lower()]
+
+
+def test_the_messages_of_a_chat_install_its_skills_and_come_from_a_terminal(
+    chat: Chat, url: str, skills: str
+) -> None:
+    chat(*ALICE, "--skills", skills, lines=["Hello"])
+
+    async def read_inputs(db: Database) -> Any:
+        return (await db.thread("s1").state(at=1))["$run"]["inputs"]
+
+    inputs = query_database(url, read_inputs)
+    assert (inputs["channel"], inputs["installed_skills"]) == ("terminal", ["brief", "sailing"])
+
+
+def test_an_agent_that_uses_no_skills_is_sent_none(chat: Chat, skills: str) -> None:
+    lines = chat("--agent", "plain", "--skills", skills, lines=["Hello", "/skills"])
+
+    assert kinds(lines) == ["opened", "answer", "skills"]
+    assert only(lines, "skills")["skills"] == []
+
+
+@pytest.mark.promise("A-04")
+def test_with_the_option_every_answer_is_followed_by_what_it_was_made_with(chat: Chat) -> None:
+    lines = chat(
+        *ALICE, "--context", lines=["Hello", "How many people live in Norway?", "/context off", "Hi"]
+    )
+
+    assert kinds(lines)[1:] == ["answer", "context", "answer", "context", "context", "answer"]
+    assert lines[4]["context"]["route"] == ["grounded_lookup"]
+    assert lines[4]["context"]["lookup"] == ["not_attempted: How many people live in Norway?"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "problem"),
+    [
+        ((), ["/context"], "There is no answer yet in this chat"),
+        ((), ["/context maybe"], "Say /context, or /context on, or /context off."),
+        (("--agent", "plain"), ["Hello", "/context"], "The agent 'plain' does not tell its context."),
+    ],
+    ids=["too early", "other words", "other agent"],
+)
+def test_a_context_that_there_is_not_is_told_so(
+    chat: Chat, arguments: tuple[str, ...], lines: list[str], problem: str
+) -> None:
+    assert problem in only(chat(*arguments, lines=lines, code=1), "error")["error"]["message"]
+
+
+def test_the_context_of_one_thread_is_not_shown_on_another(chat: Chat) -> None:
+    lines = chat(*ALICE, lines=["Hello", "/new s2", "/context"], code=1)
+
+    assert "There is no answer yet" in only(lines, "error")["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--embedder", "word2vec", "There is no embedder 'word2vec'"),
+        ("--search-provider", "searxng:http://search.example.org", "must be asked over https"),
+        ("--skills", "nowhere", "The skills at 'nowhere' cannot be read"),
+    ],
+)
+def test_an_option_that_names_nothing_is_told_and_no_chat_begins(
+    url: str, capsys: pytest.CaptureFixture[str], option: str, value: str, problem: str
+) -> None:
+    assert run(["chat", url, option, value]) == 1
+    assert problem in " ".join(capsys.readouterr().err.split())

@@ -34,6 +34,8 @@ from clew.server.process import (
 )
 from clew.server.settings import ServerSettings, as_variables, from_variables
 from tests.server.http.test_sse import up
+from tests.support.openai_server import EmbeddingReply, chat_server
+from tests.support.searxng_server import searxng_server
 
 PORTS = range(10_240, 32_768)
 """Below those that the system gives to whoever asks for any, and would give again before a process has it."""
@@ -104,6 +106,34 @@ async def _first(client: AsyncClient) -> StreamEvent:
     return await anext(client.follow("t"))
 
 
+@pytest.mark.slow
+@pytest.mark.promise("A-09", "A-10")
+async def test_options_give_the_agent_an_embedder_a_search_provider_and_skills(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills" / "brief.md").write_text("Be brief.", encoding="utf-8")
+    async with chat_server(*[EmbeddingReply()] * 100) as vectors, searxng_server() as searxng:
+        options = ("--embedder", "openai:small", "--search-provider", f"searxng:{searxng.url}")
+        with command(
+            *("--db", f"sqlite:///{tmp_path}/a.db", "--port", str(port), *options),
+            OPENAI_BASE_URL=vectors.url,
+            CLEW_SKILLS=str(tmp_path / "skills"),
+        ) as child:
+            await up(f"http://127.0.0.1:{port}")
+            async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+                turn = await client.run_turn(
+                    "t", "How many people live in Norway?", installed_skills=["brief"]
+                )
+                agent = await client.agent()
+            child.send_signal(signal.SIGTERM)
+            _, banner = await asyncio.to_thread(child.communicate, timeout=60)
+
+    assert turn.text.startswith("“About 5.6 million people live in Norway.”")
+    assert turn.output["diagnostics"]["retrieval_path"] == "hybrid_rrf"
+    assert agent.skills == ["brief"]
+    assert "  embedder openai:small\n" in banner
+
+
 @pytest.mark.promise("F-08")
 def test_what_stands_against_a_start_is_said_and_it_does_not_start(tmp_path: Path) -> None:
     arguments = ("--db", f"sqlite:///{tmp_path}/a.db", "--host", "0.0.0.0", "--json")
@@ -169,8 +199,12 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
         ),
         (["--model", "a:b", "--cors", "https://b.example"], {"model": "a:b", "cors": ("https://b.example",)}),
         (["--agent", "plain"], {"agent": "plain"}),
+        (
+            ["--embedder", "none", "--search-provider", "searxng:https://b.example", "--skills", "b"],
+            {"embedder": "none", "search_provider": "searxng:https://b.example", "skills": "b"},
+        ),
     ],
-    ids=["nothing", "the address", "the rest", "the agent"],
+    ids=["nothing", "the address", "the rest", "the agent", "what it may use"],
 )
 def test_what_the_command_is_not_told_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], changes: dict[str, object]
@@ -182,6 +216,9 @@ def test_what_the_command_is_not_told_the_environment_says(
         workers=2,
         agent="companion",
         model="c:d",
+        embedder="hashing",
+        search_provider="searxng:https://a.example",
+        skills="a",
         cors=("https://a.example",),
         json_logs=True,
     )
@@ -196,7 +233,8 @@ def test_what_the_command_is_not_told_the_environment_says(
     result = CliRunner().invoke(
         build_app(),
         ["serve", *arguments],
-        env=as_variables(base) | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent"},
+        env=as_variables(base)
+        | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent", "CLEW_SKILLS": "other"},
     )
 
     assert (result.exit_code, starts) == (0, [msgspec.structs.replace(base, **changes)] * 2)

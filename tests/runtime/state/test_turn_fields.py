@@ -97,3 +97,27 @@ async def test_a_turn_that_is_over_at_once_stores_nothing_that_is_fresh(db: Data
 
 async def say_reply(state: Companion, ctx: Context) -> dict[str, Any]:
     return {"response_text": "Here."}
+
+
+async def test_the_state_of_a_turn_is_given_before_what_was_loaded_is_gone(db: Database) -> None:
+    states: list[tuple[str, Any]] = []
+    config = clew.RuntimeConfig(on_turn_end=lambda thread, state: states.append((thread, state)))
+    stages = [constant_stage(working_memory=["Ann"], route="therapeutic")]
+    async with Runtime(db, schema=Companion, stages=stages, config=config) as runtime:
+        await runtime.run_turn("a", "Hi")
+
+    [(thread, state)] = states
+    assert (thread, state.message, state.working_memory, state.route) == ("a", "Hi", ["Ann"], "therapeutic")
+
+
+async def test_what_raises_at_the_end_of_a_turn_ends_its_run_as_an_error(db: Database) -> None:
+    def fail(thread: str, state: Any) -> None:
+        raise ZeroDivisionError
+
+    config = clew.RuntimeConfig(on_turn_end=fail)
+    async with Runtime(db, schema=Companion, stages=[], config=config) as runtime:
+        with pytest.raises(ZeroDivisionError):
+            await runtime.run_turn("a", "Hi")
+
+    last = (await db.thread("a").changesets())[-1]
+    assert (last.reason, (last.run_meta or {})["termination"]) == ("RunFinished", "error")

@@ -103,7 +103,7 @@ def pair_table(rows: Mapping[str, str]) -> Table:
 
 
 def context_panel(sections: Mapping[str, Sequence[str]]) -> RenderableType:
-    """What an answer was made with: a title and its lines, one below the other."""
+    """The context of an answer: titles and their lines, one below the other."""
     rows = {title: "\n".join(lines) for title, lines in sections.items() if lines}
     table = Padding(pair_table(rows), (0, 0, 0, 2), expand=False)
     return Group(Text("What this answer was made with", style="bold"), table)

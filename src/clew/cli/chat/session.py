@@ -131,7 +131,7 @@ class Chat:
         return tuple(self.settings.skills) if "skills" in self.agent.uses else ()
 
     def context(self) -> Mapping[str, Sequence[str]]:
-        """What the last answer on this thread was made with, as its agent tells it.
+        """The context of the last answer on this thread, as its agent tells it.
 
         Raises:
             InvalidArgument: The agent tells nothing of it, or there was no answer in this chat.

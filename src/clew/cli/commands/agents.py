@@ -63,7 +63,7 @@ def _agent_value(entry: InstalledAgent, default: str | None) -> dict[str, object
 
 
 def _description(agent: Agent | None) -> str:
-    """What an agent is, and which options it uses."""
+    """The description of an agent, and the options that it uses."""
     if agent is None:
         return "cannot be loaded"
     options = ", ".join(f"--{name.replace('_', '-')}" for name in agent.uses)

@@ -155,7 +155,7 @@ def banner(settings: "ServerSettings", agent: Agent, access: str) -> str:
 
 
 def _option_lines(settings: "ServerSettings", agent: Agent) -> list[str]:
-    """What else the agent gets, and whether it uses it."""
+    """Lines about the rest that the agent gets, and whether it uses it."""
     names = {
         "embedder": settings.embedder,
         "search_provider": settings.search_provider and without_password(settings.search_provider),
