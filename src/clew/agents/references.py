@@ -56,13 +56,13 @@ async def open_reference(reference: str, kind: ReferenceKind) -> AsyncIterator[o
     """
     value = load_reference(reference, kind)
     if isinstance(value, type) or not kind.matches(value):
-        made = _call(value, reference, kind)
-        if isinstance(made, AbstractAsyncContextManager):
-            async with made as opened:
-                yield _checked(opened, reference, kind)
+        result = _call(value, reference, kind)
+        if isinstance(result, AbstractAsyncContextManager):
+            async with result as opened:
+                yield _check_kind(opened, reference, kind)
             return
-        value = made
-    yield _checked(value, reference, kind)
+        value = result
+    yield _check_kind(value, reference, kind)
 
 
 def error_sentence(error: Exception) -> str:
@@ -111,7 +111,7 @@ def _call(value: object, reference: str, kind: ReferenceKind) -> object:
         ) from error
 
 
-def _checked(value: object, reference: str, kind: ReferenceKind) -> object:
+def _check_kind(value: object, reference: str, kind: ReferenceKind) -> object:
     if isinstance(value, type) or not kind.matches(value):
         noun = type(value).__name__
         raise InvalidArgument(problem=f"{reference} made an object of type {noun}. {kind.accepted}")

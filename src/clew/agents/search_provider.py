@@ -87,7 +87,7 @@ class SearxngProvider:
     def __init__(
         self, url: str, *, timeout_seconds: float = SEARCH_SECONDS, most_bytes: int = MOST_BYTES
     ) -> None:
-        self.name = f"{SEARXNG}:{_checked_host(url)}"
+        self.name = f"{SEARXNG}:{_host_of(url)}"
         self._timeout_seconds = timeout_seconds
         self._most_bytes = most_bytes
         self._http = import_httpx()
@@ -157,7 +157,7 @@ class SearxngProvider:
         return ModelFailed(model=self.name, problem=problem, retry=retry)
 
 
-def _checked_host(url: str) -> str:
+def _host_of(url: str) -> str:
     """Return the host of an address that something may be asked at.
 
     Raises:

@@ -37,31 +37,35 @@ def read_skills(folder: str | None) -> dict[str, str]:
     skills: dict[str, str] = {}
     for path in files:
         if path.stem in skills:
-            raise _refused(path, f"there is another file for the skill {path.stem!r}. Remove one of them.")
+            raise _skill_error(
+                path, f"there is another file for the skill {path.stem!r}. Remove one of them."
+            )
         skills[path.stem] = _read_skill(path)
     return skills
 
 
 def _read_skill(path: Path) -> str:
     if not SKILL_NAME.fullmatch(path.stem):
-        raise _refused(path, "its name is no name of a skill. Use letters, digits, '-' and '_', up to 64.")
+        raise _skill_error(
+            path, "its name is no name of a skill. Use letters, digits, '-' and '_', up to 64."
+        )
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_SKILL + 1)
     except OSError as error:
-        raise _refused(path, f"{error.strerror}.") from None
+        raise _skill_error(path, f"{error.strerror}.") from None
     if len(content) > LARGEST_SKILL:
-        raise _refused(
+        raise _skill_error(
             path, f"it has more than {LARGEST_SKILL} bytes. Shorten it: it goes into every prompt."
         )
     try:
         text = content.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise _refused(path, f"it is not UTF-8, at byte {error.start}. Save it as UTF-8.") from None
+        raise _skill_error(path, f"it is not UTF-8, at byte {error.start}. Save it as UTF-8.") from None
     if not text:
-        raise _refused(path, "it is empty.")
+        raise _skill_error(path, "it is empty.")
     return text
 
 
-def _refused(path: Path, reason: str) -> InvalidArgument:
+def _skill_error(path: Path, reason: str) -> InvalidArgument:
     return InvalidArgument(problem=f"The skill {str(path)!r} cannot be used: {reason}")
