@@ -1,6 +1,7 @@
 """Errors as the wire has them, and the errors that they mean."""
 
 from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -44,6 +45,17 @@ def error_from_problem(problem: Problem) -> ClewError:
     if problem.status == 404:
         return NotFound()
     return InvalidArgument(problem=problem.detail)
+
+
+def choices_sentence(body: Any, field: str) -> str:
+    """Return the values that a field of a body takes, as a sentence; empty if it takes any."""
+    if not isinstance(body, type):
+        return ""
+    hint = get_type_hints(body).get(field)
+    values = [
+        value for each in (hint, *get_args(hint)) if get_origin(each) is Literal for value in get_args(each)
+    ]
+    return f"Use one of: {', '.join(map(str, values))}" if values else ""
 
 
 def _error_classes(root: type[ClewError]) -> Iterator[type[ClewError]]:

@@ -9,7 +9,7 @@ from typing import Any
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from clew.api.problems import PROBLEM_MEDIA_TYPE, Problem
+from clew.api.problems import PROBLEM_MEDIA_TYPE, Problem, choices_sentence
 from clew.core.encoding import JSON, as_json, encode
 from clew.core.errors import (
     AccessRefused,
@@ -22,6 +22,7 @@ from clew.core.errors import (
     StoreFailed,
 )
 from clew.runtime.model.redaction import public_error
+from clew.server.http.endpoint import route_of
 from clew.server.http.request import NestedTooDeeply
 
 log = logging.getLogger("clew.server")
@@ -130,8 +131,20 @@ def encode_problem(problem: Problem, headers: Mapping[str, str]) -> tuple[dict[s
 def http_exception_response(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     """Return the response to a request that the framework refused: no such route, a body that is invalid."""
     status = 422 if isinstance(error, ValidationException) else error.status_code
-    facts = _http_exception_facts(request, error, status)
-    return _problem_response(problem_with_status(status, _detail(error, status), facts), _allow_header(error))
+    if isinstance(error, ValidationException):
+        problem = _validation_problem(request, error, status)
+    else:
+        facts = _http_exception_facts(request, status)
+        problem = problem_with_status(status, _detail(error, status), facts)
+    return _problem_response(problem, _allow_header(error))
+
+
+def _validation_problem(request: Request[Any, Any, Any], error: ValidationException, status: int) -> Problem:
+    route = route_of(request.route_handler)
+    reasons = _reasons(error, None if route is None else route.body)
+    return problem_with_status(
+        status, f"The request is not valid: {'; '.join(reasons)}.", {"problems": list(reasons)}
+    )
 
 
 def _allow_header(error: HTTPException) -> dict[str, str]:
@@ -139,11 +152,7 @@ def _allow_header(error: HTTPException) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name == "allow"}
 
 
-def _http_exception_facts(
-    request: Request[Any, Any, Any], error: HTTPException, status: int
-) -> dict[str, JSON]:
-    if isinstance(error, ValidationException):
-        return {"problems": _reasons(error)}
+def _http_exception_facts(request: Request[Any, Any, Any], status: int) -> dict[str, JSON]:
     if status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return {}
     size = request.headers.get("content-length", "0")
@@ -163,9 +172,6 @@ def failure_problem() -> Problem:
 
 
 def _detail(error: HTTPException, status: int) -> str:
-    if isinstance(error, ValidationException):
-        reasons = "; ".join(_reasons(error))
-        return f"The request is not valid: {reasons}." if reasons else "The request is not valid."
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return "The request body is too large. Send less at once."
     if status == HTTPStatus.NOT_FOUND:
@@ -179,18 +185,21 @@ def _detail(error: HTTPException, status: int) -> str:
     return f"{HTTPStatus(status).phrase}: {error.detail}".rstrip(": ")
 
 
-def _reasons(error: ValidationException) -> list[str]:
+def _reasons(error: ValidationException, body: Any) -> list[str]:
     extra: Iterable[Any] = error.extra if isinstance(error.extra, list) else ()
     reasons = [
-        _reason(each.get("key", BODY), each.get("message", "")) for each in extra if isinstance(each, dict)
+        _reason(each.get("key", BODY), each.get("message", ""), body)
+        for each in extra
+        if isinstance(each, dict)
     ]
     return reasons or [error.detail]
 
 
-def _reason(key: str, message: str) -> str:
+def _reason(key: str, message: str, body: Any) -> str:
     """Return what is wrong with a part of a request; the framework calls the body ``data``."""
     text = "it is missing" if message == repr(key) else message
-    return f"{BODY if key == DATA else key}: {text}"
+    advice = choices_sentence(body, key)
+    return f"{BODY if key == DATA else key}: {text}" + (f". {advice}" if advice else "")
 
 
 def _error_headers(error: ClewError) -> dict[str, str]:

@@ -10,6 +10,7 @@ from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketDisconnect
 
 from clew.api.events import StreamEvent
+from clew.api.problems import choices_sentence
 from clew.api.turns import NewTurn, SocketRequest
 from clew.core.encoding import as_json, encode
 from clew.core.errors import AccessRefused, ClewError, InvalidArgument, RateLimited, TooLarge
@@ -107,7 +108,10 @@ def _parse_request(text: str | bytes, limit: int) -> SocketRequest:
     try:
         return msgspec.json.decode(text, type=SocketRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidArgument(problem=f"The message is not valid: {error}.") from error
+        field = str(error).rpartition("`$.")[2].removesuffix("`")
+        advice = choices_sentence(SocketRequest, field)
+        problem = f"The message is not valid: {error}." + (f" {advice}." if advice else "")
+        raise InvalidArgument(problem=problem) from error
 
 
 async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterator[StreamEvent]:
