@@ -136,9 +136,8 @@ class Runtime(Generic[Shape, Output]):
         try:
             await self._scheduler.stop()
             if sessions.finalize_active_sessions_on_close:
-                await end_episodes(
-                    self._scheduler.recent_threads, self._settings, sessions.close_seconds, self._sweeper
-                )
+                threads = {thread: db for thread, (db, _) in self._scheduler.recent_threads.items()}
+                await end_episodes(threads, self._settings, sessions.close_seconds, self._sweeper)
         finally:
             await self._sweeper.close()
         await self._placements.close()

@@ -14,6 +14,7 @@ from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
 from clew.core.values import RecordQuery, Scope
 from clew.database.database import Database
+from clew.runtime import attempts
 from clew.runtime.execution import turn_lines
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.runs import KIND, run_of
@@ -174,7 +175,7 @@ async def test_a_turn_sent_again_waits_for_its_first_sending_alone(db: Database)
 async def test_a_turn_that_waits_for_another_process_does_not_look_at_every_change(
     db: Database, counting_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_lines, "LOOK_AGAIN", 60.0)
+    monkeypatch.setattr(attempts, "LOOK_AGAIN", 60.0)
     hold = Hold()
     turn = asyncio.create_task(runtime_of(db, hold).run_turn("a", "1"))
     await hold.arrival.wait()

@@ -16,20 +16,12 @@ from clew.core.errors import (
 )
 from clew.core.values import Drop, Record, RecordQuery
 from clew.database.database import Database
-from clew.runtime.attempts import Attempts
+from clew.runtime.attempts import LOOK_AGAIN, Attempts
 from clew.runtime.execution.start import TurnRequest
-from clew.runtime.execution.turn_lines import LOOK_AGAIN, BusyWait
 from clew.runtime.records.runs import DEFAULT_AGENT
 
 log = logging.getLogger("clew")
 KIND = "queued turn"
-
-
-class QueuedTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn in the queue, with the write that takes it out."""
-
-    request: TurnRequest
-    queue_entry: Drop
 
 
 def agent_tag(agent: str) -> str:
@@ -59,11 +51,17 @@ async def enqueue_turn(
     )
 
 
-async def oldest_turn(db: Database, thread: str | None = None) -> QueuedTurn | None:
-    """Return the turn that has waited longest, on one thread or on all."""
-    tags = () if thread is None else (f"thread:{thread}",)
-    records = await db.records.find(RecordQuery(kind=KIND, tags=tags, limit=1))
-    return queued_turn_of(records[0]) if records else None
+async def oldest_turn(db: Database, thread: str) -> tuple[TurnRequest, Drop] | None:
+    """Return the turn that has waited longest on a thread, and the write that takes it out of the queue.
+
+    Raises:
+        StoreDamaged: Its record cannot be read, or its turn is another user's.
+    """
+    records = await db.records.find(RecordQuery(kind=KIND, tags=(f"thread:{thread}",), limit=1))
+    if not records:
+        return None
+    drop = Drop(kind=KIND, id=records[0].id, expect=records[0].revision)
+    return request_of(records[0]), drop
 
 
 async def is_queued(db: Database, run: str) -> bool:
@@ -81,11 +79,11 @@ async def wait_until_dequeued(db: Database, thread: str, run: str, *, seconds: f
     Raises:
         TurnBusy: It is still there after so many seconds.
     """
-    attempts, wait = Attempts(seconds), BusyWait()
+    attempts = Attempts(seconds)
     while await is_queued(db, run):
         attempts.check_time(TurnBusy(thread=thread, run=run, retry_after_ms=int(LOOK_AGAIN * 1000)))
         version = (await db.thread(thread).head()).version
-        await wait.until_change(db.thread(thread), version)
+        await attempts.wait_for_change(db.thread(thread), version)
 
 
 async def run_queued_turns(
@@ -97,8 +95,9 @@ async def run_queued_turns(
     waits for a decision, or a turn cannot start now, the rest stays in the queue.
     """
     while (turn := await oldest_turn(db, thread)) is not None:
+        request, queue_entry = turn
         try:
-            await run_turn(turn.request, turn.queue_entry)
+            await run_turn(request, queue_entry)
             continue
         except TurnSuspended:
             return
@@ -107,7 +106,7 @@ async def run_queued_turns(
                 log.warning("A queued turn of thread %s failed: %s", thread, error)
         except Exception:  # a stage is not ours; the next turn goes on
             log.exception("A queued turn of thread %s failed.", thread)
-        if await is_queued(db, turn.queue_entry.id):
+        if await is_queued(db, queue_entry.id):
             return
 
 
@@ -116,8 +115,8 @@ def _is_taken(error: ClewError) -> bool:
     return isinstance(error, RevisionConflict) and error.kind == KIND
 
 
-def queued_turn_of(record: Record) -> QueuedTurn:
-    """Return the queued turn of a record.
+def request_of(record: Record) -> TurnRequest:
+    """Return the request of a queued turn.
 
     Raises:
         StoreDamaged: The record cannot be read, or its turn is another user's.
@@ -129,4 +128,4 @@ def queued_turn_of(record: Record) -> QueuedTurn:
     if request.user not in (None, record.owner):
         problem = f"it belongs to {record.owner!r} and is a turn of {request.user!r}"
         raise StoreDamaged(store=f"queued turn {record.id!r}", problem=problem)
-    return QueuedTurn(request=request, queue_entry=Drop(kind=KIND, id=record.id, expect=record.revision))
+    return request

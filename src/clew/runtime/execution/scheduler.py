@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -14,7 +13,6 @@ from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.execution import queue
 from clew.runtime.execution.drive import drive_turn
-from clew.runtime.execution.positions import PositionCache, position_after
 from clew.runtime.execution.resume import resume_run
 from clew.runtime.execution.safe_reply import run_gates_without_store
 from clew.runtime.execution.start import (
@@ -33,23 +31,14 @@ from clew.runtime.state.call_state import Decision
 from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
-Emit: TypeAlias = Callable[[Event], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentThread:
-    """A thread that had a turn here lately: its database, and when the turn was asked for."""
-
-    db: Database
-    touched: int
 
 
 class Scheduler:
     """The turns of one runtime."""
 
     def __init__(self) -> None:
-        self.recent_threads: dict[str, RecentThread] = {}
-        self._positions = PositionCache()
+        self.recent_threads: dict[str, tuple[Database, int]] = {}
+        """The database of each thread that had a turn here lately, and when the turn was asked for."""
         self._lines = TurnLines()
         self._tasks: dict[str, set[asyncio.Task[TurnResult[Any]]]] = {}
         self._queue_tasks: dict[str, asyncio.Task[None]] = {}
@@ -109,12 +98,14 @@ class Scheduler:
             await asyncio.wait([task])
             raise
 
-    async def run(self, placement: Placement, request: TurnRequest, emit: Emit) -> TurnResult[Any]:
+    async def run(
+        self, placement: Placement, request: TurnRequest, emit: Callable[[Event], None]
+    ) -> TurnResult[Any]:
         """Run a turn to its end, or put it into the queue. If the store fails, the gates answer alone."""
         with self._lines.join(placement.db, request.thread) as place:
             try:
                 await self._reach(placement, request, place)
-                start = await self._start_or_queue(placement, request)
+                start = await self._start_or_queue(placement, request, place)
             except StoreFailed as failure:
                 # The turns behind would each wait for the store to fail once more, one after another.
                 place.disperse()
@@ -140,17 +131,17 @@ class Scheduler:
         await place.reach(placement.db.thread(request.thread))
 
     async def _start_or_queue(
-        self, placement: Placement, request: TurnRequest
+        self, placement: Placement, request: TurnRequest, place: LinePlace
     ) -> StartedTurn | Run | TurnResult[Any]:
         """Start a turn, or put it into the queue."""
         db = placement.db
         self.touch_thread(placement, request.thread)
         if request.busy != "queue":
-            return await start_turn(db, request, placement.settings, positions=self._positions)
+            return await start_turn(db, request, placement.settings, place=place)
         # Behind a turn that waits in the queue this one waits too, even if the thread is free just now.
         if await queue.oldest_turn(db, request.thread) is None:
             try:
-                return await start_turn(db, request, placement.settings, positions=self._positions)
+                return await start_turn(db, request, placement.settings, place=place)
             except TurnBusy:
                 pass
         else:
@@ -169,7 +160,7 @@ class Scheduler:
         placement: Placement,
         request: TurnRequest,
         start: StartedTurn | Run | TurnResult[Any],
-        emit: Emit,
+        emit: Callable[[Event], None],
         place: LinePlace,
     ) -> TurnResult[Any]:
         if isinstance(start, TurnResult):
@@ -178,10 +169,7 @@ class Scheduler:
             return await self._resume_interrupted(placement, request, start, emit, place)
         place.start_turn()
         result = await drive_turn(start, placement.settings, emit)
-        place.end_turn(start.journal.version, awaited=start.journal.run.awaited)
-        # The next turn on a suspended thread is refused or resumes the run, and both read the thread.
-        if result.termination != SUSPENDED and (position := position_after(start.journal)) is not None:
-            self._positions.remember(placement.db, position)
+        place.end_turn(start.journal, suspended=result.termination == SUSPENDED)
         return result
 
     def touch_thread(self, placement: Placement, thread: str) -> None:
@@ -193,9 +181,9 @@ class Scheduler:
             return  # an incognito thread is forgotten at the close, and has no episode to end
         now = placement.settings.clock()
         self.recent_threads.pop(thread, None)  # it goes to the end: they are in the order of their last turns
-        self.recent_threads[thread] = RecentThread(db=placement.db, touched=now)
+        self.recent_threads[thread] = (placement.db, now)
         idle_before = now - placement.settings.config.sessions.idle_ms
-        while self.recent_threads[oldest := next(iter(self.recent_threads))].touched < idle_before:
+        while self.recent_threads[oldest := next(iter(self.recent_threads))][1] < idle_before:
             del self.recent_threads[oldest]
 
     async def _resume_interrupted(
@@ -203,7 +191,7 @@ class Scheduler:
         placement: Placement,
         request: TurnRequest,
         run: Run,
-        emit: Emit,
+        emit: Callable[[Event], None],
         place: LinePlace,
     ) -> TurnResult[Any]:
         """Resume a turn that was started before, unless another process that was sent it does so.
@@ -224,7 +212,11 @@ class Scheduler:
             return TurnResult(thread=request.thread, run=run.id, version=0, termination=INTERRUPTED)
 
     async def resume_run(
-        self, placement: Placement, thread: str, decisions: Mapping[str, Decision], emit: Emit
+        self,
+        placement: Placement,
+        thread: str,
+        decisions: Mapping[str, Decision],
+        emit: Callable[[Event], None],
     ) -> TurnResult[Any]:
         """Resume the run that stopped on a thread, at once; a turn that comes meanwhile waits behind it."""
         with self._lines.join(placement.db, thread) as place:
@@ -255,7 +247,7 @@ class Scheduler:
         placement: Placement,
         thread: str,
         decisions: Mapping[str, Decision],
-        emit: Emit,
+        emit: Callable[[Event], None],
         run: str | None = None,
     ) -> TurnResult[Any]:
         """Resume a run where it stopped, and drive it to its end."""
@@ -279,9 +271,7 @@ class Scheduler:
             with self._lines.join(placement.db, request.thread) as place:
                 await place.reach(placement.db.thread(request.thread))
                 self.touch_thread(placement, request.thread)
-                start = await start_turn(
-                    placement.db, request, placement.settings, queue_entry, positions=self._positions
-                )
+                start = await start_turn(placement.db, request, placement.settings, queue_entry, place=place)
                 return await self._run_to_end(placement, request, start, ignore_event, place)
 
         try:

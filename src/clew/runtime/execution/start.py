@@ -40,8 +40,7 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
-from clew.runtime.execution.positions import PositionCache, ThreadPosition
-from clew.runtime.execution.turn_lines import BusyWait
+from clew.runtime.execution.turn_lines import LinePlace, ThreadPosition
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import (
     TEXT,
@@ -169,13 +168,13 @@ async def start_turn(
     settings: Settings,
     queue_entry: Drop | None = None,
     *,
-    positions: PositionCache | None = None,
+    place: LinePlace | None = None,
 ) -> StartedTurn | TurnResult | Run:
     """Take the thread and commit what comes in.
 
     A turn that was made before, by its key, gives its result; one that was interrupted gives its run, which
-    can be resumed. ``queue_entry`` takes a queued turn out of the queue in the same commit. A position may be
-    out of date: then nothing is committed, and the thread is read.
+    can be resumed. ``queue_entry`` takes a queued turn out of the queue in the same commit. The position that
+    its ``place`` in line gives may be out of date: then nothing is committed, and the thread is read.
 
     Raises:
         TurnBusy: Another turn is running, and the caller does not want to wait, or has waited long enough.
@@ -185,16 +184,14 @@ async def start_turn(
         ThreadOfAnotherAgent: The thread is not this agent's to write.
         RevisionConflict: Others changed the records beside the thread again and again.
     """
-    thread, wait = db.thread(request.thread), BusyWait()
-    attempts = Attempts(settings.config.deadlines.turn_seconds)
+    thread, attempts = db.thread(request.thread), Attempts(settings.config.deadlines.turn_seconds)
     while True:
         if (earlier := await find_earlier_turn(db, request, settings)) is not None:
             return earlier
-        position = positions.take(db, request.thread) if positions is not None else None
+        left_position = place.take_position() if place is not None else None
+        position = left_position or await _read_position(db, thread)
         try:
-            return await _start_at(
-                db, position or await _read_position(db, thread), request, settings, queue_entry
-            )
+            return await _start_at(db, position, request, settings, queue_entry)
         except RevisionConflict as conflict:
             _check_queued(queue_entry, conflict)
             attempts.count(conflict)
@@ -202,12 +199,14 @@ async def start_turn(
             await _check_seen(thread)
         except VersionConflict as conflict:
             attempts.check_time(conflict)  # another writer was faster: the whole turn goes behind it
-        except _Busy as busy:
-            attempts.check_time(busy.error)
-            await wait.until_change(thread, busy.version, busy.error.retry_after_ms / 1000)
+        except TurnBusy as busy:
+            if request.busy != "wait" or position.head is None:
+                raise
+            attempts.check_time(busy)
+            await attempts.wait_for_change(thread, position.head.version, busy.retry_after_ms / 1000)
         except ThreadNotFound:
             # The thread was deleted since its last turn here: without the position it starts anew.
-            if position is None:
+            if left_position is None:
                 raise
 
 
@@ -416,15 +415,6 @@ def inputs_for_resume(request: TurnRequest) -> dict[str, JSON]:
 # Other turns.
 
 
-class _Busy(Exception):
-    """Another turn is running, until its lease ends unless it is renewed."""
-
-    def __init__(self, error: TurnBusy, version: int) -> None:
-        super().__init__(error)
-        self.error = error
-        self.version = version
-
-
 async def find_earlier_turn(
     db: Database, request: TurnRequest, settings: Settings
 ) -> TurnResult | Run | None:
@@ -463,7 +453,7 @@ async def _release_writes(
 
     Raises:
         TurnSuspended: The earlier run waits for a decision.
-        TurnBusy: The earlier run is at work, and this turn is not to wait.
+        TurnBusy: The earlier run is at work, until its lease ends unless it is renewed.
     """
     if head is None:
         return ()
@@ -481,11 +471,9 @@ async def _release_writes(
         return ()
     if not is_orphaned(run, settings.clock()):
         remaining_ms = run.until - settings.clock()
-        busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(remaining_ms, 0))
-        if request.busy != "wait":
-            raise busy
-        await _mark_awaited(db, run, request, head.owner)
-        raise _Busy(busy, head.version)
+        if request.busy == "wait":
+            await _mark_awaited(db, run, request, head.owner)
+        raise TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(remaining_ms, 0))
     # Only the record is closed: the first changeset replaces what the state says of the run, and closes the
     # calls that it left open.
     return close_run(run, head, PROCESS_LOST, settings.clock(), owner=head.owner).writes

@@ -1,30 +1,48 @@
-"""Lines before a busy thread: the turns of this process wait one behind another, and for other processes."""
+"""Lines before a busy thread: the turns of this process wait one behind another, and for other processes.
+
+Lines only save work. What keeps turns apart is the run that a thread's state names, which turns of other
+processes respect too.
+"""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
 
+import msgspec
+
+from clew.core.values import Head
 from clew.database.database import Database
 from clew.database.thread import Thread
-
-LOOK_AGAIN = 1.0
-"""Seconds between two looks of a waiting turn at the database: at a thread that changes, or that does not."""
+from clew.runtime.records.episodes import Episode
+from clew.runtime.turn.journal import ThreadJournal
 
 HOLD_SECONDS = 0.5
 """The time for which a line holds a thread, turn after turn, although another process waits for it."""
 YIELD_SECONDS = 1.5
 """The time for which a line lets another process go first: until it has certainly looked, and a bit more."""
 
-LineKey: TypeAlias = tuple[str, str | None, str]
-"""Tenant, user and thread: no turn is in a line with turns that its user could not see."""
+MOST_POSITIONS = 512
+MOST_BYTES = 32 * 1024
+
+
+class ThreadPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread between two turns: its head, if it exists, and the episode that it is in, if any."""
+
+    head: Head | None
+    episode: Episode | None
 
 
 class TurnLine:
-    """The turns of this process that hold a thread or wait for it; the first is at work."""
+    """The turns of this process that hold a thread or wait for it; the first is at work.
 
-    def __init__(self) -> None:
+    ``position`` is the thread as the last turn of the line left it, so that the next need not read it. It may
+    be out of date: another process may have written since. A turn that starts from it expects its version and
+    its revisions, so that nothing is committed then, and the thread is read.
+    """
+
+    def __init__(self, position: ThreadPosition | None) -> None:
+        self.position = position
         self.places: deque[LinePlace] = deque()
         self.held_since: float | None = None
         self.is_awaited = False
@@ -64,21 +82,29 @@ class LinePlace:
                 places[0].move_up()
         self.move_up()
 
+    def take_position(self) -> ThreadPosition | None:
+        """Return where the last turn left the thread, and forget it: a second look is then a fresh one."""
+        position, self._line.position = self._line.position, None
+        return position
+
     def start_turn(self) -> None:
         """Record that a turn of the line has the thread now."""
         if self._line.held_since is None:
             self._line.held_since = self._loop.time()
 
-    def end_turn(self, version: int, *, awaited: bool) -> None:
-        """Make the next in line let a turn of another process go first, if one waits and it is time.
+    def end_turn(self, journal: ThreadJournal, *, suspended: bool) -> None:
+        """Leave the thread to the next in line, or to a turn of another process, if one waits and it is time.
 
-        Without it a line that never empties would keep other processes out: it follows itself at once, and
-        they see that a thread has become free only when they look.
+        Without the latter a line that never empties would keep other processes out: it follows itself at
+        once, and they see that a thread has become free only when they look.
         """
         line = self._line
-        line.is_awaited = line.is_awaited or awaited
+        line.is_awaited = line.is_awaited or journal.run.awaited
         if line.is_awaited and self._loop.time() - (line.held_since or 0.0) >= HOLD_SECONDS:
-            line.is_awaited, line.held_since, line.yields_at = False, None, version
+            line.is_awaited, line.held_since, line.yields_at = False, None, journal.version
+        # The next turn on a suspended thread is refused or resumes the run, and both read the thread.
+        if not suspended and journal.head is not None and journal.has_stored_episode:
+            line.position = ThreadPosition(head=journal.head, episode=journal.episode)
 
     def disperse(self) -> None:
         """Let every turn in the line try by itself, as if each were the first."""
@@ -95,18 +121,22 @@ class TurnLines:
     """The turns of one process, in the order in which they came, thread by thread.
 
     A turn is in line from the moment it is asked for until it has ended. Only the first of a line asks the
-    database, and the next follows without a look at it. Lines only save work: what keeps turns apart is the
-    run that a thread's state names, which turns of other processes respect too.
+    database, and the next follows without a look at it. Of lines that are empty the last positions are
+    remembered; small ones, and not many.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, TurnLine] = {}
+        # By tenant, user and thread: no turn is in a line with turns that its user could not see.
+        self._lines: dict[tuple[str, str | None, str], TurnLine] = {}
+        self._positions: dict[tuple[str, str | None, str], ThreadPosition] = {}
 
     @contextmanager
     def join(self, db: Database, thread: str) -> Iterator[LinePlace]:
         """Take the last place in a thread's line, and give it up at the end."""
         key = (db.tenant, db.user, thread)
-        line = self._lines.setdefault(key, TurnLine())
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = TurnLine(self._positions.pop(key, None))
         place = LinePlace(line)
         try:
             yield place
@@ -114,21 +144,13 @@ class TurnLines:
             place.leave()
             if not line.places and self._lines.get(key) is line:
                 del self._lines[key]
+                self._remember(key, line.position)
 
-
-class BusyWait:
-    """Waits for a thread that a turn of another process holds.
-
-    The first change is looked at as soon as it is seen. After that a second passes between two looks,
-    however often the thread changes: a turn at work commits many times before it ends.
-    """
-
-    def __init__(self) -> None:
-        self._earliest = 0.0
-
-    async def until_change(self, thread: Thread, version: int, timeout: float = LOOK_AGAIN) -> None:
-        """Return when the thread may be past a version or the time is over, but not too soon."""
-        clock = asyncio.get_running_loop().time
-        await thread.wait_for_change(version, timeout=min(timeout, LOOK_AGAIN))
-        await asyncio.sleep(self._earliest - clock())
-        self._earliest = clock() + LOOK_AGAIN
+    def _remember(self, key: tuple[str, str | None, str], position: ThreadPosition | None) -> None:
+        """Remember where the last turn of a line left its thread, unless that takes too much memory."""
+        head = position.head if position is not None else None
+        if position is None or head is None or head.counters.size + head.counters.weight > MOST_BYTES:
+            return
+        self._positions[key] = position
+        if len(self._positions) > MOST_POSITIONS:
+            del self._positions[next(iter(self._positions))]

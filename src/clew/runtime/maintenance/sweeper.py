@@ -11,7 +11,6 @@ from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
 from clew.runtime.execution import queue
-from clew.runtime.execution.scheduler import RecentThread
 from clew.runtime.maintenance.recovery import recover_runs
 from clew.runtime.memory.vectors.jobs import EmbeddingWorker
 from clew.runtime.records.episodes import end_expired_episodes
@@ -111,7 +110,7 @@ class Sweeper:
                 if refusals.covers(record):
                     continue
                 try:
-                    thread = queue.queued_turn_of(record).request.thread
+                    thread = queue.request_of(record).thread
                 except StoreDamaged as error:
                     refusals.add(record, error)
                     continue
@@ -130,7 +129,7 @@ class Sweeper:
 
 
 async def end_episodes(
-    threads: Mapping[str, RecentThread], settings: Settings, seconds: float, sweeper: Sweeper
+    threads: Mapping[str, Database], settings: Settings, seconds: float, sweeper: Sweeper
 ) -> None:
     """End the episodes of some threads, and wait for the ends of the sweeper, as far as the time allows.
 
@@ -150,8 +149,8 @@ async def end_episodes(
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             group.create_task(sweeper.finish_ends())
-            for thread, recent_thread in threads.items():
-                group.create_task(end(thread, recent_thread.db))
+            for thread, db in threads.items():
+                group.create_task(end(thread, db))
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
 

@@ -253,9 +253,9 @@ class ThreadJournal:
         return [_with_version(*pair) for pair in zip(changes, result.results, strict=False)]
 
     @property
-    def has_pending_episode(self) -> bool:
-        """True if the episode has changes that no commit has taken yet."""
-        return self._episode_write is not None
+    def has_stored_episode(self) -> bool:
+        """True if there is an episode, and no changes of it that no commit has taken yet."""
+        return self.episode is not None and self._episode_write is None
 
     def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""
