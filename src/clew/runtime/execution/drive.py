@@ -7,7 +7,7 @@ import msgspec
 
 from clew.core.encoding import as_json
 from clew.core.errors import ClewError, Conflict, LeaseLost
-from clew.runtime.execution.pipeline import PipelineResult, ending_of, result_of_pipeline, run_pipeline
+from clew.runtime.execution.pipeline import ending_of, run_pipeline
 from clew.runtime.execution.safe_reply import add_safe_reply, own_messages, safe_result
 from clew.runtime.execution.start import StartedTurn
 from clew.runtime.records.events import Event, error_event, events_of
@@ -16,7 +16,7 @@ from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
-from clew.runtime.turn.result import TurnResult
+from clew.runtime.turn.result import TurnResult, result_of_turn
 from clew.runtime.turn.turn import Turn
 
 
@@ -62,33 +62,33 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
 
 async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Lease) -> TurnResult:
     try:
-        result = await run_pipeline(turn, settings)
+        ending, error = await run_pipeline(turn, settings)
     finally:
         await lease.end()
-    if isinstance(result.error, LeaseLost):
-        turn.notify(error_event(result.error))
-        raise result.error
-    await _finish_turn(turn, start.journal, settings, result)
-    if result.error is not None and not isinstance(result.error, asyncio.CancelledError):
-        raise result.error
-    return result_of_pipeline(turn, settings, result, version=start.journal.version)
-
-
-async def _finish_turn(
-    turn: Turn, journal: ThreadJournal, settings: Settings, result: PipelineResult
-) -> None:
-    """Make the end durable; if that fails, send the failure instead of the event of the end."""
-    if isinstance(result.error, Conflict):
+    if isinstance(error, LeaseLost):
+        turn.notify(error_event(error))
+        raise error
+    if isinstance(error, Conflict):
         turn.draft.drop_delta()  # the same changes would be refused once more, and the end with them
-    if result.ending.termination in (CANCELLED, ERROR):
+    await _finish_turn(turn, start.journal, settings, ending)
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        raise error
+    version, kind = start.journal.version, settings.output
+    return result_of_turn(turn, version=version, kind=kind, termination=ending.termination)
+
+
+async def _finish_turn(turn: Turn, journal: ThreadJournal, settings: Settings, ending: Ending) -> None:
+    """Make the end durable; if that fails, send the failure instead of the event of the end."""
+    if ending.termination in (CANCELLED, ERROR):
         await _close_calls(turn, journal)
-    if result.ending.termination == ERROR and turn.safe_reply_text is not None:
+    if ending.termination == ERROR and turn.safe_reply_text is not None:
         await add_safe_reply(turn)
     if journal.run.key is not None:
         # The version is that of the commit which stores this, so the journal fills it in.
-        journal.output = as_json(result_of_pipeline(turn, settings, result, version=0))
+        result = result_of_turn(turn, version=0, kind=settings.output, termination=ending.termination)
+        journal.output = as_json(result)
     try:
-        await _commit_ending(turn, result.ending)
+        await _commit_ending(turn, ending)
     except (ClewError, asyncio.CancelledError) as failure:
         if turn.draft.deferred_checkpoint is None or isinstance(failure, Conflict | LeaseLost):
             raise

@@ -12,16 +12,15 @@ import msgspec
 from clew.core.errors import ClewError, DeadlineExceeded, InvalidArgument
 from clew.runtime.context import Context
 from clew.runtime.model.redaction import public_error
-from clew.runtime.records.episodes import EpisodeBuffer
 from clew.runtime.records.events import USER_MESSAGE, ErrorEvent, StageStarted, error_event
 from clew.runtime.records.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
 from clew.runtime.respond.respond import ENDS_TURN, Stage
 from clew.runtime.settings import Settings
 from clew.runtime.stages import remaining_stages, stage_label, stage_name
-from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Field, Fold
 from clew.runtime.turn.approvals import Suspension
-from clew.runtime.turn.result import TurnResult, output_of_turn, result_of_turn
+from clew.runtime.turn.journal import EpisodeBuffer
+from clew.runtime.turn.result import output_of_turn
 from clew.runtime.turn.turn import Turn
 
 DIAGNOSTICS = "diagnostics"
@@ -59,33 +58,8 @@ UNFORESEEN = "A stage failed in a way that nobody foresaw. The program that ran 
 """All that is stored and sent of an error that is not ours: its own words may hold a path or a key."""
 
 
-class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a turn's stages: the ending of the run, the calls that wait, and the error, if any."""
-
-    ending: Ending
-    approvals: tuple[Approval, ...] = ()
-    error: BaseException | None = None
-
-
-def result_of_pipeline(
-    turn: Turn, settings: Settings, result: PipelineResult, *, version: int
-) -> TurnResult[Any]:
-    """Return the result of a turn whose stages have ended.
-
-    Raises:
-        StateInvalid: A value does not fit the output type.
-    """
-    return result_of_turn(
-        turn,
-        version=version,
-        kind=settings.output,
-        termination=result.ending.termination,
-        approvals=result.approvals,
-    )
-
-
-async def run_pipeline(turn: Turn, settings: Settings) -> PipelineResult:
-    """Run the stages that are left, and record how long they took."""
+async def run_pipeline(turn: Turn, settings: Settings) -> tuple[Ending, BaseException | None]:
+    """Run the stages that are left, timed, and return the ending of the run with its error, if any."""
     start = time.perf_counter()
     try:
         return await _run_to_end(turn, settings)
@@ -93,7 +67,7 @@ async def run_pipeline(turn: Turn, settings: Settings) -> PipelineResult:
         record_times(turn, total_ms=_milliseconds_since(start))
 
 
-async def _run_to_end(turn: Turn, settings: Settings) -> PipelineResult:
+async def _run_to_end(turn: Turn, settings: Settings) -> tuple[Ending, BaseException | None]:
     try:
         await run_stages(settings.stages, context_of(turn, settings))
         with turn.step("output", "reply" if settings.output is None else settings.output.__name__):
@@ -101,18 +75,17 @@ async def _run_to_end(turn: Turn, settings: Settings) -> PipelineResult:
                 output_of_turn(turn, settings.output)  # one that does not fit must end the run as an error
         if settings.config.on_turn_end is not None:
             settings.config.on_turn_end(turn.thread, turn.draft.view())
-    except Suspension as suspension:
-        return PipelineResult(ending=Ending(termination=SUSPENDED), approvals=suspension.approvals)
+    except Suspension:
+        return Ending(termination=SUSPENDED), None
     except asyncio.CancelledError as error:
-        return PipelineResult(ending=ending_of(error), error=error)
+        return ending_of(error), error
     except ClewError as error:
         turn.notify(error_event(error))
-        return PipelineResult(ending=ending_of(error), error=error)
+        return ending_of(error), error
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
         turn.notify(ErrorEvent(code=STAGE_FAILED, problem=UNFORESEEN))
-        ending = Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}")
-        return PipelineResult(ending=ending, error=error)
-    return PipelineResult(ending=Ending(termination=NATURAL))
+        return Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}"), error
+    return Ending(termination=NATURAL), None
 
 
 def ending_of(error: ClewError | asyncio.CancelledError) -> Ending:

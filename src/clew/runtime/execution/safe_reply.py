@@ -56,25 +56,25 @@ async def run_gates_without_store(
     gates = [stage for stage in settings.stages if getattr(stage, GATE, False)]
     if not gates:
         raise failure
-    draft, journal = _transient_draft(request, settings)
-    turn = Turn(draft, journal, settings.config.retry_policy, emit, deadlines=settings.config.deadlines)
+    turn = _transient_turn(request, settings, emit)
     try:
         await run_stages(gates, context_of(turn, settings))
     except Exception as error:  # noqa: BLE001  # a stage is not ours: what it declared before goes out
         log.warning("A gate failed while the store did: %s", log_text_of(error))
-    records = journal.pending_records()
+    records = turn.journal.pending_records()
     settings.pending_records.add(db, records)
     if turn.safe_reply_text is None:
         raise failure
     return safe_result(turn, settings, failure, pending_count=len(records))
 
 
-def _transient_draft(request: TurnRequest, settings: Settings) -> tuple[Draft, TransientJournal]:
-    """Return a draft and a journal with the request alone, and nothing of the store."""
+def _transient_turn(request: TurnRequest, settings: Settings, emit: Callable[[Event], None]) -> Turn:
+    """Return a turn with the request alone, and nothing of the store."""
     run = Run(id=settings.new_id(), thread=request.thread, user=request.user, started=settings.clock())
     journal = TransientJournal(run, {HISTORY: list(request.items)}, clock=settings.clock)
     sizes = {HISTORY: LogSize(len(request.items), len(request.items))}
-    return Draft(settings.schema, {}, sizes, request.inputs, journal.read), journal
+    draft = Draft(settings.schema, {}, sizes, request.inputs, journal.read)
+    return Turn(draft, journal, settings.config.retry_policy, emit, deadlines=settings.config.deadlines)
 
 
 async def add_safe_reply(turn: Turn) -> None:

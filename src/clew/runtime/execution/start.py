@@ -68,7 +68,7 @@ from clew.runtime.records.runs import (
     run_with_ending,
     this_process,
 )
-from clew.runtime.records.turn_records import RunRecords, TurnRecord
+from clew.runtime.records.turn_records import TurnRecord, stored_record
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs
@@ -311,10 +311,12 @@ def _record_writes(
     request: TurnRequest, run: Run, episode: Episode, owner: str | None, settings: Settings
 ) -> list[Write]:
     """Return the writes of the records that a spoken turn brings with it."""
-    records = RunRecords()
-    for record in request.spoken.records if request.spoken is not None else ():
-        records.add(record, run, episode=episode.id, owner=owner, now=settings.clock())
-    return [Put(record=record) for record in records.records]
+    records = request.spoken.records if request.spoken is not None else ()
+    now = settings.clock()
+    return [
+        Put(record=stored_record(record, run, number, episode=episode.id, owner=owner, now=now))
+        for number, record in enumerate(records, start=1)
+    ]
 
 
 def _draft(

@@ -11,7 +11,7 @@ from clew.core.encoding import JSON
 from clew.core.values import HISTORY, LogSize
 from clew.database.database import Database
 from clew.runtime.context import MakeContext, MemoryBackend, MemoryMode, RecordBackend, plain_context
-from clew.runtime.execution.pipeline import result_of_pipeline, run_pipeline
+from clew.runtime.execution.pipeline import run_pipeline
 from clew.runtime.execution.safe_reply import log_text_of, safe_result
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
@@ -28,7 +28,7 @@ from clew.runtime.state.upgrades import replacement_state
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.draft import Draft
 from clew.runtime.turn.journal import TransientJournal
-from clew.runtime.turn.result import Output, TurnResult
+from clew.runtime.turn.result import Output, TurnResult, result_of_turn
 from clew.runtime.turn.turn import Turn
 from clew.stores.memory import MemoryStore
 
@@ -81,24 +81,24 @@ async def run_agent(
         make_context=make_context,
     )
     async with exit_stack:
-        return await _run(settings, *_transient_turn(settings, message, history, state or {}, notify))
+        return await _run(settings, _transient_turn(settings, message, history, state or {}, notify))
 
 
-async def _run(settings: Settings, turn: Turn, journal: TransientJournal) -> TurnResult[Any]:
-    result = await run_pipeline(turn, settings)
-    await turn.finish(result.ending)
-    problem = await _write_records(settings, journal) or result.error
+async def _run(settings: Settings, turn: Turn) -> TurnResult[Any]:
+    ending, error = await run_pipeline(turn, settings)
+    await turn.finish(ending)
+    problem = await _write_records(settings, turn) or error
     if turn.safe_reply_text is not None and isinstance(problem, Exception):
         return safe_result(turn, settings, problem)
-    if result.error is not None:
-        raise result.error
-    return result_of_pipeline(turn, settings, result, version=0)
+    if error is not None:
+        raise error
+    return result_of_turn(turn, version=0, kind=settings.output, termination=ending.termination)
 
 
-async def _write_records(settings: Settings, journal: TransientJournal) -> Exception | None:
+async def _write_records(settings: Settings, turn: Turn) -> Exception | None:
     """Write the records of the turn; return the error if one of them was not written."""
     problem: Exception | None = None
-    for record in journal.pending_records():
+    for record in turn.journal.pending_records():
         try:
             await settings.record_backend.put(record, expect=0)
         except Exception as failure:  # noqa: BLE001  # a backend is not ours: its bug must not withhold a reply
@@ -114,7 +114,7 @@ def _transient_turn(
     history: Sequence[Message],
     state: Mapping[str, JSON],
     notify: Callable[[Event], None],
-) -> tuple[Turn, TransientJournal]:
+) -> Turn:
     inputs = validate_inputs(settings.schema, message)
     for entry in history:
         check_fields(entry)
@@ -125,4 +125,4 @@ def _transient_turn(
     config = settings.config
     turn = Turn(draft, journal, config.retry_policy, notify, deadlines=config.deadlines, prices=config.prices)
     turn.add(user_items(settings.schema, inputs))
-    return turn, journal
+    return turn

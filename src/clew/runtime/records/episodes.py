@@ -6,7 +6,7 @@ idle ones. When it is ended, the row moves to the episode's own id and stays.
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -33,31 +33,6 @@ ACTIVE, ENDING, ENDED = "active", "ending", "ended"
 TEXT, VOICE = "text", "voice"
 LEASED = "leased"
 """The tag of an active episode whose client has promised to say that it is there."""
-
-
-class EpisodeNotes(Protocol):
-    """Takes what a turn notices for the end of its episode."""
-
-    episode: "Episode | None"
-
-    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
-        """Keep it with the episode, with the next commit."""
-        ...
-
-
-class EpisodeBuffer:
-    """The candidates of the episode that a turn belongs to."""
-
-    def __init__(self, notes: EpisodeNotes) -> None:
-        self._notes = notes
-
-    def add(self, candidate: JSON) -> None:
-        """Keep a candidate for the end of the session."""
-        self._notes.update_episode(candidates=[as_json(candidate)])
-
-    def candidates(self) -> Sequence[JSON]:
-        """Return the candidates so far."""
-        return self._notes.episode.candidates if self._notes.episode is not None else ()
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -236,11 +211,8 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
 
     episode: Episode
     writes: Sequence[Write] = ()
-    replan: "Replan | None" = None
+    replan: "Callable[[Episode], Awaitable[EpisodeResult]] | None" = None
 
-
-Replan: TypeAlias = Callable[[Episode], Awaitable[EpisodeResult]]
-"""Makes what an episode leaves behind once more, without asking a model."""
 
 Finalize: TypeAlias = Callable[[Database, Episode, Sequence[Message]], Awaitable[EpisodeResult]]
 """Makes of an episode's transcript what it is to leave behind: a summary, an arc, what was held and is worth

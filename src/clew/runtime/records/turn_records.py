@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 import msgspec
@@ -45,27 +45,18 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         encode_checked(self.body)  # now, and not when the whole turn is to be committed
 
 
-class RunRecords:
-    """The records that a run has made and no commit has taken yet."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self._count = 0
-
-    def add(self, record: TurnRecord, run: Run, *, episode: str | None, owner: str | None, now: int) -> None:
-        """Add a record under an id of its own. A run that is resumed makes others: its epoch differs."""
-        self._count += 1
-        id = f"{run.id}.{run.epoch}.{self._count}"
-        provenance: Mapping[str, JSON] = {THREAD: run.thread, RUN: run.id, EPISODE: episode, TIME: now}
-        self.records.append(_stored_record(record, id, provenance, owner, now))
-
-
-def _stored_record(
-    record: TurnRecord, id: str, provenance: Mapping[str, JSON], owner: str | None, now: int
+def stored_record(
+    record: TurnRecord, run: Run, number: int, *, episode: str | None, owner: str | None, now: int
 ) -> Record:
+    """Return a record of a turn as the store has it, under an id of its own.
+
+    ``number`` counts the records of the run. A run that is resumed makes others: its epoch differs.
+    """
+    id = f"{run.id}.{run.epoch}.{number}"
+    provenance: dict[str, JSON] = {THREAD: run.thread, RUN: run.id, EPISODE: episode, TIME: now}
     # An erasure finds what is about a thread by its tag, so every record has one.
     level_tag = (f"{LEVEL}:{record.level}",) if record.level else ()
-    tags = (*level_tag, f"{THREAD}:{provenance[THREAD]}", *record.tags)
+    tags = (*level_tag, f"{THREAD}:{run.thread}", *record.tags)
     level: dict[str, JSON] = {LEVEL: record.level} if record.level else {}
     body = {**record.body, **level, **provenance}
     if record.keep_days is None:

@@ -111,7 +111,7 @@ async def judge_utterance(
     head, episode = await _head_and_episode(db, thread)
     if head is not None:
         await check_thread_agent(db.thread(thread), head, settings.agent)
-    turn, journal = _transient_turn(db, utterance, settings, head, episode)
+    turn = _transient_turn(db, utterance, settings, head, episode)
     try:
         await run_stages(stages, context_of(turn, settings))
     except Exception as error:
@@ -120,7 +120,7 @@ async def judge_utterance(
         log.warning(
             "An utterance on thread %s is answered, though a gate failed: %s", thread, log_text_of(error)
         )
-    records = [_with_late(record, utterance) for record in journal.pending_records()]
+    records = [_with_late(record, utterance) for record in turn.journal.pending_records()]
     values = turn.draft.values()
     reply = next((values[name] for name in REPLY_FIELDS if values.get(name)), "")
     say = turn.safe_reply_text or reply
@@ -189,7 +189,7 @@ async def _head_and_episode(db: Database, thread: str) -> tuple[Head | None, Epi
 
 def _transient_turn(
     db: Database, utterance: Utterance, settings: Settings, head: Head | None, episode: Episode | None
-) -> tuple[Turn, TransientJournal]:
+) -> Turn:
     """A turn that keeps nothing, on the thread as it is and with the words at its end."""
     id, now = run_id_for_key(utterance.thread, utterance.id), settings.clock()
     run = Run(id=id, thread=utterance.thread, user=utterance.user, started=now)
@@ -214,7 +214,7 @@ def _transient_turn(
         settings.config.retry_policy,
         ignore_event,
         deadlines=settings.config.deadlines,
-    ), journal
+    )
 
 
 def _with_late(record: Record, utterance: Utterance) -> Record:

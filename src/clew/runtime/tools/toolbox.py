@@ -105,7 +105,7 @@ class Toolbox:
             Suspension: They do.
         """
         if approvals := turn.run_state.approvals:
-            raise Suspension(approvals)
+            raise Suspension(", ".join(approval.call for approval in approvals))
 
     async def _run_call(
         self, turn: Turn, call: ToolCall, call_state: CallState

@@ -12,7 +12,7 @@ from clew.core.shapes import describe_value
 from clew.core.values import Head
 from clew.database.thread import Thread
 from clew.runtime.records.runs import Run
-from clew.runtime.state.call_state import SUSPENDED, Approval, CallState, Decision
+from clew.runtime.state.call_state import SUSPENDED, CallState, Decision
 from clew.runtime.state.run_state import RunState, decided_call, decision_op, starts_run
 
 CHANGESETS_PER_PAGE = 64
@@ -34,11 +34,7 @@ Decisions: TypeAlias = Annotated[Mapping[str, Decision], check_decisions]
 
 
 class Suspension(Exception):
-    """Raised to end the work of a run until calls are decided. It is no error."""
-
-    def __init__(self, approvals: tuple[Approval, ...]) -> None:
-        super().__init__(", ".join(entry.call for entry in approvals))
-        self.approvals = approvals
+    """Raised to end the work of a run until the calls that its state names are decided. It is no error."""
 
 
 async def ops_of_decisions(

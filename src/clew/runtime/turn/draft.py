@@ -10,7 +10,6 @@ from clew.core.encoding import JSON, as_json
 from clew.core.errors import StateInvalid
 from clew.core.ops import MISSING, Document, Op
 from clew.core.values import Changeset, Item, LogSize
-from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import Step
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
@@ -24,10 +23,10 @@ RECENT_ITEMS = 64
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of a run that are not committed yet.
+    """The changes of a run that are not committed yet; what a checkpoint takes of them is one changeset.
 
     ``resume_patches`` only serve a run that is resumed. ``steps`` are committed with whatever changed; they
-    are no change by themselves.
+    are no change by themselves. ``reason`` is that of the checkpoint.
     """
 
     items: tuple[Item, ...] = ()
@@ -35,6 +34,7 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
     resume_patches: tuple[Op, ...] = ()
     actions: tuple[JSON, ...] = ()
     steps: tuple[Step, ...] = ()
+    reason: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.items or self.patches or self.resume_patches or self.actions)
@@ -52,15 +52,8 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
             resume_patches=self.resume_patches[len(earlier.resume_patches) :],
             actions=self.actions[len(earlier.actions) :],
             steps=self.steps[len(earlier.steps) :],
+            reason=self.reason,
         )
-
-
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a run that becomes one changeset; the last one has the ending of the run."""
-
-    reason: str
-    delta: RunDelta
-    ending: Ending | None = None
 
 
 class Draft:
@@ -79,7 +72,7 @@ class Draft:
     ) -> None:
         self.schema = schema
         self.state = state
-        self.deferred_checkpoint: Checkpoint | None = None
+        self.deferred_checkpoint: RunDelta | None = None
         self._pending = RunDelta()
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
@@ -250,17 +243,18 @@ class Draft:
 
     # What goes to the store.
 
-    def take_delta(self, *, final: bool = False) -> RunDelta:
+    def take_delta(self, reason: str = "", *, final: bool = False) -> RunDelta:
         """Return what changed since the last commit. It stays here until ``confirm_delta``.
 
         The fields of the turn, and the stage that comes next, are part of it while the run goes on, so that
         it can be resumed; the final delta of a run leaves them out.
         """
-        return msgspec.structs.replace(self._pending, resume_patches=()) if final else self._pending
+        resume_patches = () if final else self._pending.resume_patches
+        return msgspec.structs.replace(self._pending, resume_patches=resume_patches, reason=reason)
 
     def defer_checkpoint(self, reason: str) -> None:
         """Make what changed so far a checkpoint of its own, which is committed together with the end."""
-        self.deferred_checkpoint = Checkpoint(reason=reason, delta=self.take_delta(final=True))
+        self.deferred_checkpoint = self.take_delta(reason, final=True)
 
     def drop_deferred_checkpoint(self) -> None:
         """Let what was deferred be committed as part of the next checkpoint instead."""

@@ -1,12 +1,11 @@
 """Journals: make the checkpoints of a turn durable on a thread, guarded by its version, or drop them."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import msgspec
 
 from clew.core.clock import now_ms
-from clew.core.encoding import JSON
+from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
 from clew.core.ops import Op
 from clew.core.values import (
@@ -37,87 +36,97 @@ from clew.runtime.records.runs import (
     run_with_ending,
 )
 from clew.runtime.records.steps import meta_with_steps
-from clew.runtime.records.turn_records import PendingRecords, RunRecords, TurnRecord
+from clew.runtime.records.turn_records import PendingRecords, TurnRecord, stored_record
 from clew.runtime.state.run_state import ending_ops, usage_op
 from clew.runtime.turn import rebase
-from clew.runtime.turn.draft import Checkpoint, Draft
+from clew.runtime.turn.draft import Draft, RunDelta
 
 
-class Journal(Protocol):
-    """Makes a turn's changes durable."""
+class Journal:
+    """Takes what a turn changes, and makes it durable as far as the turn stores anything."""
 
-    run: Run
-    db: Database | None
-    thread: Thread | None
-    episode: Episode | None
+    db: Database | None = None
+    thread: Thread | None = None
+
+    def __init__(self, run: Run, *, owner: str | None, clock: Callable[[], int]) -> None:
+        self.run = run
+        self.episode: Episode | None = None
+        self._owner = owner
+        self._clock = clock
+        self._records: list[Record] = []
+        self._record_count = 0
 
     def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
-        """Keep with the episode what a turn noticed, with the next commit."""
-        ...
+        """Keep with the episode what a turn noticed, with the next commit; nothing without a thread."""
 
     def add_record(self, record: TurnRecord) -> None:
         """Write a record with the next commit, and its level with the episode."""
-        ...
+        episode = self.episode.id if self.episode is not None else None
+        self._record_count += 1
+        self._records.append(
+            stored_record(
+                record,
+                self.run,
+                self._record_count,
+                episode=episode,
+                owner=self._owner,
+                now=self._clock(),
+            )
+        )
+        if record.level:
+            self.update_episode(level=record.level)
 
     def pending_records(self) -> Sequence[Record]:
         """Return the records that no commit has taken yet."""
-        ...
+        return tuple(self._records)
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Commit what changed since the last time; nothing if that is nothing and the run goes on."""
-        ...
+        raise NotImplementedError
 
     async def append(self, change: Changeset) -> Changeset:
         """Commit a changeset that has nothing of the draft."""
-        ...
+        raise NotImplementedError
+
+    def _changesets(self, draft: Draft, delta: RunDelta, ending: Ending | None) -> list[Changeset]:
+        """Return the changeset of a delta, after that of a checkpoint which the draft deferred, if it did.
+
+        They stay two, so that the log and its events are the same as without the deferral.
+        """
+        deferred = draft.deferred_checkpoint
+        if deferred is None:
+            return [_changeset(self.run, delta, ending, self._run_patches(ending, draft))]
+        return [
+            _changeset(self.run, deferred, None, self._run_patches(None, draft)),
+            _changeset(self.run, delta.after(deferred), ending, self._run_patches(ending, draft)),
+        ]
+
+    def _run_patches(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
+        """Return the ops on the state of the run; none where no other process can ever take it over."""
+        return ()
 
 
-class TransientJournal:
-    """The journal of a turn that stores nothing beyond its end."""
+class TransientJournal(Journal):
+    """The journal of a turn that stores nothing beyond its end; its caller writes the records."""
 
-    def __init__(
-        self,
-        run: Run,
-        logs: dict[str, list[Item]],
-        *,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
-        self.run = run
-        self.db: Database | None = None
-        self.thread: Thread | None = None
-        self.episode: Episode | None = None
+    def __init__(self, run: Run, logs: dict[str, list[Item]], *, clock: Callable[[], int] = now_ms) -> None:
+        super().__init__(run, owner=run.user, clock=clock)
         self._logs = logs
         self._version = 0
-        self._records = RunRecords()
-        self._clock = clock
-
-    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
-        """Do nothing: there is no episode to keep it with."""
-
-    def add_record(self, record: TurnRecord) -> None:
-        """Hold a record for the caller, who writes it when the turn is over."""
-        episode = self.episode.id if self.episode is not None else None
-        self._records.add(record, self.run, episode=episode, owner=self.run.user, now=self._clock())
-
-    def pending_records(self) -> Sequence[Record]:
-        """Return the records of the turn; no commit ever takes one."""
-        return tuple(self._records.records)
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Treat what changed as committed."""
-        delta = draft.take_delta(final=ending is not None)
+        delta = draft.take_delta(reason, final=ending is not None)
         if not delta and ending is None:
             return ()
-        checkpoint = Checkpoint(reason=reason, delta=delta, ending=ending)
-        checkpoints = _checkpoints(draft.deferred_checkpoint, checkpoint)  # before it is forgotten here
+        changes = self._changesets(draft, delta, ending)  # before the deferred checkpoint is forgotten
         draft.confirm_delta(delta)
         for item in delta.items:
             self._logs.setdefault(item.log, []).append(item)
-        changes = []
-        for part in checkpoints:
-            self._version += 1
-            changes.append(msgspec.structs.replace(_changeset(self.run, part, ()), version=self._version))
-        return changes
+        first, self._version = self._version + 1, self._version + len(changes)
+        return [
+            msgspec.structs.replace(change, version=version) for version, change in enumerate(changes, first)
+        ]
 
     async def append(self, change: Changeset) -> Changeset:
         """Refuse: without a thread there is nothing to change."""
@@ -129,7 +138,7 @@ class TransientJournal:
         return items if count is None else items[max(len(items) - count, 0) :]
 
 
-class ThreadJournal:
+class ThreadJournal(Journal):
     """The journal of a run on a thread.
 
     A commit expects the exact version after the last one. That, and no lock, keeps a run that was overtaken
@@ -145,20 +154,14 @@ class ThreadJournal:
         owner: str | None,
         clock: Callable[[], int],
     ) -> None:
-        self.run = run
-        self.db: Database | None = db
+        super().__init__(run, owner=owner, clock=clock)
+        self.db, self.thread = db, db.thread(run.thread)
         self.version = version
         self.output: dict[str, JSON] | None = None
-        self.episode: Episode | None = None
         self.head: Head | None = None
         self._episode_write: Write | None = None
-        self._records = RunRecords()
         self._stored_usage = run.usage
-        self._clock = clock
-        self._db = db
-        self._thread = db.thread(run.thread)
-        self.thread: Thread | None = self._thread
-        self._owner = owner
+        self._db, self._thread = db, self.thread
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Commit what changed since the last time; what fails stays in the draft.
@@ -172,14 +175,10 @@ class ThreadJournal:
         """
         attempts = Attempts()
         while True:
-            delta = draft.take_delta(final=ending is not None)
+            delta = draft.take_delta(reason, final=ending is not None)
             if not delta and ending is None:
                 return ()
-            checkpoint = Checkpoint(reason=reason, delta=delta, ending=ending)
-            changes = [
-                _changeset(self.run, part, self._run_patches(part.ending, draft))
-                for part in _checkpoints(draft.deferred_checkpoint, checkpoint)
-            ]
+            changes = self._changesets(draft, delta, ending)
             try:
                 result = await self._commit_changes(changes, ending, self._episode_write)
             except VersionConflict:
@@ -225,7 +224,7 @@ class ThreadJournal:
     async def _commit_changes(
         self, changes: Sequence[Changeset], ending: Ending | None, episode_change: Write | None
     ) -> list[Changeset]:
-        record_writes = [Put(record=record) for record in self._records.records]
+        record_writes = [Put(record=record) for record in self._records]
         writes: list[Write] = [
             AppendTo(thread=self.run.thread, change=change, expect=Exact(version))
             for version, change in enumerate(changes, start=self.version)
@@ -242,13 +241,13 @@ class ThreadJournal:
             if not own_changes or own_changes[0].run_id != self.run.id:
                 raise
             self.version = own_changes[-1].version
-            del self._records.records[: len(record_writes)]
+            del self._records[: len(record_writes)]
             return own_changes
         if episode_change is not None:
             self._take_episode(result.results[-1])
         self.head = result.heads.get(self.run.thread)
         self.version += len(changes)
-        del self._records.records[: len(record_writes)]
+        del self._records[: len(record_writes)]
         # The results of the changesets come first, and those of the other writes after them.
         return [_with_version(*pair) for pair in zip(changes, result.results, strict=False)]
 
@@ -272,17 +271,6 @@ class ThreadJournal:
         """Go on from the episode as the store has it now."""
         assert isinstance(row, Record)
         self.episode, self._episode_write = episode_of(row), None
-
-    def add_record(self, record: TurnRecord) -> None:
-        """Write a record with the next commit, and its level with the episode."""
-        episode = self.episode.id if self.episode is not None else None
-        self._records.add(record, self.run, episode=episode, owner=self._owner, now=self._clock())
-        if record.level:
-            self.update_episode(level=record.level)
-
-    def pending_records(self) -> Sequence[Record]:
-        """Return the records that no commit has taken yet."""
-        return tuple(self._records.records)
 
     def hand_over_records(self, pending_records: PendingRecords) -> None:
         """Hand over the records that no commit has taken."""
@@ -332,25 +320,29 @@ def _with_version(change: Changeset, commit: WriteResult) -> Changeset:
     return msgspec.structs.replace(change, version=commit.version, time=commit.time, hash=commit.hash)
 
 
-def _checkpoints(deferred: Checkpoint | None, last: Checkpoint) -> list[Checkpoint]:
-    """Split a checkpoint into the one that was deferred, if one was, and the one that it waited for.
-
-    They stay two changesets, so that the log and its events are the same as without the deferral.
-    """
-    if deferred is None:
-        return [last]
-    return [deferred, msgspec.structs.replace(last, delta=last.delta.after(deferred.delta))]
-
-
-def _changeset(run: Run, checkpoint: Checkpoint, run_patches: Sequence[Op]) -> Changeset:
-    delta, reason = checkpoint.delta, checkpoint.reason
-    run_meta = meta_of(run, checkpoint.ending) if reason == RUN_FINISHED else None
+def _changeset(run: Run, delta: RunDelta, ending: Ending | None, run_patches: Sequence[Op]) -> Changeset:
+    run_meta = meta_of(run, ending) if delta.reason == RUN_FINISHED else None
     return Changeset(
         items=delta.items,
         patches=(*delta.all_patches, *run_patches),
         state_actions=delta.actions,
-        reason=reason,
+        reason=delta.reason,
         run_id=run.id,
         parent_run_id=run.parent,
         run_meta=meta_with_steps(run_meta, delta.steps),
     )
+
+
+class EpisodeBuffer:
+    """The candidates of the episode that a turn belongs to."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def add(self, candidate: JSON) -> None:
+        """Keep a candidate for the end of the session."""
+        self._journal.update_episode(candidates=[as_json(candidate)])
+
+    def candidates(self) -> Sequence[JSON]:
+        """Return the candidates so far."""
+        return self._journal.episode.candidates if self._journal.episode is not None else ()

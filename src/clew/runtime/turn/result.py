@@ -8,7 +8,7 @@ import msgspec
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import SchemaInvalid, StateInvalid
 from clew.runtime.model.protocol import Usage
-from clew.runtime.records.runs import NATURAL
+from clew.runtime.records.runs import NATURAL, SUSPENDED
 from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Fold, Lifecycle, Schema
 from clew.runtime.turn.turn import Turn
@@ -48,9 +48,12 @@ def result_of_turn(
     version: int,
     kind: type[Any] | None = None,
     termination: str = NATURAL,
-    approvals: tuple[Approval, ...] = (),
 ) -> TurnResult[Any]:
-    """Return the result of a turn, with the fields that the output type names and no others."""
+    """Return the result of a turn, with the fields that the output type names and no others.
+
+    Raises:
+        StateInvalid: A value does not fit the output type.
+    """
     values = turn.draft.values()
     text = next((values[name] for name in REPLY_FIELDS if name in values), "")
     return TurnResult(
@@ -60,7 +63,7 @@ def result_of_turn(
         text=text if isinstance(text, str) else "",
         output=_output_view(turn.draft.schema, values, kind),
         termination=termination,
-        waiting=approvals,
+        waiting=turn.run_state.approvals if termination == SUSPENDED else (),
         usage=turn.usage,
         trace=tuple(turn.trace),
     )
