@@ -15,11 +15,12 @@ from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
+from clew.runtime.model.protocol import ToolCall
 from clew.runtime.records.episodes import active_episode
 from clew.runtime.runtime import Runtime
 from clew.runtime.sessions import voice_tools
 from clew.runtime.sessions.utterances import VERDICT, GateSettings, GateVerdict, Utterance, judged_record
-from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, VoiceToolRequest, call_tool
+from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, call_tool
 from clew.runtime.state.schema import State, input
 from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolOutcome, tool
 from clew.runtime.turn.draft import Delta
@@ -273,8 +274,8 @@ async def call_voice_tool(
     db: Database, tools: list[Tool], name: str, *, id: str = "c1", thread: str = "t"
 ) -> object:
     runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
-    request = VoiceToolRequest(thread=thread, id=id, name=name, user="ada")
-    return await call_tool(db, tools, runtime.schema, request)
+    call = ToolCall(id=id, name=name, arguments={})
+    return await call_tool(db, tools, runtime.schema, thread, call, user="ada")
 
 
 async def test_a_tool_knows_for_whom_and_where_it_is_called_and_its_row_says_so(db: Database) -> None:
@@ -350,6 +351,27 @@ async def test_a_call_in_doubt_is_looked_for_before_it_is_made_again(
     assert (len(lookups), len(payments)) == (1, 1 + times)
 
 
+@pytest.mark.promise("B-04")
+async def test_a_call_whose_check_fails_stays_in_doubt(db: Database) -> None:
+    payments = []
+
+    async def check(call: ToolContext) -> object:
+        raise ValueError("the bank is closed")
+
+    @tool(effect=Effect.CHECKABLE, check=check)
+    async def pay() -> str:
+        """Pay."""
+        payments.append(1)
+        raise asyncio.CancelledError  # as a process that ends in the middle of it
+
+    with pytest.raises(asyncio.CancelledError):
+        await call_voice_tool(db, [pay], "pay")
+    output = await call_voice_tool(db, [pay], "pay")
+
+    assert output == {"error": voice_tools.IN_DOUBT}
+    assert payments == [1]
+
+
 async def test_what_a_tool_changes_of_the_state_is_kept_and_seen_by_the_next(db: Database) -> None:
     @tool(effect=Effect.NONE)
     async def cheer(call: ToolContext) -> ToolOutcome:
@@ -384,7 +406,7 @@ async def test_a_tool_that_asks_a_person_or_takes_too_long_is_told(
     )
 
     assert question == {"error": "A person has to answer first: Which one?"}
-    assert timeout == {"error": "It took longer than 0 s."}
+    assert timeout == {"error": "It took longer than 0.01 s."}
 
 
 async def test_a_row_that_is_damaged_is_told_and_nothing_is_made_again(db: Database) -> None:

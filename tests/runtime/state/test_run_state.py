@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew.core.ops import Document, apply_ops
@@ -17,6 +18,9 @@ from tests.architecture.source import SOURCES, modules
 
 RUN = Run(id="run-1", thread="a", started=0)
 QUESTION = Approval(call="c1", tool="pay", arguments={"amount": 3}, question="May I?", why=APPROVAL)
+WAITING_CALL = CallState(
+    tool="pay", status="suspended", key="k1", arguments={"amount": 3}, question="May I?", asked=1
+)
 
 
 def fresh_state(**inputs: Any) -> Document:
@@ -60,7 +64,7 @@ def test_a_run_moves_through_stages_and_adds_what_it_costs() -> None:
 
 
 def test_a_call_waits_until_it_is_decided_and_goes_with_its_result() -> None:
-    waiting = apply_ops(fresh_state(), [moves.question_op(QUESTION, CallState(), "k1")])
+    waiting = apply_ops(fresh_state(), [moves.question_op("c1", WAITING_CALL)])
     decision = apply_ops(waiting, [moves.decision_op("c1", Replay(asked=1))])
     after = apply_ops(decision, RunState.of(decision).result_ops("c1"))
 
@@ -71,10 +75,10 @@ def test_a_call_waits_until_it_is_decided_and_goes_with_its_result() -> None:
 
 
 def test_a_second_question_takes_the_answer_to_the_first_away() -> None:
-    waiting = apply_ops(fresh_state(), [moves.question_op(QUESTION, CallState(), "k1")])
+    waiting = apply_ops(fresh_state(), [moves.question_op("c1", WAITING_CALL)])
     decision = apply_ops(waiting, [moves.decision_op("c1", Replay(asked=1))])
     before = RunState.of(decision).calls["c1"]
-    again = apply_ops(decision, [moves.question_op(QUESTION, before, None)])
+    again = apply_ops(decision, [moves.question_op("c1", msgspec.structs.replace(before, key=None))])
 
     assert (RunState.of(again).calls["c1"].decision, RunState.of(again).calls["c1"].key) == (None, "k1")
 

@@ -15,12 +15,12 @@ from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory import Candidate
 from clew.runtime.memory.memory import Memory
+from clew.runtime.model.protocol import ToolCall
 from clew.runtime.sessions.utterances import Utterance
 from clew.runtime.sessions.voice_tools import (
     IN_DOUBT,
     NEEDS_A_PERSON,
     VOICE_CALL,
-    VoiceToolRequest,
     call_tool,
 )
 from clew.runtime.tools.tool import Effect, ToolContext, tool
@@ -238,12 +238,12 @@ async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        request = VoiceToolRequest(thread="call", id="c1", name="pay")
-        first = asyncio.create_task(call_tool(db, [pay], runtime.schema, request))
+        call = ToolCall(id="c1", name="pay", arguments={})
+        first = asyncio.create_task(call_tool(db, [pay], runtime.schema, "call", call))
         await crash.wait()
         first.cancel()  # as a process that ends in the middle of it
         await asyncio.gather(first, return_exceptions=True)
-        output = await call_tool(db, [pay], runtime.schema, request)
+        output = await call_tool(db, [pay], runtime.schema, "call", call)
 
     assert (len(keys), len(set(keys))) == (times, 1)
     assert output == ("paid" if times == 2 else {"error": IN_DOUBT})
@@ -259,9 +259,8 @@ async def test_a_call_that_needs_a_person_is_not_made(db: clew.Database) -> None
         return "paid"
 
     async with clew.Runtime(db) as runtime:
-        output = await call_tool(
-            db, [pay], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="pay")
-        )
+        call = ToolCall(id="c1", name="pay", arguments={})
+        output = await call_tool(db, [pay], runtime.schema, "call", call)
         rows = await db.records.find(RecordQuery(kind=VOICE_CALL))
 
     assert output == {"error": NEEDS_A_PERSON}
@@ -275,8 +274,7 @@ async def test_what_a_tool_failed_with_is_its_answer(db: clew.Database) -> None:
         raise ValueError("too dark")
 
     async with clew.Runtime(db) as runtime:
-        output = await call_tool(
-            db, [look], runtime.schema, VoiceToolRequest(thread="call", id="c1", name="look")
-        )
+        call = ToolCall(id="c1", name="look", arguments={})
+        output = await call_tool(db, [look], runtime.schema, "call", call)
 
     assert output == {"error": "ValueError: too dark"}

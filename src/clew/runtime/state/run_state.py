@@ -203,21 +203,21 @@ def intent_op(call: str, tool: str, key: str) -> Op:
     return patch.set([_CALLS, call], {"tool": tool, "status": INTENDED, "key": key})
 
 
-def question_op(approval: Approval, before: CallState, key: str | None) -> Op:
+def question_op(call: str, waiting: CallState) -> Op:
     """Return the op that lets a call wait for a person."""
     entry: Document = {
-        "tool": approval.tool,
-        "arguments": approval.arguments,
-        "status": SUSPENDED,
-        "question": approval.question,
-        "why": approval.why,
-        "asked": approval.asked,
+        "tool": waiting.tool,
+        "arguments": waiting.arguments,
+        "status": waiting.status,
+        "question": waiting.question,
+        "why": waiting.why,
+        "asked": waiting.asked,
     }
-    if key is not None:
-        entry["key"] = key
-    if before.decision is not None:
+    if waiting.key is not None:
+        entry["key"] = waiting.key
+    if waiting.decision is not None:
         entry["decision"] = None  # it answered an earlier question
-    return patch.merge([_CALLS, approval.call], entry)
+    return patch.merge([_CALLS, call], entry)
 
 
 def decision_op(call: str, decision: Decision) -> Op:

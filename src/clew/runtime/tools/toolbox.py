@@ -20,36 +20,29 @@ from clew.runtime.state.call_state import (
     IN_DOUBT,
     INPUT,
     SUSPENDED,
-    Approval,
     CallState,
     PassOn,
     UseResult,
 )
 from clew.runtime.state.run_state import intent_op, question_op
-from clew.runtime.tools.parallel import ToolChange, fold_changes
+from clew.runtime.tools.parallel import fold_changes
 from clew.runtime.tools.tool import Effect, NotHappened, Suspend, Tool, ToolContext, ToolFunction, tool_of
 from clew.runtime.turn.approvals import Suspension
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.turn import Turn
 
 
-class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The output of a call, with the change that it makes to the state."""
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was run as far as it may be: its output, or its state while it waits for a person.
+
+    ``error`` is what the call failed with; the output says it too. ``delta`` is what it changes of the state.
+    """
 
     call: ToolCall
     output: JSON = None
-    change: ToolChange | None = None
-
-
-class ToolQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """The question to a person about a call, which waits until it is answered."""
-
-    call: ToolCall
-    why: str
-    question: JSON
-    call_state: CallState
-    key: str | None = None
-    change: ToolChange | None = None
+    waiting: CallState | None = None
+    error: str | None = None
+    delta: Delta = {}
 
 
 class Toolbox:
@@ -91,10 +84,10 @@ class Toolbox:
             for call, result in zip(calls, outcomes, strict=True)
             if result is not None
         ]
-        fold_changes(turn.draft, [result.change for result in results if result.change is not None])
+        fold_changes(turn.draft, turn.id, [(result.call, result.delta) for result in results if result.delta])
         for result in results:
-            if isinstance(result, ToolQuestion):
-                _suspend_call(turn, result)
+            if result.waiting is not None:
+                turn.draft.patch(question_op(result.call.id, result.waiting))
             else:
                 _resolve_call(turn, result)
 
@@ -107,42 +100,37 @@ class Toolbox:
         if approvals := turn.run_state.approvals:
             raise Suspension(", ".join(approval.call for approval in approvals))
 
-    async def _run_call(
-        self, turn: Turn, call: ToolCall, call_state: CallState
-    ) -> ToolAnswer | ToolQuestion | None:
+    async def _run_call(self, turn: Turn, call: ToolCall, call_state: CallState) -> CallResult | None:
         """Run a call as far as it may be run; None if it still waits for a person."""
         if call_state.status == SUSPENDED:
             return None
         if isinstance(call_state.decision, UseResult):
-            return ToolAnswer(call=call, output=call_state.decision.output)
+            return CallResult(call=call, output=call_state.decision.output)
         # Its intent was recorded by another process, which may have called the tool before it ended.
         is_doubtful = call_state.key is not None and call.id not in turn.own_calls
-        tool = self._tools.get(call.name)
-        if tool is None:
-            names = ", ".join(sorted(self._tools)) or "none"
-            return _answer_invalid_call(
-                call, f"There is no tool {call.name!r}. Known: {names}.", call_state, is_doubtful=is_doubtful
-            )
-        try:
-            arguments = tool.check_arguments(call.arguments)
-        except msgspec.ValidationError as error:
-            return _answer_invalid_call(
-                call, f"The arguments do not fit: {error}", call_state, is_doubtful=is_doubtful
-            )
+        checked_call = check_call(self._tools, call)
+        if isinstance(checked_call, str):
+            return _ask_in_doubt(call, call_state) if is_doubtful else _failed_call(call, checked_call)
+        tool, arguments = checked_call
+        seconds = turn.deadlines.tool_seconds
         if is_doubtful:
-            return await _resume_call(turn, tool, call, arguments, call_state)
-        has_intent = tool.effect is Effect.NONE or call_state.key is not None
-        if call_state.decision is None and (not has_intent or tool.needs_approval(arguments)):
-            return _approval_question(turn, tool, call, call_state)
-        return await _call_tool(turn, tool, call, arguments, call_state)
+            context = _tool_context(turn, call, call_state)
+            result = await check_earlier_call(tool, call, call_state, context, seconds)
+            if result is not None:
+                return result
+        elif _needs_person(tool, arguments, call_state):
+            return _ask_for_approval(turn, tool, call, call_state)
+        with turn.step(tool.kind, tool.name) as step:
+            context = _tool_context(turn, call, call_state)
+            result = await make_call(tool, call, arguments, call_state, context, seconds)
+            step.error = result.error
+        return result
 
 
-def _result_or_raise(
-    call: ToolCall, result: ToolAnswer | ToolQuestion | BaseException
-) -> ToolAnswer | ToolQuestion:
+def _result_or_raise(call: ToolCall, result: CallResult | BaseException) -> CallResult:
     """Return a result, or raise its error: all calls have ended, so none goes on after the run has failed."""
     if isinstance(result, asyncio.CancelledError):  # the tool's own: if the run were cancelled, so were we
-        return ToolAnswer(call=call, output={"error": "The tool cancelled itself."})
+        return _failed_call(call, "The tool cancelled itself.")
     if isinstance(result, BaseException):
         raise result
     return result
@@ -160,84 +148,16 @@ def _is_immediate(tool: Tool, call: ToolCall) -> bool:
         return False
 
 
-def _answer_invalid_call(
-    call: ToolCall, problem: str, call_state: CallState, *, is_doubtful: bool
-) -> ToolAnswer | ToolQuestion:
-    """Answer a call that cannot be made with the problem, unless it may have been made before."""
-    return (
-        _doubt_question(call, call_state) if is_doubtful else ToolAnswer(call=call, output={"error": problem})
-    )
+def _needs_person(tool: Tool, arguments: Mapping[str, Any], call_state: CallState) -> bool:
+    """Return whether a call must be agreed to, or has no intent on record, and nothing was decided yet."""
+    has_intent = tool.effect is Effect.NONE or call_state.key is not None
+    return call_state.decision is None and (not has_intent or tool.needs_approval(arguments))
 
 
-def _approval_question(turn: Turn, tool: Tool, call: ToolCall, call_state: CallState) -> ToolQuestion:
+def _ask_for_approval(turn: Turn, tool: Tool, call: ToolCall, call_state: CallState) -> CallResult:
     key = None if tool.effect is Effect.NONE else call_state.key or new_idempotency_key(turn, call)
-    return ToolQuestion(
-        call=call, why=APPROVAL, question={"approve": call.name}, call_state=call_state, key=key
-    )
-
-
-def _doubt_question(call: ToolCall, call_state: CallState) -> ToolQuestion:
-    return ToolQuestion(
-        call=call, why=IN_DOUBT, question={"in_doubt": call.name}, call_state=call_state, key=call_state.key
-    )
-
-
-async def _resume_call(
-    turn: Turn, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], call_state: CallState
-) -> ToolAnswer | ToolQuestion:
-    """Resume a call that may have had its effect before its run was interrupted."""
-    if tool.effect is Effect.UNKNOWN:
-        return _doubt_question(call, call_state)
-    if tool.effect is Effect.CHECKABLE:
-        try:
-            async with asyncio.timeout(turn.deadlines.tool_seconds):
-                output = await tool.run_check(_tool_context(turn, call, call_state))
-        except Exception as error:  # noqa: BLE001  # a check is not ours; a person is told what it said
-            question = {"in_doubt": call.name, "check": f"{type(error).__name__}: {error}"}
-            return ToolQuestion(
-                call=call, why=IN_DOUBT, question=question, call_state=call_state, key=call_state.key
-            )
-        if not isinstance(output, NotHappened):
-            return ToolAnswer(call=call, output=output)
-    return await _call_tool(turn, tool, call, arguments, call_state)
-
-
-async def _call_tool(
-    turn: Turn, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], call_state: CallState
-) -> ToolAnswer | ToolQuestion:
-    """Call a tool; an error that it raises is its answer to the model."""
-    deadline = asyncio.timeout(turn.deadlines.tool_seconds)
-    with turn.step(tool.kind, tool.name) as step:
-        try:
-            async with deadline:
-                outcome = await tool.call(arguments, _tool_context(turn, call, call_state))
-        except Suspend as suspension:
-            change = _tool_change(turn, call, suspension.delta)
-            question = suspension.question
-            return ToolQuestion(
-                call=call,
-                why=INPUT,
-                question=question,
-                call_state=call_state,
-                key=call_state.key,
-                change=change,
-            )
-        except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
-            step.error = _problem(error, turn, tool, late=deadline.expired())
-            return ToolAnswer(call=call, output={"error": step.error})
-    return ToolAnswer(call=call, output=outcome.output, change=_tool_change(turn, call, outcome.delta))
-
-
-def _problem(error: Exception, turn: Turn, tool: Tool, *, late: bool) -> str:
-    """Return the text for the model about a tool that failed."""
-    if not late:
-        return f"{type(error).__name__}: {error}"
-    unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
-    return f"It took longer than {turn.deadlines.tool_seconds} s.{unknown}"
-
-
-def _tool_change(turn: Turn, call: ToolCall, delta: Delta) -> ToolChange | None:
-    return ToolChange(tool=call.name, call=call.id, run=turn.id, delta=delta) if delta else None
+    state_with_key = msgspec.structs.replace(call_state, key=key)
+    return _ask_person(call, state_with_key, APPROVAL, {"approve": call.name})
 
 
 def _tool_context(turn: Turn, call: ToolCall, call_state: CallState) -> ToolContext:
@@ -252,19 +172,86 @@ def _tool_context(turn: Turn, call: ToolCall, call_state: CallState) -> ToolCont
     )
 
 
-def _resolve_call(turn: Turn, answer: ToolAnswer) -> None:
+def _resolve_call(turn: Turn, result: CallResult) -> None:
     """Add the result; what the state has of the call goes in the same commit."""
-    turn.add([Message(role="tool", kind=RESULT, call=answer.call.id, content=answer.output)])
-    turn.draft.patch(*turn.run_state.result_ops(answer.call.id))
+    turn.add([Message(role="tool", kind=RESULT, call=result.call.id, content=result.output)])
+    turn.draft.patch(*turn.run_state.result_ops(result.call.id))
 
 
-def _suspend_call(turn: Turn, question: ToolQuestion) -> None:
-    approval = Approval(
-        call=question.call.id,
-        tool=question.call.name,
-        arguments=question.call.arguments,
-        question=question.question,
-        why=question.why,
-        asked=question.call_state.asked + 1,
+# One call, in a turn or in a voice call.
+
+
+def check_call(tools: Mapping[str, Tool], call: ToolCall) -> tuple[Tool, dict[str, Any]] | str:
+    """Return the tool of a call and the arguments for it, or a text that says why it cannot be made."""
+    tool = tools.get(call.name)
+    if tool is None:
+        return f"There is no tool {call.name!r}. Known: {', '.join(sorted(tools)) or 'none'}."
+    try:
+        return tool, tool.check_arguments(call.arguments)
+    except msgspec.ValidationError as error:
+        return f"The arguments do not fit: {error}"
+
+
+async def check_earlier_call(
+    tool: Tool, call: ToolCall, call_state: CallState, context: ToolContext, seconds: float
+) -> CallResult | None:
+    """Look into a call that may have had its effect before it was interrupted; None if it is to be made."""
+    if tool.effect is Effect.UNKNOWN:
+        return _ask_in_doubt(call, call_state)
+    if tool.effect is not Effect.CHECKABLE:
+        return None
+    try:
+        async with asyncio.timeout(seconds):
+            output = await tool.run_check(context)
+    except Exception as error:  # noqa: BLE001  # a check is not ours; a person is told what it said
+        return _ask_in_doubt(call, call_state, check=f"{type(error).__name__}: {error}")
+    return None if isinstance(output, NotHappened) else CallResult(call=call, output=output)
+
+
+async def make_call(
+    tool: Tool,
+    call: ToolCall,
+    arguments: Mapping[str, Any],
+    call_state: CallState,
+    context: ToolContext,
+    seconds: float,
+) -> CallResult:
+    """Call a tool; an error that it raises is its answer to the model."""
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            outcome = await tool.call(arguments, context)
+    except Suspend as suspension:
+        return _ask_person(call, call_state, INPUT, suspension.question, suspension.delta)
+    except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
+        if not deadline.expired():
+            return _failed_call(call, f"{type(error).__name__}: {error}")
+        unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
+        return _failed_call(call, f"It took longer than {seconds} s.{unknown}")
+    return CallResult(call=call, output=outcome.output, delta=outcome.delta)
+
+
+def _failed_call(call: ToolCall, problem: str) -> CallResult:
+    return CallResult(call=call, output={"error": problem}, error=problem)
+
+
+def _ask_in_doubt(call: ToolCall, call_state: CallState, check: str | None = None) -> CallResult:
+    """Ask a person about a call that may have had its effect; ``check`` is the error of its check, if any."""
+    question = {"in_doubt": call.name} if check is None else {"in_doubt": call.name, "check": check}
+    return _ask_person(call, call_state, IN_DOUBT, question)
+
+
+def _ask_person(
+    call: ToolCall, call_state: CallState, why: str, question: JSON, delta: Delta | None = None
+) -> CallResult:
+    """Let a call wait for a person; the state counts the questions about it."""
+    waiting = msgspec.structs.replace(
+        call_state,
+        tool=call.name,
+        arguments=call.arguments,
+        status=SUSPENDED,
+        question=question,
+        why=why,
+        asked=call_state.asked + 1,
     )
-    turn.draft.patch(question_op(approval, question.call_state, question.key))
+    return CallResult(call=call, waiting=waiting, delta=delta or {})

@@ -33,10 +33,11 @@ from clew.api.voice import (
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
 from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.model.protocol import ToolCall
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.sessions.utterances import Utterance, judged_record
 from clew.runtime.sessions.voice import VoiceCall
-from clew.runtime.sessions.voice_tools import VoiceToolRequest, call_tool
+from clew.runtime.sessions.voice_tools import call_tool
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import etag, memory_mode
@@ -106,10 +107,9 @@ async def call_voice_tool(
     ) as access:
         await caller.check_writable(thread_id)
         tools = caller.resources.agent.voice.tools(_memory_of_caller(access, thread_id))
-        tool_request = VoiceToolRequest(
-            thread=thread_id, id=data.id, name=data.name, arguments=data.arguments, user=access.user
-        )
-        output = await call_tool(access.db, tools, access.runtime.schema, tool_request)
+        arguments = {} if data.arguments is None else data.arguments
+        call = ToolCall(id=data.id, name=data.name, arguments=arguments)
+        output = await call_tool(access.db, tools, access.runtime.schema, thread_id, call, user=access.user)
     return ToolOutputView(id=data.id, output=output)
 
 
