@@ -1,7 +1,7 @@
 """Taking from a log: pop its tail, clear it, compact it. Each is a changeset; the past stays readable."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from clew.core.values import (
     LogSize,
     Window,
 )
+
+T = TypeVar("T")
 
 
 class LogThread(Protocol):
@@ -93,59 +95,11 @@ class Log:
         """
         head = await self._thread.head()
         items = await self._thread.items(at=head.version, log=self._name)
-        cut_count = self._compactable_count(items, keep, head)
-        summary_items = [msgspec.structs.replace(item, log=self._name, place=0) for item in summary]
-        try:
-            change = self._compact_in_place(summary_items, items, cut_count, head)
-            return await self._thread.append(change, expect=Exact(head.version))
-        except LogFull:
-            change = self._compact_at_end(summary_items, items, cut_count, head)
+
+        async def append(change: Changeset) -> Committed:
             return await self._thread.append(change, expect=Exact(head.version))
 
-    def _compactable_count(self, items: Window, keep: int, head: Head) -> int:
-        """The number of visible items that a compaction ends."""
-        count = max(len(items) - keep, 0) if keep >= 0 else 0
-        open_call = next((item.call for item in items[:count] if item.call in head.counters.open), None)
-        if open_call is not None:
-            raise TranscriptBroken(
-                thread=self._thread.id, call=open_call, problem="compaction would end an open call"
-            )
-        count = tool_calls.split_index(items.items, count)
-        if not count:
-            raise InvalidArgument(
-                problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact."
-            )
-        return count
-
-    def _compact_in_place(
-        self, summary: Sequence[Item], items: Window, cut_count: int, head: Head
-    ) -> Changeset:
-        """A compaction whose summary is put right behind the last item that it ends."""
-        last = items[cut_count - 1].place
-        unreadable = [entry for entry in items.broken if entry.place <= last]
-        count = cut_count + len(unreadable)
-        cut = Cut(log=self._name, first=1, last=last, count=count, open=head.counters.open)
-        item_places = places.places_after(last, len(summary), self._thread.id, self._name)
-        new_items = (
-            msgspec.structs.replace(item, place=place)
-            for item, place in zip(summary, item_places, strict=True)
-        )
-        return Changeset(items=tuple(new_items), cuts=(cut,), reason="Compact")
-
-    def _compact_at_end(
-        self, summary: Sequence[Item], items: Window, cut_count: int, head: Head
-    ) -> Changeset:
-        """A compaction that ends everything and appends the summary and what is kept."""
-        size = head.counters.logs[self._name]
-        tail = [msgspec.structs.replace(item, place=0) for item in items[cut_count:]]
-        cut = Cut(
-            log=self._name,
-            first=1,
-            last=places.end_of(size.end),
-            count=size.length,
-            open=tool_calls.open_calls_before(head.counters.open, tail),
-        )
-        return Changeset(items=(*summary, *tail), cuts=(cut,), reason="Compact")
+        return await commit_compaction(head, items, summary, append, log=self._name, keep=keep)
 
     async def _commit_cut(self, head: Head, change: Changeset) -> Committed | None:
         """The cut, committed; None if the thread has moved on meanwhile."""
@@ -153,3 +107,64 @@ class Log:
             return await self._thread.append(change, expect=Exact(head.version))
         except VersionConflict:
             return None
+
+
+async def commit_compaction(
+    head: Head,
+    items: Window,
+    summary: Sequence[Item],
+    append: Callable[[Changeset], Awaitable[T]],
+    *,
+    log: str,
+    keep: int,
+) -> T:
+    """Compact a log that was read at one version: see ``Log.compact``. ``append`` must commit only there."""
+    cut_count = _compactable_count(head, items, log, keep)
+    summary_items = [msgspec.structs.replace(item, log=log, place=0) for item in summary]
+    try:
+        return await append(_compact_in_place(head, items, summary_items, log, cut_count))
+    except LogFull:
+        return await append(_compact_at_end(head, items, summary_items, log, cut_count))
+
+
+def _compactable_count(head: Head, items: Window, log: str, keep: int) -> int:
+    """The number of visible items that a compaction ends."""
+    count = max(len(items) - keep, 0) if keep >= 0 else 0
+    open_call = next((item.call for item in items[:count] if item.call in head.counters.open), None)
+    if open_call is not None:
+        raise TranscriptBroken(thread=head.id, call=open_call, problem="compaction would end an open call")
+    count = tool_calls.split_index(items.items, count)
+    if not count:
+        raise InvalidArgument(problem=f"Log {log!r} has {len(items)} items; there is nothing to compact.")
+    return count
+
+
+def _compact_in_place(
+    head: Head, items: Window, summary: Sequence[Item], log: str, cut_count: int
+) -> Changeset:
+    """A compaction whose summary is put right behind the last item that it ends."""
+    last = items[cut_count - 1].place
+    unreadable = [entry for entry in items.broken if entry.place <= last]
+    count = cut_count + len(unreadable)
+    cut = Cut(log=log, first=1, last=last, count=count, open=head.counters.open)
+    item_places = places.places_after(last, len(summary), head.id, log)
+    new_items = (
+        msgspec.structs.replace(item, place=place) for item, place in zip(summary, item_places, strict=True)
+    )
+    return Changeset(items=tuple(new_items), cuts=(cut,), reason="Compact")
+
+
+def _compact_at_end(
+    head: Head, items: Window, summary: Sequence[Item], log: str, cut_count: int
+) -> Changeset:
+    """A compaction that ends everything and appends the summary and what is kept."""
+    size = head.counters.logs[log]
+    tail = [msgspec.structs.replace(item, place=0) for item in items[cut_count:]]
+    cut = Cut(
+        log=log,
+        first=1,
+        last=places.end_of(size.end),
+        count=size.length,
+        open=tool_calls.open_calls_before(head.counters.open, tail),
+    )
+    return Changeset(items=(*summary, *tail), cuts=(cut,), reason="Compact")

@@ -1,6 +1,6 @@
 """The configuration of a runtime, and the settings that its turns run with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize, finalize_nothing
 from clew.runtime.records.refusals import Refusals
 from clew.runtime.records.runs import DEFAULT_AGENT
-from clew.runtime.records.steps import Prices
+from clew.runtime.records.steps import Price
 from clew.runtime.records.turn_records import PendingRecords
 from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import Stage
@@ -109,7 +109,7 @@ class RuntimeConfig:
     deadlines: Deadlines = Deadlines()
     retry_policy: RetryPolicy = RetryPolicy()
     compaction: Compaction | None = None
-    prices: Prices = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     pinned: bool = True
     clock: Callable[[], int] | None = None
     new_id: Callable[[], str] | None = None

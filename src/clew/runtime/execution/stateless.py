@@ -18,7 +18,7 @@ from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.records.events import Event
 from clew.runtime.records.runs import Run
-from clew.runtime.records.steps import Prices
+from clew.runtime.records.steps import Price
 from clew.runtime.respond.respond import Stage, respond
 from clew.runtime.settings import RuntimeConfig, Settings
 from clew.runtime.state.declaration import schema_of
@@ -53,7 +53,7 @@ async def run_agent(
     make_context: MakeContext = plain_context,
     retry_policy: RetryPolicy = RetryPolicy(),
     deadlines: Deadlines = Deadlines(),
-    prices: Prices | None = None,
+    prices: Mapping[str, Price] | None = None,
     notify: Callable[[Event], None] = lambda event: None,
 ) -> TurnResult[Output]:
     """Run one turn and store nothing. ``history`` and ``state`` are what the turn starts from.

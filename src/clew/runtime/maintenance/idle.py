@@ -94,7 +94,7 @@ async def compact_idle_thread(
     summarize = compaction.summarize or model_summarizer(ask_model, compaction.instructions)
     items = await thread.items(at=head.version)
     keep = max(compaction.keep, _resumable_count(items, idle_thread.run_id))
-    return await compact(id, head, items, keep, summarize, commit)
+    return await compact(head, items, keep, summarize, commit)
 
 
 def _resumable_count(items: Window, run: str | None) -> int:

@@ -59,17 +59,6 @@ class RewindResult(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[ExternalEffect, ...] = ()
 
 
-class _LogRewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a log: its newest items end, and others are appended; ``open`` calls are open between."""
-
-    log: str
-    first: int = 0
-    last: int = 0
-    count: int = 0
-    items: tuple[Item, ...] = ()
-    open: dict[str, str | None] = {}
-
-
 async def rewind_thread(
     db: Database,
     id: str,
@@ -128,15 +117,15 @@ async def rewind_run(db: Database, idle_thread: IdleThread, run: str, settings: 
     effects = await external_effects(thread, after=changes[0].version - 1, upto=head.version)
     if changes[-1].reason == REWIND:
         return _result_of(id, changes[-1], effects)  # it was done before, and only the answer was lost
-    rewrites = [
+    cuts = [
         await _run_suffix(thread, run, head, log, items)
         for log, items in _items_by_log(changes).items()
         if items
     ]
-    if not rewrites:
+    if not cuts:
         raise RewindRefused(thread=id, problem=f"run {run!r} added nothing")
     closure = abandon_run(idle_thread, REASON, settings.clock())
-    change = _changeset(rewrites, closure.patches, head, run=run, closure=closure)
+    change = _changeset(cuts, (), closure.patches, head, run=run, closure=closure)
     return await _commit_rewind(db, idle_thread, change, closure, effects)
 
 
@@ -167,13 +156,13 @@ def _items_by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
     return logs
 
 
-async def _run_suffix(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> _LogRewrite:
-    """Return the rewrite that ends these items, after a check that they are the whole end of the log."""
+async def _run_suffix(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> Cut:
+    """Return the cut that ends these items, after a check that they are the whole end of the log."""
     end = await thread.items(last=len(items), at=head.version, log=log)
     if end.broken or [item.place for item in end] != [item.place for item in items]:
         problem = f"what run {run!r} added to log {log!r} is not the whole end of it"
         raise RewindRefused(thread=thread.id, problem=problem)
-    return _LogRewrite(
+    return Cut(
         log=log,
         first=end[0].place,
         last=end[-1].place,
@@ -204,10 +193,12 @@ async def rewind_to_version(
     if version == head.version:
         raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
     rewrites = [await _rewrite_to(thread, log, head, before) for log in sorted(head.counters.logs)]
+    cuts, items = [cut for cut, _ in rewrites], [item for _, items in rewrites for item in items]
     effects = await external_effects(thread, after=version, upto=head.version)
     target = _with_agent_of(head, state_without_run(before.state))
     closure = abandon_run(idle_thread, REASON, settings.clock())
-    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, closure=closure)
+    patches = ops.diff(head.state, target)
+    change = _changeset(cuts, items, patches, head, run=None, closure=closure)
     return await _commit_rewind(db, idle_thread, change, closure, effects)
 
 
@@ -219,19 +210,18 @@ def _with_agent_of(head: Head, state: Document) -> Document:
     return {**state, ABOUT_KEY: {**(about if isinstance(about, dict) else {}), AGENT_KEY: head.agent}}
 
 
-async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _LogRewrite:
-    """Return the rewrite that makes a log what it was."""
+async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> tuple[Cut, Sequence[Item]]:
+    """Return the cut of the newest items of a log, and the items behind it, that make the log what it was."""
     now, then = head.counters.logs[log], before.counters.logs.get(log, LogSize())
-    if now == then:
-        return _LogRewrite(log=log)
     if now.cuts == then.cuts and now.end - then.end == now.length - then.length:
-        return _LogRewrite(  # it was only appended to, so nothing needs to be read
+        cut = Cut(  # it was only appended to, or not even that, so nothing needs to be read
             log=log,
             first=places.place_of(then.end + 1),
             last=places.place_of(now.end),
             count=now.length - then.length,
             open=before.counters.open,
         )
+        return cut, ()
     items = await thread.items(at=before.version, log=log)
     if items.broken:
         raise RewindRefused(thread=thread.id, problem=f"an item of log {log!r} cannot be read")
@@ -241,20 +231,20 @@ async def _rewrite_to(thread: Thread, log: str, head: Head, before: Head) -> _Lo
 
 def _rewrite_log(
     log: str, size: LogSize, now: Window, target: Sequence[Item], open: dict[str, str | None]
-) -> _LogRewrite:
-    """Return the rewrite that makes a log a list of items; what both begin with stays."""
+) -> tuple[Cut, Sequence[Item]]:
+    """Return the cut and the items that make a log a list of items; what both begin with stays."""
     common = 0
     while common < min(len(now), len(target)) and now[common].place == target[common].place:
         common += 1
     again = target[common:]
-    return _LogRewrite(
+    cut = Cut(
         log=log,
         first=now[common - 1].place + 1 if common else 1,
         last=places.end_of(size.end),
         count=size.length - common,
-        items=tuple(msgspec.structs.replace(item, place=0) for item in again),
         open=open_calls_before(open, again),
     )
+    return cut, [msgspec.structs.replace(item, place=0) for item in again]
 
 
 # A compaction.
@@ -281,9 +271,9 @@ async def undo_compaction(db: Database, idle_thread: IdleThread, version: int) -
     if now.broken or earlier.broken or [i.place for i in after] != [i.place for i in now[: len(after)]]:
         raise RewindRefused(thread=id, problem=f"what the compaction at {version} left is not whole any more")
     target = [*earlier, *now[len(after) :]]
-    rewrite = _rewrite_log(HISTORY, head.counters.logs[HISTORY], now, target, {})
+    cut, items = _rewrite_log(HISTORY, head.counters.logs[HISTORY], now, target, {})
     patches = _unmark_ops(head.state, await thread.state(at=version - 1))
-    change = _changeset([rewrite], patches, head, run=None)
+    change = _changeset([cut], items, patches, head, run=None)
     return await _commit_rewind(db, idle_thread, change, RunClosure(), ())
 
 
@@ -299,22 +289,21 @@ def _unmark_ops(state: Document, before: Document) -> list[Op]:
 
 
 def _changeset(
-    rewrites: Sequence[_LogRewrite],
+    cuts: Sequence[Cut],
+    items: Sequence[Item],
     patches: Sequence[Op],
     head: Head,
     *,
     run: str | None,
     closure: RunClosure | None = None,
 ) -> Changeset:
-    effective = [rewrite for rewrite in rewrites if rewrite.count or rewrite.items]
-    open = next((rewrite.open for rewrite in effective if rewrite.log == HISTORY), head.counters.open)
+    """Return the changeset of a rewind. Its cuts share the calls that are open behind that of the history."""
+    changed_logs = {cut.log for cut in cuts if cut.count} | {item.log for item in items}
+    history = next((cut for cut in cuts if cut.log == HISTORY and HISTORY in changed_logs), None)
+    open = head.counters.open if history is None else history.open
     return Changeset(
-        cuts=tuple(
-            Cut(log=each.log, first=each.first, last=each.last, count=each.count, open=open)
-            for each in effective
-            if each.count
-        ),
-        items=tuple(item for each in effective for item in each.items),
+        cuts=tuple(msgspec.structs.replace(cut, open=open) for cut in cuts if cut.count),
+        items=tuple(items),
         patches=tuple(patches),
         reason=REWIND,
         run_id=run,

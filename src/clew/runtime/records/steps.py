@@ -64,10 +64,6 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return round(usage.input_tokens * self.input + usage.output_tokens * self.output)
 
 
-Prices: TypeAlias = Mapping[str, Price]
-"""A price for each model that has one, by its name."""
-
-
 def parse_prices(document: bytes) -> dict[str, Price]:
     """Parse the price table of a file: ``{"openai:gpt-5": {"input": 1.25, "output": 10}}``.
 

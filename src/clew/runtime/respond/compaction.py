@@ -15,8 +15,8 @@ from clew.core.arguments import check_async, check_fields
 from clew.core.encoding import encode
 from clew.core.errors import InvalidArgument, ModelFailed, RunFailed, VersionConflict
 from clew.core.log.tool_calls import CLEW_FORMAT, split_index
-from clew.core.values import ABOUT_KEY, HISTORY, Changeset, Committed, Exact, Expectation, Head, Item, Window
-from clew.database.log import Log
+from clew.core.values import ABOUT_KEY, HISTORY, Changeset, Head, Item, Window
+from clew.database.log import commit_compaction
 from clew.runtime.context import Context
 from clew.runtime.model.boundary import checked_value, model_boundary
 from clew.runtime.model.messages import CALL, RESULT, Message, message_of
@@ -37,8 +37,6 @@ INSTRUCTIONS = (
 
 Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
 """Makes one text of some messages."""
-AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
-CommitChange: TypeAlias = Callable[[Changeset], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,25 +74,35 @@ class CompactionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def compact(
-    id: str, head: Head, items: Window, keep: int, summarize: Summarize, commit: CommitChange
+    head: Head,
+    items: Window,
+    keep: int,
+    summarize: Summarize,
+    commit: Callable[[Changeset], Awaitable[int]],
 ) -> CompactionResult:
-    """Put a summary in place of all visible items but the last few.
+    """Put a summary in place of all visible items but the last few of a thread that is read at one version.
+
+    ``commit`` commits only there, and returns the version that it made.
 
     Raises:
         InvalidArgument: There is nothing to compact, the summary is empty, or a guest keeps this history.
         VersionConflict: Another writer was faster; nothing was changed.
         ModelFailed: There is no summary; nothing was changed.
     """
-    check_own_format(id, items)
+    check_own_format(head.id, items)
     count = _removal_count(items, keep)
     text = await summarize([message_of(item) for item in items[:count]]) if count else ""
     if count and not text.strip():
         raise InvalidArgument(problem="The summary is empty.")
     summary = Item(role="system", kind=SUMMARY, body={"content": text})
-    snapshot = _ThreadSnapshot(id, head, items, commit)
-    result = await Log(snapshot, HISTORY).compact([summary], keep=keep)
+
+    async def commit_with_mark(change: Changeset) -> int:
+        mark = patch.merge([ABOUT_KEY], {SUMMARY: True})  # the history begins with a summary
+        return await commit(msgspec.structs.replace(change, patches=(mark,)))
+
+    version = await commit_compaction(head, items, [summary], commit_with_mark, log=HISTORY, keep=keep)
     return CompactionResult(
-        thread=id, version=result.version, summary=text, items_removed=count, items_left=len(items) - count
+        thread=head.id, version=version, summary=text, items_removed=count, items_left=len(items) - count
     )
 
 
@@ -114,33 +122,6 @@ def check_own_format(id: str, items: Window) -> None:
 def _removal_count(items: Window, keep: int) -> int:
     """Return how many items a compaction ends: a call stays with its result."""
     return split_index(items.items, max(len(items) - keep, 0))
-
-
-class _ThreadSnapshot:
-    """A thread at the version that its summary was made of; the compaction is committed only there."""
-
-    def __init__(self, id: str, head: Head, items: Window, commit: CommitChange) -> None:
-        self.id = id
-        self._head = head
-        self._items = items
-        self._commit = commit
-
-    async def head(self) -> Head:
-        """Return the head at that version."""
-        return self._head
-
-    async def items(self, *, last: int | None = None, at: int | None = None, log: str = HISTORY) -> Window:
-        """Return the history at that version."""
-        return self._items
-
-    async def append(self, change: Changeset, *, expect: Expectation) -> Committed:
-        """Commit the compaction, with a mark that the history begins with a summary."""
-        assert expect == Exact(self._head.version)
-        change_with_mark = msgspec.structs.replace(
-            change, patches=(patch.merge([ABOUT_KEY], {SUMMARY: True}),)
-        )
-        version = await self._commit(change_with_mark)
-        return Committed(thread=self.id, version=version, time=0, hash=b"")
 
 
 # In the middle of a turn.
@@ -200,7 +181,7 @@ async def compact_in_turn(
     custom = compaction.summarize
     summarize = model_summarizer(ask, compaction.instructions) if custom is None else _guard_summarize(custom)
     try:
-        await compact(turn.thread, head, items, keep, summarize, commit)
+        await compact(head, items, keep, summarize, commit)
     except (RunFailed, VersionConflict, InvalidArgument) as error:
         log.warning("The history of thread %s was not compacted: %s", turn.thread, error)
         gauge.has_failed = True
@@ -246,7 +227,9 @@ def _keep_count(messages: Sequence[Message], compaction: Compaction, gauge: Toke
 # Summaries by a model.
 
 
-def model_summarizer(ask: AskModel, instructions: str, chunk: int = CHUNK) -> Summarize:
+def model_summarizer(
+    ask: Callable[[ModelRequest], Awaitable[Reply]], instructions: str, chunk: int = CHUNK
+) -> Summarize:
     """Return a function that has a model summarize: in parts if it is long, each with the summary so far."""
 
     async def summarize(messages: Sequence[Message]) -> str:

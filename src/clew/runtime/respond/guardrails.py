@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -11,8 +11,6 @@ from clew.core.errors import DeadlineExceeded, GuardrailTripped
 from clew.runtime.context import Context
 
 T = TypeVar("T")
-GuardrailCheck: TypeAlias = Callable[[str, Context], Awaitable[str | None]]
-"""Checks a text. None lets it pass; a text says what is wrong with it."""
 
 
 class _CheckFunction(Protocol):
@@ -26,11 +24,12 @@ class _CheckFunction(Protocol):
 class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
     """A check with a name. A parallel one runs beside the model, a sequential one before it.
 
+    ``check`` gets a text. None lets it pass; a text says what is wrong with it.
     On an answer, the sequential ones run one after another, then the parallel ones side by side.
     """
 
     name: str
-    check: GuardrailCheck
+    check: Callable[[str, Context], Awaitable[str | None]]
     parallel: bool = False
 
     def __post_init__(self) -> None:

@@ -20,9 +20,7 @@ from clew.runtime.respond.guardrails import Guardrail
 from clew.runtime.respond.view import (
     WINDOW,
     HistoryTail,
-    MessageFilter,
     Prepare,
-    View,
     messages_for_model,
     messages_of_reply,
     open_calls,
@@ -46,7 +44,7 @@ def respond(
     instructions: str | Callable[[Any], str] = "",
     tools: Sequence[Tool | ToolFunction] = (),
     window: Count = WINDOW,
-    shows: MessageFilter | None = None,
+    shows: Callable[[Message], bool] | None = None,
     prepare: Prepare | None = None,
     input_guardrails: Sequence[Guardrail] = (),
     output_guardrails: Sequence[Guardrail] = (),
@@ -65,7 +63,9 @@ def respond(
     """
     responder = _Responder(
         toolbox=Toolbox(tools),
-        view=View(window=window, shows=shows, prepare=prepare),
+        window=window,
+        shows=shows,
+        prepare=prepare,
         inputs=tuple(input_guardrails),
         outputs=tuple(output_guardrails),
         compaction=compaction,
@@ -84,7 +84,9 @@ def respond(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Responder:
     toolbox: Toolbox
-    view: View
+    window: int
+    shows: Callable[[Message], bool] | None
+    prepare: Prepare | None
     inputs: Sequence[Guardrail]
     outputs: Sequence[Guardrail]
     compaction: Compaction | None
@@ -94,7 +96,7 @@ class _Responder:
         """Run the loop, and return the text of the last answer."""
         gauge = TokenGauge()
         for _ in range(MOST_STEPS):
-            tail = await read_history_tail(context, self.view.window)
+            tail = await read_history_tail(context, self.window)
             calls = open_calls(tail.own)
             if not calls:
                 if tail.own and tail.own[-1].role == "assistant":
@@ -126,15 +128,16 @@ class _Responder:
         self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge
     ) -> list[Message]:
         """Return the messages for the model, after a compaction if it is time for one."""
-        compaction, window = self.compaction, self.view.window
-        messages = await messages_for_model(context, tail, self.view)
+        compaction, window = self.compaction, self.window
+        messages = await messages_for_model(context, tail, self.shows, self.prepare)
         if compaction is None or not is_outgrown(
             tail, messages, instructions, window=window, compaction=compaction, gauge=gauge
         ):
             return messages
         if not await compact_in_turn(context, tail, compaction, gauge):
             return messages
-        return await messages_for_model(context, await read_history_tail(context, window), self.view)
+        new_tail = await read_history_tail(context, window)
+        return await messages_for_model(context, new_tail, self.shows, self.prepare)
 
     async def _ask_with_guardrails(self, context: Context, tail: HistoryTail, request: ModelRequest) -> Reply:
         """Ask for a reply, and return it if every guardrail lets it pass.

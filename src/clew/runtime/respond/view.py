@@ -25,17 +25,6 @@ SUMMARY = "summary"
 
 Prepare: TypeAlias = Callable[[list[Message], Context], Sequence[Message] | Awaitable[Sequence[Message]]]
 """Turns the messages into those that the model sees: fewer, others, in any order. It may be async."""
-MessageFilter: TypeAlias = Callable[[Message], bool]
-"""Returns whether the model sees a message."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """The part of the history that a model sees: its length, a filter, and a last change of its shape."""
-
-    window: int = WINDOW
-    shows: MessageFilter | None = None
-    prepare: Prepare | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +66,19 @@ def message_text(message: Message) -> str:
     return message.content if isinstance(message.content, str) else encode(message.content).decode()
 
 
-async def messages_for_model(context: Context, tail: HistoryTail, view: View) -> list[Message]:
-    """Return the messages for the model: whole calls only, without what the view hides, in its shape.
+async def messages_for_model(
+    context: Context, tail: HistoryTail, shows: Callable[[Message], bool] | None, prepare: Prepare | None
+) -> list[Message]:
+    """Return the messages for the model: whole calls only, of them those that it is shown, as prepared.
 
     Raises:
-        InvalidArgument: The shape holds something that is no message.
-        InvalidValue: The shape holds something that is not JSON.
+        InvalidArgument: What was prepared holds something that is no message.
+        InvalidValue: What was prepared holds something that is not JSON.
     """
     messages = [*await _summary(context, tail), *tail.messages]
-    visible = [message for message in pair_calls(messages) if view.shows is None or view.shows(message)]
-    if view.prepare is not None:
-        result = view.prepare([_copy_message(message) for message in visible], context)
+    visible = [message for message in pair_calls(messages) if shows is None or shows(message)]
+    if prepare is not None:
+        result = prepare([_copy_message(message) for message in visible], context)
         new_messages = await result if inspect.isawaitable(result) else result
         visible = [_copy_message(message) for message in new_messages]
     return pair_calls(visible)

@@ -15,8 +15,6 @@ from clew.runtime.state.schema import (
     Fold,
     Lifecycle,
     Lifetime,
-    MakeOp,
-    Reducer,
     Schema,
     State,
     WholeOf,
@@ -31,39 +29,31 @@ _EMPTY: dict[Any, Callable[[], Any]] = {
     tuple: tuple,
     StateLog: StateLog.empty,
 }
-_OPS: tuple[MakeOp, ...] = (patch.increment, patch.max, patch.min, patch.union)
+_OPS = (patch.increment, patch.max, patch.min, patch.union)
 _NO_REDUCERS = (patch.set, patch.delete, patch.insert, patch.remove)
 
 
-class OuterField(msgspec.Struct, frozen=True, kw_only=True):
-    """The field that a nested state is the type of, and what its parts take over from it."""
-
-    path: tuple[str, ...] = ()
-    lifecycle: Lifecycle = Lifecycle.TURN
-    lifetime: Lifetime = Lifetime.THREAD
-    is_merged: bool = True
-    within: tuple[type, ...] = ()
-
-
-class FieldMarks(msgspec.Struct, frozen=True, kw_only=True):
-    """The marks beside a type."""
-
-    lifecycle: Lifecycle | None = None
-    lifetime: Lifetime | None = None
-    fold: Fold = Fold.REPLACE
-    op: MakeOp | None = None
-    reducer: Reducer | None = None
-    whole_of: str | None = None
-
-
 class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a state class."""
+    """One line of a state class, with the marks beside its type.
+
+    ``outer`` is the field that a nested state is the type of; its parts take over what it says.
+    """
 
     state: type[State]
     info: Any
     kind: Any
-    marks: FieldMarks
-    outer: OuterField
+    marks: tuple[Any, ...] = ()
+    outer: "FieldDeclaration | None" = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the fields that it is within, and its own."""
+        return (*(self.outer.path if self.outer is not None else ()), self.info.name)
+
+    @property
+    def states(self) -> tuple[type[State], ...]:
+        """The state classes that it is within, its own last."""
+        return (*(self.outer.states if self.outer is not None else ()), self.state)
 
     @property
     def nested_state(self) -> type[State] | None:
@@ -76,19 +66,40 @@ class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
         return get_origin(self.kind) or self.kind
 
     @property
+    def own_lifecycle(self) -> Lifecycle | None:
+        """The lifecycle that it is marked with, if it is."""
+        return next((mark for mark in self.marks if isinstance(mark, Lifecycle)), None)
+
+    @property
+    def own_lifetime(self) -> Lifetime | None:
+        """The lifetime that it is marked with, if it is."""
+        return next((mark for mark in self.marks if isinstance(mark, Lifetime)), None)
+
+    @property
+    def fold_mark(self) -> Any:
+        """The mark that says how changes are folded; None if they replace what was there."""
+        return next((mark for mark in self.marks if _fold_of(mark) is not None), None)
+
+    @property
+    def fold(self) -> Fold:
+        """The way in which changes are folded."""
+        return _fold_of(self.fold_mark) or Fold.REPLACE
+
+    @property
     def lifecycle(self) -> Lifecycle:
         """The time that it lives: as it says, as long as what it is part of, or as its reducer implies."""
-        if self.marks.lifecycle is not None:
-            return self.marks.lifecycle
-        if self.outer.path:
+        if self.own_lifecycle is not None:
+            return self.own_lifecycle
+        if self.outer is not None:
             return self.outer.lifecycle
-        folds = self.marks.fold is not Fold.REPLACE or self.marks.lifetime is not None
+        folds = self.fold is not Fold.REPLACE or self.own_lifetime is not None
         return Lifecycle.REDUCER if folds else Lifecycle.TURN
 
     @property
     def lifetime(self) -> Lifetime:
         """The part of the state that it belongs to."""
-        return self.marks.lifetime or self.outer.lifetime
+        inherited = self.outer.lifetime if self.outer is not None else Lifetime.THREAD
+        return self.own_lifetime or inherited
 
     def error(self, problem: str) -> SchemaInvalid:
         """The error that names it."""
@@ -101,16 +112,16 @@ def schema_of(state: type[State], version: int = 1) -> Schema:
     Raises:
         SchemaInvalid: A declaration makes no sense; the error names class and field.
     """
-    return _schema(state, OuterField(), version)
+    return _schema(state, None, version)
 
 
-def _schema(state: type[State], outer: OuterField, version: int = 1) -> Schema:
+def _schema(state: type[State], outer: FieldDeclaration | None, version: int = 1) -> Schema:
     fields = _fields(state, outer)
-    leaves = tuple(leaves_of(fields))
-    return Schema(cls=state, fields=fields, leaves=leaves, path=outer.path, version=version)
+    path = outer.path if outer is not None else ()
+    return Schema(cls=state, fields=fields, leaves=tuple(leaves_of(fields)), path=path, version=version)
 
 
-def _fields(state: type[State], outer: OuterField) -> dict[str, Field]:
+def _fields(state: type[State], outer: FieldDeclaration | None) -> dict[str, Field]:
     try:
         hints = get_type_hints(state, include_extras=True)
     except NameError as error:
@@ -132,37 +143,31 @@ def _is_log_of(entry: Any, field: Field | None) -> bool:
     return field.whole_of is None and field.entry == entry
 
 
-def _declaration(state: type[State], info: Any, hint: Any, outer: OuterField) -> FieldDeclaration:
-    kind, marks = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
+def _declaration(
+    state: type[State], info: Any, hint: Any, outer: FieldDeclaration | None
+) -> FieldDeclaration:
+    kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    declaration = FieldDeclaration(state=state, info=info, kind=kind, marks=tuple(marks), outer=outer)
     lifecycles = [mark for mark in marks if isinstance(mark, Lifecycle)]
     lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
-    wholes = [mark.log for mark in marks if isinstance(mark, WholeOf)]
-    folds = [fold for mark in marks if (fold := _fold_marks(mark)) is not None]
+    folds = [mark for mark in marks if _fold_of(mark) is not None]
     if len(lifecycles) > 1 or len(lifetimes) > 1 or len(folds) > 1:
-        problem = "it has two lifecycles, two scopes or two reducers"
-        raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
+        raise declaration.error("it has two lifecycles, two scopes or two reducers")
     if any(mark in _NO_REDUCERS for mark in marks if callable(mark)):
-        problem = "this op is no reducer; mark it persistent, or give a function of (old, new)"
-        raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
-    field_marks = msgspec.structs.replace(
-        folds[0] if folds else FieldMarks(),
-        lifecycle=lifecycles[0] if lifecycles else None,
-        lifetime=lifetimes[0] if lifetimes else None,
-        whole_of=wholes[0] if wholes else None,
-    )
-    return FieldDeclaration(state=state, info=info, kind=kind, marks=field_marks, outer=outer)
+        raise declaration.error("this op is no reducer; mark it persistent, or give a function of (old, new)")
+    return declaration
 
 
-def _fold_marks(mark: Any) -> FieldMarks | None:
+def _fold_of(mark: Any) -> Fold | None:
     """Return the way in which a mark has changes folded; None if the mark is about something else."""
     if mark is patch.append or isinstance(mark, WholeOf):
-        return FieldMarks(fold=Fold.APPEND)
+        return Fold.APPEND
     if mark is patch.merge:
-        return FieldMarks(fold=Fold.MERGE)
+        return Fold.MERGE
     if mark in _OPS:
-        return FieldMarks(fold=Fold.OP, op=mark)
+        return Fold.OP
     if callable(mark) and not isinstance(mark, enum.Enum | type):
-        return FieldMarks(fold=Fold.CUSTOM, reducer=mark)
+        return Fold.CUSTOM
     return None
 
 
@@ -170,67 +175,62 @@ def _field(declaration: FieldDeclaration) -> Field:
     _check_marks(declaration)
     _check_nested(declaration)
     nested_schema = _nested_schema(declaration)
-    info = declaration.info
+    info, fold, mark = declaration.info, declaration.fold, declaration.fold_mark
     has_default = info.default is not dataclasses.MISSING or info.default_factory is not dataclasses.MISSING
     return Field(
-        path=(*declaration.outer.path, info.name),
+        path=declaration.path,
         type=declaration.kind,
         lifecycle=declaration.lifecycle,
         lifetime=declaration.lifetime,
-        fold=declaration.marks.fold,
-        op=declaration.marks.op,
-        reducer=declaration.marks.reducer,
+        fold=fold,
+        op=mark if fold is Fold.OP else None,
+        reducer=mark if fold is Fold.CUSTOM else None,
         nested_schema=nested_schema,
-        whole_of=declaration.marks.whole_of,
+        whole_of=mark.log if isinstance(mark, WholeOf) else None,
         default=_default(declaration, nested_schema),
         required=declaration.lifecycle is Lifecycle.INPUT and not has_default,
     )
 
 
 def _check_marks(declaration: FieldDeclaration) -> None:
-    marks, lifecycle = declaration.marks, declaration.lifecycle
-    if lifecycle is Lifecycle.INPUT and (marks.fold is not Fold.REPLACE or marks.lifetime):
+    fold, lifecycle, own_lifetime = declaration.fold, declaration.lifecycle, declaration.own_lifetime
+    if lifecycle is Lifecycle.INPUT and (fold is not Fold.REPLACE or own_lifetime):
         raise declaration.error("an input is given by the caller, so it has neither reducer nor scope")
-    if marks.lifetime and lifecycle is not Lifecycle.REDUCER:
+    if own_lifetime and lifecycle is not Lifecycle.REDUCER:
         raise declaration.error("what is fresh in each turn has no scope")
-    if marks.fold is Fold.APPEND and declaration.plain_type is not StateLog:
+    if fold is Fold.APPEND and declaration.plain_type is not StateLog:
         raise declaration.error("append needs a StateLog, whose entries are read when they are asked for")
-    if marks.fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or marks.lifetime):
+    if fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or own_lifetime):
         raise declaration.error("a log belongs to the thread")
-    if declaration.plain_type is StateLog and marks.fold is not Fold.APPEND:
+    if declaration.plain_type is StateLog and fold is not Fold.APPEND:
         raise declaration.error("a StateLog needs append")
-    if marks.fold is Fold.MERGE and declaration.nested_state is None and declaration.plain_type is not dict:
+    if fold is Fold.MERGE and declaration.nested_state is None and declaration.plain_type is not dict:
         raise declaration.error("merge needs a dict or a nested State")
 
 
 def _check_nested(declaration: FieldDeclaration) -> None:
     """Refuse a part of a state with marks that only a field at the top may have."""
-    marks, outer = declaration.marks, declaration.outer
-    if not outer.path:
+    outer, fold = declaration.outer, declaration.fold
+    own_lifecycle, own_lifetime = declaration.own_lifecycle, declaration.own_lifetime
+    if outer is None:
         return
-    if marks.fold is Fold.APPEND or marks.lifecycle is Lifecycle.INPUT:
+    name = ".".join(outer.path)
+    if fold is Fold.APPEND or own_lifecycle is Lifecycle.INPUT:
         raise declaration.error("logs and inputs belong at the top of a state, not within a field")
-    if not outer.is_merged and (marks.lifecycle or marks.lifetime or marks.fold is not Fold.REPLACE):
-        raise declaration.error(f"{'.'.join(outer.path)!r} is written as a whole, so its parts say nothing")
-    if outer.lifecycle is not Lifecycle.REDUCER and marks.lifecycle not in (None, outer.lifecycle):
-        raise declaration.error(f"it cannot outlive {'.'.join(outer.path)!r}, which it is part of")
-    if outer.lifetime is not Lifetime.THREAD and marks.lifetime not in (None, outer.lifetime):
-        raise declaration.error(f"{'.'.join(outer.path)!r}, which it is part of, has another scope")
+    if outer.fold is not Fold.MERGE and (own_lifecycle or own_lifetime or fold is not Fold.REPLACE):
+        raise declaration.error(f"{name!r} is written as a whole, so its parts say nothing")
+    if outer.lifecycle is not Lifecycle.REDUCER and own_lifecycle not in (None, outer.lifecycle):
+        raise declaration.error(f"it cannot outlive {name!r}, which it is part of")
+    if outer.lifetime is not Lifetime.THREAD and own_lifetime not in (None, outer.lifetime):
+        raise declaration.error(f"{name!r}, which it is part of, has another scope")
 
 
 def _nested_schema(declaration: FieldDeclaration) -> Schema | None:
     if declaration.nested_state is None:
         return None
-    if declaration.nested_state in declaration.outer.within:
+    if declaration.nested_state in declaration.states:
         raise declaration.error("a state cannot be part of itself")
-    outer = OuterField(
-        path=(*declaration.outer.path, declaration.info.name),
-        lifecycle=declaration.lifecycle,
-        lifetime=declaration.lifetime,
-        is_merged=declaration.marks.fold is Fold.MERGE,
-        within=(*declaration.outer.within, declaration.state, declaration.nested_state),
-    )
-    return _schema(declaration.nested_state, outer)
+    return _schema(declaration.nested_state, declaration)
 
 
 def _default(declaration: FieldDeclaration, nested_schema: Schema | None) -> Callable[[], Any]:

@@ -21,7 +21,7 @@ A schema is a class with annotated fields. The marks beside a type say how the f
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args
 
 import msgspec
 
@@ -32,9 +32,6 @@ from clew.core.patch import append
 from clew.core.values import HISTORY
 from clew.runtime.model.messages import Message
 from clew.runtime.state.log import StateLog
-
-Reducer: TypeAlias = Callable[[Any, Any], Any]
-MakeOp: TypeAlias = Callable[[Sequence[str | int], Any], Op]
 
 
 class Lifecycle(enum.Enum):
@@ -100,8 +97,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     lifetime: Lifetime
     fold: Fold
     default: Callable[[], Any]
-    op: MakeOp | None = None
-    reducer: Reducer | None = None
+    op: Callable[[Sequence[str | int], Any], Op] | None = None
+    reducer: Callable[[Any, Any], Any] | None = None
     nested_schema: "Schema | None" = None
     whole_of: str | None = None
     required: bool = False

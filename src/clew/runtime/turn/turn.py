@@ -18,7 +18,7 @@ from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
 from clew.runtime.records.runs import Ending
-from clew.runtime.records.steps import OpenStep, Prices, StepKind
+from clew.runtime.records.steps import OpenStep, Price, StepKind
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.state.run_state import RunState, safe_reply_op
 from clew.runtime.turn.draft import Delta, Draft
@@ -39,7 +39,7 @@ class Turn:
         *,
         deadlines: Deadlines,
         clock: Callable[[], int] = now_ms,
-        prices: Prices | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.draft = draft
         self.trace: list[str] = []

@@ -1,6 +1,6 @@
 """Subjects of an experiment: a model, a pipeline of stages, or any function of an example."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, Usage
-from clew.runtime.records.steps import Prices
+from clew.runtime.records.steps import Price
 from clew.runtime.respond.respond import Stage
 from clew.runtime.state.schema import Conversation, State
 from clew.runtime.tools.tool import Tool, ToolFunction
@@ -42,7 +42,7 @@ def agent_subject(
     output: type[Any] | None = None,
     retry_policy: RetryPolicy = RetryPolicy(),
     deadlines: Deadlines = Deadlines(),
-    prices: Prices | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> Callable[[Example], Awaitable[SubjectAnswer]]:
     """A model, or the stages of a runtime, as something that an experiment can ask.
 
