@@ -38,7 +38,6 @@ from clew.core.log.checks import prepare_write
 from clew.core.log.rows import (
     AskRecords,
     AskRecordsOfOwner,
-    AskThreads,
     ChangesetRow,
     ChangesetRows,
     ThreadRow,
@@ -47,6 +46,7 @@ from clew.core.log.rows import (
 )
 from clew.core.ports import Files, OwnedFile, Store
 from clew.core.values import ERASED_KEY, Put, Record, RecordQuery, Scope
+from clew.database.inventory import all_threads
 
 CHANGESETS_PER_BATCH = 64
 ROWS_PER_PAGE = 256
@@ -137,13 +137,10 @@ async def _iterate(rows: Sequence[ThreadRow]) -> AsyncIterator[ThreadRow]:
 
 
 async def _all_threads(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
-    before: tuple[int, str] | None = None
-    while rows := await store.read(scope, ask(AskThreads(None, before, ROWS_PER_PAGE))):
-        for row in rows:
-            if isinstance(row, UnreadableThread):
-                raise StoreDamaged(store=f"Thread {row.id!r}", problem=row.problem)
-            yield row
-        before = (rows[-1].created, rows[-1].id)
+    async for row in all_threads(store, scope):
+        if isinstance(row, UnreadableThread):
+            raise StoreDamaged(store=f"Thread {row.id!r}", problem=row.problem)
+        yield row
 
 
 async def _records_of_kinds(store: Store, scope: Scope, kinds: Sequence[str]) -> AsyncIterator[Record]:

@@ -17,13 +17,12 @@ from clew.core.log import chain
 from clew.core.log.codec import PreparedAppend, prepare_append
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import read_hold_guards
-from clew.core.log.reader import END_OF_LOG, read_state, read_thread, upto_by_key
+from clew.core.log.reader import END_OF_LOG, read_state, read_thread, read_threads, upto_by_key
 from clew.core.log.rows import (
     AskChangesets,
     AskItems,
     AskItemsById,
     AskThread,
-    AskThreads,
     EraseParts,
     ItemRow,
     Segment,
@@ -31,6 +30,7 @@ from clew.core.log.rows import (
     StoreWrite,
     ThreadKey,
     ThreadRow,
+    UnreadableThread,
     ask,
 )
 from clew.core.values import HISTORY, Changeset, Exact, Item, Limits
@@ -100,17 +100,16 @@ def read_family(id: str) -> StoreRead[list[str]]:
 def _read_family(row: ThreadRow) -> StoreRead[list[ThreadRow]]:
     """The threads that come from the same root as this one, it among them."""
     root = chain.segments_of(row)[0]
-    members: list[ThreadRow] = []
-    before: tuple[int, str] | None = None
+
+    def member(other: ThreadRow | UnreadableThread) -> ThreadRow | None:
+        if isinstance(other, UnreadableThread) or other.owner != row.owner:
+            return None
+        # By id and time, not by key: a deep fork has copies of its ancestors under a key of its own.
+        start = chain.segments_of(other)[0]
+        return other if (start.id, start.created) == (root.id, root.created) else None
+
     # A fork belongs to the owner of its parent, so no other owner has members of the family.
-    while rows := (yield from ask(AskThreads(row.owner, before, ROWS_PER_PAGE))):
-        for other in rows:
-            if isinstance(other, ThreadRow) and other.owner == row.owner:
-                # By id and time, not by key: a deep fork has copies of its ancestors under a key of its own.
-                start = chain.segments_of(other)[0]
-                members += [other] if (start.id, start.created) == (root.id, root.created) else []
-        before = (rows[-1].created, rows[-1].id)
-    return members
+    return (yield from read_threads(row.owner, member))
 
 
 def _read_items(row: ThreadRow, parts: Parts) -> StoreRead[list[ItemRow]]:

@@ -7,11 +7,11 @@ import msgspec
 from clew.core.arguments import check_fields
 from clew.core.encoding import as_json, check_id
 from clew.core.erasure.receipts import RETAINED_KIND, RULE_KIND
-from clew.core.erasure.subject import ROWS_PER_PAGE
 from clew.core.errors import InvalidArgument
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import read_holds
-from clew.core.log.rows import AskRecord, AskThreads, StoreRead, ThreadRow, ask
+from clew.core.log.reader import read_threads
+from clew.core.log.rows import AskRecord, StoreRead, ThreadRow, UnreadableThread, ask
 from clew.core.values import RESERVED_THREAD_PREFIXES, Put, Record
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -61,22 +61,18 @@ def read_due_threads(rule: RetentionRule, now: int) -> StoreRead[tuple[list[str]
     """
     holds = yield from read_holds()
     held_names = {(hold.what, hold.name) for hold, _ in holds}
-    due: list[str] = []
-    ancestors: set[str] = set()
-    held_count = 0
-    before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(None, before, ROWS_PER_PAGE))):
-        for row in (row for row in rows if isinstance(row, ThreadRow)):
-            is_old = _is_due(row, rule, now)
-            is_held = ("thread", row.id) in held_names or ("owner", row.owner) in held_names
-            held_count += is_old and is_held
-            if is_old and not is_held:
-                due.append(row.id)
-            else:
-                # A fork that stays needs the rows of those it was forked from.
-                ancestors |= {segment.id for segment in row.segments}
-        before = (rows[-1].created, rows[-1].id)
-    return [id for id in due if id not in ancestors], held_count
+
+    def facts(row: ThreadRow | UnreadableThread) -> tuple[str, list[str], bool, bool] | None:
+        if isinstance(row, UnreadableThread):
+            return None
+        is_held = ("thread", row.id) in held_names or ("owner", row.owner) in held_names
+        return row.id, [segment.id for segment in row.segments], _is_due(row, rule, now), is_held
+
+    threads = yield from read_threads(None, facts)
+    # A fork that stays needs the rows of those it was forked from.
+    ancestors = {id for _, parents, is_old, is_held in threads if not is_old or is_held for id in parents}
+    due = [id for id, _, is_old, is_held in threads if is_old and not is_held and id not in ancestors]
+    return due, sum(is_old and is_held for _, _, is_old, is_held in threads)
 
 
 def _is_due(row: ThreadRow, rule: RetentionRule, now: int) -> bool:

@@ -35,7 +35,7 @@ from clew.core.log.codec import PreparedAppend, prepare_append
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.holds import HOLD_KIND, RECEIPTS_THREAD, hold_error, read_hold_guards, read_holds
 from clew.core.log.owners import memory_thread_id
-from clew.core.log.reader import END_OF_LOG
+from clew.core.log.reader import END_OF_LOG, read_threads
 from clew.core.log.rows import (
     AskItems,
     AskJobs,
@@ -43,7 +43,6 @@ from clew.core.log.rows import (
     AskRecordsOfOwner,
     AskRowCounts,
     AskThread,
-    AskThreads,
     DropRecord,
     DropThread,
     EndJob,
@@ -104,15 +103,14 @@ def read_subject_threads(subject: ErasureSubject) -> StoreRead[list[str]]:
     """
     # Rows of a parent stay for as long as a fork needs them, so forks have to go first.
     roots = set(subject.threads)
-    ids: list[str] = []
-    before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
-        for row in rows:
-            if isinstance(row, ThreadRow) and row.id != RECEIPTS_THREAD:
-                lineage = {row.id, *(segment.id for segment in row.segments)}
-                if subject.is_owner or lineage & roots:
-                    ids.append(row.id)
-        before = (rows[-1].created, rows[-1].id)
+
+    def own_id(row: ThreadRow | UnreadableThread) -> str | None:
+        if isinstance(row, UnreadableThread) or row.id == RECEIPTS_THREAD:
+            return None
+        lineage = {row.id, *(segment.id for segment in row.segments)}
+        return row.id if subject.is_owner or lineage & roots else None
+
+    ids = yield from read_threads(subject.owner, own_id)
     memories = {memory_thread_id(id, of_thread=True) for id in (*roots, *ids)}
     for id in sorted(memories - set(ids)):
         memory = yield from ask(AskThread(id))
@@ -127,13 +125,12 @@ def _is_erasable(owner: str | None, subject: ErasureSubject) -> bool:
 
 def read_damaged_count(subject: ErasureSubject) -> StoreRead[int]:
     """Count the threads of a subject that cannot be read, and so cannot be erased."""
-    count = 0
-    before: tuple[int, str] | None = None
-    while rows := (yield from ask(AskThreads(subject.owner, before, ROWS_PER_PAGE))):
-        unreadable = [row for row in rows if isinstance(row, UnreadableThread)]
-        count += len([row for row in unreadable if subject.is_owner or row.id in subject.threads])
-        before = (rows[-1].created, rows[-1].id)
-    return count
+
+    def own_damaged_id(row: ThreadRow | UnreadableThread) -> str | None:
+        is_own = subject.is_owner or row.id in subject.threads
+        return row.id if isinstance(row, UnreadableThread) and is_own else None
+
+    return len((yield from read_threads(subject.owner, own_damaged_id)))
 
 
 def check_not_held(subject: ErasureSubject, ids: Sequence[str]) -> StoreRead[None]:

@@ -1,8 +1,8 @@
 """Reading of threads: heads, windows of items, changesets. Generators that ask a store for rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from clew.core.log.rows import (
     AskItems,
     AskItemsById,
     AskThread,
+    AskThreads,
     ChangesetRow,
     ChangesetRows,
     CutRow,
@@ -25,6 +26,7 @@ from clew.core.log.rows import (
     StoreRead,
     ThreadKey,
     ThreadRow,
+    UnreadableThread,
     ask,
 )
 from clew.core.ops import Document, apply_ops
@@ -40,6 +42,7 @@ from clew.core.values import (
     Window,
 )
 
+T = TypeVar("T")
 ROWS_PER_QUESTION = 256
 """Rows that one question to a store gives at most."""
 END_OF_LOG = 1 << 32
@@ -51,6 +54,21 @@ def read_thread(id: str) -> StoreRead[ThreadRow]:
     if row is None:
         raise ThreadNotFound(thread=id)
     return row
+
+
+def read_threads(
+    owner: str | None, pick: Callable[[ThreadRow | UnreadableThread], T | None]
+) -> StoreRead[list[T]]:
+    """Read every thread of an owner, or of all, the newest first, and give what is picked of each.
+
+    They are read page by page, and nothing else of them is kept: there may be many.
+    """
+    parts: list[T] = []
+    before: tuple[int, str] | None = None
+    while rows := (yield from ask(AskThreads(owner, before, ROWS_PER_QUESTION))):
+        parts += [part for row in rows if (part := pick(row)) is not None]
+        before = (rows[-1].created, rows[-1].id)
+    return parts
 
 
 def read_head(thread: ThreadRow, at: int | None = None) -> StoreRead[Head]:

@@ -20,7 +20,7 @@ from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from clew.core.log.owners import memory_thread_id
 from clew.core.ops import Op
 from clew.core.text.words import words
-from clew.core.values import Committed, Drop, Item, Write
+from clew.core.values import Drop, Item, Write
 from clew.database.database import Database
 from clew.runtime.memory import merge
 from clew.runtime.memory import undo as memory_undo
@@ -31,7 +31,6 @@ from clew.runtime.memory.thread import (
     RULES,
     MemoryChange,
     MemoryThread,
-    PlanMemoryChange,
     change_memory,
     log_page,
     read_memory_thread,
@@ -183,22 +182,18 @@ class Memory:
         With a ``key`` the same call a second time changes nothing.
         """
         candidate_list = list(candidates)
-        results: list[MergeResult] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange | None, MergeResult]:
             change, result = await self._plan_learning(snapshot, candidate_list, run, key)
-            results[:] = [result]
-            return change if candidate_list else None
+            return change if candidate_list else None, result
 
         try:
-            commit = await self._change(plan)
+            commit, result = await change_memory(self.db, self.thread, self.owner, plan)
         except KeyReused:
             return LearnResult(version=(await self._read_snapshot()).version, repeated=True)
         if commit is None:
             return LearnResult(version=(await self._read_snapshot()).version)
-        return LearnResult(
-            version=commit.version, outcomes=tuple(results[0].outcomes), repeated=commit.repeated
-        )
+        return LearnResult(version=commit.version, outcomes=tuple(result.outcomes), repeated=commit.repeated)
 
     async def episode_writes(self, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
         """The writes that keep an arc and candidates in one change, to be committed with others.
@@ -234,34 +229,32 @@ class Memory:
         Raises:
             RecordNotFound: It is not known, or not any more.
         """
-        result: list[Fact | Rule] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange, Fact | Rule]:
             before, item = (await self._entries(snapshot, [id]))[id]
             after = apply_correction(before, object, quote, source, negated=negated, now=self._clock())
             if isinstance(after, Rule):
-                result[:] = [after]
-                return MemoryChange(reason="Correct", patches=[patch.set([RULES, id], as_json(after))])
+                return MemoryChange(reason="Correct", patches=[patch.set([RULES, id], as_json(after))]), after
             after = msgspec.structs.replace(after, id=merge.fact_id(after, snapshot.salt))
             namesakes = await visible_items(self.db, self.thread, snapshot, {after.id} - {id}, FACTS)
-            result[:] = [after]
             ends = [entry for entry in (item, *namesakes.values()) if entry is not None]
-            return MemoryChange(
+            change = MemoryChange(
                 reason="Correct", ends=ends, items=[item_of(after)], writes=self._vector_drops(ends)
             )
+            return change, after
 
-        await self._change(plan)
-        return result[0]
+        _, entry = await change_memory(self.db, self.thread, self.owner, plan)
+        return entry
 
     async def set_recall(self, *, on: bool) -> None:
         """Set whether recalled entries may be brought up. Rules apply either way."""
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange | None, None]:
             if snapshot.profile.recall is on:
-                return None
-            return MemoryChange(reason="SetRecall", patches=[patch.set([RECALL], on)])
+                return None, None
+            return MemoryChange(reason="SetRecall", patches=[patch.set([RECALL], on)]), None
 
-        await self._change(plan)
+        await change_memory(self.db, self.thread, self.owner, plan)
 
     # Forgetting, in two steps.
 
@@ -275,15 +268,13 @@ class Memory:
 
     async def forget(self, targets: Sequence[ForgetTarget]) -> ForgetResult:
         """Forget entries that the user was shown and agreed to. Those that changed since then stay."""
-        results: list[ForgetResult] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange | None, ForgetResult]:
             change, result = await self._plan_forgetting(snapshot, targets)
-            results[:] = [result]
-            return change if result.ids else None
+            return change if result.ids else None, result
 
-        commit = await self._change(plan)
-        return results[0] if commit is None else msgspec.structs.replace(results[0], version=commit.version)
+        commit, result = await change_memory(self.db, self.thread, self.owner, plan)
+        return result if commit is None else msgspec.structs.replace(result, version=commit.version)
 
     async def propose_forgetting(self, ids: Sequence[str]) -> PendingForget:
         """Get ready to forget these, and wait for a word. What waited before is given up.
@@ -291,15 +282,14 @@ class Memory:
         Raises:
             RecordNotFound: One of them is not known, or not any more.
         """
-        proposals: list[PendingForget] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange, PendingForget]:
             targets = _targets_of(await self._entries(snapshot, ids))
-            proposals[:] = [PendingForget(action="forget", targets=targets, time=self._clock())]
-            return MemoryChange(reason="Propose", patches=[patch.set([PENDING], as_json(proposals[0]))])
+            proposal = PendingForget(action="forget", targets=targets, time=self._clock())
+            return MemoryChange(reason="Propose", patches=[patch.set([PENDING], as_json(proposal))]), proposal
 
-        await self._change(plan)
-        return proposals[0]
+        _, proposal = await change_memory(self.db, self.thread, self.owner, plan)
+        return proposal
 
     async def confirm_forgetting(self, only_ids: Sequence[str] | None = None) -> ForgetResult:
         """Forget what waits (or ``only_ids`` some of it). What has changed since it was shown stays.
@@ -307,31 +297,30 @@ class Memory:
         Raises:
             InvalidArgument: Nothing waits.
         """
-        results: list[ForgetResult] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange, ForgetResult]:
             pending = snapshot.profile.pending
             if pending is None:
                 raise InvalidArgument(problem="Nothing waits to be confirmed.")
             targets = [target for target in pending.targets if only_ids is None or target.id in only_ids]
             change, result = await self._plan_forgetting(snapshot, targets)
-            results[:] = [result]
             patches = [*change.patches, patch.delete([PENDING])]
-            return msgspec.structs.replace(change, patches=patches)
+            return msgspec.structs.replace(change, patches=patches), result
 
-        commit = await self._change(plan)
+        commit, result = await change_memory(self.db, self.thread, self.owner, plan)
         assert commit is not None
-        return msgspec.structs.replace(results[0], version=commit.version)
+        return msgspec.structs.replace(result, version=commit.version)
 
     async def cancel_forgetting(self) -> bool:
         """Forget nothing; whether something had waited."""
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange | None:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange | None, bool]:
             if snapshot.profile.pending is None:
-                return None
-            return MemoryChange(reason="Cancel", patches=[patch.delete([PENDING])])
+                return None, False
+            return MemoryChange(reason="Cancel", patches=[patch.delete([PENDING])]), True
 
-        return await self._change(plan) is not None
+        _, has_waited = await change_memory(self.db, self.thread, self.owner, plan)
+        return has_waited
 
     # Undoing and carrying away.
 
@@ -342,15 +331,14 @@ class Memory:
             InvalidArgument: There is nothing to undo.
             RewindRefused: What it did has been changed again since.
         """
-        versions: list[int] = []
 
-        async def plan(snapshot: MemoryThread) -> MemoryChange:
+        async def plan(snapshot: MemoryThread) -> tuple[MemoryChange, int]:
             change = await memory_undo.plan_undo(self.db, self.thread, snapshot, version)
-            versions[:] = [int(change.actions[0]["undo"])]
-            return msgspec.structs.replace(change, writes=self._vector_drops(change.ends))
+            writes = self._vector_drops(change.ends)
+            return msgspec.structs.replace(change, writes=writes), int(change.actions[0]["undo"])
 
-        await self._change(plan)
-        return versions[0]
+        _, undone_version = await change_memory(self.db, self.thread, self.owner, plan)
+        return undone_version
 
     async def export(self) -> dict[str, JSON]:
         """Everything that is known, with the source of each, as JSON; also archived rules."""
@@ -370,9 +358,6 @@ class Memory:
 
     async def _read_snapshot(self) -> MemoryThread:
         return await read_memory_thread(self.db, self.thread)
-
-    async def _change(self, plan: PlanMemoryChange) -> Committed | None:
-        return await change_memory(self.db, self.thread, self.owner, plan)
 
     async def _all_items(self, log: str) -> list[Item]:
         all_items: list[Item] = []

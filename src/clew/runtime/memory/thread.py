@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeVar
 
 import msgspec
 
@@ -21,11 +21,12 @@ from clew.core.values import (
     Write,
 )
 from clew.database.database import Database
+from clew.runtime.attempts import Attempts
 from clew.runtime.memory.merge import rules_by_age
 from clew.runtime.memory.values import MemoryProfile, PendingForget, Rule
 
 SALT, RULES, RECALL, PENDING = "salt", "rules", "recall", "pending"
-MOST_ATTEMPTS = 16
+T = TypeVar("T")
 
 
 class MemoryThread(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +75,6 @@ class MemoryChange(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-PlanMemoryChange: TypeAlias = Callable[[MemoryThread], Awaitable[MemoryChange | None]]
-
-
 async def read_memory_thread(db: Database, id: str) -> MemoryThread:
     """A memory thread as it is now."""
     try:
@@ -86,27 +84,33 @@ async def read_memory_thread(db: Database, id: str) -> MemoryThread:
     return MemoryThread(head=head, state=head.state)
 
 
-async def change_memory(db: Database, id: str, owner: str | None, plan: PlanMemoryChange) -> Committed | None:
+async def change_memory(
+    db: Database,
+    id: str,
+    owner: str | None,
+    plan: Callable[[MemoryThread], Awaitable[tuple[MemoryChange | None, T]]],
+) -> tuple[Committed | None, T]:
     """Commit what a plan makes of a memory, at the version it was made for; planned anew if that has moved.
+
+    A plan gives its change, or None if there is nothing to change, and what it comes to, which is returned
+    with the commit.
 
     Raises:
         VersionConflict: Others were quicker, again and again.
     """
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    attempts = Attempts()
+    while True:
         snapshot = await read_memory_thread(db, id)
-        change = await plan(snapshot)
+        change, result = await plan(snapshot)
         if change is None:
-            return None
+            return None, result
         try:
-            results = await db.commit(writes_of_change(id, owner, snapshot, change))
-        except (VersionConflict, ThreadExists):
-            if attempt == MOST_ATTEMPTS:
-                raise
+            commit, *_ = await db.commit(writes_of_change(id, owner, snapshot, change))
+        except (VersionConflict, ThreadExists) as conflict:
+            attempts.count(conflict)
             continue
-        commit = results[0]
         assert isinstance(commit, Committed)
-        return commit
-    raise AssertionError("unreachable")
+        return commit, result
 
 
 def writes_of_change(id: str, owner: str | None, snapshot: MemoryThread, change: MemoryChange) -> list[Write]:
