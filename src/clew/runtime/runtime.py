@@ -20,7 +20,7 @@ from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
 from clew.runtime.maintenance.idle import compact_idle_thread
 from clew.runtime.maintenance.rewind import ANY_VERSION, RewindResult, rewind_thread
-from clew.runtime.maintenance.sweeper import RetentionSweep, Sweeper, end_episodes
+from clew.runtime.maintenance.sweeper import Sweeper, end_episodes
 from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
@@ -34,7 +34,7 @@ from clew.runtime.sessions.finish import end_episode
 from clew.runtime.sessions.status import SessionStatus, session_status
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance, judge_utterance
 from clew.runtime.sessions.voice import CLIENT_LOST, VoiceCall, end_lost_calls, keep_call_alive, voice_request
-from clew.runtime.settings import RunIds, RuntimeConfig, Settings
+from clew.runtime.settings import RuntimeConfig, Settings, run_id_source
 from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.inputs import FreeId, TurnInput
 from clew.runtime.state.schema import Conversation, Schema, Shape
@@ -99,7 +99,7 @@ class Runtime(Generic[Shape, Output]):
             record_backend=db.records,
             make_context=make_context,
             clock=config.clock or db.store.now,
-            new_id=config.new_id or RunIds(),
+            new_id=config.new_id or run_id_source(),
         )
         self._placements = Placements(Placement(db=db, settings=self._settings))
         self._sweeper = self._build_sweeper()
@@ -116,7 +116,6 @@ class Runtime(Generic[Shape, Output]):
                 settings.pending_records.write,
                 lambda: end_lost_calls(db, settings.clock(), settings.refusals, agent=settings.agent),
                 lambda: self._placements.drop_idle(self._scheduler.is_busy),
-                RetentionSweep(db, settings.clock),
             ],
         )
 

@@ -28,7 +28,7 @@ from clew.runtime.respond.compaction import Compaction
 from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import check_stages
 from clew.runtime.state.schema import Schema
-from clew.runtime.state.upgrades import Upgrades, check_upgrades
+from clew.runtime.state.upgrades import Upgrade, check_upgrades
 from clew.runtime.turn.result import check_output
 
 
@@ -41,7 +41,7 @@ class StateConfig:
     """
 
     version: Count = 1
-    upgrades: Upgrades = field(default_factory=dict)
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
 
 
 @check_methods
@@ -116,18 +116,13 @@ class RuntimeConfig:
     on_turn_end: Callable[[str, Any], None] | None = None
 
 
-class RunIds:
-    """Ids of runs, each of them new.
+def run_id_source() -> Callable[[], str]:
+    """Return a function that gives ids of runs, each of them new.
 
     Random bytes are read in blocks: each system call lets another thread run first.
     """
-
-    def __init__(self) -> None:
-        self._random_bytes = RandomBytes()
-
-    def __call__(self) -> str:
-        """The next id."""
-        return f"run-{self._random_bytes(10).hex()}"
+    random_bytes = RandomBytes()
+    return lambda: f"run-{random_bytes(10).hex()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +146,7 @@ class Settings:
     pending_records: PendingRecords = field(default_factory=PendingRecords)
     refusals: Refusals = field(default_factory=Refusals)
     clock: Callable[[], int] = now_ms
-    new_id: Callable[[], str] = field(default_factory=RunIds)
+    new_id: Callable[[], str] = field(default_factory=run_id_source)
 
     def __post_init__(self) -> None:
         check_output(self.schema, self.output)

@@ -1,4 +1,4 @@
-"""The sweeper: closes runs that died, starts queued turns, ends idle episodes, beside the turns."""
+"""The sweeper: closes runs that died, starts queued turns, ends idle episodes, lets go, beside the turns."""
 
 import asyncio
 import logging
@@ -19,6 +19,7 @@ from clew.runtime.settings import Settings
 
 log = logging.getLogger("clew")
 TURNS_PER_PAGE = 100
+HOUR_MS = 60 * 60 * 1000
 
 
 class Sweeper:
@@ -43,6 +44,7 @@ class Sweeper:
         self._chores = chores
         self._finisher = EpisodeFinisher(db, settings)
         self._embedding_worker = EmbeddingWorker(db, settings.embedding_provider)
+        self._next_retention = 0
         self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
 
@@ -90,7 +92,7 @@ class Sweeper:
             self._start_queued_turns,
             self._end_expired,
         ]
-        for part in (*parts, *self._chores):
+        for part in (*parts, *self._chores, self._apply_retention):
             try:
                 await part()
             except ClewError as error:  # the next sweep tries again
@@ -127,6 +129,23 @@ class Sweeper:
             refusals=settings.refusals,
         )
 
+    async def _apply_retention(self) -> None:
+        """Purge the records whose date has come, and apply the rules of the tenant at once, then every hour.
+
+        The database of one user has neither.
+        """
+        now, retention = self._settings.clock(), self._db.retention
+        if self._db.user is not None:
+            return
+        await retention.purge(now=now)
+        if now < self._next_retention:
+            return
+        self._next_retention = now + HOUR_MS
+        await retention.settle()
+        for result in await retention.apply(now=now):
+            if result.threads:
+                log.info("Retention rule %s let go of %d threads.", result.rule, len(result.threads))
+
 
 async def end_episodes(
     threads: Mapping[str, Database], settings: Settings, seconds: float, sweeper: Sweeper
@@ -153,32 +172,3 @@ async def end_episodes(
                 group.create_task(end(thread, db))
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
-
-
-HOUR_MS = 60 * 60 * 1000
-
-
-class RetentionSweep:
-    """Purges the records of a tenant whose date has come, and applies its rules at once and then every hour.
-
-    The database of one user has neither.
-    """
-
-    def __init__(self, db: Database, clock: Callable[[], int]) -> None:
-        self._db = db
-        self._clock = clock
-        self._next = 0
-
-    async def __call__(self) -> None:
-        """Apply the rules that are due, if it is time."""
-        now = self._clock()
-        if self._db.user is not None:
-            return
-        await self._db.retention.purge(now=now)
-        if now < self._next:
-            return
-        self._next = now + HOUR_MS
-        await self._db.retention.settle()
-        for result in await self._db.retention.apply(now=now):
-            if result.threads:
-                log.info("Retention rule %s let go of %d threads.", result.rule, len(result.threads))

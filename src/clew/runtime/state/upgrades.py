@@ -12,14 +12,12 @@ from clew.runtime.state.schema import Fold, Lifecycle, Lifetime, Schema
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Brings a state from one version to the next; it may change its argument, and returns it."""
-Upgrades: TypeAlias = Mapping[int, Upgrade]
-"""Steps by the version that each starts from."""
 
 SCHEMA = "schema"
 FIRST = 1
 
 
-def check_upgrades(schema: Schema, upgrades: Upgrades) -> None:
+def check_upgrades(schema: Schema, upgrades: Mapping[int, Upgrade]) -> None:
     """Refuse steps that leave a gap, or lead beyond the schema's version.
 
     Raises:
@@ -55,7 +53,7 @@ def check_not_newer(thread: str, state: Document, schema: Schema) -> None:
         raise NewerSchema(thread=thread, found=version, known=schema.version)
 
 
-def upgrade_ops(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> list[Op]:
+def upgrade_ops(thread: str, state: Document, schema: Schema, upgrades: Mapping[int, Upgrade]) -> list[Op]:
     """The ops that bring an older state up to this program's schema.
 
     Raises:
@@ -73,7 +71,7 @@ def upgrade_ops(thread: str, state: Document, schema: Schema, upgrades: Upgrades
     return [*ops.diff(before, after), patch.set([ABOUT_KEY, SCHEMA], schema.version)]
 
 
-def current_state(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> Document:
+def current_state(thread: str, state: Document, schema: Schema, upgrades: Mapping[int, Upgrade]) -> Document:
     """A stored state as this program understands it; nothing is written.
 
     Raises:

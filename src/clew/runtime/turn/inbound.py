@@ -9,7 +9,7 @@ from clew.runtime.records.runs import Run
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
 from clew.runtime.state.thread_agent import agent_ops
-from clew.runtime.state.upgrades import Upgrades, check_not_newer, replacement_state, upgrade_ops
+from clew.runtime.state.upgrades import Upgrade, check_not_newer, replacement_state, upgrade_ops
 
 INTERRUPTED_CALLS = "The run was interrupted before the tool answered."
 
@@ -24,7 +24,7 @@ def build_inbound(
     agent: str,
     replace: Document | None,
     schema: Schema,
-    upgrades: Upgrades,
+    upgrades: Mapping[int, Upgrade],
 ) -> Changeset:
     """Build the first changeset of a run: upgrades, clean-up, the run itself, repairs, and its items.
 
