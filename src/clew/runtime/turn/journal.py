@@ -1,5 +1,6 @@
 """Journals: make the checkpoints of a turn durable on a thread, guarded by its version, or drop them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -42,7 +43,7 @@ from clew.runtime.turn import rebase
 from clew.runtime.turn.draft import Draft, RunDelta
 
 
-class Journal:
+class Journal(ABC):
     """Takes what a turn changes, and makes it durable as far as the turn stores anything."""
 
     db: Database | None = None
@@ -56,8 +57,9 @@ class Journal:
         self._records: list[Record] = []
         self._record_count = 0
 
+    @abstractmethod
     def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
-        """Keep with the episode what a turn noticed, with the next commit; nothing without a thread."""
+        """Keep with the episode what a turn noticed, with the next commit."""
 
     def add_record(self, record: TurnRecord) -> None:
         """Write a record with the next commit, and its level with the episode."""
@@ -80,13 +82,13 @@ class Journal:
         """Return the records that no commit has taken yet."""
         return tuple(self._records)
 
+    @abstractmethod
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Commit what changed since the last time; nothing if that is nothing and the run goes on."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def append(self, change: Changeset) -> Changeset:
         """Commit a changeset that has nothing of the draft."""
-        raise NotImplementedError
 
     def _changesets(self, draft: Draft, delta: RunDelta, ending: Ending | None) -> list[Changeset]:
         """Return the changeset of a delta, after that of a checkpoint which the draft deferred, if it did.
@@ -113,6 +115,9 @@ class TransientJournal(Journal):
         super().__init__(run, owner=run.user, clock=clock)
         self._logs = logs
         self._version = 0
+
+    def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
+        """Do nothing: there is no episode to keep it with."""
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
         """Treat what changed as committed."""
