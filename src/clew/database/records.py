@@ -1,6 +1,8 @@
 """Records: small documents with a revision, found by kind, tag and order."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
 
 from clew.core.arguments import Count, check_methods
 from clew.core.encoding import Id
@@ -55,3 +57,16 @@ class Records:
         """Delete a record; one that is absent is fine unless a revision is expected."""
         write = Drop(kind=kind, id=id, expect=expect)
         await self._store.change(self._scope, lambda context: commit.plan_commit([write], context))
+
+
+async def record_pages(records: Records, query: RecordQuery) -> AsyncIterator[Sequence[Record]]:
+    """Give every record that a query finds, page by page; its limit is the size of a page.
+
+    A page begins behind the last record of the one before, not after so many: a record that is changed
+    meanwhile may leave the query, and the next ones move up.
+    """
+    while page := await records.find(query):
+        yield page
+        if len(page) < query.limit:
+            return
+        query = msgspec.structs.replace(query, after=(page[-1].sort, page[-1].id))

@@ -31,7 +31,7 @@ from clew.database.erasure import (
     read_receipts,
     settle_receipts,
 )
-from clew.database.records import Records
+from clew.database.records import Records, record_pages
 
 RECORDS_PER_PAGE = 256
 
@@ -161,10 +161,9 @@ class Retention:
         names = {DOCUMENT_TAG: kind, THREAD_TAG: thread}
         tags = tuple(f"{tag}{name}" for tag, name in names.items() if name is not None)
         query = RecordQuery(kind=RETAINED_KIND, tags=tags, owner=owner, until=until, limit=RECORDS_PER_PAGE)
-        while page := await self._records.find(query):
+        async for page in record_pages(self._records, query):
             for record in page:
                 yield record
-            query = msgspec.structs.replace(query, after=(page[-1].sort, page[-1].id))
 
     async def purge(self, *, kind: Id | None = None, now: int | None = None) -> int:
         """Delete the retained records whose date has come, and return how many. A sweeper may call it.

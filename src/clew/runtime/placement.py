@@ -14,6 +14,7 @@ from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import ModeRefused, ThreadExists
 from clew.core.values import RecordQuery
 from clew.database.database import Database
+from clew.database.records import record_pages
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
 from clew.runtime.records.episodes import FEEDBACK, VOICE, active_episode, finalize_nothing
@@ -199,7 +200,6 @@ async def _is_expired(thread: str, session: IncognitoSession, idle_before: int, 
 async def _copy_records(source: Database, target: Database, kind: str) -> None:
     """Copy the records of a kind."""
     query = RecordQuery(kind=kind, limit=RECORDS_PER_PAGE)
-    while records := await source.records.find(query):
+    async for records in record_pages(source.records, query):
         for record in records:
             await target.records.put(msgspec.structs.replace(record, revision=0))
-        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))

@@ -18,6 +18,7 @@ from clew.core.values import (
     Write,
 )
 from clew.database.database import Database
+from clew.database.records import record_pages
 from clew.runtime.execution import queue
 from clew.runtime.maintenance.idle import IdleThread, read_idle_thread
 from clew.runtime.records.episodes import active_episode, episode_write
@@ -82,8 +83,7 @@ async def _record_writes(db: Database, idle_thread: IdleThread, agent: str) -> l
 
 async def _queue_writes(db: Database, id: str, agent: str) -> AsyncIterator[Write]:
     query = RecordQuery(kind=queue.KIND, tags=(f"thread:{id}",), limit=TURNS_PER_PAGE)
-    while records := await db.records.find(query):
+    async for records in record_pages(db.records, query):
         for record in records:
             entry = msgspec.structs.replace(record, tags=queue.queue_tags(id, agent), revision=0)
             yield Put(record=entry, expect=record.revision)
-        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))

@@ -1,10 +1,9 @@
 """Recovery: runs whose process died are found by their lease and closed as interrupted."""
 
-from collections.abc import AsyncIterator
-
 from clew.core.errors import NotFound, RevisionConflict, VersionConflict
 from clew.core.values import AppendTo, Exact, Head, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
+from clew.database.records import record_pages
 from clew.runtime.records.refusals import REFUSED
 from clew.runtime.records.runs import KIND, RUNNING, Run, is_orphaned, record_of, run_of, run_with_ending
 from clew.runtime.settings import Settings
@@ -22,34 +21,23 @@ async def recover_runs(db: Database, settings: Settings) -> list[Run]:
     the calls that it left open.
     """
     runs: list[Run] = []
-    async for record in _running_records(db):
-        if settings.refusals.covers(record):
-            continue
-        try:
-            run = run_of(record)
-            if run.agent == settings.agent and is_orphaned(run, settings.clock()):
-                # With the rights of its owner a record that names another user's thread closes nothing there.
-                own = owner_database(db, record.owner)
-                runs.append(await _recover_run(own, run, record, settings.clock()))
-        except (VersionConflict, RevisionConflict):
-            continue  # another process closes or resumes it, or it is alive after all
-        except REFUSED as error:
-            # One record that cannot be read or closed must not keep the sweep from all the others.
-            settings.refusals.add(record, error)
-    return runs
-
-
-async def _running_records(db: Database) -> AsyncIterator[Record]:
-    after: tuple[int, str] | None = None
-    while True:
-        query = RecordQuery(kind=KIND, tags=(f"status:{RUNNING}",), limit=RUNS_PER_PAGE, after=after)
-        records = await db.records.find(query)
+    query = RecordQuery(kind=KIND, tags=(f"status:{RUNNING}",), limit=RUNS_PER_PAGE)
+    async for records in record_pages(db.records, query):
         for record in records:
-            yield record
-        if len(records) < RUNS_PER_PAGE:
-            return
-        # By place and not by count: each run that is closed leaves this query, and the next move up.
-        after = (records[-1].sort, records[-1].id)
+            if settings.refusals.covers(record):
+                continue
+            try:
+                run = run_of(record)
+                if run.agent == settings.agent and is_orphaned(run, settings.clock()):
+                    # With its owner's rights a record that names another user's thread closes nothing there.
+                    own = owner_database(db, record.owner)
+                    runs.append(await _recover_run(own, run, record, settings.clock()))
+            except (VersionConflict, RevisionConflict):
+                continue  # another process closes or resumes it, or it is alive after all
+            except REFUSED as error:
+                # One record that cannot be read or closed must not keep the sweep from all the others.
+                settings.refusals.add(record, error)
+    return runs
 
 
 async def _recover_run(db: Database, run: Run, record: Record, now: int) -> Run:

@@ -4,11 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import msgspec
-
 from clew.core.errors import ClewError, StoreDamaged, ThreadOfAnotherAgent
 from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
+from clew.database.records import record_pages
 from clew.runtime.attempts import cancel_tasks
 from clew.runtime.execution import queue
 from clew.runtime.maintenance.recovery import recover_runs
@@ -107,7 +106,7 @@ class Sweeper:
     async def _start_queued_turns(self) -> None:
         refusals, tags = self._settings.refusals, (queue.agent_tag(self._settings.agent),)
         query = RecordQuery(kind=queue.KIND, tags=tags, limit=TURNS_PER_PAGE)
-        while records := await self._db.records.find(query):
+        async for records in record_pages(self._db.records, query):
             for record in records:
                 if refusals.covers(record):
                     continue
@@ -117,7 +116,6 @@ class Sweeper:
                     refusals.add(record, error)
                     continue
                 self._drain_queue(owner_database(self._db, record.owner), thread)
-            query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
 
     async def _end_expired(self) -> None:
         settings = self._settings

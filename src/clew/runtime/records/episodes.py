@@ -23,6 +23,7 @@ from clew.core.log.jobs import claim_job
 from clew.core.text.words import is_label
 from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
+from clew.database.records import record_pages
 from clew.runtime.attempts import Attempts
 from clew.runtime.model.messages import Message, message_of
 from clew.runtime.records.refusals import REFUSED, Refusals
@@ -356,7 +357,7 @@ async def end_expired_episodes(
         until=now - idle_ms,
         limit=EPISODES_PER_PAGE,
     )
-    while records := await db.records.find(query):
+    async for records in record_pages(db.records, query):
         # Each process takes them in an order of its own: several would come upon the same one at once.
         for record in sorted(records, key=lambda _: secrets.token_bytes(8)):
             if refusals.covers(record):
@@ -370,9 +371,6 @@ async def end_expired_episodes(
                 refusals.add(record, error)
                 continue
             count += episode is not None
-        if len(records) < EPISODES_PER_PAGE:
-            break
-        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
     return count
 
 

@@ -13,6 +13,7 @@ from clew.core.encoding import JSON, encode
 from clew.core.errors import InvalidArgument, RevisionConflict
 from clew.core.values import RecordQuery
 from clew.database.database import Database, owner_database
+from clew.database.records import record_pages
 from clew.runtime.attempts import Attempts
 from clew.runtime.execution.start import TurnRequest, VoiceReply
 from clew.runtime.model.messages import CALL, RESULT, Message, item_of
@@ -141,7 +142,7 @@ async def end_lost_calls(
     refusals = refusals or Refusals()
     tags = (modality_tag(VOICE, agent), LEASED)
     query = RecordQuery(kind=ACTIVE_EPISODE, tags=tags, limit=EPISODES_PER_PAGE)
-    while records := await db.records.find(query):
+    async for records in record_pages(db.records, query):
         for record in records:
             if refusals.covers(record):
                 continue
@@ -154,4 +155,3 @@ async def end_lost_calls(
                     )
             except REFUSED as error:
                 refusals.add(record, error)
-        query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
