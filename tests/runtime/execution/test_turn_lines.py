@@ -25,6 +25,8 @@ from tests.support.child_process import ChildProcess, pipe
 
 T = TypeVar("T")
 TURNS = 12
+COMMITS = 2
+"""The commits of a turn whose one stage asks no model: its start and its end."""
 SOON = 20.0
 
 
@@ -96,6 +98,44 @@ async def test_turns_at_once_ask_the_store_no_more_than_turns_one_after_another(
     await asyncio.gather(*(runtime.run_turn("a", str(number)) for number in range(TURNS)))
 
     assert calls(counting_db) - between <= between - before
+
+
+async def calls_of_turn(runtime: Runtime, db: Database, thread: str = "a") -> int:
+    """How often a turn asks the store."""
+    before = calls(db)
+    await runtime.run_turn(thread, "Hello.")
+    return calls(db) - before
+
+
+async def test_a_turn_that_follows_another_of_its_process_reads_nothing(counting_db: Database) -> None:
+    runtime = runtime_of(counting_db)
+    first, second = [await calls_of_turn(runtime, counting_db) for _ in range(2)]
+
+    assert (second, second < first) == (COMMITS, True)
+
+
+async def test_a_turn_that_follows_another_writer_reads_the_thread_and_goes_on_behind_it(
+    counting_db: Database,
+) -> None:
+    runtime = runtime_of(counting_db)
+    await runtime.run_turn("a", "Hello.")
+    await counting_db.thread("a").append(items=[clew.user("From elsewhere.")])
+    count = await calls_of_turn(runtime, counting_db)
+
+    assert count > COMMITS
+    assert await questions(counting_db) == ["Hello.", "From elsewhere.", "Hello."]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_POSITIONS", 1), ("MOST_BYTES", 0)])
+async def test_only_a_few_small_threads_are_remembered(
+    counting_db: Database, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(turn_lines, limit, value)
+    runtime = runtime_of(counting_db)
+    for thread in ("a", "b"):
+        await runtime.run_turn(thread, "Hello.")
+
+    assert await calls_of_turn(runtime, counting_db, "a") > COMMITS
 
 
 @pytest.mark.promise("B-01")
