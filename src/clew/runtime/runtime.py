@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, cast
@@ -340,23 +340,35 @@ class Runtime(Generic[Shape, Output]):
         reply: str = "",
         tool_calls: Sequence[VoiceCall] = (),
         records: Sequence[TurnRecord] = (),
+        inputs: Mapping[str, Any] | None = None,
+        fixed: bool = False,
         user: Id | None = None,
         key: Id | None = None,
         mode: MemoryMode | None = None,
     ) -> TurnResult[Any]:
         """Record a turn of a call that a realtime client has spoken. No stage runs.
 
-        ``records`` commit with it.
+        ``records`` commit with it. ``inputs`` are those of a turn beside the message, such as the channel.
+        ``fixed`` marks a reply in the words that a gate asked for.
 
         Raises:
             InvalidArgument: Nothing was said.
+            StateInvalid: An input is unknown, or of another type.
             KeyReused: The key was used for another turn.
             TurnSuspended: The thread waits for a decision.
             ModeRefused: The mode cannot be had.
         """
-        schema, calls = self._settings.schema, tool_calls
         request = voice_request(
-            thread, schema, text=text, reply=reply, tool_calls=calls, records=records, user=user, key=key
+            thread,
+            self._settings.schema,
+            text=text,
+            reply=reply,
+            tool_calls=tool_calls,
+            records=records,
+            inputs=inputs,
+            fixed=fixed,
+            user=user,
+            key=key,
         )
         placement = self._placements.begin_turn(thread, user, mode)
         self._scheduler.touch_thread(placement, thread)

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 import clew
-from clew.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
+from clew.core.errors import (
+    InvalidArgument,
+    InvalidId,
+    KeyReused,
+    StateInvalid,
+    StoreUnavailable,
+    TurnSuspended,
+)
 from clew.core.log.commit import Plan, Planner
 from clew.core.values import Record, Scope
 from clew.database.database import Database
@@ -381,6 +388,14 @@ async def test_a_call_can_be_incognito(db: Database) -> None:
         assert (count, runtime._placements.is_incognito("a")) == (2, False)
     with pytest.raises(clew.ClewError):
         await db.thread("a").head()
+
+
+async def test_an_input_that_the_schema_does_not_have_is_refused(db: Database) -> None:
+    async with gated_runtime(db) as runtime:
+        with pytest.raises(StateInvalid, match="channel"):
+            await runtime.record_voice_turn("a", text="Hi", reply="Hello.", inputs={"channel": "voice"})
+
+        assert (await runtime.threads()).threads == ()
 
 
 async def test_stages_do_not_run_for_what_was_spoken(db: Database) -> None:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 import clew
+from clew.agents import VoiceAgent
 from clew.api.voice import NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
 from clew.core.errors import StoreUnavailable
 from clew.core.values import RecordQuery
 from clew.database.database import Database
+from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory import Candidate
 from clew.runtime.memory.memory import Memory
 from clew.runtime.model.protocol import ToolCall
-from clew.runtime.sessions.utterances import Utterance
+from clew.runtime.sessions.utterances import GateSettings, Utterance
 from clew.runtime.sessions.voice_tools import (
     IN_DOUBT,
     NEEDS_A_PERSON,
     VOICE_CALL,
     call_tool,
 )
+from clew.runtime.state.run_state import RunState
 from clew.runtime.tools.tool import Effect, ToolContext, tool
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
@@ -30,6 +34,8 @@ from clew.testing import ScriptedModel
 from clew_companion.api import CrisisView
 from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.judgement import Judgement
+from clew_companion.entry_point import agent as companion_agent
+from clew_companion.state import CompanionState
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")
@@ -178,6 +184,46 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
 
     assert "988" in verdict.say
     assert count == 1
+
+
+async def test_what_is_said_comes_by_the_channel_of_voice(db: clew.Database, alice: AsyncClient) -> None:
+    await alice.record_voice_turn("call", NewVoiceTurn(said="Hello", replied="Hi."), key="u1")
+    head = await db.thread("call").head()
+
+    assert RunState.of(head.state).inputs == {
+        "channel": "voice",
+        "user_id": "alice",
+        "session_id": "call",
+        "installed_skills": [],
+    }
+
+
+async def test_gates_see_the_channel_the_user_and_the_thread_of_what_is_said(db: clew.Database) -> None:
+    states: list[tuple[str, str | None, str | None]] = []
+
+    @gate
+    async def note_input(state: CompanionState, context: clew.Context) -> None:
+        states.append((state.channel, state.user_id, state.session_id))
+
+    voice = VoiceAgent(gates=GateSettings(stages=(note_input,)))
+    app = create_app(db=db, agent=msgspec.structs.replace(companion_agent, voice=voice))
+    async with over_http(app, db) as users:
+        await users("alice").judge_utterance("call", NewUtterance(id="u1", said="Hello"))
+        await users("alice").record_voice_turn("call", NewVoiceTurn(said="And then?"), key="u2")
+
+    assert states == [("voice", "alice", "call"), ("voice", "alice", "call")]
+
+
+async def test_a_reply_in_the_fixed_words_is_marked_and_another_is_not(alice: AsyncClient) -> None:
+    verdict = await alice.judge_utterance("call", NewUtterance(id="u1", said=DANGER))
+    for key, reply in (("u1", verdict.say), ("u2", "Mm.")):
+        await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied=reply, heard=True), key=key)
+    messages = (await alice.messages("call")).messages
+
+    assert [message.meta for message in messages if message.role == "assistant"] == [
+        {"modality": "voice", "fixed": True},
+        {"modality": "voice"},
+    ]
 
 
 # Tools.

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -29,7 +30,7 @@ from clew.runtime.records.runs import Run, run_id_for_key
 from clew.runtime.records.turn_records import TurnRecord, level_of, retained_turn_record
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
-from clew.runtime.state.inputs import check_thread_id, validate_inputs
+from clew.runtime.state.inputs import MESSAGE, check_thread_id, validate_inputs
 from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.state.upgrades import application_state
 from clew.runtime.turn.draft import Draft
@@ -47,13 +48,15 @@ LATE = "late"
 class Utterance(msgspec.Struct, frozen=True, kw_only=True):
     """Words of a call, under an id of their own; ``late`` if an answer was under way before they are judged.
 
-    The turn that it belongs to is recorded with the same id as its key. ``quick`` asks no model.
+    The turn that it belongs to is recorded with the same id as its key. ``inputs`` are those of a turn beside
+    the message, such as the channel. ``quick`` asks no model.
     """
 
     thread: str
     id: str
     text: str
     user: str | None = None
+    inputs: Mapping[str, Any] = {}
     late: bool = False
     quick: bool = False
 
@@ -105,7 +108,7 @@ async def judge_utterance(
         settings = dataclasses.replace(settings, model=None)
     stages = gate_settings.stages or [stage for stage in settings.stages if getattr(stage, GATE, False)]
     thread = check_thread_id(utterance.thread)
-    verdict = await _stored_verdict(db, utterance)
+    verdict = await stored_verdict(db, utterance)
     if verdict is not None:
         return verdict
     head, episode = await _head_and_episode(db, thread)
@@ -143,8 +146,8 @@ async def _retained_record(db: Database, thread: str, id: str, number: int) -> R
         return None
 
 
-async def _stored_verdict(db: Database, utterance: Utterance) -> GateVerdict | None:
-    """The verdict on the same words under the same id, if it can be read."""
+async def stored_verdict(db: Database, utterance: Utterance) -> GateVerdict | None:
+    """Return the earlier verdict on the same words under the same id, if it can be read."""
     try:
         verdict = msgspec.convert((await db.records.get(VERDICT, _record_id(utterance))).body, StoredVerdict)
     except (RecordNotFound, StoreFailed, msgspec.ValidationError):
@@ -207,7 +210,7 @@ def _transient_turn(
         return [*(() if head is None else await read_stored(log, last, whole=whole)), item]
 
     sizes = {**logs, HISTORY: LogSize(end=history.end + 1, length=history.length + 1)}
-    inputs = validate_inputs(settings.schema, utterance.text)
+    inputs = validate_inputs(settings.schema, {**utterance.inputs, MESSAGE: utterance.text})
     return Turn(
         Draft(settings.schema, state, sizes, inputs, read),
         journal,

@@ -4,7 +4,8 @@ The audio goes between a client and a realtime model, and no stage runs here. Wh
 transcript, and it is committed whole: what was said, the tools that were called, what was replied.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -33,13 +34,15 @@ from clew.runtime.records.refusals import REFUSED, Refusals
 from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.view import free_call_id
-from clew.runtime.state.inputs import MESSAGE, check_thread_id
+from clew.runtime.state.inputs import MESSAGE, check_inputs, check_thread_id
 from clew.runtime.state.schema import Schema
 
 ORIGIN, CLIENT_LOST = "voice", "lost"
 EPISODES_PER_PAGE = 100
 NO_ANSWER = "The call ended before the tool answered."
 MARK: dict[str, JSON] = {"modality": VOICE}
+FIXED_MARK: dict[str, JSON] = {**MARK, "fixed": True}
+"""The mark of a reply in the fixed words that a gate asked for."""
 
 
 class VoiceCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +66,8 @@ def voice_request(
     reply: str,
     tool_calls: Sequence[VoiceCall] = (),
     records: Sequence[TurnRecord] = (),
+    inputs: Mapping[str, Any] | None = None,
+    fixed: bool = False,
     user: str | None = None,
     key: str | None = None,
 ) -> TurnRequest:
@@ -71,16 +76,17 @@ def voice_request(
     Raises:
         InvalidId: There is no thread id, or no conversation can have it.
         InvalidArgument: Nothing was said, or the schema has no history to keep it in.
+        StateInvalid: An input is unknown, or of another type.
     """
     check_thread_id(thread)
     if not schema.has_history:
         raise InvalidArgument(problem=f"{schema.cls.__name__} has no history to keep what was said in.")
-    messages = voice_messages(text, reply, tool_calls)
+    messages = voice_messages(text, reply, tool_calls, fixed=fixed)
     if not messages:
         raise InvalidArgument(problem="Nothing was said and nothing was called; there is no turn to record.")
     return TurnRequest(
         thread=thread,
-        inputs={MESSAGE: text} if text else {},
+        inputs=_spoken_inputs(schema, text, inputs or {}),
         items=tuple(map(item_of, messages)),
         user=user,
         key=key,
@@ -89,7 +95,15 @@ def voice_request(
     )
 
 
-def voice_messages(text: str, reply: str, tool_calls: Sequence[VoiceCall]) -> list[Message]:
+def _spoken_inputs(schema: Schema, text: str, inputs: Mapping[str, Any]) -> dict[str, JSON]:
+    """The inputs of a spoken turn: its words, if there are any, and what else the caller says of it."""
+    others = check_inputs(schema, {name: value for name, value in inputs.items() if name != MESSAGE})
+    return {MESSAGE: text, **others} if text else others
+
+
+def voice_messages(
+    text: str, reply: str, tool_calls: Sequence[VoiceCall], *, fixed: bool = False
+) -> list[Message]:
     """The messages of a spoken turn, each call with its result right behind it."""
     messages = [Message(role="user", content=text, meta=MARK)] if text else []
     used_ids: set[str] = set()
@@ -101,7 +115,9 @@ def voice_messages(text: str, reply: str, tool_calls: Sequence[VoiceCall]) -> li
             ),
             Message(role="tool", kind=RESULT, call=id, content=_output_text(call), meta=MARK),
         ]
-    return [*messages, Message(role="assistant", content=reply, meta=MARK)] if reply else messages
+    if not reply:
+        return messages
+    return [*messages, Message(role="assistant", content=reply, meta=FIXED_MARK if fixed else MARK)]
 
 
 def _output_text(call: VoiceCall) -> JSON:

@@ -66,16 +66,26 @@ def validate_inputs(schema: Schema, turn_input: TurnInput) -> dict[str, JSON]:
     Raises:
         StateInvalid: One is missing, unknown, no input, or of another type.
     """
-    inputs: dict[str, JSON] = {}
-    for name, value in inputs_of(turn_input).items():
-        field = schema.field(name, CALLER)
-        if field.lifecycle is not Lifecycle.INPUT:
-            raise field.error(CALLER, "it is not an input")
-        inputs[name] = field.validate(value, CALLER)
+    inputs = check_inputs(schema, inputs_of(turn_input))
     for name in schema.names(Lifecycle.INPUT):
         if schema.fields[name].required and name not in inputs:
             raise StateInvalid(stage=CALLER, field=name, problem="the turn needs it")
     return inputs
+
+
+def check_inputs(schema: Schema, inputs: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return some inputs as plain values; none of them has to be there.
+
+    Raises:
+        StateInvalid: One is unknown, no input, or of another type.
+    """
+    values: dict[str, JSON] = {}
+    for name, value in inputs.items():
+        field = schema.field(name, CALLER)
+        if field.lifecycle is not Lifecycle.INPUT:
+            raise field.error(CALLER, "it is not an input")
+        values[name] = field.validate(value, CALLER)
+    return values
 
 
 def user_items(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:

@@ -35,7 +35,7 @@ from clew.core.errors import InvalidArgument
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.model.protocol import ToolCall
 from clew.runtime.records.turn_records import TurnRecord
-from clew.runtime.sessions.utterances import Utterance, judged_record
+from clew.runtime.sessions.utterances import Utterance, judged_record, stored_verdict
 from clew.runtime.sessions.voice import VoiceCall
 from clew.runtime.sessions.voice_tools import call_tool
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
@@ -90,7 +90,8 @@ async def judge_utterance(
     """
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
-        utterance = Utterance(thread=thread_id, id=data.id, text=data.said, user=access.user, late=data.late)
+        utterance = _utterance(thread_id, data.id, data.said, caller, access)
+        utterance = msgspec.structs.replace(utterance, late=data.late)
         verdict = await access.runtime.judge_utterance(
             utterance, gates=caller.resources.agent.voice.gates, mode=access.mode
         )
@@ -113,6 +114,12 @@ async def call_voice_tool(
     return ToolOutputView(id=data.id, output=output)
 
 
+def _utterance(thread: str, id: str, text: str, caller: Caller, access: ThreadAccess) -> Utterance:
+    """What a caller said in a call, with the inputs that a turn of the agent has."""
+    inputs = caller.resources.agent.voice_inputs(text, thread, access.user)
+    return Utterance(thread=thread, id=id, text=text, user=access.user, inputs=inputs)
+
+
 def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
     """The memory of the caller; None if the caller is incognito."""
     return None if access.is_incognito else memory_of(access.db, thread, access.user)
@@ -131,13 +138,17 @@ async def record_voice_turn(
     key = check_id(request.headers.get(IDEMPOTENCY_KEY, secrets.token_hex(16)), "idempotency key")
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
-        record = await _assess_turn(thread_id, data, key, caller, access)
+        utterance = _utterance(thread_id, key, data.said, caller, access)
+        record = await _assess_turn(data, utterance, caller, access)
+        verdict = await stored_verdict(access.db, utterance)
         result = await access.runtime.record_voice_turn(
             thread_id,
             text=data.said,
             reply=data.replied,
             tool_calls=[VoiceCall(**msgspec.structs.asdict(call)) for call in data.tool_calls],
             records=() if record is None else (record,),
+            inputs=utterance.inputs,
+            fixed=verdict is not None and verdict.say == data.replied != "",
             user=access.user,
             key=key,
             mode=access.mode,
@@ -148,7 +159,7 @@ async def record_voice_turn(
 
 
 async def _assess_turn(
-    thread: str, data: NewVoiceTurn, key: str, caller: Caller, access: ThreadAccess
+    data: NewVoiceTurn, utterance: Utterance, caller: Caller, access: ThreadAccess
 ) -> TurnRecord | None:
     """The record of a turn: as it was judged when it was heard, or else as it is judged now, too late.
 
@@ -157,13 +168,11 @@ async def _assess_turn(
     """
     voice = caller.resources.agent.voice
     client_record = None if data.assessment is None else voice.assessed_record(data.assessment)
-    own_record = await judged_record(access.db, thread, key)
+    own_record = await judged_record(access.db, utterance.thread, utterance.id)
     if own_record is None and data.said:
-        utterance = Utterance(
-            thread=thread, id=key, text=data.said, user=access.user, late=True, quick=data.heard
-        )
-        await access.runtime.judge_utterance(utterance, gates=voice.gates, mode=access.mode)
-        own_record = await judged_record(access.db, thread, key)
+        late_utterance = msgspec.structs.replace(utterance, late=True, quick=data.heard)
+        await access.runtime.judge_utterance(late_utterance, gates=voice.gates, mode=access.mode)
+        own_record = await judged_record(access.db, utterance.thread, utterance.id)
     records = [record for record in (own_record, client_record) if record is not None]
     return max(records, key=lambda record: record.level, default=None)
 

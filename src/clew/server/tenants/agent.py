@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from clew.runtime.model.protocol import Model
 from clew.runtime.records.steps import read_prices
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
-from clew.runtime.state.inputs import TurnInput
+from clew.runtime.state.inputs import TurnInput, inputs_of
 from clew.server.settings import ServerSettings
 
 
@@ -57,6 +57,11 @@ class ServedAgent(msgspec.Struct, frozen=True, kw_only=True):
             installed_skills=tuple(dict.fromkeys(turn.installed_skills)),
         )
         return self.agent.make_input(message)
+
+    def voice_inputs(self, text: str, thread: str, user: str | None) -> Mapping[str, Any]:
+        """The inputs of a turn for what was said in a call."""
+        message = UserMessage(text=text, thread=thread, user=user, channel="voice")
+        return inputs_of(self.agent.make_input(message))
 
 
 @asynccontextmanager
