@@ -116,6 +116,8 @@ class Noting:
 class Secrets:
     """A provider of realtime models that gives a secret to everybody."""
 
+    origin = "https://realtime.example"
+
     async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """One secret, for all."""
         return ClientSecret(value="ek_1")

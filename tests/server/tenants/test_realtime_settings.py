@@ -72,6 +72,39 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
     assert body["session"]["audio"]["output"] == {"voice": "marin"}
 
 
+@pytest.mark.parametrize(
+    ("address", "origins"),
+    [
+        ("https://api.openai.com/v1", "'self' https://api.openai.com"),
+        ("http://127.0.0.1:8090/v1/", "'self' http://127.0.0.1:8090"),
+        ("https://voice.example/a;script-src%20*,b", "'self' https://voice.example"),
+        ("https://user:password@voice.example/v1", "'self' https://voice.example"),
+    ],
+)
+async def test_pages_may_reach_the_provider_and_use_a_microphone(
+    db: clew.Database, key: str, address: str, origins: str
+) -> None:
+    async with users_of(db, {MODEL: "gpt-realtime", URL: address}) as users:
+        answer = await users.http.get("/studio/threads")
+    policy = answer.headers["content-security-policy"]
+
+    assert [part for part in policy.split("; ") if part.startswith("connect-src")] == [
+        f"connect-src {origins}"
+    ]
+    assert policy.count("script-src") == 1
+    assert "microphone=(self)" in answer.headers["permissions-policy"]
+
+
+async def test_pages_of_a_server_without_calls_reach_nothing_else_and_use_no_microphone(
+    db: clew.Database, provider: RealtimeServer
+) -> None:
+    async with users_of(db, {URL: provider.url}) as users:
+        answer = await users.http.get("/studio/threads")
+
+    assert "connect-src 'self';" in answer.headers["content-security-policy"]
+    assert "microphone=()" in answer.headers["permissions-policy"]
+
+
 @pytest.mark.parametrize("key", [None, "", "  "])
 async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
     db: clew.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, key: str | None
@@ -81,7 +114,7 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
         monkeypatch.setenv("OPENAI_API_KEY", key)
     async with users_of(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         agent = await users("alice").agent()
-        with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
+        with pytest.raises(InvalidArgument, match="OPENAI_API_KEY is not set"):
             await users("alice").begin_voice_session("call")
 
     assert not agent.voice
@@ -94,7 +127,7 @@ async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
 ) -> None:
     async with users_of(db, {URL: provider.url, **variables}) as users:
         agent = await users("alice").agent()
-        with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL"):
+        with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL is not set"):
             await users("alice").begin_voice_session("call")
 
     assert not agent.voice

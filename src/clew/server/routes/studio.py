@@ -14,6 +14,7 @@ from litestar.response import Redirect
 
 from clew.agents.agent import Agent
 from clew.server.http.endpoint import OPEN_TO_ALL
+from clew.server.tenants.realtime import RealtimeProvider
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -24,17 +25,18 @@ MEDIA_TYPES = {
 INDEX_FILE = "index.html"
 ROOT = b'"/studio/'
 """How the page names what it needs."""
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {origins}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing of another site is loaded, and no script or style but those in files of our own."""
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-cache",
 }
-"""Nothing of another site is loaded, and no script or style but those in files of our own."""
 
 
 class StudioFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +110,18 @@ def _index_page(request: Request[object, object, State]) -> StudioFile:
     )
 
 
+def _policies(realtime: RealtimeProvider | None) -> dict[str, str]:
+    """The policies of a page. Where calls can be made, it may use a microphone and reach their provider."""
+    origins = "'self'" if realtime is None else f"'self' {realtime.origin}"
+    microphone = "()" if realtime is None else "(self)"
+    return {
+        "Content-Security-Policy": CONTENT_POLICY.format(origins=origins),
+        "Permissions-Policy": f"camera=(), microphone={microphone}, geolocation=()",
+    }
+
+
 def _file_response(file: StudioFile, request: Request[object, object, State]) -> Response[bytes]:
-    headers = {**HEADERS, "ETag": file.etag}
+    headers = {**HEADERS, **_policies(request.app.state.resources.realtime), "ETag": file.etag}
     if request.headers.get("if-none-match") == file.etag:
         return Response(b"", status_code=304, headers=headers, media_type=file.media_type)
     return Response(file.content, headers=headers, media_type=file.media_type)

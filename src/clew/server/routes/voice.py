@@ -42,12 +42,7 @@ from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, Thread
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import etag, memory_mode
 from clew.server.http.views import episode_status_view, turn_view
-from clew.server.tenants.realtime import OPENAI_KEY_VARIABLE, VoiceSessionPlan
-
-VOICE_NOT_CONFIGURED = (
-    "No calls are made here. Name a realtime model with CLEW_SERVER_VOICE_MODEL, and give the server the "
-    f"key of its provider in {OPENAI_KEY_VARIABLE}."
-)
+from clew.server.tenants.realtime import VoiceSessionPlan, missing_setting
 
 
 @endpoint(BEGIN_CALL)
@@ -61,7 +56,7 @@ async def begin_voice_session(
     await caller.check_writable(thread_id)
     realtime, voice = caller.resources.realtime, caller.resources.agent.voice
     if realtime is None:
-        raise InvalidArgument(problem=VOICE_NOT_CONFIGURED)
+        raise InvalidArgument(problem=missing_setting(caller.resources.settings))
     async with caller.thread_access(
         thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
     ) as access:

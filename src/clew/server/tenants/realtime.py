@@ -47,6 +47,11 @@ class ClientSecret(msgspec.Struct, frozen=True, kw_only=True):
 class RealtimeProvider(Protocol):
     """Whatever can make a secret for a call."""
 
+    @property
+    def origin(self) -> str:
+        """The origin that browsers connect to with a secret, such as ``https://api.openai.com``."""
+        ...
+
     async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """A secret for one call.
 
@@ -77,6 +82,12 @@ class OpenAIRealtime:
 
     def __repr__(self) -> str:
         return f"OpenAIRealtime({self._model!r})"
+
+    @property
+    def origin(self) -> str:
+        """The origin of the provider's address."""
+        url = httpx.URL(self._url)
+        return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
     async def create_secret(self, plan: VoiceSessionPlan) -> ClientSecret:
         """A secret for one call, made with the plan."""
@@ -125,6 +136,19 @@ def realtime_provider(settings: ServerSettings, variables: Mapping[str, str]) ->
     if not is_http_address(settings.voice_url):
         raise InvalidArgument(problem=INVALID_ADDRESS)
     return OpenAIRealtime(model, key, url=settings.voice_url, voice=settings.voice)
+
+
+def missing_setting(settings: ServerSettings) -> str:
+    """What a server without a provider has to be given, in a sentence or two for the person who asks."""
+    if not (settings.voice_model or "").strip():
+        return (
+            "No calls are made here: CLEW_SERVER_VOICE_MODEL is not set. Name a realtime model with it, give "
+            f"the key of its provider in {OPENAI_KEY_VARIABLE}, and start the server again."
+        )
+    return (
+        f"No calls are made here: {OPENAI_KEY_VARIABLE} is not set. Give the key of the provider in it, and "
+        "start the server again."
+    )
 
 
 def is_http_address(url: str) -> bool:
