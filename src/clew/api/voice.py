@@ -1,6 +1,6 @@
 """Calls: their secrets, utterances, tools and spoken turns."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -8,6 +8,9 @@ from clew.api.route import Route
 from clew.api.sessions import EpisodeStatusView
 from clew.api.turns import MemoryModeName, TurnView
 from clew.core.encoding import JSON
+
+SilenceSeconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+"""How long the client of a call may be silent before it is taken for lost."""
 
 
 class RecordedToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +39,8 @@ class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A turn of a call, once it was spoken: what was said, which tools were called, what was replied.
 
-    ``heard`` says that what was said has been judged before.
+    ``heard`` says that what was said has been judged before. With ``seconds`` it is a sign, too, that the call
+    goes on, and its client may be silent for so long.
     """
 
     said: str = ""
@@ -44,6 +48,7 @@ class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tool_calls: list[RecordedToolCall] = []
     assessment: NewAssessment | None = None
     heard: bool = False
+    seconds: SilenceSeconds | None = None
     user: str | None = None
     mode: MemoryModeName | None = None
 
@@ -79,7 +84,7 @@ class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NewHeartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sign that a call goes on, and for how long its client may be silent."""
 
-    seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
+    seconds: SilenceSeconds = 60.0
 
 
 class VoiceSessionView(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,6 +66,16 @@ async def test_a_call_gives_signs_of_life_and_is_ended_like_text(
     assert [(record.body["label"], record.body["modality"]) for record in records] == [("positive", "voice")]
 
 
+@pytest.mark.promise("R-09")
+async def test_a_kept_turn_may_be_a_sign_of_life_too(alice: AsyncClient) -> None:
+    await alice.record_voice_turn("call", NewVoiceTurn(said="Hello", seconds=30))
+    status = await alice.session_status("call")
+
+    assert status.expires_at is not None
+    assert status.idle_since is not None
+    assert 29_000 <= status.expires_at - status.idle_since <= 31_000
+
+
 async def test_the_episode_of_a_lost_client_is_ended(alice: AsyncClient) -> None:
     await alice.record_voice_turn("call", VOICE_TURN)
     await alice.end_lost_voice("call")

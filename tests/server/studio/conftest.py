@@ -26,6 +26,7 @@ FLAGS = [
     "--no-first-run",
     "--process-per-site",
     "--renderer-process-limit=1",
+    "--use-fake-device-for-media-stream",
 ]
 FRESH = """
 if (sessionStorage.getItem("is-here") === null) {
@@ -70,6 +71,7 @@ class Windows:
         if address not in self._open:
             context = await self._browser.new_context(base_url=address, reduced_motion="reduce")
             context.set_default_timeout(PATIENCE)
+            await context.grant_permissions(["microphone"])
             self._open[address] = context
             await (await context.new_page()).goto(SMALL)  # keeps the process that draws all pages of a server
         return self._open[address]

@@ -208,7 +208,7 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(studio: Studio) -> 
 
 async def test_every_module_is_fetched_ahead() -> None:
     page = studio_files()["index.html"].content.decode()
-    modules = {path for path in studio_files() if path.endswith(".js")} - {"voice.js"}  # for pages of others
+    modules = {path for path in studio_files() if path.endswith(".js")}
 
     assert {path for path in modules if f'"/studio/{path}"' in page} == modules
 

@@ -7,7 +7,7 @@ const CAREFUL = ["crisis_response", "safety_check"]; // fixed words with places 
 
 /** Highlight fixed words for a person in danger, with their numbers as links. */
 export function decorate(message) {
-  const careful = message.role === "assistant" && CAREFUL.includes(message.meta?.response_style);
+  const careful = message.role === "assistant" && (CAREFUL.includes(message.meta?.response_style) || message.meta?.fixed === true);
   return { careful, above: exerciseOf(message), ...(careful && { said: linked(message.text) }) };
 }
 

@@ -150,6 +150,8 @@ async def record_voice_turn(
         )
         if record is not None:
             await caller.resources.agent.voice.keep_level(access.db, thread_id, record.level)
+        if data.seconds is not None:
+            await access.runtime.keep_voice_alive(thread_id, seconds=data.seconds, user=access.user)
     return Response(turn_view(result), headers=etag(result.version))
 
 

@@ -1,10 +1,11 @@
 // A chat with an agent: what people must know first, what came before, commands, and the end of a session.
 
 import { get, path, post, put as replace } from "./api.js";
+import { CallPanel } from "./call.js";
 import { COMMANDS, parsed, unknown } from "./commands.js";
 import { make, put } from "./dom.js";
-import { answerOf, endCard } from "./session_end.js";
-import { facts, link, problem, threadAt } from "./widgets.js";
+import { answerOf, endCard, endedCard } from "./session_end.js";
+import { button, facts, link, problem, threadAt } from "./widgets.js";
 import { forgetAll, sentence } from "./pages/memory.js";
 import { webId } from "./format.js";
 
@@ -128,18 +129,66 @@ export class Chat {
     else await end(answerOf(answer))();
   }
 
-  ending() {
+  ending(goOn = undefined) {
     return endCard({
+      ...this.session,
       id: this.id,
-      user: this.whose,
-      incognito: this.incognito,
-      signal: this.signal,
-      over: () => {
-        this.isEnded = true;
-        if (this.incognito) this.conversation.close("This chat is over, and nothing of it was kept.");
-      },
-      grown: () => this.conversation.showCard(),
+      over: () => this.close(),
       cancel: () => { put(this.conversation.cards); this.conversation.box.focus(); },
+      goOn,
     });
+  }
+
+  /** What a card about the end of a session needs to know. */
+  get session() {
+    return { user: this.whose, incognito: this.incognito, signal: this.signal, grown: () => this.conversation.showCard() };
+  }
+
+  close() {
+    this.isEnded = true;
+    if (this.incognito) this.conversation.close("This chat is over, and nothing of it was kept.");
+  }
+
+  // Calls.
+
+  /** Call the agent on this thread. */
+  async call() {
+    if (this.conversation.isInCall || this.conversation.turning) return;
+    await this.conversation.comeBack();
+    const panel = new CallPanel({
+      conversation: this.conversation, id: this.id, user: this.user, incognito: this.incognito, signal: this.signal,
+      onHangUp: (turns) => this.askAfterCall(turns),
+      onLoss: (session) => this.showLoss(session),
+      onFailure: (error) => this.showFailure(error),
+    });
+    await panel.begin();
+  }
+
+  /** Ask how a call was, and end the session; or go on in writing. */
+  async askAfterCall(turns) {
+    if (turns === 0) {
+      this.conversation.say("The call has ended. Nothing was said.");
+      return this.conversation.box.focus();
+    }
+    await this.reload();
+    const { card } = this.ending("Go on in writing");
+    this.conversation.card(card);
+    return card.querySelector("button").focus();
+  }
+
+  async showLoss(session) {
+    this.conversation.say(new Error("The connection was lost, so the call has ended."));
+    if (!session) return;
+    await this.reload();
+    this.close();
+    const card = endedCard({ ...this.session, episode: session.episode });
+    this.conversation.card(card);
+    card.focus({ preventScroll: true });
+  }
+
+  showFailure(error) {
+    this.conversation.say("");
+    if (error) this.card(problem(error), make("div.row.near", {}, button("button", "Call again", () => this.call())));
+    this.conversation.box.focus();
   }
 }

@@ -18,12 +18,12 @@ const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted:
  * The conversation of one thread.
  *
  * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` gets
- * every durable event. `command(text)` takes what is no message, and says whether it did. `present()` is called when
- * a user who looked back writes, and is at the newest version again.
+ * every durable event. `command(text)` takes what is no message, and says whether it did. `call()` begins a call.
+ * `present()` is called when a user who looked back writes, and is at the newest version again.
  */
 export class Conversation {
-  constructor({ id, turn, closed, signal, changed, command = () => false, present = () => {} }) {
-    Object.assign(this, { id, turn, signal, changed, command, present });
+  constructor({ id, turn, closed, signal, changed, command = () => false, call = () => {}, present = () => {} }) {
+    Object.assign(this, { id, turn, signal, changed, command, call, present });
     Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
     this.opening = make("div.messages", {});
     this.older = make("div.row", {});
@@ -65,9 +65,35 @@ export class Conversation {
       event.preventDefault();
       form.requestSubmit();
     });
-    const form = make("form.composer", {}, this.box, this.stopper, this.sender);
+    this.phone = make("button.icon", { type: "button", "aria-label": "Call", title: "Call", onclick: () => this.call() }, icon("phone"));
+    const form = this.form = make("form.composer", {}, this.box, this.phone, this.stopper, this.sender);
     form.addEventListener("submit", (event) => { event.preventDefault(); this.send(this.box.value.trim()); });
     return form;
+  }
+
+  /** Let a call take the place of the box. What is said in it is heard, so it is not read out; nor is the thread followed. */
+  startCall(panel) {
+    this.isInCall = true;
+    this.watch();
+    put(this.cards);
+    this.form.hidden = true;
+    this.foot.insertBefore(panel, this.limits);
+    this.scroller.setAttribute("aria-live", "off");
+    panel.focus();
+    this.scrollDown();
+  }
+
+  endCall(panel) {
+    this.isInCall = false;
+    panel.remove();
+    this.form.hidden = false;
+    this.scroller.removeAttribute("aria-live");
+    this.watch();
+  }
+
+  /** Take away what is shown where nothing was said yet. */
+  clearHint() {
+    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
   }
 
   fit() {
@@ -126,7 +152,7 @@ export class Conversation {
 
   /** Follow the thread while nobody writes here and the page can be seen. */
   watch() {
-    const should = this.mark !== null && !this.turning && !this.turn?.incognito && !document.hidden && !this.signal.aborted;
+    const should = this.mark !== null && !this.turning && !this.isInCall && !this.turn?.incognito && !document.hidden && !this.signal.aborted;
     if (!should) {
       this.follower?.abort();
       this.follower = null;
@@ -174,7 +200,7 @@ export class Conversation {
     this.dropLive();
     if (message.role === "user") this.dropUnsent();
     if (this.at !== null || this.log !== "history") return;
-    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.clearHint();
     const added = this.transcript.add(asListed(message, version));
     if (isCareful(added)) this.showFrom(added);
   }
@@ -229,16 +255,13 @@ export class Conversation {
       return;
     }
     put(this.cards);
-    if (this.at !== null) {
-      await this.load();
-      this.present();
-    }
+    await this.comeBack();
     this.box.value = "";
     this.fit();
     const turning = this.turning = new AbortController();
     this.watch();
     this.busy(true);
-    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.clearHint();
     this.unsent = make("div.message.user.unsent", {}, make("div.said", {}, text));
     this.tail.append(this.unsent);
     this.scrollDown();
@@ -253,6 +276,13 @@ export class Conversation {
     } finally {
       await this.settled();
     }
+  }
+
+  /** Show the newest version again, if a user looked back. */
+  async comeBack() {
+    if (this.at === null) return;
+    await this.load();
+    this.present();
   }
 
   /** Show something that is no message, below the conversation. */
@@ -307,7 +337,7 @@ export class Conversation {
 
   busy(on) {
     this.element.setAttribute("aria-busy", String(on));
-    this.sender.disabled = on;
+    this.sender.disabled = this.phone.disabled = on;
     if (on) return;
     this.stopper.hidden = true;
     this.box.focus();

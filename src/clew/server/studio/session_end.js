@@ -2,7 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
-import { button, chip, link } from "./widgets.js";
+import { button, chip, link, problem } from "./widgets.js";
 import { forget } from "./pages/memory.js";
 import { asSentence, count } from "./format.js";
 
@@ -16,8 +16,8 @@ export function answerOf(letter) {
 }
 
 /** A card that asks how it was, ends the session, and shows its memory. `over()` is called at the end, `grown()` when there is more to see. */
-export function endCard({ id, user, incognito, over, grown, cancel, signal }) {
-  const card = make("section.card.stack", { "aria-label": "End of the session", role: "group", "aria-live": "polite", tabindex: "-1" });
+export function endCard({ id, user, incognito, over, grown, cancel, signal, goOn = "Go on talking" }) {
+  const card = emptyCard();
   const end = (feedback) => async () => {
     const done = await post(path`/sessions/${id}/end`, { feedback });
     over();
@@ -30,8 +30,20 @@ export function endCard({ id, user, incognito, over, grown, cancel, signal }) {
     make("p.quiet.small", {}, incognito ? "Nothing of this chat is kept." : "Only your yes or no is kept, never a word of yours. You need not answer."),
     make("div.row.near", {},
       button("button.main", "Yes", end("positive")), button("button", "No", end("negative")), button("button", "Skip", end(null)),
-      make("button.plain", { type: "button", onclick: cancel }, "Go on talking")));
+      make("button.plain", { type: "button", onclick: cancel }, goOn)));
   return { card, end };
+}
+
+/** A card that shows what is kept of an episode that has ended already; `grown()` is called when it does. */
+export function endedCard({ episode, user, incognito, grown, signal }) {
+  const card = emptyCard();
+  if (incognito || !episode) put(card, ...nothing(incognito));
+  else showKept(card, episode, user, signal).then(grown, (error) => put(card, problem(error)));
+  return card;
+}
+
+function emptyCard() {
+  return make("section.card.stack", { "aria-label": "End of the session", role: "group", "aria-live": "polite", tabindex: "-1" });
 }
 
 function nothing(incognito) {

@@ -82,14 +82,15 @@ export class Transcript {
 export function bubble(message) {
   const isAside = message.visibility && message.visibility !== "all";
   const role = isAside ? "aside" : ROLES[message.role] ? message.role : "system";
-  const { careful, above, said } = decorated(message);
-  return make(`div.message.${role}${careful ? ".careful" : ""}`, { "data-version": message.version ?? null },
+  const { careful = false, above, said } = decorated(message);
+  return make(`div.message.${role}${careful || message.meta?.fixed ? ".careful" : ""}`, { "data-version": message.version ?? null },
     make("span.hidden-label", {}, `${ROLES[message.role] ?? message.role}: `),
     above,
     make("div.said", {}, said ?? (role === "assistant" ? prose(message.text) : message.text)),
     make("div.about", {},
       role === "system" || isAside ? `${ROLES[message.role] ?? message.role}${isAside ? `, seen by ${message.visibility}` : ""} · ` : null,
       time(message.time),
+      message.meta?.modality === "voice" && " · spoken",
       message.format !== "clew" && ` · ${formatName(message.format)}`));
 }
 

@@ -41,7 +41,7 @@ class Page {
     this.notice = make("div", {});
     this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
     this.conversation = new Conversation({
-      id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false,
+      id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false, call: () => this.chatting?.call().catch(tell),
       present: () => { put(this.conversation.notice); this.timeline.present(); },
     });
     this.chatting = this.conversation.turn ? this.withCommands() : null;
@@ -195,7 +195,8 @@ class Page {
   async reload() {
     put(this.conversation.notice);
     await this.conversation.load();
-    await this.refresh();
+    if (this.incognito) this.showHead();
+    else await this.refresh();
   }
 
   async showWaiting() {
