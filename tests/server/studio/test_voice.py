@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 import clew
 from clew.api.sessions import EpisodeDetail, SessionStatusView
+from clew.core.errors import ThreadNotFound
 from clew.core.values import RecordQuery
 from clew.runtime.records.episodes import FEEDBACK, active_episode
 from clew.runtime.state.run_state import RunState
@@ -158,18 +159,20 @@ async def test_who_speaks_is_shown(caller: Visitor, provider: RealtimeServer) ->
         "You are speaking",
         "Understanding",
         "Answering",
-        "The assistant is speaking",
-        "The assistant is speaking",
+        "The assistant speaks",
+        "The assistant speaks",
         "Listening",
     ]
 
 
 async def test_words_are_shown_as_they_come(caller: Visitor, provider: RealtimeServer) -> None:
     phone_call = await call(caller, provider)
+    await expect(phone_call.page.get_by_text("You are connected.")).to_be_visible()
     live = phone_call.page.locator(".message.live .said")
     await phone_call.tell({"type": f"{SPEECH}.delta", "item_id": "grow-1", "delta": "I had "})
     await phone_call.tell({"type": f"{SPEECH}.delta", "item_id": "grow-1", "delta": "a long"})
     await expect(live).to_have_text("I had a long")
+    await expect(phone_call.page.get_by_text("You are connected.")).to_have_count(0)
     await phone_call.tell(
         {"type": f"{SPEECH}.completed", "item_id": "grow-1", "transcript": "I had a long day."}
     )
@@ -362,6 +365,33 @@ async def test_danger_stops_the_answer_that_is_being_spoken(
 
 
 @pytest.mark.promise("R-22")
+async def test_what_was_said_before_danger_is_not_answered_any_more(
+    caller: Visitor, provider: RealtimeServer
+) -> None:
+    phone_call = await call(caller, provider)
+    has_judged = asyncio.Event()
+
+    async def judge_late(route: Route) -> None:
+        if "long day" in (route.request.post_data or ""):
+            await has_judged.wait()
+        await route.continue_()
+
+    await phone_call.page.route("**/voice/heard", judge_late)
+    await phone_call.speak("I had a long day")
+    await phone_call.speak(DANGER)
+    await phone_call.received(1)
+    async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice/heard")):
+        has_judged.set()
+    await phone_call.answer("…")
+    await phone_call.exchange("Somebody is with me", "Good.")
+    instructions = [
+        event.get("response", {}).get("instructions", "") for event in await phone_call.received()
+    ]
+
+    assert ("988" in instructions[0], len(instructions)) == (True, 2)
+
+
+@pytest.mark.promise("R-22")
 async def test_fixed_words_that_cannot_be_spoken_are_to_be_read(
     caller: Visitor, provider: RealtimeServer
 ) -> None:
@@ -527,6 +557,16 @@ async def test_hanging_up_ends_the_session_with_feedback_as_text_does(
     assert (record.body["label"], record.body["modality"]) == ("positive", "voice")
 
 
+async def test_ending_the_session_hangs_up_first(caller: Visitor, provider: RealtimeServer) -> None:
+    phone_call = await open_chat(caller, provider)
+    await say(phone_call.page, "I worry about my exam.")
+    await phone_call.dial()
+    await phone_call.page.get_by_role("button", name="End session").click()
+
+    await expect(phone_call.page.get_by_text("Nothing was said.")).to_be_visible()
+    await expect(phone_call.speaker).to_have_count(0)
+
+
 @pytest.mark.promise("R-17")
 async def test_speaking_and_typing_are_one_conversation_of_one_thread_and_user(
     caller: Visitor, provider: RealtimeServer
@@ -608,6 +648,23 @@ async def test_a_lost_connection_keeps_what_was_said_and_ends_the_session(
     episode = await ended_episode(caller, phone_call.thread)
 
     assert (episode.modality, episode.ended_by, episode.turns) == ("voice", "lost", 1)
+
+
+@pytest.mark.promise("R-09", "R-14")
+async def test_an_incognito_call_that_is_lost_is_over_and_nothing_is_left(
+    caller: Visitor, provider: RealtimeServer
+) -> None:
+    phone_call = await call(caller, provider, incognito=True)
+    await phone_call.exchange("Between us", "Yes.")
+    await phone_call.page.evaluate("provider.peer.close()")
+    await expect(phone_call.page.get_by_role("alert")).to_contain_text("The connection was lost")
+    await expect(
+        phone_call.page.get_by_text("This chat is over, and nothing of it was kept.")
+    ).to_be_visible()
+
+    async with caller.studio.client(caller.user) as client:
+        with pytest.raises(ThreadNotFound):
+            await client.messages(phone_call.thread)
 
 
 @pytest.mark.promise("R-09")

@@ -18,8 +18,8 @@ const SPEAKERS = {
   you: ["You are speaking", "good"],
   checking: ["Understanding", ""],
   answering: ["Answering", "accent"],
-  assistant: ["The assistant is speaking", "accent"],
-  unsteady: ["The connection is unsteady", "warn"],
+  assistant: ["The assistant speaks", "accent"],
+  unsteady: ["Unsteady connection", "warn"],
 };
 
 /** The way of a call to the server. */
@@ -97,8 +97,8 @@ export class CallPanel {
 
   show(line) {
     if (this.signal.aborted) return;
-    const { conversation } = this;
-    conversation.clearHint();
+    this.conversation.clearHint();
+    if (this.conversation.status.textContent === CONNECTED) this.conversation.say("");
     this.lines.get(line.id)?.remove();
     this.lines.delete(line.id);
     if (line.partial) this.showPartial(line);
@@ -120,8 +120,8 @@ export class CallPanel {
     this.conversation.showFrom(element);
   }
 
-  showProblem({ text, error }) {
-    const report = Object.assign(new Error(text), { code: error?.code ?? "call_problem" });
+  showProblem({ text, code }) {
+    const report = Object.assign(new Error(text), { code });
     if (this.call?.isOver) this.conversation.say(report); // the messages are read again when a call is over
     else this.conversation.transcript.element.append(problem(report));
   }

@@ -122,11 +122,13 @@ export class Chat {
   }
 
   async do_end([answer]) {
+    if (this.conversation.isInCall) return this.panel.hangUp(); // which asks the same
     const { card, end } = this.ending();
     this.conversation.card(card);
     if (answer === undefined) card.querySelector("button").focus();
     else if (answerOf(answer) === undefined) this.card(make("p", {}, "Say /end, or /end with y, n or s for what you thought of it."));
     else await end(answerOf(answer))();
+    return undefined;
   }
 
   ending(goOn = undefined) {
@@ -155,13 +157,13 @@ export class Chat {
   async call() {
     if (this.conversation.isInCall || this.conversation.turning) return;
     await this.conversation.comeBack();
-    const panel = new CallPanel({
+    this.panel = new CallPanel({
       conversation: this.conversation, id: this.id, user: this.user, incognito: this.incognito, signal: this.signal,
       onHangUp: (turns) => this.askAfterCall(turns),
       onLoss: (session) => this.showLoss(session),
       onFailure: (error) => this.showFailure(error),
     });
-    await panel.begin();
+    await this.panel.begin();
   }
 
   /** Ask how a call was, and end the session; or go on in writing. */
@@ -177,9 +179,9 @@ export class Chat {
   }
 
   async showLoss(session) {
-    this.conversation.say(new Error("The connection was lost, so the call has ended."));
+    this.conversation.say(Object.assign(new Error("The connection was lost, so the call has ended."), { code: "connection_lost" }));
     if (!session) return;
-    await this.reload();
+    if (!this.incognito) await this.reload(); // or else there is nothing left to read
     this.close();
     const card = endedCard({ ...this.session, episode: session.episode });
     this.conversation.card(card);

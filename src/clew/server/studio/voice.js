@@ -50,7 +50,8 @@ export async function openMicrophone() {
  * A call on a thread.
  *
  * `show(line)` gets what is said: {kind, id, text}, where kind is "you", "reply", "careful" (fixed words instead of an
- * answer), "tool" or "problem". A line that is `partial` comes again under its id, with more words.
+ * answer), "tool" or "problem", which has a code. A line that is `partial` comes again under its id, with more words;
+ * of one whose kind is "nothing" no more comes.
  * `attend(speaker)` is told who speaks: "listening", "you", "checking", "answering", "assistant" or "unsteady".
  * `onLoss(session)` is called if the connection is lost; the session has ended then.
  */
@@ -111,7 +112,7 @@ export class Call {
       "output_audio_buffer.cleared": () => { this.isAudible = false; },
       [`${SPEECH}.delta`]: () => this.grow("you", event.item_id, event.delta),
       [`${SPEECH}.completed`]: () => this.judge(event.item_id, event.transcript),
-      [`${SPEECH}.failed`]: () => this.refuse(event.item_id, NOT_UNDERSTOOD),
+      [`${SPEECH}.failed`]: () => this.refuse(event.item_id, NOT_UNDERSTOOD, "not_understood"),
       "response.created": () => this.noteResponse(event.response ?? {}),
       "response.output_audio_transcript.delta": () => this.growReply(event),
       "response.output_text.delta": () => this.growReply(event),
@@ -141,13 +142,14 @@ export class Call {
     } catch (error) {
       this.open.delete(turn);
       if (this.turn !== turn) this.save(turn);
-      return this.refuse(id, NOT_CHECKED, error);
+      return this.refuse(id, NOT_CHECKED, error.code ?? "not_checked");
     }
     this.isChecking = false;
     turn.isJudged = true;
-    if (!verdict.release) this.sayFixed(turn, verdict.say);
-    else if (this.gated) this.ask(turn);
-    else this.open.delete(turn); // its answer comes without being asked for
+    if (!verdict.release) return this.sayFixed(turn, verdict.say);
+    if (turn.isDropped) return this.finishTurn(turn);
+    if (this.gated) return this.ask(turn);
+    this.open.delete(turn); // its answer comes without being asked for
     return undefined;
   }
 
@@ -163,11 +165,11 @@ export class Call {
   }
 
   /** Leave an utterance unanswered, and say so. */
-  refuse(id, text, error = null) {
+  refuse(id, text, code) {
     this.isChecking = false;
     this.dropDraft(id);
     if (!this.gated) this.silence();
-    this.show({ kind: "problem", id: `${id}-refused`, text, error });
+    this.report(text, code);
   }
 
   /** Stop an answer that is under way. */
@@ -252,8 +254,8 @@ export class Call {
   }
 
   reportFailure(turn, { message = "it gave no reason" }) {
-    const text = turn.fixed ? NOT_SPOKEN : `The model could not answer: ${message}`;
-    this.show({ kind: "problem", id: crypto.randomUUID(), text });
+    if (turn.fixed) this.report(NOT_SPOKEN, "not_spoken");
+    else this.report(`The model could not answer: ${message}`, "not_answered");
   }
 
   /** React to an error of the provider: an answer that it refuses will have no end, so it is over here. */
@@ -265,14 +267,18 @@ export class Call {
       this.response = { turn: silentTurn() }; // one that was not asked for here; it has an end
       return undefined;
     }
-    this.show({ kind: "problem", id: crypto.randomUUID(), text: `The provider reports a problem: ${message}` });
-    if (!refused) return undefined;
+    if (!refused) return this.report(`The provider reports a problem: ${message}`, "provider_problem");
+    this.reportFailure(refused.turn, { message });
     this.response = null;
     this.askNext();
     return this.finishTurn(refused.turn);
   }
 
   // What is shown.
+
+  report(text, code) {
+    this.show({ kind: "problem", id: crypto.randomUUID(), text, code });
+  }
 
   grow(kind, id, delta = "") {
     const text = (this.drafts.get(id)?.text ?? "") + delta;
@@ -329,7 +335,7 @@ export class Call {
   async saveRest() {
     for (const turn of new Set([...this.open, ...(this.turn ? [this.turn] : [])])) await this.finishTurn(turn);
     await (this.saving = this.saving.then(() => this.saveAll()));
-    if (this.unsaved.length) this.show({ kind: "problem", id: crypto.randomUUID(), text: NOT_KEPT });
+    if (this.unsaved.length) this.report(NOT_KEPT, "not_kept");
   }
 
   stayAlive(seconds = ALIVE_SECONDS) {
