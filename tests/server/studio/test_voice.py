@@ -218,6 +218,7 @@ async def test_an_answer_is_asked_for_only_once_the_gate_has_spoken(
     events = await phone_call.received(1)
     async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice")):
         await phone_call.answer("Tell me about it.")
+    await expect(phone_call.page.get_by_text("Version 1 of 1, which is now")).to_be_visible()
     db = caller.studio.db
     head = await db.thread(phone_call.thread).head()
     items = await db.thread(phone_call.thread).items()

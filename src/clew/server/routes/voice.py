@@ -110,7 +110,7 @@ async def call_voice_tool(
 
 
 def _utterance(thread: str, id: str, text: str, caller: Caller, access: ThreadAccess) -> Utterance:
-    """What a caller said in a call, with the inputs that a turn of the agent has."""
+    """An utterance of a caller, with the inputs that a turn of the agent has."""
     inputs = caller.resources.agent.voice_inputs(text, thread, access.user)
     return Utterance(thread=thread, id=id, text=text, user=access.user, inputs=inputs)
 

@@ -62,6 +62,7 @@ export class CallPanel {
         server, thread: id, signal: this.starting.signal,
         ...(incognito ? { mode: "incognito" } : { user }),
         show: (line) => this.show(line), attend: (speaker) => this.attend(speaker),
+        onSave: () => { if (!this.signal.aborted) conversation.changed({ type: "settled" }); },
         onLoss: (session) => this.lose(session), play: (stream) => this.play(stream),
       });
     } catch (error) {

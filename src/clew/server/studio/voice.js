@@ -53,11 +53,11 @@ export async function openMicrophone() {
  * answer), "tool" or "problem", which has a code. A line that is `partial` comes again under its id, with more words;
  * of one whose kind is "nothing" no more comes.
  * `attend(speaker)` is told who speaks: "listening", "you", "checking", "answering", "assistant" or "unsteady".
- * `onLoss(session)` is called if the connection is lost; the session has ended then.
+ * `onSave()` is called when a turn is kept, `onLoss(session)` if the connection is lost; the session has ended then.
  */
 export class Call {
-  constructor({ server, thread, user, mode, gated, show, attend = () => {}, onLoss = () => {}, peer, channel, microphone }) {
-    Object.assign(this, { server, thread, user, mode, gated, show, attend, onLoss, peer, channel, microphone });
+  constructor({ server, thread, user, mode, gated, show, attend = () => {}, onSave = () => {}, onLoss = () => {}, peer, channel, microphone }) {
+    Object.assign(this, { server, thread, user, mode, gated, show, attend, onSave, onLoss, peer, channel, microphone });
     this.path = `/sessions/${encodeURIComponent(thread)}/voice`;
     this.turn = null; // the newest
     this.open = new Set(); // turns that wait for the end of their answer
@@ -77,7 +77,7 @@ export class Call {
 
   /** Ask the server for a secret, and the provider for a connection. */
   static async begin({
-    server, thread, user = undefined, mode = undefined, gated = true, show, attend, onLoss, play, signal = new AbortController().signal,
+    server, thread, user = undefined, mode = undefined, gated = true, show, attend, onSave, onLoss, play, signal = new AbortController().signal,
     microphone = openMicrophone, connection = () => new RTCPeerConnection(), send = (...request) => fetch(...request),
   }) {
     const session = await server.post(`/sessions/${encodeURIComponent(thread)}/voice/session`, { gated, user, mode });
@@ -91,7 +91,7 @@ export class Call {
       const channel = peer.createDataChannel("oai-events");
       await shakeHands(peer, session, send, signal);
       await untilOpen(peer, channel, signal);
-      return new Call({ server, thread, user, mode, gated: session.gated, show, attend, onLoss, peer, channel, microphone: sound });
+      return new Call({ server, thread, user, mode, gated: session.gated, show, attend, onSave, onLoss, peer, channel, microphone: sound });
     } catch (error) {
       sound.getTracks().forEach((track) => track.stop());
       peer.close();
@@ -328,6 +328,7 @@ export class Call {
       }
       this.savedTurns += 1;
       this.unsaved = this.unsaved.filter((other) => other !== turn);
+      this.onSave();
     }
   }
 

@@ -139,7 +139,7 @@ def realtime_provider(settings: ServerSettings, variables: Mapping[str, str]) ->
 
 
 def missing_setting(settings: ServerSettings) -> str:
-    """What a server without a provider has to be given, in a sentence or two for the person who asks."""
+    """Return what a server without a provider lacks, and what to do, for the person who asks for a call."""
     if not (settings.voice_model or "").strip():
         return (
             "No calls are made here: CLEW_SERVER_VOICE_MODEL is not set. Name a realtime model with it, give "
