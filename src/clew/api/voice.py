@@ -39,8 +39,8 @@ class NewAssessment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A turn of a call, once it was spoken: what was said, which tools were called, what was replied.
 
-    ``heard`` says that what was said has been judged before. With ``seconds`` it is a sign, too, that the call
-    goes on, and its client may be silent for so long.
+    ``heard`` says that what was said has been judged before. With ``seconds`` it is a sign of life too, after
+    which its client may be silent for so long.
     """
 
     said: str = ""
