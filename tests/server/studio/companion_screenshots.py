@@ -69,9 +69,9 @@ async def hold_call(visitor: Visitor, provider: RealtimeServer) -> PhoneCall:
     phone_call = await call(visitor, provider, width=1120, height=760)
     await phone_call.exchange(MESSAGES[1], "That sounds exhausting. When is the exam?")
     await phone_call.speak("Next Monday. Can we do box breathing?")
-    await phone_call.received(2)
+    await phone_call.client_events(2)
     await phone_call.use_tools(("exercise", '{"name": "box breathing"}'))
-    await phone_call.received(4)
+    await phone_call.client_events(4)
     await phone_call.tell(
         {"type": "response.created", "response": {"id": "resp"}},
         {"type": "output_audio_buffer.started"},

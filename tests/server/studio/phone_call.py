@@ -53,7 +53,7 @@ class PhoneCall:
         """Send events to the page."""
         await self.page.evaluate("events => provider.tell(...events)", list(events))
 
-    async def received(self, count: int = 0) -> list[dict[str, Any]]:
+    async def client_events(self, count: int = 0) -> list[dict[str, Any]]:
         """What the page has sent, once it is so many events, without the names that it gave to them."""
         await self.page.wait_for_function("count => provider.received.length >= count", arg=count)
         events: list[dict[str, Any]] = await self.page.evaluate("provider.received")
@@ -105,9 +105,9 @@ class PhoneCall:
 
     async def exchange(self, text: str, reply: str) -> None:
         """A whole turn: something said, and its answer."""
-        count = len(await self.received())
+        count = len(await self.client_events())
         await self.speak(text)
-        await self.received(count + 1)
+        await self.client_events(count + 1)
         async with self.page.expect_response(lambda response: response.url.endswith("/voice")):
             await self.answer(reply)
 

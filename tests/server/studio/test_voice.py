@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,13 @@ async def cut_off(caller: Visitor, page: Page, path: str) -> None:
 async def status_once(
     caller: Visitor, thread: str, is_so: Callable[[SessionStatusView], bool]
 ) -> SessionStatusView:
-    """The status of a thread, once a page that has gone lets it be so."""
+    """The status of a thread, once a page that has gone lets it be so; at first there may be no thread."""
     async with asyncio.timeout(PATIENCE / 1000), caller.studio.client(caller.user) as client:
-        while not is_so(status := await client.session_status(thread)):  # noqa: ASYNC110  # a page that has gone tells nobody
+        while True:
+            with suppress(ThreadNotFound):
+                if is_so(status := await client.session_status(thread)):
+                    return status
             await asyncio.sleep(0.02)
-    return status
 
 
 async def ended_episode(caller: Visitor, thread: str) -> EpisodeDetail:
@@ -140,29 +143,18 @@ async def test_a_page_may_reach_the_provider_and_no_other_host(
 
 async def test_who_speaks_is_shown(caller: Visitor, provider: RealtimeServer) -> None:
     phone_call = await call(caller, provider)
-    speakers = []
-    events: list[dict[str, Any]] = [
-        {"type": "input_audio_buffer.speech_started"},
-        {"type": "input_audio_buffer.speech_stopped"},
-        {"type": f"{SPEECH}.completed", "item_id": "who-1", "transcript": "Hello"},
-        {"type": "output_audio_buffer.started"},
-        response_done("resp", []),
-        {"type": "output_audio_buffer.stopped"},
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("You are speaking", {"type": "input_audio_buffer.speech_started"}),
+        ("Understanding", {"type": "input_audio_buffer.speech_stopped"}),
+        ("Answering", {"type": f"{SPEECH}.completed", "item_id": "who-1", "transcript": "Hello"}),
+        ("The assistant speaks", {"type": "output_audio_buffer.started"}),
+        ("The assistant speaks", response_done("resp", [])),
+        ("Listening", {"type": "output_audio_buffer.stopped"}),
     ]
-    for number, event in enumerate(events):
-        await phone_call.tell(event)
-        await phone_call.received(1 if number >= 2 else 0)
-        await phone_call.page.evaluate("() => new Promise((resolve) => setTimeout(resolve, 50))")
-        speakers.append(await phone_call.speaker.inner_text())
 
-    assert speakers == [
-        "You are speaking",
-        "Understanding",
-        "Answering",
-        "The assistant speaks",
-        "The assistant speaks",
-        "Listening",
-    ]
+    for speaker, event in changes:
+        await phone_call.tell(event)
+        await expect(phone_call.speaker).to_have_text(speaker)
 
 
 async def test_words_are_shown_as_they_come(caller: Visitor, provider: RealtimeServer) -> None:
@@ -176,7 +168,7 @@ async def test_words_are_shown_as_they_come(caller: Visitor, provider: RealtimeS
     await phone_call.tell(
         {"type": f"{SPEECH}.completed", "item_id": "grow-1", "transcript": "I had a long day."}
     )
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.tell(
         {"type": "response.created", "response": {"id": "r"}},
         {"type": "response.output_audio_transcript.delta", "item_id": "grow-2", "delta": "Tell"},
@@ -215,7 +207,7 @@ async def test_an_answer_is_asked_for_only_once_the_gate_has_spoken(
     phone_call = await call(caller, provider)
     async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice/heard")):
         await phone_call.speak("I had a long day at work")
-    events = await phone_call.received(1)
+    events = await phone_call.client_events(1)
     async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice")):
         await phone_call.answer("Tell me about it.")
     await expect(phone_call.page.get_by_text("Version 1 of 1, which is now")).to_be_visible()
@@ -240,7 +232,7 @@ async def test_a_noise_is_no_turn(caller: Visitor, provider: RealtimeServer) -> 
     await phone_call.exchange("Hello", "Hi.")
 
     await expect(phone_call.messages).to_have_text(["Hello", "Hi."])
-    assert await phone_call.received() == [CREATE]
+    assert await phone_call.client_events() == [CREATE]
 
 
 async def test_an_answer_waits_for_the_end_of_the_one_before(
@@ -248,13 +240,13 @@ async def test_an_answer_waits_for_the_end_of_the_one_before(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("I had a long day")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.tell({"type": "response.created", "response": {"id": "first"}})
     async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice/heard")):
         await phone_call.speak("And it goes on")
-    before = await phone_call.received()
+    before = await phone_call.client_events()
     await phone_call.tell(response_done("first", [], "cancelled"))
-    events = await phone_call.received(2)
+    events = await phone_call.client_events(2)
     await phone_call.answer("Go on.")
     await expect(phone_call.messages.last).to_have_text("Go on.")
 
@@ -273,11 +265,11 @@ async def test_an_answer_that_the_provider_is_not_ready_for_is_asked_for_again(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("Hello")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     error = {"type": "invalid_request_error", "code": "conversation_already_has_active_response"}
     await phone_call.tell({"type": "error", "error": {**error, "message": "Wait.", "event_id": None}})
     await phone_call.tell(response_done("other", []))
-    await phone_call.received(2)
+    await phone_call.client_events(2)
     await phone_call.answer("Hi.")
 
     await expect(phone_call.messages).to_have_text(["Hello", "Hi."])
@@ -289,9 +281,9 @@ async def test_tools_are_called_at_the_server_and_their_outputs_go_to_the_model_
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("Which exercises do you know? My sister is called Ann.")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.use_tools(("exercise", "{}"), ("remember", '{"what": "My sister is called Ann."}'))
-    _, exercises, remembered, again = await phone_call.received(4)
+    _, exercises, remembered, again = await phone_call.client_events(4)
     await phone_call.answer("Some.")
     await expect(phone_call.messages.last).to_have_text("Some.")
     await expect(phone_call.page.locator("details.tool .chip.good")).to_have_count(2)
@@ -310,9 +302,9 @@ async def test_arguments_that_are_no_json_are_an_error_for_the_model(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("Which exercises do you know?")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.use_tools(("exercise", "{name:"))
-    _, output, again = await phone_call.received(3)
+    _, output, again = await phone_call.client_events(3)
 
     assert "error" in output["item"]["output"]
     assert again == CREATE
@@ -328,7 +320,7 @@ async def test_danger_is_answered_in_fixed_words_that_are_shown_as_in_the_text_c
     phone_call = await call(caller, provider)
     careful = phone_call.page.locator(".message.careful")
     await phone_call.speak(DANGER)
-    (event,) = await phone_call.received(1)
+    (event,) = await phone_call.client_events(1)
     await expect(careful).to_have_attribute("role", "alert")
     await expect(careful.get_by_role("link", name="988").first).to_have_attribute("href", "tel:988")
     await expect(careful.get_by_role("link", name="112")).to_be_in_viewport()
@@ -352,14 +344,14 @@ async def test_danger_stops_the_answer_that_is_being_spoken(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("I had a long day")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.tell(
         {"type": "response.created", "response": {"id": "first"}}, {"type": "output_audio_buffer.started"}
     )
     await phone_call.speak(DANGER)
-    events = [event["type"] for event in await phone_call.received(3)]
+    events = [event["type"] for event in await phone_call.client_events(3)]
     await phone_call.tell({"type": "output_audio_buffer.cleared"}, response_done("first", [], "cancelled"))
-    *_, last = await phone_call.received(4)
+    *_, last = await phone_call.client_events(4)
 
     assert events == ["response.create", "response.cancel", "output_audio_buffer.clear"]
     assert "988" in last["response"]["instructions"]
@@ -380,13 +372,13 @@ async def test_what_was_said_before_danger_is_not_answered_any_more(
     await phone_call.page.route("**/voice/heard", judge_late)
     await phone_call.speak("I had a long day")
     await phone_call.speak(DANGER)
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     async with phone_call.page.expect_response(lambda response: response.url.endswith("/voice/heard")):
         has_judged.set()
     await phone_call.answer("…")
     await phone_call.exchange("Somebody is with me", "Good.")
     instructions = [
-        event.get("response", {}).get("instructions", "") for event in await phone_call.received()
+        event.get("response", {}).get("instructions", "") for event in await phone_call.client_events()
     ]
 
     assert ("988" in instructions[0], len(instructions)) == (True, 2)
@@ -398,7 +390,7 @@ async def test_fixed_words_that_cannot_be_spoken_are_to_be_read(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak(DANGER)
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.tell(
         {"type": "response.created", "response": {"id": "r"}}, response_done("r", [], "failed")
     )
@@ -427,9 +419,9 @@ async def test_where_answers_cannot_be_held_back_they_are_cut_off_and_logged_as_
     )
     await phone_call.tell({"type": "response.created", "response": {"id": "early"}})
     await phone_call.speak(DANGER)
-    await phone_call.received(2)
+    await phone_call.client_events(2)
     await phone_call.tell(response_done("early", [], "cancelled"))
-    kinds = [event["type"] for event in await phone_call.received(3)]
+    kinds = [event["type"] for event in await phone_call.client_events(3)]
     await phone_call.answer("…")
     episode = await phone_call.page.evaluate("call.end('positive')")
     rows = [row async for row in crises(caller.studio.db, thread=phone_call.thread)]
@@ -449,7 +441,7 @@ async def test_what_cannot_be_judged_is_not_answered(caller: Visitor, provider: 
     await expect(alert).to_contain_text("call your emergency number")
     await expect(alert.locator("code")).to_have_text("unreachable")
     await expect(phone_call.speaker).to_have_text("Listening")
-    assert await phone_call.received() == []
+    assert await phone_call.client_events() == []
 
 
 async def test_what_could_not_be_understood_is_told(caller: Visitor, provider: RealtimeServer) -> None:
@@ -466,7 +458,7 @@ async def test_what_could_not_be_understood_is_told(caller: Visitor, provider: R
 
     await expect(phone_call.page.get_by_role("alert")).to_contain_text("Please say it again.")
     await expect(phone_call.speaker).to_have_text("Listening")
-    assert await phone_call.received() == []
+    assert await phone_call.client_events() == []
 
 
 # Problems on the way.
@@ -477,7 +469,7 @@ async def test_an_answer_that_fails_is_told_and_the_call_goes_on(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("Hello")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.answer("", status="failed", error="the model is overloaded")
     await expect(phone_call.page.get_by_role("alert")).to_contain_text("the model is overloaded")
     await phone_call.exchange("Are you there?", "Yes.")
@@ -490,7 +482,7 @@ async def test_an_answer_that_is_refused_is_told_and_the_call_goes_on(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("Hello")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     name = await phone_call.page.evaluate("provider.received[0].event_id")
     error = {"type": "invalid_request_error", "code": "rate_limit_exceeded", "message": "Too fast."}
     await phone_call.tell({"type": "error", "error": {**error, "event_id": name}})
@@ -507,7 +499,7 @@ async def test_a_turn_that_cannot_be_kept_withholds_no_judgement_and_is_kept_lat
     phone_call = await call(caller, provider)
     await cut_off(caller, phone_call.page, "/voice")
     await phone_call.speak("I had a long day at work")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.answer("Tell me about it.")
     await phone_call.speak(DANGER)
     await expect(phone_call.page.locator(".message.careful")).to_be_visible()
@@ -529,7 +521,7 @@ async def test_what_is_never_kept_is_told_when_the_call_ends(
     await phone_call.exchange("Hello", "Hi.")
     await cut_off(caller, phone_call.page, "/voice")
     await phone_call.speak("It goes on")
-    await phone_call.received(2)
+    await phone_call.client_events(2)
     await phone_call.hang_up()
     await expect(end_card(phone_call.page)).to_be_visible()
 
@@ -641,7 +633,7 @@ async def test_a_lost_connection_keeps_what_was_said_and_ends_the_session(
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("My sister is called Ann.")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.page.evaluate("provider.peer.close()")
     await expect(phone_call.page.get_by_role("alert")).to_contain_text("The connection was lost")
     await expect(end_card(phone_call.page)).to_contain_text("Your sister is called Ann.")
@@ -685,6 +677,7 @@ async def test_leaving_the_page_ends_the_call_and_the_session(
 async def test_closing_the_page_ends_the_session(caller: Visitor, provider: RealtimeServer) -> None:
     phone_call = await call(caller, provider)
     await phone_call.exchange("Hello", "Hi.")
+    await expect(phone_call.page.get_by_text("Version 1 of 1, which is now")).to_be_visible()
     await phone_call.page.goto(SMALL)
     episode = await ended_episode(caller, phone_call.thread)
 
@@ -697,7 +690,7 @@ async def test_what_was_said_last_is_kept_when_the_page_is_closed_and_the_sessio
 ) -> None:
     phone_call = await call(caller, provider)
     await phone_call.speak("I had a long day at work")
-    await phone_call.received(1)
+    await phone_call.client_events(1)
     await phone_call.page.goto(SMALL)
     status = await status_once(caller, phone_call.thread, lambda status: status.expires_at is not None)
 

@@ -60,10 +60,10 @@ export class Call {
     Object.assign(this, { server, thread, user, mode, gated, show, attend, onSave, onLoss, peer, channel, microphone });
     this.path = `/sessions/${encodeURIComponent(thread)}/voice`;
     this.turn = null; // the newest
-    this.open = new Set(); // turns that wait for the end of their answer
+    this.openTurns = new Set(); // turns that wait for the end of their answer
     this.response = null; // the one that the provider is at; there is never a second
-    this.waiting = []; // responses to be asked for when it is done
-    this.unsaved = [];
+    this.queue = []; // responses to be asked for when it is done
+    this.unsavedTurns = [];
     this.saving = Promise.resolve();
     this.savedTurns = 0;
     this.drafts = new Map(); // partial lines by their ids
@@ -132,15 +132,15 @@ export class Call {
     if (!text.trim()) return this.dropDraft(id); // a noise
     const earlier = this.turn;
     const turn = this.turn = newTurn(id, text);
-    this.open.add(turn);
+    this.openTurns.add(turn);
     this.drafts.delete(id);
     this.show({ kind: "you", id, text });
     let verdict;
     try {
-      if (earlier && !this.open.has(earlier)) await this.save(earlier);
+      if (earlier && !this.openTurns.has(earlier)) await this.save(earlier);
       verdict = await this.post("/heard", { id, said: text, late: !this.gated });
     } catch (error) {
-      this.open.delete(turn);
+      this.openTurns.delete(turn);
       if (this.turn !== turn) this.save(turn);
       return this.refuse(id, NOT_CHECKED, error.code ?? "not_checked");
     }
@@ -149,7 +149,7 @@ export class Call {
     if (!verdict.release) return this.sayFixed(turn, verdict.say);
     if (turn.isDropped) return this.finishTurn(turn);
     if (this.gated) return this.ask(turn);
-    this.open.delete(turn); // its answer comes without being asked for
+    this.openTurns.delete(turn); // its answer comes without being asked for
     return undefined;
   }
 
@@ -157,9 +157,9 @@ export class Call {
   sayFixed(turn, words) {
     turn.fixed = words;
     this.silence();
-    const unanswered = this.waiting.splice(0).map((each) => each.turn);
-    for (const other of this.open) other.isDropped = other !== turn;
-    unanswered.forEach((other) => this.finishTurn(other));
+    const droppedTurns = this.queue.splice(0).map((each) => each.turn);
+    for (const other of this.openTurns) other.isDropped = other !== turn;
+    droppedTurns.forEach((other) => this.finishTurn(other));
     this.show({ kind: "careful", id: `${turn.id}-fixed`, text: words });
     this.ask(turn, { tool_choice: "none", instructions: `Say exactly these words, calmly, and nothing else:\n\n${words}` });
   }
@@ -183,14 +183,14 @@ export class Call {
   // Answers, one at a time: a provider refuses to begin one while it is at another.
 
   ask(turn, response = undefined) {
-    this.open.add(turn);
-    this.waiting.push({ turn, response });
+    this.openTurns.add(turn);
+    this.queue.push({ turn, response });
     this.askNext();
   }
 
   askNext() {
-    if (this.response || this.isOver || this.waiting.length === 0) return;
-    this.response = { ...this.waiting.shift(), event: crypto.randomUUID() };
+    if (this.response || this.isOver || this.queue.length === 0) return;
+    this.response = { ...this.queue.shift(), event: crypto.randomUUID() };
     const { event, response } = this.response;
     this.tellProvider({ type: "response.create", event_id: event, ...(response && { response }) });
   }
@@ -228,14 +228,14 @@ export class Call {
     if (status === "failed") this.reportFailure(turn, details?.error ?? {});
     const calls = status === "completed" && !turn.fixed ? output.filter((item) => item.type === CALL) : [];
     if (calls.length === 0) return this.finishTurn(turn);
-    this.open.add(turn);
+    this.openTurns.add(turn);
     for (const call of calls) await this.useTool(turn, call);
     return turn.isDropped ? this.finishTurn(turn) : this.ask(turn);
   }
 
   async finishTurn(turn) {
-    if ([this.response, ...this.waiting].some((each) => each?.turn === turn)) return; // it is answered once more
-    this.open.delete(turn);
+    if ([this.response, ...this.queue].some((each) => each?.turn === turn)) return; // it is answered once more
+    this.openTurns.delete(turn);
     await this.save(turn);
   }
 
@@ -261,17 +261,17 @@ export class Call {
   /** React to an error of the provider: an answer that it refuses will have no end, so it is over here. */
   reportError({ code, message = "it gave no reason", event_id: event }) {
     if (HARMLESS.includes(code)) return undefined;
-    const refused = this.response && !this.response.id && (event === this.response.event || code === ACTIVE) ? this.response : null;
-    if (refused && code === ACTIVE) {
-      this.waiting.unshift(refused);
+    const refusal = this.response && !this.response.id && (event === this.response.event || code === ACTIVE) ? this.response : null;
+    if (refusal && code === ACTIVE) {
+      this.queue.unshift(refusal);
       this.response = { turn: silentTurn() }; // one that was not asked for here; it has an end
       return undefined;
     }
-    if (!refused) return this.report(`The provider reports a problem: ${message}`, "provider_problem");
-    this.reportFailure(refused.turn, { message });
+    if (!refusal) return this.report(`The provider reports a problem: ${message}`, "provider_problem");
+    this.reportFailure(refusal.turn, { message });
     this.response = null;
     this.askNext();
-    return this.finishTurn(refused.turn);
+    return this.finishTurn(refusal.turn);
   }
 
   // What is shown.
@@ -304,7 +304,7 @@ export class Call {
     if (this.isSpeaking) return "you";
     if (this.isAudible) return "assistant";
     if (this.isChecking) return "checking";
-    return this.response || this.open.size ? "answering" : "listening";
+    return this.response || this.openTurns.size ? "answering" : "listening";
   }
 
   // What is kept.
@@ -314,29 +314,29 @@ export class Call {
     if (this.turn === turn) this.turn = null;
     if (turn.isSaved || isEmpty(turn)) return this.saving;
     turn.isSaved = true;
-    this.unsaved.push(turn);
+    this.unsavedTurns.push(turn);
     this.saving = this.saving.then(() => this.saveAll());
     return this.saving;
   }
 
   async saveAll() {
-    for (const turn of [...this.unsaved]) {
+    for (const turn of [...this.unsavedTurns]) {
       try {
         await this.post("", bodyOf(turn), turn.id);
       } catch {
         continue; // it is sent again with the next turn; until then it withholds no judgement and no answer
       }
       this.savedTurns += 1;
-      this.unsaved = this.unsaved.filter((other) => other !== turn);
+      this.unsavedTurns = this.unsavedTurns.filter((other) => other !== turn);
       this.onSave();
     }
   }
 
   /** Save what is not saved yet, when the call is over. */
   async saveRest() {
-    for (const turn of new Set([...this.open, ...(this.turn ? [this.turn] : [])])) await this.finishTurn(turn);
+    for (const turn of new Set([...this.openTurns, ...(this.turn ? [this.turn] : [])])) await this.finishTurn(turn);
     await (this.saving = this.saving.then(() => this.saveAll()));
-    if (this.unsaved.length) this.report(NOT_KEPT, "not_kept");
+    if (this.unsavedTurns.length) this.report(NOT_KEPT, "not_kept");
   }
 
   stayAlive(seconds = ALIVE_SECONDS) {
@@ -365,7 +365,7 @@ export class Call {
 
   close() {
     this.isOver = true;
-    this.waiting = [];
+    this.queue = [];
     this.response = null;
     clearInterval(this.timer);
     this.microphone.getTracks().forEach((track) => track.stop());
@@ -402,7 +402,7 @@ export class Call {
   leave() {
     if (this.isOver) return;
     this.close();
-    const rest = [...new Set([...this.unsaved, ...this.open, ...(this.turn ? [this.turn] : [])])].filter((turn) => !isEmpty(turn));
+    const rest = [...new Set([...this.unsavedTurns, ...this.openTurns, ...(this.turn ? [this.turn] : [])])].filter((turn) => !isEmpty(turn));
     for (const turn of rest) this.post("", bodyOf(turn), turn.id, { keepalive: true }).catch(() => {});
     if (rest.length === 0 && this.savedTurns) this.server.post(`${this.path}/lost`, {}, undefined, { keepalive: true }).catch(() => {});
   }
@@ -445,15 +445,15 @@ async function shakeHands(peer, { url, secret }, send, signal) {
 /** Wait until the provider can be told something. */
 function untilOpen(peer, channel, signal) {
   return new Promise((resolve, reject) => {
-    const settled = new AbortController();
-    const fail = (error) => { settled.abort(); reject(error); };
+    const listeners = new AbortController();
+    const fail = (error) => { listeners.abort(); reject(error); };
     const timer = setTimeout(() => fail(new CallFailed(`No connection within ${CONNECT_SECONDS} s. A firewall may be in the way. Try again, or go on in writing.`, "connection_failed")), CONNECT_SECONDS * 1000);
-    settled.signal.addEventListener("abort", () => clearTimeout(timer));
-    channel.addEventListener("open", () => { settled.abort(); resolve(); }, { signal: settled.signal });
+    listeners.signal.addEventListener("abort", () => clearTimeout(timer));
+    channel.addEventListener("open", () => { listeners.abort(); resolve(); }, { signal: listeners.signal });
     peer.addEventListener("connectionstatechange", () => {
       if (["failed", "closed"].includes(peer.connectionState)) fail(new CallFailed("The connection to the provider failed. Try again, or go on in writing.", "connection_failed"));
-    }, { signal: settled.signal });
-    signal.addEventListener("abort", () => fail(signal.reason), { signal: settled.signal });
+    }, { signal: listeners.signal });
+    signal.addEventListener("abort", () => fail(signal.reason), { signal: listeners.signal });
     if (signal.aborted) fail(signal.reason);
   });
 }
