@@ -82,6 +82,7 @@ ClewError
 ├── RateLimited               more at once than the server allows
 │   └── ServerFull            all that one process serves at once is in use
 ├── ArtifactDamaged           the file of an artifact is gone, or altered
+├── SourceUnreadable          another program's database, named to an import, cannot be read
 ├── MissingExtra              an optional dependency is not installed
 └── UnknownUrl                a URL no store answers to
 """
@@ -1045,6 +1046,18 @@ class ArtifactDamaged(ClewError):
     code: ClassVar[str] = "artifact_damaged"
     sentence: ClassVar[str] = (
         "Artifact {artifact!r} is damaged: {problem}. Restore it from a backup of the volume."
+    )
+
+
+@dataclass(eq=False)
+class SourceUnreadable(ClewError):
+    """The database of another program, named to an import, cannot be read. It was not changed."""
+
+    source: str
+    problem: str
+    code: ClassVar[str] = "source_unreadable"
+    sentence: ClassVar[str] = (
+        "{source} cannot be read: {problem}. It was not changed; check the address, or use a copy."
     )
 
 

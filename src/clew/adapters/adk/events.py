@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from clew.adapters.adk.scopes import persistent_state
 from clew.core.arguments import check_arguments
-from clew.core.encoding import check_finite
+from clew.core.encoding import JSON, check_finite
 from clew.core.errors import InvalidValue
 from clew.core.messages.plain import PlainMessage, messages_by_role
 from clew.core.values import Item, Window
@@ -37,14 +37,22 @@ def item_of(event: Event) -> Item:
     except PydanticSerializationError as error:
         raise InvalidValue(path=f"event {event.id!r}", problem=str(error)) from error
     body["actions"]["state_delta"] = persistent_state(body["actions"]["state_delta"])
-    run = event.invocation_id or None
-    return Item(body=body, role=_role_of(event), id=event.id, format=FORMAT, run=run)
+    return item_of_body(body)
 
 
-def _role_of(event: Event) -> str:
-    if event.author == "user":
+def item_of_body(body: dict[str, JSON]) -> Item:
+    """An event in its JSON form as an item."""
+    run = body.get("invocation_id") or None
+    return Item(body=body, role=_role_of(body), id=body.get("id"), format=FORMAT, run=run)
+
+
+def _role_of(body: dict[str, JSON]) -> str:
+    if body.get("author") == "user":
         return "user"
-    return "tool" if event.get_function_responses() else "assistant"
+    content = body.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    has_responses = any(isinstance(part, dict) and part.get("function_response") for part in parts or ())
+    return "tool" if has_responses else "assistant"
 
 
 async def read_events(thread: Thread, version: int, config: GetSessionConfig | None) -> list[Event]:

@@ -16,6 +16,7 @@ from clew.cli.command import CommandCall, CommandResult
 from clew.cli.commands.threads import all_thread_ids
 from clew.cli.render import values
 from clew.cli.render.values import HeadHash
+from clew.cli.transfer import Framework, import_database, is_database
 from clew.cli.volume_option import VolumeFolder, volumes_at
 from clew.core.archive import format as archive_format
 from clew.core.encoding import check_id
@@ -26,6 +27,7 @@ from clew.core.values import Scope
 from clew.database.archive import ThreadProgress, export_threads, import_threads, record_kinds
 from clew.database.database import Database
 from clew.database.erasure import find_erased_thread
+from clew.database.transfer import TransferOptions
 from clew.database.verify import Verdict
 from clew.runtime.person_export import EXCLUDED_KINDS
 
@@ -98,19 +100,43 @@ async def export(
 
 async def import_(
     call: CommandCall,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="An archive; - is standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="An archive, or a framework's database; - is standard input."),
+    ],
     *,
+    framework: Annotated[
+        Framework | None, typer.Option("--from", help="The framework that wrote the database.")
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="What the ids of a framework's threads begin with here.")
+    ] = "",
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="USER", help="The owner of a framework's threads.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check a framework's threads, and write nothing.")
+    ] = False,
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
     ] = False,
     volume: VolumeFolder = None,
 ) -> CommandResult:
-    """Take in the threads of an archive, its records and its files.
+    """Take in the threads of an archive, its records and its files; or those of a framework's own database.
 
-    Each is taken whole or not at all, threads with the same versions, times and hashes. Files need a volume.
+    Each is taken whole or not at all, threads of an archive with the same versions, times and hashes. Files
+    need a volume. A framework's database is recognised by its tables, and only read: a file of SQLite's, or
+    the URL of one on PostgreSQL. A second import adds nothing. It ends with 1 if a thread was left out.
 
-    Example: clew import threads.jsonl --db sqlite:///other.db
+    Example: clew import sessions.db --from openai-agents --db sqlite:///agent.db
     """
+    options = TransferOptions(prefix=prefix, owner=owner, dry_run=dry_run)
+    if framework is not None or is_database(file):
+        return await import_database(call, file, framework, options, skip_existing=skip_existing)
+    if options != TransferOptions():
+        raise InvalidArgument(
+            problem="--prefix, --owner and --dry-run are for a framework's database; this is an archive."
+        )
     heads: list[HeadHash] = []
     with _open_input(call, file) as lines:
         async with call.database(create=True, files=volumes_at(volume)) as db:

@@ -170,6 +170,20 @@ def _plan_writes(writes: Sequence[PreparedWrite], context: PlanContext) -> Store
     return plan
 
 
+def plan_past_appends(
+    writes: Sequence[PreparedAppend], times: Sequence[int], context: PlanContext
+) -> StoreRead[Plan]:
+    """Plan appends that were made elsewhere, each at the time it was made then, or none of them.
+
+    A time that has not come yet is now.
+    """
+    plan = Plan()
+    for write, time in zip(writes, times, strict=True):
+        at_time = msgspec.structs.replace(context, now=min(time, context.now))
+        yield from _plan_append(write, at_time, plan)
+    return plan
+
+
 def _has_expected_revision(write: PreparedWrite) -> bool:
     return isinstance(write, Put | Drop | Require) and write.expect is not None
 

@@ -58,6 +58,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "tool_conflict": 500,
     "guardrail_tripped": 422,
     "unsafe_settings": 500,
+    "source_unreadable": 500,
     "missing_extra": 500,
     "unknown_url": 500,
     "error": 500,
