@@ -30,7 +30,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class SourceDatabase(Protocol):
-    """What a reader asks of a database: its tables, and rows of them as they were when it was opened."""
+    """A database as a reader uses it: its tables, and their rows as they were when it was opened."""
 
     is_postgres: bool
 

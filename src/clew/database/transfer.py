@@ -120,12 +120,15 @@ async def _exists(thread: Thread) -> bool:
 
 
 async def _difference(thread: Thread, history: ThreadHistory) -> str | None:
-    """Where a stored thread and a history part; None if the thread begins with the whole history."""
+    """The difference of a stored thread to a history; None if it begins with the whole of it."""
     version = 0
-    async for change in _changesets(thread, len(history.changesets)):
-        if not _is_same_change(change, history.changesets[version]):
-            return f"A thread of that id is there already, and differs from version {version + 1} on."
-        version += 1
+    try:
+        async for change in _changesets(thread, len(history.changesets)):
+            if not _is_same_change(change, history.changesets[version]):
+                return f"A thread of that id is there already, and differs from version {version + 1} on."
+            version += 1
+    except ThreadNotFound:
+        return "A thread of that id is there already, and belongs to another user."
     if version < len(history.changesets):
         return f"A thread of that id is there already, and ends with version {version}; the source goes on."
     return None
