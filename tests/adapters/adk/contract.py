@@ -218,15 +218,59 @@ class SessionServiceContract:
 
     async def test_the_session_at_hand_is_brought_up_to_date(self, service: BaseSessionService) -> None:
         session = await begin_session(service)
-        before = session.last_update_time
         event = await service.append_event(session, text_event("Hi", mood="calm"))
 
         assert session.events == [event]
         assert session.state == {"mood": "calm"}
-        assert session.last_update_time >= before
+        assert session.last_update_time == pytest.approx(event.timestamp, abs=1e-3)
         assert (await load_session(service)).last_update_time == pytest.approx(
             session.last_update_time, abs=1e-3
         )
+
+    async def test_a_session_was_updated_when_its_last_event_happened(
+        self, service: BaseSessionService
+    ) -> None:
+        session = await begin_session(service)
+        await service.append_event(session, text_event("late", at=NOON + 10))
+        await service.append_event(await load_session(service), text_event("early", at=NOON))
+        again = await load_session(service, config=GetSessionConfig(num_recent_events=0))
+        [listed] = (await service.list_sessions(app_name=APP, user_id=ALICE)).sessions
+
+        assert (again.last_update_time, listed.last_update_time) == (NOON, NOON)
+
+    async def test_the_session_at_hand_knows_when_its_last_event_happened(
+        self, service: BaseSessionService
+    ) -> None:
+        session = await begin_session(service)
+        await service.append_event(session, text_event("Hi", at=NOON))
+
+        assert session.last_update_time == NOON
+
+    @pytest.mark.parametrize("id", [" s1", "s1 ", "\ts1\n"], ids=repr)
+    async def test_space_around_an_id_does_not_count(self, service: BaseSessionService, id: str) -> None:
+        await begin_session(service, "s1", mood="calm")
+        padded = await service.get_session(app_name=APP, user_id=ALICE, session_id=id)
+
+        assert padded is not None
+        assert (padded.id, padded.state) == ("s1", {"mood": "calm"})
+        with pytest.raises(AlreadyExistsError):
+            await begin_session(service, id)
+        await service.delete_session(app_name=APP, user_id=ALICE, session_id=id)
+        assert await service.get_session(app_name=APP, user_id=ALICE, session_id="s1") is None
+
+    async def test_a_session_made_with_space_around_its_id_is_found_without(
+        self, service: BaseSessionService
+    ) -> None:
+        session = await begin_session(service, " s1\n")
+
+        assert (session.id, (await load_session(service)).id) == ("s1", "s1")
+
+    @pytest.mark.parametrize("id", ["", " ", "\n"], ids=repr)
+    async def test_a_blank_id_is_none(self, service: BaseSessionService, id: str) -> None:
+        session = await begin_session(service, id)
+
+        assert session.id.strip()
+        assert await service.get_session(app_name=APP, user_id=ALICE, session_id=id) is None
 
     async def test_a_part_of_a_stream_is_not_stored(self, service: BaseSessionService) -> None:
         session = await begin_session(service)

@@ -157,14 +157,22 @@ async def test_what_cannot_be_read_hides_nothing_else(
 
 
 @pytest.mark.promise("S-07")
-async def test_the_time_of_the_last_update_advances(db: clew.Database, service: SessionService) -> None:
+async def test_a_thread_has_times_of_its_own_whatever_its_events_say(
+    db: clew.Database, service: SessionService
+) -> None:
     session = await begin_session(service)
     head = await db.thread(SESSION).head()
     await service.append_event(session, text_event("Hi", at=1.0))
     after = await db.thread(SESSION).head()
 
-    assert session.last_update_time * 1000 == pytest.approx(after.updated)
+    assert session.last_update_time == 1.0
     assert (after.created, after.updated >= head.updated) == (head.created, True)
+
+
+@pytest.mark.parametrize(("app", "user"), [("", ALICE), (" ", ALICE), (APP, ""), (APP, "\t")], ids=repr)
+async def test_a_session_of_nobody_is_refused(service: SessionService, app: str, user: str) -> None:
+    with pytest.raises(InvalidArgument, match="needs the name of its app and of its user"):
+        await service.create_session(app_name=app, user_id=user)
 
 
 @pytest.mark.promise("S-08")

@@ -44,6 +44,9 @@ class TestDatabaseSessionService(SessionServiceContract):
         "test_events_keep_the_order_in_which_they_were_appended": (
             "it orders events by the time they carry, and those of one time by their ids"
         ),
+        "test_space_around_an_id_does_not_count": "it takes ids as they are",
+        "test_a_session_made_with_space_around_its_id_is_found_without": "it takes ids as they are",
+        "test_a_blank_id_is_none": "it takes ids as they are, blank ones too",
         "test_an_event_that_comes_twice_is_there_once": "it fails with the database's own error",
         "test_a_stale_session_is_refused_whatever_the_clock_says": (
             "it tells versions apart by the time of the last event, which need not differ"

@@ -169,6 +169,20 @@ async def test_an_event_that_cannot_be_read_is_named_and_hides_no_other(
     assert transfers[thread_id_of(APP, ALICE, "s1")].left_out == ("event 'e1': it is not JSON",)
 
 
+async def test_space_around_the_ids_of_sessions_goes_and_a_blank_one_is_named(
+    db: clew.Database, service: SessionService, tmp_path: Path
+) -> None:
+    async with Source("DatabaseSessionService", f"{tmp_path}/adk.db").service() as theirs:
+        await begin_session(theirs, "s1\n", mood="calm")
+        await begin_session(theirs, " ")
+    transfers = await transfer(db, f"{tmp_path}/adk.db")
+
+    assert (await load_session(service, "s1")).state == {"mood": "calm"}
+    assert [each.left_out for each in transfers.values() if each.outcome == "refused"] == [
+        ("a session with a blank id",)
+    ]
+
+
 async def test_a_database_with_pickled_objects_is_refused(db: clew.Database, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "adk.db") as file:
         file.executescript(OLD_EVENTS)

@@ -14,7 +14,7 @@ from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, check_finite
 from clew.core.errors import InvalidValue
 from clew.core.messages.plain import PlainMessage, messages_by_role
-from clew.core.values import Item, Window
+from clew.core.values import HISTORY, Head, Item, Window
 from clew.database.thread import Thread
 
 FORMAT = "adk"
@@ -74,6 +74,15 @@ async def read_events(thread: Thread, version: int, config: GetSessionConfig | N
             break
         before = page[0].place
     return events if limit is None else events[-limit:]
+
+
+async def read_update_time(thread: Thread, head: Head) -> float:
+    """The time of a session's newest event, in seconds; of its last change if it has none."""
+    if HISTORY in head.counters.logs:
+        for item in await thread.items(last=1, at=head.version):
+            if isinstance(item.body, dict) and isinstance(item.body.get("timestamp"), float | int):
+                return float(item.body["timestamp"])
+    return head.updated / 1000
 
 
 def _events_in(window: Window, thread: str) -> list[Event]:

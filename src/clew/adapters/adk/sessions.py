@@ -14,7 +14,7 @@ from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
-from clew.adapters.adk.events import item_of, read_events
+from clew.adapters.adk.events import item_of, read_events, read_update_time
 from clew.adapters.adk.scopes import (
     ADK_KEY,
     SESSION_PREFIX,
@@ -64,12 +64,15 @@ class SessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """A new session, with the state it begins with.
+        """A new session, with the state it begins with. Without an id, or with a blank one, it gets one.
 
         Raises:
             AlreadyExistsError: There is a session of that id.
+            InvalidArgument: The name of the app or of the user is blank.
         """
-        id = session_id or str(uuid4())
+        if not app_name.strip() or not user_id.strip():
+            raise InvalidArgument(problem="A session needs the name of its app and of its user.")
+        id = _trimmed(session_id) or str(uuid4())
         deltas = state_by_scope(json_state(state or {}))
         shared_state = await self._shared_state(app_name, user_id)
         change = Changeset(patches=(patch.set([ADK_KEY], deltas[SESSION_PREFIX]),), reason="CreateSession")
@@ -99,7 +102,8 @@ class SessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """A session with its events, or those of a window; None if there is none."""
-        thread = self._db.thread(thread_id_of(app_name, user_id, session_id))
+        id = _trimmed(session_id)
+        thread = self._db.thread(thread_id_of(app_name, user_id, id))
         try:
             head = await thread.head()
         except ThreadNotFound:
@@ -108,7 +112,8 @@ class SessionService(BaseSessionService):
         shared_state, events = await asyncio.gather(
             self._shared_state(app_name, user_id), read_events(thread, head.version, config)
         )
-        return _build_session((app_name, user_id, session_id), head, shared_state, events)
+        updated = events[-1].timestamp if events else await read_update_time(thread, head)
+        return _build_session((app_name, user_id, id), head, shared_state, events, updated)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Every session of an app, or of one of its users, without events; the one used last is the last."""
@@ -146,7 +151,7 @@ class SessionService(BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events. The state of its app and its user stays."""
-        thread = self._db.thread(thread_id_of(app_name, user_id, session_id))
+        thread = self._db.thread(thread_id_of(app_name, user_id, _trimmed(session_id)))
         try:
             state_in(await thread.head())
             await thread.delete()
@@ -184,7 +189,7 @@ class SessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session.id} not found.") from missing
             if commit.repeated and commit.version != expect.version + 1:
                 return event
-            session.last_update_time = commit.time / 1000
+            session.last_update_time = event.timestamp
             _mark_session(session, commit)
             return await super().append_event(session, event)
 
@@ -254,21 +259,38 @@ class SessionService(BaseSessionService):
 
     async def _sessions_without_events(self, session_names: Sequence[tuple[str, str, str]]) -> list[Session]:
         """Sessions by their names; those deleted meanwhile are left out."""
-        heads: list[Head | None] = []
+        heads: list[tuple[Head, float] | None] = []
         for start in range(0, len(session_names), CONCURRENT_READS):
             ids = [thread_id_of(*names) for names in session_names[start : start + CONCURRENT_READS]]
-            heads += await asyncio.gather(*map(self._head_of, ids))
+            heads += await asyncio.gather(*map(self._head_and_time_of, ids))
         users = dict.fromkeys((app, user) for app, user, _ in session_names)
         state_by_user = {each: await self._shared_state(*each) for each in users}
         return [
-            _build_session(names, head, state_by_user[names[:2]], [])
-            for names, head in zip(session_names, heads, strict=True)
-            if head is not None
+            _build_session(names, pair[0], state_by_user[names[:2]], [], pair[1])
+            for names, pair in zip(session_names, heads, strict=True)
+            if pair is not None
         ]
+
+    async def _head_and_time_of(self, id: str) -> tuple[Head, float] | None:
+        """A session's head and when it was last updated; None if it is not there."""
+        head = await self._head_of(id)
+        try:
+            return None if head is None else (head, await read_update_time(self._db.thread(id), head))
+        except ThreadNotFound:
+            return None
+
+
+def _trimmed(session_id: str | None) -> str:
+    """The id of a session without the space around it, as ADK's own services take it."""
+    return (session_id or "").strip()
 
 
 def _build_session(
-    names: tuple[str, str, str], head: Head, shared_state: dict[str, Any], events: list[Event]
+    names: tuple[str, str, str],
+    head: Head,
+    shared_state: dict[str, Any],
+    events: list[Event],
+    updated: float,
 ) -> Session:
     app_name, user_id, id = names
     session = Session(
@@ -277,7 +299,7 @@ def _build_session(
         id=id,
         state={**state_in(head), **shared_state},
         events=events,
-        last_update_time=head.updated / 1000,
+        last_update_time=updated,
     )
     return _mark_session(session, head)
 

@@ -117,6 +117,11 @@ def _shared_history(thread: str, owner: str | None, state: Mapping[str, JSON], t
 def _session_history(session: Row, events: Sequence[Row]) -> ThreadHistory:
     """The thread of a session: its start, its events, and its state if they do not lead to it."""
     app, user, id, data, created, updated = session
+    thread = thread_id_of(app, user, id.strip())  # some of ADK's services keep the space around an id
+    if not id.strip():
+        return ThreadHistory(
+            thread=thread, owner=user, changesets=(), left_out=("a session with a blank id",)
+        )
     state, replayed = _json_object(data), dict[str, JSON]()
     changes: list[Changeset] = []
     left_out: list[str] = []
@@ -132,9 +137,7 @@ def _session_history(session: Row, events: Sequence[Row]) -> ThreadHistory:
     changes.insert(0, _state_change("CreateSession", start, created))
     if not is_same(start | replayed, dict(state)):
         changes.append(_state_change("State", state, updated))
-    return ThreadHistory(
-        thread=thread_id_of(app, user, id), owner=user, changesets=tuple(changes), left_out=tuple(left_out)
-    )
+    return ThreadHistory(thread=thread, owner=user, changesets=tuple(changes), left_out=tuple(left_out))
 
 
 def _state_change(reason: str, state: Mapping[str, JSON], time: object) -> Changeset:
