@@ -24,6 +24,8 @@ UV_VERSION := 0.13.7
 COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-emit-package clew --no-emit-package clew-companion \
 	--custom-compile-command "make lock" $(LOCK_FLAGS)
+# The lowest versions that are supported of what a test tries at both ends.
+LOWEST := tests/support/agents_sdk/lowest
 EXTRAS := adk,all,companion,daytona,langgraph,openai-agents,pydantic-ai,testing
 WORKERS ?= 2
 # What make check runs: the shape of the code and what everything else rests on, but for what takes long.
@@ -89,6 +91,7 @@ lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer ve
 		$(COMPILE) $$suite/requirements.in --constraint requirements.lock --output-file $$suite/requirements.lock \
 		|| exit 1; done
 	@$(COMPILE) bench/requirements.in --output-file bench/requirements.lock
+	@$(COMPILE) --no-deps $(LOWEST).in --output-file $(LOWEST).lock
 
 .PHONY: clean
 clean: ## Remove everything that make has made

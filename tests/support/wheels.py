@@ -56,8 +56,10 @@ def build_files(name: str, folder: Path) -> BuiltFiles:
     return BuiltFiles(sdist=sdist, wheel=wheel)
 
 
-def make_environment(folder: Path, wheels: Sequence[Path], *, extras: Iterable[str] = ()) -> Environment:
-    """Install wheels into an empty environment, with the extras of Clew.
+def make_environment(
+    folder: Path, wheels: Sequence[Path], *, extras: Iterable[str] = (), lock: Path | None = None
+) -> Environment:
+    """Install wheels into an empty environment, with the extras of Clew, and other versions that a lock has.
 
     Dependencies are links to the locked packages of this environment: those alone that the wheels' own
     metadata names, so that a missing requirement shows.
@@ -66,6 +68,9 @@ def make_environment(folder: Path, wheels: Sequence[Path], *, extras: Iterable[s
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(folder)]
     install = ["install", "--no-deps", "--no-index", *map(str, wheels)]
     subprocess.run([*pip, *install], check=True, capture_output=True)
+    if lock is not None:
+        others = ["install", "--no-deps", "--require-hashes", "--requirement", str(lock)]
+        subprocess.run([*pip, *others], check=True, capture_output=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     distributions = map(PathDistribution, packages.glob("*.dist-info"))
     ours: dict[str, PathDistribution] = {canonicalize_name(each.name): each for each in distributions}

@@ -152,6 +152,67 @@ async def test_history_is_never_appended_again(session: Session, callback: Any, 
     assert texts(await session.get_items()) == ["message 0", "message 1", "Really?", "Yes."]
 
 
+def shorten(history: Items, new: Items) -> Items:
+    """A callback that shows less of what tools and the model said."""
+    bodies = cast(list[dict[str, Any]], copy.deepcopy(history))
+    short = [{**body, "output": "…"} if "output" in body else body for body in bodies]
+    return [*cast(Items, short), *new]
+
+
+def repeat_copies(history: Items, new: Items) -> Items:
+    """A callback that shows copies of the history, twice."""
+    return [*copy.deepcopy(history), *copy.deepcopy(history), *new]
+
+
+@pytest.mark.promise("S-09")
+@pytest.mark.parametrize("callback", [shorten, repeat_copies])
+async def test_copies_are_recognised_by_their_call_or_id_whatever_was_changed(
+    session: Session, callback: Any, way: str
+) -> None:
+    await run(agent(calls("look"), says("In Bremen."), tools=[look]), "Where is it?", session, way=way)
+    before = [body for body in await session.get_items() if body.get("role") != "user"]
+    config = RunConfig(tracing_disabled=True, session_input_callback=callback)
+    await run(agent(says("Yes.")), "Really?", session, way=way, config=config)
+    after = [body for body in await session.get_items() if body.get("role") != "user"]
+
+    assert after[:-1] == before
+    assert [texts(after)[-1], len(before)] == ["Yes.", 3]
+
+
+@pytest.mark.promise("S-09")
+async def test_the_same_sentence_said_twice_is_two_items(session: Session, way: str) -> None:
+    config = RunConfig(tracing_disabled=True, session_input_callback=reverse)
+    for _ in range(2):
+        await run(agent(says("Hm.")), "Really?", session, way=way, config=config)
+
+    assert texts(await session.get_items()) == ["Really?", "Hm.", "Really?", "Hm."]
+
+
+@pytest.mark.promise("S-11")
+async def test_a_call_id_that_a_provider_uses_again_is_stored_again(session: Session, way: str) -> None:
+    for _ in range(2):
+        helper = agent(calls("look", "call_1"), says("Found."), tools=[look])
+        await run(helper, "Where is it?", session, way=way)
+
+    assert len([body for body in await session.get_items() if body.get("call_id") == "call_1"]) == 4
+
+
+@pytest.mark.promise("S-09")
+async def test_the_history_given_as_input_again_is_not_stored_again(session: Session, way: str) -> None:
+    result = await run(agent(calls("look"), says("In Bremen."), tools=[look]), "Where?", session, way=way)
+    answers = [body for body in result.to_input_list() if body.get("role") != "user"]
+    await run(agent(says("Yes.")), [*answers, user("Really?")], session, way=way)
+
+    assert texts(await session.get_items()) == [
+        "Where?",
+        "function_call",
+        "found it",
+        "In Bremen.",
+        "Really?",
+        "Yes.",
+    ]
+
+
 @pytest.mark.promise("S-05")
 async def test_the_runner_keeps_to_the_limit(db: clew.Database, way: str) -> None:
     session = Session("alice", db, session_settings={"limit": 2})

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from agents.items import TResponseInputItem
+from agents.models.fake_id import FAKE_RESPONSES_ID
 
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, InvalidValue
@@ -14,6 +15,8 @@ FORMAT: Final = "openai.responses"
 """The format of every item that a session writes."""
 
 OUTPUT_SUFFIX = "_output"
+NO_IDS = ("", FAKE_RESPONSES_ID)
+"""Ids that say nothing: the SDK has one for providers that give none."""
 CALL_KEYS = {"mcp_approval_response": "approval_request_id"}
 LONGEST_NAME = 64
 LONGEST_CALL = 512
@@ -39,6 +42,19 @@ def sdk_items(items: Iterable[Item], session: str) -> list[TResponseInputItem]:
         check_format(item, session)
         result.append(cast(TResponseInputItem, item.body))
     return result
+
+
+def keys_of(item: TResponseInputItem) -> frozenset[tuple[str, str]]:
+    """The keys by which a copy of an item is recognised: its call and its provider's id.
+
+    A message of a person has none; said twice, it is two items.
+    """
+    body = cast(JSON, item)
+    if not isinstance(body, Mapping):
+        return frozenset()
+    sdk_type = body.get("type") or "message"
+    keys = {("id", body.get("id")), (sdk_type, body.get(CALL_KEYS.get(sdk_type, "call_id")))}
+    return frozenset((name, value) for name, value in keys if isinstance(value, str) and value not in NO_IDS)
 
 
 def check_format(item: Item, session: str) -> None:

@@ -12,7 +12,7 @@ from agents import RunContextWrapper, SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from clew.adapters.openai_agents.items import check_format, items_from_sdk, sdk_items
+from clew.adapters.openai_agents.items import check_format, items_from_sdk, keys_of, sdk_items
 from clew.adapters.openai_agents.run_states import PausedRun
 from clew.adapters.openai_agents.usage import (
     KIND,
@@ -226,6 +226,8 @@ class Session:
         self._owner = owner
         self._on_unreadable = on_unreadable
         self._meter = UsageMeter(session_id, owner)
+        self._history_keys: WeakKeyDictionary[RunContextWrapper[Any], frozenset[tuple[str, str]]]
+        self._history_keys = WeakKeyDictionary()
         self._is_checked = False
 
     def __repr__(self) -> str:
@@ -246,21 +248,30 @@ class Session:
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[TResponseInputItem]:
         """The latest items in order: as many as asked for, or as the settings say, or all."""
-        if wrapper is not None:
-            self._meter.register_run(wrapper)
+        is_new_run = wrapper is not None and self._meter.register_run(wrapper)
         count = resolve_session_limit(limit, self.session_settings)
         # As with the SDK's own: 0 is nothing, less than 0 is everything.
-        return await self._read(None, None if count is None or count < 0 else count)
+        items = await self._read(None, None if count is None or count < 0 else count)
+        # A run that was resumed has asked a model before; what it adds first are answers, not its input.
+        if wrapper is not None and is_new_run and not wrapper.usage.requests:
+            self._history_keys[wrapper] = frozenset().union(*map(keys_of, items))
+        return items
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
         """Append some items, all of them or none.
 
+        The first that a run adds are its input. Copies of history among them, which a callback of the run may
+        have made and changed, are recognised by their ids or calls, and not appended again.
+
         Raises:
             InvalidValue: One of them is not JSON; nothing was written.
         """
         database = await self._open_database()
+        history_keys = self._history_keys.pop(wrapper, None) if wrapper is not None else None
+        if history_keys:
+            items = [item for item in items if not history_keys & keys_of(item)]
         if items:
             await shield_write(self._append(database, Changeset(items=items_from_sdk(items)), wrapper))
 

@@ -48,9 +48,12 @@ class UsageMeter:
         self._usage_before: WeakKeyDictionary[RunContextWrapper[Any], TokenUsage] = WeakKeyDictionary()
         self._turn_versions: WeakKeyDictionary[RunContextWrapper[Any], int] = WeakKeyDictionary()
 
-    def register_run(self, run: RunContextWrapper[Any]) -> None:
-        """Count the usage of a run; what it used before was counted then."""
-        self._usage_before.setdefault(run, _usage_of(run.usage))
+    def register_run(self, run: RunContextWrapper[Any]) -> bool:
+        """Count the usage of a run from now on, and return whether it is a new one."""
+        if run in self._usage_before:
+            return False
+        self._usage_before[run] = _usage_of(run.usage)
+        return True
 
     def register_version(self, run: RunContextWrapper[Any], version: int) -> None:
         """Take note of a version that a run has written: its turn begins with the first."""
