@@ -17,10 +17,10 @@ from clew.core.items import assistant, user
 from clew.core.items import call as call_item
 from clew.core.items import result as result_item
 from clew.core.patch import append
-from clew.core.values import Window
+from clew.core.values import Item, Window
 from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message, message_of
 from clew.runtime.respond.respond import respond
 from clew.runtime.respond.view import open_calls, pair_calls
 from clew.runtime.runtime import Runtime
@@ -145,7 +145,47 @@ async def test_a_window_never_parts_a_call_from_its_result(db: Database) -> None
     async with Runtime(db, model=model, stages=[respond(window=3)]) as runtime:
         await runtime.run_turn("a", "Thanks")
 
-    assert [message.content for message in model.requests[0].messages] == ["Sunny.", "Thanks"]
+    assert [message.content for message in model.requests[0].messages] == ["Thanks"]
+
+
+def turn_items(run: str | None, *, tools: int, questions: int = 1) -> list[Item]:
+    """A turn: what a person asked, so many calls with their results, one by one, and an answer."""
+    asked = [user(f"question {run}", run=run) for _ in range(questions)]
+    pairs = (
+        (call_item(f"c{n}", "weather", {}, run=run), result_item(f"c{n}", "sunny", run=run))
+        for n in range(tools)
+    )
+    return [*asked, *(item for pair in pairs for item in pair), assistant(f"answer {run}", run=run)]
+
+
+HISTORIES = {
+    "tools": [turn_items(f"r{number}", tools=number % 3) for number in range(4)],
+    "a long turn": [turn_items("r0", tools=1), turn_items("r1", tools=4), turn_items("r2", tools=0)],
+    "more said meanwhile": [turn_items(f"r{number}", tools=1, questions=2) for number in range(3)],
+    "without runs": [turn_items(None, tools=0) for _ in range(4)],
+    "the agent speaks first": [[assistant("Hello!", run="r0")], turn_items("r1", tools=2)],
+}
+
+
+@pytest.mark.promise("B-05", "R-04")
+@pytest.mark.parametrize("history", HISTORIES)
+async def test_a_window_of_any_size_holds_whole_turns(db: Database, history: str) -> None:
+    thread = await db.create("a")
+    for items in HISTORIES[history]:
+        await thread.append(items=items)
+    turns = [[message_of(item).content for item in items] for items in HISTORIES[history]]
+    total = sum(map(len, turns))
+    for window in range(1, total + 3):
+        await thread.fork(f"a{window}")
+        model = ScriptedModel("Bye.")
+        async with Runtime(db, model=model, stages=[respond(window=window)]) as runtime:
+            await runtime.run_turn(f"a{window}", "Thanks")
+        shown = [message.content for message in model.requests[0].messages]
+        whole_turns = [turns[-count:] if count else [] for count in range(len(turns) + 1)]
+        fitting = [tail for tail in whole_turns if sum(map(len, tail)) < window]
+        expected = [content for turn in fitting[-1] for content in turn]
+
+        assert (window, shown) == (window, [*expected, "Thanks"])
 
 
 async def test_more_calls_than_the_window_holds_are_all_answered(db: Database) -> None:
@@ -347,4 +387,4 @@ async def test_a_plain_turn_reads_the_window_once(db: Database) -> None:
         "a", "Hi"
     )
 
-    assert sizes == [10]
+    assert sizes == [11]

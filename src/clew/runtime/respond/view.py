@@ -43,9 +43,9 @@ class HistoryTail:
 
 
 async def read_history_tail(context: Context, window: int) -> HistoryTail:
-    """Read the newest messages: a window of them, and all that this run has added, if that is more."""
+    """Read the newest whole turns: as many as a window of messages holds, and always the present one."""
     log, run = context.turn.draft.log(HISTORY), context.turn.id
-    count = window
+    count = window + 1  # one more, which tells whether the first of the window begins a turn
     messages: Sequence[Message] = await log.tail(count)
     while len(messages) == count < len(log) and messages[0].run == run:
         count *= 2
@@ -53,12 +53,35 @@ async def read_history_tail(context: Context, window: int) -> HistoryTail:
     own = [message for message in messages if message.run == run]
     handled_count = context.turn.run_state.handled_count
     return HistoryTail(
-        messages=messages[max(len(messages) - max(window, len(own)), 0) :],
+        messages=messages[_window_start(messages, window, run, is_whole=len(messages) == len(log)) :],
         own=own[handled_count:],
         user_texts=[message_text(message) for message in own if message.role == "user"],
         handled_count=handled_count,
         length=len(log),
     )
+
+
+def _window_start(messages: Sequence[Message], window: int, run: str, *, is_whole: bool) -> int:
+    """Return where a window begins: with the first turn that it holds whole, no later than the present one.
+
+    A model would be shown half a turn otherwise: a result without its call, or an answer to nothing.
+    """
+    earliest = max(len(messages) - window, 0)
+    if is_whole and earliest == 0:
+        return 0
+    own_start = next((at for at, message in enumerate(messages) if message.run == run), None)
+    # A run may go on with what a user said before it began: then the present turn begins there.
+    newest = len(messages) - 1 if own_start is None else own_start
+    starts = (at for at in range(newest, 0, -1) if _begins_turn(messages, at))
+    present = next(starts, earliest if own_start is None else own_start)
+    return next((at for at in range(earliest, present) if _begins_turn(messages, at)), present)
+
+
+def _begins_turn(messages: Sequence[Message], at: int) -> bool:
+    """Return whether a message is a user's and the first of its run, as far as the messages tell."""
+    if not 0 < at < len(messages) or messages[at].role != "user":
+        return False
+    return messages[at].run is None or messages[at].run != messages[at - 1].run
 
 
 def message_text(message: Message) -> str:
