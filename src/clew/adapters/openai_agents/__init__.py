@@ -7,9 +7,9 @@ try:
 except ImportError as error:
     raise MissingExtra(extra="openai-agents", package="openai-agents") from error
 
-from clew.adapters.openai_agents.items import FORMAT
+from clew.adapters.openai_agents.items import FORMAT, HiddenItem
 from clew.adapters.openai_agents.run_states import PausedRun
 from clew.adapters.openai_agents.session import Session
 from clew.adapters.openai_agents.usage import ConversationTurn, TokenUsage
 
-__all__ = ["FORMAT", "ConversationTurn", "PausedRun", "Session", "TokenUsage"]
+__all__ = ["FORMAT", "ConversationTurn", "HiddenItem", "PausedRun", "Session", "TokenUsage"]

@@ -3,21 +3,28 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
+import msgspec
 from agents.items import TResponseInputItem
 from agents.models.fake_id import FAKE_RESPONSES_ID
 
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, InvalidValue
 from clew.core.log.tool_calls import CALL, RESULT
+from clew.core.messages.orphans import find_orphans
 from clew.core.values import Item
 
 FORMAT: Final = "openai.responses"
 """The format of every item that a session writes."""
 
 OUTPUT_SUFFIX = "_output"
+REASONING = "reasoning"
 NO_IDS = ("", FAKE_RESPONSES_ID)
 """Ids that say nothing: the SDK has one for providers that give none."""
-CALL_KEYS = {"mcp_approval_response": "approval_request_id"}
+CALL_KEYS = {"mcp_approval_request": "id", "mcp_approval_response": "approval_request_id"}
+"""The keys of a call's id in items that have it under another than ``call_id``."""
+CALL_TYPES = ("program", "mcp_approval_request")
+RESULT_TYPES = ("mcp_approval_response",)
+"""Calls and results whose types do not end as such."""
 LONGEST_NAME = 64
 LONGEST_CALL = 512
 
@@ -42,6 +49,40 @@ def sdk_items(items: Iterable[Item], session: str) -> list[TResponseInputItem]:
         check_format(item, session)
         result.append(cast(TResponseInputItem, item.body))
     return result
+
+
+class HiddenItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that a model is not shown, since its provider would refuse it, and the reason."""
+
+    place: int
+    type: str
+    problem: str
+
+
+def hidden_items(items: Sequence[Item]) -> list[HiddenItem]:
+    """The items that a provider would refuse in a history: outputs without a call, thoughts without a sequel.
+
+    A call without an output is no such item: what comes after the history may answer it, and the SDK leaves
+    it out if nothing does.
+    """
+    orphans = find_orphans((_call_ids(item, CALL), _call_ids(item, RESULT)) for item in items)
+    problems = {index: f"it answers no call {call!r}" for index, call in orphans.results}
+    follower: Item | None = None
+    for index in range(len(items) - 1, -1, -1):
+        item = items[index]
+        if item.kind == REASONING:
+            if follower is None or follower.role != "assistant":
+                problems[index] = "nothing that it led to follows"
+        elif index not in problems:
+            follower = item
+    return [
+        HiddenItem(place=items[index].place, type=str(items[index].body.get("type")), problem=problem)
+        for index, problem in sorted(problems.items())
+    ]
+
+
+def _call_ids(item: Item, kind: str) -> tuple[str, ...]:
+    return (item.call,) if item.kind == kind and item.call is not None else ()
 
 
 def keys_of(item: TResponseInputItem) -> frozenset[tuple[str, str]]:
@@ -83,9 +124,9 @@ def _role_and_kind(sdk_type: str, role: object) -> tuple[str, str]:
     """The role and the kind of an item, in Clew's words."""
     if sdk_type in ("", "message"):
         return _short_text(role, LONGEST_NAME) or "", "message"
-    if sdk_type.endswith(OUTPUT_SUFFIX) or sdk_type in CALL_KEYS:
+    if sdk_type.endswith(OUTPUT_SUFFIX) or sdk_type in RESULT_TYPES:
         return "tool", RESULT
-    if sdk_type.endswith("_call") or sdk_type == "mcp_approval_request":
+    if sdk_type.endswith("_call") or sdk_type in CALL_TYPES:
         return "assistant", CALL
     return "assistant", _short_text(sdk_type, LONGEST_NAME) or "message"
 

@@ -12,7 +12,14 @@ from agents import RunContextWrapper, SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from clew.adapters.openai_agents.items import check_format, items_from_sdk, keys_of, sdk_items
+from clew.adapters.openai_agents.items import (
+    HiddenItem,
+    check_format,
+    hidden_items,
+    items_from_sdk,
+    keys_of,
+    sdk_items,
+)
 from clew.adapters.openai_agents.run_states import PausedRun
 from clew.adapters.openai_agents.usage import (
     KIND,
@@ -195,6 +202,20 @@ def _log_unreadable(session: str, unreadable: UnreadableItem) -> None:
     log.warning("Session %r: item %s cannot be read: %s", session, unreadable.place, unreadable.problem)
 
 
+def _log_hidden(session: str, hidden: HiddenItem) -> None:
+    """Say that an item is not shown to a model."""
+    log.warning(
+        "Session %r: item %s, a %s, is not shown to the model: %s",
+        session,
+        hidden.place,
+        hidden.type,
+        hidden.problem,
+    )
+
+
+HiddenListener = Callable[[str, HiddenItem], None]
+"""A callback for items of a session that a model is not shown."""
+
 UnreadableListener = Callable[[str, UnreadableItem], None]
 """A callback for items of a session that cannot be read."""
 
@@ -204,6 +225,9 @@ class Session:
 
     ``database`` is an open one, which stays open, or ``clew.open(url)``, which the session opens when it
     first needs it and closes with itself. The thread is made by the first write.
+
+    With ``heal`` a run is not shown what its provider would refuse: outputs whose call is missing, and
+    thoughts that nothing follows. The history keeps them, and ``on_hidden`` is told.
     """
 
     session_settings: SessionSettings | None
@@ -217,6 +241,8 @@ class Session:
         session_settings: SessionSettings | dict[str, Any] | None = None,
         owner: Id | None = None,
         on_unreadable: UnreadableListener = _log_unreadable,
+        heal: bool = True,
+        on_hidden: HiddenListener = _log_hidden,
     ) -> None:
         self.session_id = session_id
         self.session_settings = (
@@ -225,6 +251,8 @@ class Session:
         self._lazy_database = LazyDatabase(database)
         self._owner = owner
         self._on_unreadable = on_unreadable
+        self._heal = heal
+        self._on_hidden = on_hidden
         self._meter = UsageMeter(session_id, owner)
         self._history_keys: WeakKeyDictionary[RunContextWrapper[Any], frozenset[tuple[str, str]]]
         self._history_keys = WeakKeyDictionary()
@@ -248,14 +276,16 @@ class Session:
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[TResponseInputItem]:
         """The latest items in order: as many as asked for, or as the settings say, or all."""
-        is_new_run = wrapper is not None and self._meter.register_run(wrapper)
         count = resolve_session_limit(limit, self.session_settings)
         # As with the SDK's own: 0 is nothing, less than 0 is everything.
-        items = await self._read(None, None if count is None or count < 0 else count)
-        # A run that was resumed has asked a model before; what it adds first are answers, not its input.
-        if wrapper is not None and is_new_run and not wrapper.usage.requests:
-            self._history_keys[wrapper] = frozenset().union(*map(keys_of, items))
-        return items
+        window = await self._window(await self._thread(), None if count is None or count < 0 else count)
+        items = sdk_items(window, self.session_id)
+        # The first read of a run makes its model's input; all others of the SDK's compare what is stored. A
+        # run that was resumed has asked a model before, and what it adds first are answers, not its input.
+        if wrapper is None or not self._meter.register_run(wrapper) or wrapper.usage.requests:
+            return items
+        self._history_keys[wrapper] = frozenset().union(*map(keys_of, items))
+        return self._without_hidden(window, items) if self._heal else items
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -331,6 +361,8 @@ class Session:
             session_settings=self.session_settings,
             owner=self._owner,
             on_unreadable=self._on_unreadable,
+            heal=self._heal,
+            on_hidden=self._on_hidden,
         )
 
     @check_arguments
@@ -434,6 +466,14 @@ class Session:
         for unreadable in window.broken:
             self._on_unreadable(self.session_id, unreadable)
         return window
+
+    def _without_hidden(self, window: Window, items: list[TResponseInputItem]) -> list[TResponseInputItem]:
+        """The items that a provider takes; the callback gets the others."""
+        hidden = hidden_items(window.items)
+        for item in hidden:
+            self._on_hidden(self.session_id, item)
+        places = {item.place for item in hidden}
+        return [body for item, body in zip(window, items, strict=True) if item.place not in places]
 
     async def _append(
         self, database: Database, change: Changeset, run: RunContextWrapper[Any] | None

@@ -1,9 +1,11 @@
 """The conversation store: a thread for each conversation, a changeset for each save."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 
 from pydantic import TypeAdapter
+from pydantic_ai import Conversation
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
@@ -11,7 +13,7 @@ from pydantic_ai.conversation_store import (
     ConversationStore,
 )
 
-from clew.adapters.pydantic_ai.entries import FORMAT, entries_of, items_of
+from clew.adapters.pydantic_ai.entries import FORMAT, closing_message, entries_of, items_of
 from clew.core import patch
 from clew.core.arguments import check_methods
 from clew.core.errors import (
@@ -48,6 +50,7 @@ CONVERSATIONS_PER_PAGE = 256
 MOST_PLACES = 4096
 
 _record_adapter = TypeAdapter(ConversationRecord)
+_log = logging.getLogger(__name__)
 
 
 @check_methods
@@ -57,11 +60,34 @@ class Conversations(ConversationStore):
     A conversation's id is its thread's. What a history leaves when it is rewritten or branched stays in the
     thread's past; a fork shares the past of its parent and copies nothing. Deleting a conversation removes
     its messages, but for those that a fork still shares.
+
+    With ``heal``, a conversation that ends with unanswered tool calls is loaded with a message that says that
+    they were interrupted, so that it can go on with a prompt; the next save stores it. Calls that a run has
+    deferred stay open.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, heal: bool = False) -> None:
         self._db = db
+        self._heal = heal
         self._thread_by_entry: dict[str, str] = {}
+
+    async def load(
+        self, conversation_id: str, *, limit: int | None = None, scope: str | None = None
+    ) -> Conversation | None:
+        """A conversation, or its last messages; None if there is none of that scope."""
+        conversation = await super().load(conversation_id, limit=limit, scope=scope)
+        if conversation is None or not self._heal or conversation.deferred_tool_requests is not None:
+            return conversation
+        closing = closing_message(conversation.messages)
+        if closing is not None:
+            calls = ", ".join(
+                repr(part.tool_call_id) for part in closing.parts if part.part_kind == "tool-return"
+            )
+            _log.warning(
+                "Conversation %r ended with open calls, which are closed: %s.", conversation_id, calls
+            )
+            conversation.messages = [*conversation.messages, closing]
+        return conversation
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, or None if there is none.

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import cast
 
 from pydantic import ValidationError
 from pydantic_ai import messages as theirs
@@ -12,12 +13,14 @@ from pydantic_core import PydanticSerializationError
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, check_finite
 from clew.core.errors import InvalidValue
+from clew.core.messages.orphans import find_orphans
 from clew.core.messages.plain import PlainMessage, with_tool_names
 from clew.core.values import Item, Window
 
 FORMAT = "pydantic-ai"
 """The format of the items, and the key of a conversation's record in the state."""
 
+CALL_PARTS = ("tool-call",)
 TOOL_PARTS = ("tool-return", "retry-prompt")
 
 _adapter = theirs.ModelMessagesTypeAdapter
@@ -78,6 +81,32 @@ def _message_of(item: Item, thread: str) -> theirs.ModelMessage | None:
     except ValidationError as error:
         _log.warning("Thread %r: item %d cannot be read: %s", thread, item.place, error)
         return None
+
+
+def closing_message(messages: Sequence[theirs.ModelMessage]) -> theirs.ModelRequest | None:
+    """The message that answers the calls a history ends with, each as interrupted; None if there are none.
+
+    Any other half of a call Pydantic AI repairs by itself, before each request.
+    """
+    last = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].kind == "response"), None)
+    orphans = find_orphans((_ids_in(each, CALL_PARTS), _ids_in(each, TOOL_PARTS)) for each in messages)
+    open_calls = {call for at, call in orphans.calls if at == last}
+    if last is None or not open_calls:
+        return None
+    [_, closing] = theirs.repair_messages([messages[last]])
+    parts = [part for part in closing.parts if getattr(part, "tool_call_id", None) in open_calls]
+    return theirs.ModelRequest(parts=cast("list[theirs.ModelRequestPart]", parts))
+
+
+def _ids_in(message: theirs.ModelMessage, kinds: Sequence[str]) -> list[str]:
+    """The ids of the calls in parts of some kinds; a retry that belongs to no tool answers none."""
+    parts = (part for part in message.parts if part.part_kind in kinds)
+    return [
+        part.tool_call_id
+        for part in parts
+        if isinstance(part, theirs.ToolCallPart | theirs.ToolReturnPart)
+        or (isinstance(part, theirs.RetryPromptPart) and part.tool_name is not None)
+    ]
 
 
 @check_arguments
