@@ -72,7 +72,7 @@ class SessionService(BaseSessionService):
         """
         if not app_name.strip() or not user_id.strip():
             raise InvalidArgument(problem="A session needs the name of its app and of its user.")
-        id = _trimmed(session_id) or str(uuid4())
+        id = _trim_id(session_id) or str(uuid4())
         deltas = state_by_scope(json_state(state or {}))
         shared_state = await self._shared_state(app_name, user_id)
         change = Changeset(patches=(patch.set([ADK_KEY], deltas[SESSION_PREFIX]),), reason="CreateSession")
@@ -102,7 +102,7 @@ class SessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """A session with its events, or those of a window; None if there is none."""
-        id = _trimmed(session_id)
+        id = _trim_id(session_id)
         thread = self._db.thread(thread_id_of(app_name, user_id, id))
         try:
             head = await thread.head()
@@ -151,7 +151,7 @@ class SessionService(BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events. The state of its app and its user stays."""
-        thread = self._db.thread(thread_id_of(app_name, user_id, _trimmed(session_id)))
+        thread = self._db.thread(thread_id_of(app_name, user_id, _trim_id(session_id)))
         try:
             state_in(await thread.head())
             await thread.delete()
@@ -280,7 +280,7 @@ class SessionService(BaseSessionService):
             return None
 
 
-def _trimmed(session_id: str | None) -> str:
+def _trim_id(session_id: str | None) -> str:
     """The id of a session without the space around it, as ADK's own services take it."""
     return (session_id or "").strip()
 

@@ -8,6 +8,7 @@ except ImportError as error:
     raise MissingExtra(extra="langgraph", package="langgraph") from error
 
 from clew.adapters.langgraph.checkpointer import Checkpointer
+from clew.adapters.langgraph.messages import heal_messages, heal_model_input
 from clew.adapters.langgraph.store import Store
 
-__all__ = ["Checkpointer", "Store"]
+__all__ = ["Checkpointer", "Store", "heal_messages", "heal_model_input"]
