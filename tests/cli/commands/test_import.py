@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from agents import SQLiteSession
+from agents.extensions.memory import SQLAlchemySession
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 import clew
 from clew.adapters.openai_agents import Session
 from clew.cli.app import run
 from clew.database.transfer import transfer_thread
+from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.promise("B-10")
 
@@ -177,6 +179,31 @@ def test_a_database_of_two_frameworks_asks_which(
         True,
     )
     assert (chosen_code, outcomes(report)) == (0, {"adk/weather/alice/s1": "imported"})
+
+
+@pytest.mark.postgres
+def test_a_database_on_postgresql_is_named_by_its_url(
+    url: str, postgres_database: PostgresDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(add_items_on_postgresql(postgres_database.url))
+    code, report = import_json(capsys, postgres_database.url, "--db", url)
+    unknown = postgres_database.url.replace(postgres_database.name, "nowhere")
+    code_of_unknown = run(["import", unknown, "--db", url])
+    error = capsys.readouterr().err
+
+    assert (code, outcomes(report)) == (0, {"a": "imported"})
+    assert (code_of_unknown, "source_unreadable" in error, postgres_database.server.password in error) == (
+        1,
+        True,
+        False,
+    )
+
+
+async def add_items_on_postgresql(url: str) -> None:
+    address = url.replace("postgresql://", "postgresql+asyncpg://")
+    theirs = SQLAlchemySession.from_url("a", url=address, create_tables=True)
+    await theirs.add_items([{"role": "user", "content": "Hello."}])
+    await theirs.engine.dispose()
 
 
 def test_a_database_of_our_own_is_exported_first(

@@ -122,11 +122,12 @@ async def import_(
     ] = False,
     volume: VolumeFolder = None,
 ) -> CommandResult:
-    """Take in the threads of an archive, its records and its files; or those of a framework's own database.
+    """Take in the threads of an archive, or of a framework.
 
-    Each is taken whole or not at all, threads of an archive with the same versions, times and hashes. Files
-    need a volume. A framework's database is recognised by its tables, and only read: a file of SQLite's, or
-    the URL of one on PostgreSQL. A second import adds nothing. It ends with 1 if a thread was left out.
+    Each is taken whole or not at all. Those of an archive have the same versions, times and hashes, and its
+    records and files come with them; files need a volume. The database of a framework is recognised by its
+    tables, and only read: a file of SQLite's, or the URL of one on PostgreSQL. A second import adds nothing.
+    It ends with 1 if a thread was left out.
 
     Example: clew import sessions.db --from openai-agents --db sqlite:///agent.db
     """
