@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from clew.core.arguments import check_arguments
 from clew.core.messages.orphans import find_orphans
 
 INTERRUPTED = "The call was interrupted before there was a result."
@@ -14,11 +15,13 @@ INTERRUPTED = "The call was interrupted before there was a result."
 _log = logging.getLogger(__name__)
 
 
+@check_arguments
 def heal_model_input(state: dict[str, Any]) -> dict[str, list[BaseMessage]]:
     """A ``pre_model_hook``: the messages of a state without halves of tool calls; the state stays."""
     return {"llm_input_messages": heal_messages(state["messages"])}
 
 
+@check_arguments
 def heal_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages, with a result for each call that has none, and without results that answer no call."""
     orphans = find_orphans((_calls_of(message), _results_of(message)) for message in messages)
