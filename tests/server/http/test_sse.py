@@ -133,6 +133,17 @@ async def _all(events: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
     return [event async for event in events]
 
 
+async def test_the_events_of_a_turn_are_labelled_as_an_event_stream() -> None:
+    async with live(ScriptedModel("Hello")) as address, httpx.AsyncClient() as http:
+        reply = await http.post(
+            f"{address}/api/v1/threads/t/turns",
+            json={"message": "hi"},
+            headers={**HEADERS, "Accept": "text/event-stream"},
+        )
+
+    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+
+
 async def test_a_silent_stream_gives_a_sign_of_life() -> None:
     hold = asyncio.Event()
     settings = ServerSettings(ping_seconds=0.05)

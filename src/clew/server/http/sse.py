@@ -20,7 +20,12 @@ PING = b": still here\n\n"
 """A comment, which clients pass over: it keeps proxies from closing an idle stream."""
 PEEK_SECONDS = 0.25
 """How long a response waits for the first event, so that an error at once has a status of its own."""
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {
+    # Litestar prefers the media type of the route to that of a Stream, and some of these routes reply in JSON.
+    "Content-Type": f"{EVENT_STREAM_TYPE}; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 RECHECK_SECONDS = 10.0
 """For how long the credentials of a stream are taken for valid."""
 
@@ -89,7 +94,7 @@ async def stream_response(
 
     body = chunks()
     weakref.finalize(body, slot.close)  # the generator never starts if the client left before the first byte
-    return Stream(body, media_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)
+    return Stream(body, headers=STREAM_HEADERS)
 
 
 class EventStream:
