@@ -224,7 +224,8 @@ class World:
     async def _carried_off(self, thread: str) -> bytes:
         """An archive of a thread of alice's that is deleted since."""
         await self._must("alice", _turn(thread, f"Carry {SECRET}"))
-        archive = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}/export"))
+        export = Ask(method="POST", path=f"/sessions/{thread}/export", params={"format": "archive"})
+        archive = await self._must("alice", export)
         await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
         return archive.content
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from clew.api.route import JSON_TYPE, LINES_TYPE, Route
+from clew.api.route import LINES_TYPE, Route
 from clew.api.threads import CommitView
 from clew.core.encoding import JSON
 
@@ -33,8 +33,7 @@ EXPORT_SESSION = Route(
     "POST",
     "/sessions/{id}/export",
     bytes,
-    media_type=LINES_TYPE,
-    other_media_types=(JSON_TYPE,),
+    other_media_types=(LINES_TYPE,),
 )
 EXPORT_PERSON = Route("export_person", "GET", "/person/export", bytes, media_type=LINES_TYPE)
 IMPORT_SESSION = Route(

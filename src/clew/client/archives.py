@@ -14,14 +14,14 @@ class ArchiveMethods:
         return api_call(EXPORT_PERSON, user=user)
 
     @CallMethod
-    def export_session(self, id: str) -> ApiCall[bytes]:
-        """Export a session as an archive."""
+    def export_manifest(self, id: str) -> ApiCall[bytes]:
+        """Export a session as one JSON document: what it holds now, without its past."""
         return api_call(EXPORT_SESSION, id)
 
     @CallMethod
-    def export_manifest(self, id: str) -> ApiCall[bytes]:
-        """Export a session as one JSON document."""
-        return api_call(EXPORT_SESSION, id, format="manifest")
+    def export_archive(self, id: str) -> ApiCall[bytes]:
+        """Export a session as an archive: every version, to the hash."""
+        return api_call(EXPORT_SESSION, id, format="archive")
 
     @CallMethod
     def import_manifest(

@@ -87,7 +87,7 @@ async def test_an_import_may_be_larger_than_other_bodies() -> None:
     settings = ServerSettings(body=1_000, archive=100_000)
     async with in_memory(settings=settings) as users:
         await users().run_turn("t", "hi")
-        archive = await users().export_session("t")
+        archive = await users().export_archive("t")
         await users().delete_session("t")
         result = await users().import_sessions(archive, key="k")
 

@@ -316,6 +316,40 @@ async def test_a_session_goes_out_and_in_over_http(
     assert result.version == again.version == 2
 
 
+@pytest.mark.promise("F-11")
+async def test_an_export_is_the_manifest_unless_an_archive_is_asked_for(
+    users: Users, alice: AsyncClient
+) -> None:
+    await alice.run_turn("t", "hi")
+    address, headers = "/api/v1/sessions/t/export", users.headers("alice")
+    manifest = await users.http.post(address, headers=headers)
+    archive = await users.http.post(address, params={"format": "archive"}, headers=headers)
+    other = await users.http.post(address, params={"format": "zip"}, headers=headers)
+
+    assert manifest.headers["content-type"].startswith("application/json")
+    assert manifest.json()["format"] == "clew.session"
+    assert archive.headers["content-type"].startswith("application/x-ndjson")
+    assert archive.content == await alice.export_archive("t")
+    assert other.status_code == 422
+
+
+@pytest.mark.promise("F-02", "F-11")
+async def test_a_manifest_goes_to_another_tenant_and_back_over_http_unchanged(
+    users: Users, alice: AsyncClient, db: clew.Database
+) -> None:
+    await fill_thread(db)
+    headers = [users.headers("alice"), users.headers("alice", tenant=f"{users.tenant}-2")]
+    first = await users.http.post("/api/v1/sessions/t/export", headers=headers[0])
+    await users.http.post(
+        "/api/v1/sessions/t/import",
+        content=first.content,
+        headers={**headers[1], "Content-Type": "application/json"},
+    )
+    second = await users.http.post("/api/v1/sessions/t/export", headers=headers[1])
+
+    assert second.content == first.content
+
+
 async def test_a_session_that_is_not_there_is_made_and_is_the_callers(users: Users) -> None:
     await users("alice").import_manifest("new", _empty("old"))
     owner = (await users("alice").thread("new")).owner

@@ -332,7 +332,7 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
         for call in (
             everybody.items(thread),
             everybody.delete_thread(thread),
-            everybody.export_session(thread),
+            everybody.export_archive(thread),
         ):
             with pytest.raises(NotFound):
                 await call
@@ -346,7 +346,7 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
 async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db: clew.Database) -> None:
     alice = users("alice")
     await alice.run_turn("mine", "hello")
-    whole = (await alice.export_session("mine")).splitlines(keepends=True)
+    whole = (await alice.export_archive("mine")).splitlines(keepends=True)
     record = Record(kind=RETAINED_KIND, id="forged", owner="alice", body={})
     line = {"clew": "record", "kind": record.kind, "id": record.id, "owner": "alice", "body": {}}
     with_record = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])

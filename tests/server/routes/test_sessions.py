@@ -118,12 +118,12 @@ async def test_a_deleted_session_is_gone_and_its_id_is_free(alice: AsyncClient) 
 @pytest.mark.promise("F-11")
 async def test_an_export_comes_back_the_same(users: Users, alice: AsyncClient) -> None:
     await alice.run_turn("t", "hi")
-    archive = await alice.export_session("t")
+    archive = await alice.export_archive("t")
     elsewhere = users("alice", tenant=f"{users.tenant}-2")
     result = await elsewhere.import_sessions(archive)
 
     assert result.sessions == ["t"]
-    assert await elsewhere.export_session("t") == archive
+    assert await elsewhere.export_archive("t") == archive
     assert (await elsewhere.thread("t")).hash == (await alice.thread("t")).hash
 
 
@@ -142,7 +142,7 @@ async def test_an_import_that_was_broken_off_goes_on(alice: AsyncClient) -> None
 
 async def test_an_import_never_merges(alice: AsyncClient) -> None:
     await alice.run_turn("t", "hi")
-    archive = await alice.export_session("t")
+    archive = await alice.export_archive("t")
     later = await alice.run_turn("t", "more")
 
     with pytest.raises(ThreadExists):
@@ -152,7 +152,7 @@ async def test_an_import_never_merges(alice: AsyncClient) -> None:
 
 async def test_an_archive_of_somebody_else_is_refused(users: Users, alice: AsyncClient) -> None:
     await alice.run_turn("t", "hi")
-    archive = await alice.export_session("t")
+    archive = await alice.export_archive("t")
     bob = users("bob", tenant=f"{users.tenant}-2")
 
     with pytest.raises(ArchiveInvalid):

@@ -291,7 +291,7 @@ async def test_what_is_not_yours_is_not_there(users: Users, stranger: tuple[str,
         other.delete_session("t"),
         other.turns("t"),
         other.end_session("t"),
-        other.export_session("t"),
+        other.export_archive("t"),
         other.feedback("t", "positive"),
     ]
     for call in calls:

@@ -21,7 +21,7 @@ PING = b": still here\n\n"
 PEEK_SECONDS = 0.25
 """How long a response waits for the first event, so that an error at once has a status of its own."""
 STREAM_HEADERS = {
-    # Litestar prefers the media type of the route to that of a Stream, and some of these routes reply in JSON.
+    # Litestar prefers the media type of the route to that of a Stream, and some routes reply in JSON too.
     "Content-Type": f"{EVENT_STREAM_TYPE}; charset=utf-8",
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",

@@ -32,17 +32,19 @@ from clew.workbench.volume.volume import Volume
 
 @endpoint(EXPORT_SESSION)
 async def export_session(
-    thread_id: ThreadId, caller: CurrentCaller, format: FromQuery[Literal["archive", "manifest"]] = "archive"
+    thread_id: ThreadId, caller: CurrentCaller, format: FromQuery[Literal["manifest", "archive"]] = "manifest"
 ) -> Response[Any]:
-    """Export a session as an archive, line by line; an import of it gives the same thread, to the hash.
+    """Export a session as a manifest: one JSON document of what it holds now, without its past.
 
-    With ``format=manifest`` it is one JSON document of what the session holds now, without its past.
+    With ``format=archive`` it is an archive, line by line; imported, it is the same thread, to the hash.
     """
     if format == "manifest":
         return await _export_manifest(caller, thread_id)
     db = caller.db
     await db.thread(thread_id).head()
-    return Stream(export_threads(db.store, caller.scope, [thread_id]), media_type=LINES_TYPE)
+    # Litestar prefers the media type of the route to that of a Stream, and here they differ.
+    headers = {"Content-Type": LINES_TYPE}
+    return Stream(export_threads(db.store, caller.scope, [thread_id]), headers=headers)
 
 
 @endpoint(EXPORT_PERSON)

@@ -238,7 +238,7 @@ class Page {
   }
 
   async save() {
-    const archive = await text("POST", path`/sessions/${this.id}/export`, { body: {} });
+    const archive = await text("POST", path`/sessions/${this.id}/export`, { parameters: { format: "archive" }, body: {} });
     const address = URL.createObjectURL(new Blob([archive], { type: "application/x-ndjson" }));
     const anchor = make("a", { href: address, download: `${this.id.replace(/[^\w.-]+/g, "-")}.jsonl` });
     anchor.click();
