@@ -149,7 +149,10 @@ async def check_prerequisites(settings: ServerSettings) -> None:
 def _check_volume(settings: ServerSettings) -> None:
     """Refuse a volume that is not there: its path may be mistyped, and files would be lost in it."""
     if settings.volume is not None and not Path(settings.volume).is_dir():
-        problem = f"There is no volume at {settings.volume!r}; {PREFIX}VOLUME names a folder that is there."
+        problem = (
+            f"There is no volume at {settings.volume!r}. Make the folder, or name another one with --volume "
+            f"or {PREFIX}VOLUME."
+        )
         raise InvalidArgument(problem=problem)
 
 

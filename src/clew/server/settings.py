@@ -31,8 +31,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``agent`` is the name of an installed agent, or ``module:attribute``. ``embedder`` and
     ``search_provider`` are names of what it may use, and ``skills`` is a folder of texts for its prompts.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
-    ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
-    models cost.
+    ``volume`` is the folder of documents, artifacts and files, and of every manifest that is exported.
+    ``prices`` is a file that says what models cost.
     """
 
     url: str = "memory://"

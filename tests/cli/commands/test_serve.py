@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -174,8 +174,9 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path, workers: str
         (("--db", "{folder}/a.db", "--model", "nonsense:x"), "invalid_argument", "nonsense:x"),
         (("--db", "{folder}/a.db", "--host", "localhost."), "unsafe_settings", "AUTH_MODE=dev"),
         (("--db", "{folder}/a.db", "--agent", "nowhere:agent"), "invalid_argument", "no module 'nowhere'"),
+        (("--db", "{folder}/a.db", "--volume", "{folder}/none"), "invalid_argument", "--volume"),
     ],
-    ids=["no folder", "no database", "no model", "no loopback", "no agent"],
+    ids=["no folder", "no database", "no model", "no loopback", "no agent", "no volume"],
 )
 def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
     tmp_path: Path, arguments: tuple[str, ...], code: str, words: str
@@ -203,8 +204,9 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
             ["--embedder", "none", "--search-provider", "searxng:https://b.example", "--skills", "b"],
             {"embedder": "none", "search_provider": "searxng:https://b.example", "skills": "b"},
         ),
+        (["--volume", "elsewhere"], {"volume": "elsewhere"}),
     ],
-    ids=["nothing", "the address", "the rest", "the agent", "what it may use"],
+    ids=["nothing", "the address", "the rest", "the agent", "what it may use", "the volume"],
 )
 def test_what_the_command_is_not_told_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], changes: dict[str, object]
@@ -220,6 +222,7 @@ def test_what_the_command_is_not_told_the_environment_says(
         search_provider="searxng:https://a.example",
         skills="a",
         cors=("https://a.example",),
+        volume="mounted",
         json_logs=True,
     )
     starts: list[ServerSettings] = []
@@ -234,10 +237,98 @@ def test_what_the_command_is_not_told_the_environment_says(
         build_app(),
         ["serve", *arguments],
         env=as_variables(base)
-        | {"CLEW_DB": "other.db", "CLEW_AGENT": "no_such_agent", "CLEW_SKILLS": "other"},
+        | {
+            "CLEW_DB": "other.db",
+            "CLEW_AGENT": "no_such_agent",
+            "CLEW_SKILLS": "other",
+            "CLEW_VOLUME": "other",
+        },
     )
 
     assert (result.exit_code, starts) == (0, [msgspec.structs.replace(base, **changes)] * 2)
+
+
+# The volume: each sentence of the documentation about it, on a server that was started with it.
+
+
+@pytest.fixture
+async def served_volume(tmp_path: Path) -> AsyncIterator[tuple[Path, AsyncClient]]:
+    """A volume, and the client of a user of a server that was started with it."""
+    volume, port = tmp_path / "volume", free_port()
+    volume.mkdir()
+    with command("--db", f"{tmp_path}/a.db", "--port", str(port), "--volume", str(volume)):
+        await up(f"http://127.0.0.1:{port}")
+        async with AsyncClient(f"http://127.0.0.1:{port}", headers={"X-Clew-User": "alice"}) as client:
+            await client.run_turn("t", "Hello")
+            yield volume, client
+
+
+def paths_below(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+MANIFEST = "default/meta/workspaces/default/users/alice/react-session-t.json"
+
+
+async def test_documents_and_files_are_on_the_volume_of_a_server(
+    served_volume: tuple[Path, AsyncClient],
+) -> None:
+    volume, alice = served_volume
+    document = await alice.workbench.add_document("t", "tea.txt", b"Tea at four.")
+    own_folder = volume / "default/users/alice"
+    (own_folder / "memory").mkdir()
+    (own_folder / "memory/note.txt").write_bytes(b"Likes tea.")
+    files = await alice.workbench.volume("t", folder="memory")
+    loaded = await alice.workbench.load_document("t", "memory/note.txt")
+    artifacts = await alice.workbench.artifacts("t")
+
+    assert (own_folder / document.path).read_bytes() == b"Tea at four."
+    assert [file.path for file in files.files] == ["memory/note.txt"]
+    assert (loaded.characters, artifacts.artifacts) == (10, [])
+
+
+async def test_a_manifest_that_is_exported_is_on_the_volume_until_its_session_is_deleted(
+    served_volume: tuple[Path, AsyncClient],
+) -> None:
+    volume, alice = served_volume
+    before = paths_below(volume)
+    manifest = json.loads(await alice.export_manifest("t"))
+    exported = paths_below(volume)
+    on_volume = json.loads((volume / MANIFEST).read_bytes())
+    await alice.delete_session("t")
+
+    assert (before, exported, paths_below(volume)) == (set(), {MANIFEST}, set())
+    assert on_volume.pop("checkpoint")["version"] == 3
+    assert on_volume == manifest
+
+
+async def test_the_files_of_a_person_are_exported_erased_and_imported_over_http(
+    served_volume: tuple[Path, AsyncClient],
+) -> None:
+    volume, alice = served_volume
+    await alice.workbench.add_document("t", "tea.txt", b"Tea at four.")
+    before = paths_below(volume)
+    archive = await alice.export_person()
+    erasure = await alice.operator.erase(owner="alice")
+    erased = paths_below(volume)
+    await alice.import_sessions(archive)
+
+    assert (erasure.receipt.counts["files in buffers"], erased) == (2, set())
+    assert paths_below(volume) == before
+
+
+async def test_one_variable_names_the_volume_of_every_command(tmp_path: Path) -> None:
+    port = free_port()
+    with command("--db", f"{tmp_path}/a.db", "--port", str(port), CLEW_VOLUME=str(tmp_path)) as child:
+        await up(f"http://127.0.0.1:{port}")
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            await client.create_thread("t")
+            documents = await client.workbench.documents("t")
+        child.terminate()
+        _, text = child.communicate(timeout=60)
+
+    assert documents.documents == []
+    assert f"volume   {tmp_path}" in text
 
 
 async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:

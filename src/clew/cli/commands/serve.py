@@ -56,6 +56,15 @@ TrustedProxies = Annotated[
         help="A proxy, or a network of proxies, whose X-Forwarded-For is true; repeatable.",
     ),
 ]
+ServerVolume = Annotated[
+    str | None,
+    typer.Option(
+        "--volume",
+        envvar=["CLEW_SERVER_VOLUME", "CLEW_VOLUME"],
+        metavar="FOLDER",
+        help="The durable volume; without it no documents, artifacts or files.",
+    ),
+]
 JsonLogs = Annotated[bool | None, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
 Check = Annotated[bool, typer.Option("--check", help="Report what prevents a start, and do not start.")]
 
@@ -74,6 +83,7 @@ async def serve(
     skills: ServedSkillsOption = None,
     cors: Cors = None,
     trusted_proxy: TrustedProxies = None,
+    volume: ServerVolume = None,
     json_logs: JsonLogs = None,
     check: Check = False,
 ) -> CommandResult:
@@ -88,7 +98,8 @@ async def serve(
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
     names = {"agent": agent, "model": model, "embedder": embedder, "search_provider": search_provider}
-    settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, skills=skills, **options, **names)
+    names |= {"skills": skills, "volume": volume}
+    settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, **options, **names)
     dangers = await process.dangers_of_start(settings, os.environ)
     if check:
         return check_result(dangers)
@@ -150,6 +161,7 @@ def banner(settings: "ServerSettings", agent: Agent, access: str) -> str:
             f"  model    {settings.model or own_model}",
             *_option_lines(settings, agent),
             f"  workers  {settings.workers}",
+            f"  volume   {settings.volume or 'none; --volume names one'}",
         ]
     )
 
