@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 import threading
 from contextlib import suppress
 from hashlib import sha256
@@ -13,6 +14,7 @@ from types import EllipsisType
 import pytest
 
 from clew.core.errors import (
+    ClewError,
     InvalidArgument,
     StorageFull,
     StoreBusy,
@@ -24,6 +26,9 @@ from clew.core.errors import (
 )
 from clew.workbench.volume import tree
 from clew.workbench.volume.volume import FOLDERS, Volume
+
+NOBODY = 65534
+"""The user that owns nothing."""
 
 
 @pytest.fixture
@@ -75,6 +80,74 @@ def test_the_folders_are_made_before_an_interpreter_looks_for_them(volume: Volum
 
     assert sorted(each.name for each in folder.iterdir()) == sorted(FOLDERS)
     assert {each.stat().st_mode & 0o077 for each in folder.iterdir()} == {0}
+
+
+@pytest.mark.promise("F-05")
+def test_what_is_beside_the_folders_is_taken_away_however_it_was_made(tmp_path: Path) -> None:
+    volume = Volume(tmp_path / "root", "acme", "alice")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("stays")
+    own = volume.prepare()
+    (own / "loose.txt").write_text("goes")
+    (own / "link").symlink_to(outside)
+    os.link(outside / "file", own / "second name")
+    (own / "buffers").rmdir()
+    (own / "buffers").symlink_to(outside)
+    deepest = own / "deep"
+    for _ in range(100):
+        deepest.mkdir()
+        (deepest / "file").write_text("goes")
+        (deepest / "link").symlink_to(outside)
+        deepest /= "deeper"
+    (own / "deep").chmod(0)
+    (own / "memory/note.txt").write_text("stays")
+    volume.prepare()
+
+    assert sorted(each.name for each in own.iterdir()) == sorted(FOLDERS)
+    assert not (own / "buffers").is_symlink()
+    assert ((own / "memory/note.txt").read_text(), (outside / "file").read_text()) == ("stays", "stays")
+
+
+def test_folders_deeper_than_any_stack_are_taken_away(volume: Volume) -> None:
+    own = volume.prepare()
+    here = os.open(own, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    volume.remove_loose_files()
+
+    assert sorted(each.name for each in own.iterdir()) == sorted(FOLDERS)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_folders_that_their_own_user_may_not_read_are_taken_away() -> None:
+    with tempfile.TemporaryDirectory() as root:
+        os.chown(root, NOBODY, NOBODY)
+        child = os.fork()
+        if child == 0:
+            os._exit(remove_shut_folders(Path(root)))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert code == 0
+
+
+def remove_shut_folders(root: Path) -> int:
+    """Return the exit code of a process of another user that prepares a volume with shut folders twice."""
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with suppress(OSError, ClewError):
+        own = Volume(root, "acme", "alice").prepare()
+        (own / "shut/inner").mkdir(parents=True)
+        (own / "shut/inner/file").write_text("goes")
+        (own / "shut/inner").chmod(0)
+        (own / "shut").chmod(0)
+        Volume(root, "acme", "alice").prepare()
+        return int((own / "shut").exists())
+    return 2
 
 
 def test_what_was_begun_long_ago_and_never_named_is_taken_away(volume: Volume) -> None:

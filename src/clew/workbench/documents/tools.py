@@ -83,6 +83,18 @@ async def read_texts(documents: Documents) -> DocumentTexts:
     return DocumentTexts(texts=texts, problems=problems)
 
 
+async def run_setup(interpreter: Interpreter, code: str, problem: str) -> None:
+    """Run code that an interpreter needs before anything else.
+
+    Raises:
+        InterpreterGone: It failed, so that the interpreter is not what its session needs.
+    """
+    async for output in interpreter.run(code):
+        if isinstance(output, ErrorOutput | StopOutput):
+            detail = output.message if isinstance(output, ErrorOutput) else output.detail
+            raise InterpreterGone(interpreter=interpreter.id, problem=f"{problem}: {detail}")
+
+
 async def send_texts(interpreter: Interpreter, texts: Mapping[str, str]) -> None:
     """Make ``documents`` in an interpreter what the texts are, by their names.
 
@@ -90,11 +102,7 @@ async def send_texts(interpreter: Interpreter, texts: Mapping[str, str]) -> None
         InterpreterGone: It could not be done, so that the interpreter is not what its session needs.
     """
     for code in _assignments(texts):
-        async for output in interpreter.run(code):
-            if isinstance(output, ErrorOutput | StopOutput):
-                detail = output.message if isinstance(output, ErrorOutput) else output.detail
-                problem = f"documents could not be put into it: {detail}"
-                raise InterpreterGone(interpreter=interpreter.id, problem=problem)
+        await run_setup(interpreter, code, "documents could not be put into it")
 
 
 def _assignments(texts: Mapping[str, str]) -> Iterator[str]:

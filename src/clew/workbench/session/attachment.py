@@ -11,14 +11,14 @@ import msgspec
 from clew.core import patch
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, as_json
-from clew.core.errors import InterpreterGone, InvalidArgument, StoreDamaged, ThreadNotFound
+from clew.core.errors import ClewError, InterpreterGone, InvalidArgument, StoreDamaged, ThreadNotFound
 from clew.core.manifest.document import BUFFERS_KEY, INTERPRETER_KEY
 from clew.core.ops import Op
 from clew.core.values import AppendTo, Changeset, Head, Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.workbench.artifacts import Artifacts
 from clew.workbench.documents.documents import Document, Documents, documents_of
-from clew.workbench.documents.tools import read_texts, send_texts
+from clew.workbench.documents.tools import read_texts, run_setup, send_texts
 from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Interpreters, Sandbox
 from clew.workbench.interpreter.scratch import Scratch
 from clew.workbench.session.reset import (
@@ -33,7 +33,7 @@ from clew.workbench.session.reset import (
     interpreter_news,
     interpreter_state_of,
 )
-from clew.workbench.volume.volume import Volume
+from clew.workbench.volume.volume import FOLDERS, Volume
 
 SNAPSHOT_KIND = "sandbox"
 
@@ -92,6 +92,16 @@ def _snapshot_of(record: Record) -> InterpreterSnapshot:
 
 NEWS_KEY = "interpreter_news"
 """The field of a session that holds the pending note to its agent about its interpreter."""
+REMOVE_LOOSE_FILES = """
+import os, shutil
+volume = os.environ["CLEW_VOLUME"]
+for entry in os.scandir(volume) if os.path.isdir(volume) else ():
+    if not entry.is_dir(follow_symlinks=False):
+        os.unlink(entry.path)
+    elif entry.name not in folders:
+        shutil.rmtree(entry.path)
+"""
+"""Takes away what code wrote to a provider's volume beside the folders that last."""
 INTERPRETER_ATTACHED, INTERPRETER_CLOSED = "InterpreterAttached", "InterpreterClosed"
 
 
@@ -219,7 +229,7 @@ class Attachment:
         try:
             if folder is None or not self._resources.scratch.exists(folder):
                 raise InterpreterGone(interpreter=id, problem="its working directory is gone")
-            self._interpreter = await self._resources.interpreters.attach(id, self._sandbox(folder))
+            self._interpreter = await self._resources.interpreters.attach(id, await self._sandbox(folder))
         except InterpreterGone as error:
             choice = StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.RESUME)
             return await self._start_new(head, choice, str(error))
@@ -267,8 +277,11 @@ class Attachment:
 
     async def _start_interpreter(self) -> None:
         self._folder = await asyncio.to_thread(self._resources.scratch.make, self._scratch_key)
-        self._interpreter = await self._resources.interpreters.make(self._sandbox(self._folder))
+        self._interpreter = await self._resources.interpreters.make(await self._sandbox(self._folder))
         self._start_time = self._resources.clock()
+        if self._resources.is_remote:
+            code = f"exec({REMOVE_LOOSE_FILES!r}, {{'folders': {FOLDERS!r}}})"
+            await run_setup(self._interpreter, code, "its volume could not be cleared")
         await self.send_documents()
 
     async def _end_earlier(self, head: Head) -> None:
@@ -279,7 +292,7 @@ class Attachment:
             if self._folder is not None:
                 with suppress(InterpreterGone):  # then there is nothing left of it to be ended
                     self._interpreter = await self._resources.interpreters.attach(
-                        state.sandbox_id, self._sandbox(self._folder)
+                        state.sandbox_id, await self._sandbox(self._folder)
                     )
         await self._end()
 
@@ -288,14 +301,17 @@ class Attachment:
         self._interpreter, self._folder, self._start_time = None, None, None
         if interpreter is not None:
             await interpreter.close()
+            if not self._resources.is_remote:
+                with suppress(ClewError):  # the next interpreter takes it away, or does not start
+                    await asyncio.to_thread(self._resources.volume.remove_loose_files)
         if folder is not None:
             await asyncio.to_thread(self._resources.scratch.remove, folder)
 
-    def _sandbox(self, folder: Path) -> Sandbox:
+    async def _sandbox(self, folder: Path) -> Sandbox:
         resources = self._resources
         volume = f"{resources.mount.name}/{resources.mount.subpath}"
         if not resources.is_remote:
-            volume = str(resources.volume.prepare().resolve())
+            volume = str((await asyncio.to_thread(resources.volume.prepare)).resolve())
         return Sandbox(volume=volume, scratch=str(folder), limits=resources.limits)
 
     @property

@@ -464,6 +464,64 @@ def _overwrite_file(above: int, name: str, expected_stat: os.stat_result) -> Non
         os.fsync(file.fileno())
 
 
+MOST_FOLDERS = 1_000_000
+"""Folders that are taken apart in one call, so that code that makes more meanwhile cannot hold it up."""
+
+
+def remove_others(tree: Tree, names: Sequence[str]) -> None:
+    """Take everything away that is in the tree's own folder, but for the folders of these names.
+
+    Nothing is written over. However deep folders are, none is open beside the one that is emptied.
+
+    Raises:
+        StoreBusy: Another process goes on writing there.
+    """
+    with suppress(VolumeFileNotFound), translate_errors(()), tree.open_folder(()) as top:
+        for _ in range(MOST_FOLDERS):
+            others = [each for each in folder_names(top) if each not in names or not _is_folder(top, each)]
+            if not others:
+                return
+            for name in others:
+                with suppress(FileNotFoundError):
+                    _take_apart(top, name)
+        raise StoreBusy(store=STORE_NAME)
+
+
+def _take_apart(top: int, name: str) -> None:
+    """Remove a file; of a folder its files and itself, after the folders in it were moved to the top."""
+    if not _is_folder(top, name):
+        os.unlink(name, dir_fd=top)
+        return
+    with _open_with_all_rights(top, name) as folder:
+        for each in folder_names(folder):
+            if not _is_folder(folder, each):
+                os.unlink(each, dir_fd=folder)
+                continue
+            with _open_with_all_rights(folder, each):  # without the right to write to it, it cannot be moved
+                os.rename(each, f".{secrets.token_hex(8)}.part", src_dir_fd=folder, dst_dir_fd=top)
+    os.rmdir(name, dir_fd=top)
+
+
+@contextmanager
+def _open_with_all_rights(above: int, name: str) -> Iterator[int]:
+    """A descriptor of a folder, once its user has all rights to it; code may have taken them away."""
+    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        # By its descriptor, since its name may be that of a link by now, to a folder outside.
+        Path(f"/proc/self/fd/{place}").chmod(0o700)
+        folder = os.open(".", FOLDER_FLAGS, dir_fd=place)
+    finally:
+        os.close(place)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _is_folder(above: int, name: str) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+
+
 def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error

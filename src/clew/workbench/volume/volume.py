@@ -20,7 +20,7 @@ from clew.core.encoding import check_id, check_tenant
 from clew.core.errors import InvalidArgument, TooLarge, VolumeFull, VolumePathRefused
 from clew.core.manifest.files import NO_USER, file_name
 from clew.workbench.volume.paths import parts_of, printable_name
-from clew.workbench.volume.tree import Tree, TreeEntry
+from clew.workbench.volume.tree import Tree, TreeEntry, remove_others
 
 FOLDERS: Final = ("memory", "artifacts", "buffers")
 META: Final = "meta"
@@ -78,11 +78,23 @@ class Volume:
         return self._own.folder
 
     def prepare(self) -> Path:
-        """``folder`` with the three in it, and without what writers left behind who were killed long ago."""
+        """``folder`` with the three in it and nothing else, ready for an interpreter.
+
+        What writers left behind who were killed long ago is taken away too.
+        """
+        self.remove_loose_files()
         for name in FOLDERS:
             self._own.make(name)
             self._own.tidy((name,), now_ms() - DAY_MS)
         return self.folder
+
+    def remove_loose_files(self) -> None:
+        """Take away all that is beside memory/, artifacts/ and buffers/: code wrote it, and it does not last.
+
+        Raises:
+            StoreBusy: Another process goes on writing there.
+        """
+        remove_others(self._own, FOLDERS)
 
     def read(self, path: str) -> bytes:
         """The contents of a file.
