@@ -1,26 +1,18 @@
-"""A kernel's family of processes, as we hold it: one supervisor with a pipe to it, and what it says."""
+"""A kernel: how it is started behind walls, and its messages."""
 
 import asyncio
-import importlib.util
 import json
-import os
 import re
 import secrets
-import shutil
-import signal
 import sys
-import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import zmq
 import zmq.asyncio
 from jupyter_client.session import Session
 
-from clew.core.errors import InterpreterFailed
 from clew.workbench.interpreter.port import (
     DisplayOutput,
     ErrorOutput,
@@ -29,168 +21,46 @@ from clew.workbench.interpreter.port import (
     Sandbox,
     StreamOutput,
 )
+from clew.workbench.interpreter.processes import SupervisedProcesses, launch_plan
 
-_SYSTEM_PATHS = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/alternatives", "/etc/fonts",
-    "/etc/group", "/etc/hosts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf",
-    "/etc/passwd", "/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates",
-)  # fmt: skip
-"""What of the machine is seen where files are confined: programs and libraries, and no one's own files."""
-
-_SUPERVISOR_CODE = """
-import runpy, sys, types
-for given in sys.argv[1:]:
-    name, _, folder = given.partition("=")
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [folder]
-runpy.run_module("clew.workbench.interpreter.supervisor", run_name="__main__")
-"""
-"""Starts the supervisor without the packages around it: it lives as long as a kernel, and should be small."""
-
-_LONGEST_FOLDER = 60
-"""Bytes of a path below which there is still room for a socket's name: it may have 107 in all."""
-_EXTRA_THREADS = 64
-"""How many threads there may be beside the processes, where the system counts them as one."""
+KERNEL_SCRIPT = Path(__file__).with_name("kernel_start.py")
 
 
-class KernelExit(msgspec.Struct, frozen=True):
-    """The reason for the end of a kernel: ``memory``, ``processes`` or ``died``, and in words."""
+async def start_kernel(sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> SupervisedProcesses:
+    """Start a kernel that listens in a private folder.
 
-    why: str
-    detail: str
-
-
-class KernelProcesses:
-    """A supervisor and all below it. :attr:`dead` is set once none of it is left."""
-
-    def __init__(self, process: Process, folder: Path, isolation: Isolation) -> None:
-        self._process = process
-        self._folder = folder
-        self.isolation = isolation
-        self.exit_event = asyncio.Event()
-        self.exit_reason = KernelExit("died", "it ended")
-        self._reader = asyncio.create_task(self._read_reports())
-
-    @classmethod
-    async def start(cls, sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> "KernelProcesses":
-        """Start a kernel that listens in this folder."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", "-c", _SUPERVISOR_CODE, *_package_arguments(),
-            stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, cwd="/", start_new_session=True,
-        )  # fmt: skip
-        plan = _launch_plan(sandbox, folder, walls=walls)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        line = b""
-        try:
-            process.stdin.write(json.dumps(plan).encode() + b"\n")
-            line = await process.stdout.readline()
-        finally:
-            if not line:
-                process.stdin.close()
-                await process.wait()
-        if not line:
-            raise InterpreterFailed("local", "its supervisor did not come up")
-        return cls(process, folder, isolation_of(sandbox, json.loads(line)))
-
-    async def _read_reports(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.exit_reason = _exit_of(json.loads(line))
-        self._close_input()
-        await self._process.wait()
-        # The supervisor does this too, for when we are not there to do it; here, for when it was killed.
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self.exit_event.set()
-
-    def _close_input(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    async def interrupt(self) -> None:
-        """Send the kernel, and what it runs in its group, an interrupt."""
-        assert self._process.stdin is not None
-        if not self._process.stdin.is_closing():
-            self._process.stdin.write(b"interrupt\n")
-
-    async def kill(self, why: str) -> None:
-        """Kill all of it, and wait until it is gone."""
-        if not self.exit_event.is_set():
-            self.exit_reason = KernelExit("ended", why)
-        self._close_input()
-        await self.exit_event.wait()
-
-
-def _package_arguments() -> list[str]:
-    here = Path(__file__).parent
-    parents = [here, *here.parents][: __name__.count(".")]
-    names = [__name__.rsplit(".", depth)[0] for depth in range(1, len(parents) + 1)]
-    return [f"{name}={folder}" for name, folder in zip(names, parents, strict=True)]
-
-
-def make_private_folder() -> Path:
-    """A new folder that only we can look into, short enough that sockets in it have a name."""
-    usual = tempfile.gettempdir()
-    short = usual if len(os.fsencode(usual)) <= _LONGEST_FOLDER else "/tmp"
-    root = Path(tempfile.mkdtemp(prefix="clew-kernel-", dir=short))
-    for name in ("run", "run/ipython", "temporary", "shared", "root"):
-        (root / name).mkdir(mode=0o700)
-    (root / "run/kernel_start.py").write_text(Path(__file__).with_name("kernel_start.py").read_text())
-    return root
-
-
-def _launch_plan(sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> dict[str, Any]:
+    Raises:
+        InterpreterFailed: Its supervisor did not come up.
+    """
     run = folder / "run"
-    limits = sandbox.limits
-    return {
-        "argv": [
-            sys.executable, "-m", "ipykernel_launcher", "-f", str(run / "connection.json"), "--log-level=50",
-            "--HistoryManager.enabled=False", "--InteractiveShell.xmode=Plain",
-            f"--IPKernelApp.exec_files={run / 'kernel_start.py'}",
-        ],
-        "environment": _environment(sandbox, folder),
-        "folder": sandbox.scratch,
-        "walls": sorted(walls),
-        "network": limits.network,
-        "limits": {
-            "memory": limits.memory, "file_size": limits.file_size,
-            "processes": limits.processes, "threads": _EXTRA_THREADS,
-        },
-        "private": str(folder), "root": str(folder / "root"), "log": str(run / "log"),
-        "temporary": str(folder / "temporary"), "shared": str(folder / "shared"),
-        "read": [*_SYSTEM_PATHS, *_python_folders()],
-        "write": [str(run), str(folder / "temporary"), sandbox.scratch, sandbox.volume],
-    }  # fmt: skip
-
-
-def _python_folders() -> list[str]:
-    """The folders of this Python and its packages."""
-    kernel = importlib.util.find_spec("ipykernel")
-    packages = [str(Path(kernel.origin).parents[1])] if kernel is not None and kernel.origin else []
-    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages]
-    folders += [os.path.realpath(place) for place in folders]
-    # Where one is inside another, the outer one is enough.
-    outer = [
-        place for place in folders if not any(place.startswith(f"{other}/") for other in ("/usr", *folders))
-    ]
-    return sorted(set(outer))
+    argv = [
+        sys.executable, "-m", "ipykernel_launcher", "-f", str(run / "connection.json"), "--log-level=50",
+        "--HistoryManager.enabled=False", "--InteractiveShell.xmode=Plain",
+        f"--IPKernelApp.exec_files={run / KERNEL_SCRIPT.name}",
+    ]  # fmt: skip
+    plan = launch_plan(
+        folder,
+        argv,
+        environment=_environment(sandbox, folder),
+        write=[sandbox.scratch, sandbox.volume],
+        limits=sandbox.limits,
+        walls=walls,
+    )
+    return await SupervisedProcesses.start(plan)
 
 
 def _environment(sandbox: Sandbox, folder: Path) -> Mapping[str, str]:
-    """Every variable that the kernel has: nothing is inherited."""
-    programs = [str(Path(sys.prefix, "bin")), "/usr/local/bin", "/usr/bin", "/bin"]
+    """The variables that the kernel has: nothing is inherited."""
     return {
         **sandbox.environment,
-        "PATH": os.pathsep.join(programs),
         "HOME": sandbox.scratch,
-        "LANG": "C.UTF-8",
         "TMPDIR": str(folder / "temporary"),
         "IPYTHONDIR": str(folder / "run/ipython"),
         "CLEW_VOLUME": sandbox.volume,
     }
 
 
-def isolation_of(sandbox: Sandbox, report: dict[str, Any]) -> Isolation:
+def isolation_of(sandbox: Sandbox, report: Mapping[str, Any]) -> Isolation:
     """The isolation of a family of processes, as its supervisor reported it."""
     is_alone, is_confined, is_fenced = (report[name] is None for name in ("alone", "confined", "fenced"))
     notes = []
@@ -208,22 +78,6 @@ def isolation_of(sandbox: Sandbox, report: dict[str, Any]) -> Isolation:
         notes.append("the network is allowed")
     network = is_alone and not sandbox.limits.network
     return Isolation(network=network, files=is_fenced, processes=is_alone, notes=tuple(notes))
-
-
-def _exit_of(report: dict[str, Any]) -> KernelExit:
-    ending, log = report["ended"], str(report["log"]).strip()
-    if ending["why"] != "died":
-        return KernelExit(ending["why"], f"it and what it started used more {ending['why']} than they may")
-    code = ending["code"]
-    how = f"it exited with code {code}" if code >= 0 else f"it was killed by {_signal_name(-code)}"
-    return KernelExit("died", f"{how}\n{log}" if log else how)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 KernelMessage = dict[str, Any]

@@ -11,16 +11,18 @@ from clew.core.arguments import check_methods
 from clew.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
 from clew.workbench.interpreter.execution import Execution, stop_output_of, wait_for_end
 from clew.workbench.interpreter.port import Isolation, Output, Sandbox, StopOutput
+from clew.workbench.interpreter.processes import SupervisedProcesses, make_private_folder
 
 try:
     from clew.workbench.interpreter.kernel import (
+        KERNEL_SCRIPT,
         Channels,
         KernelMessage,
-        KernelProcesses,
         is_answer_to,
         is_idle,
-        make_private_folder,
+        isolation_of,
         output_of,
+        start_kernel,
         write_connection_file,
     )
 except ImportError as error:
@@ -40,7 +42,7 @@ class LocalInterpreter:
     """A live kernel on this machine; see :class:`~clew.workbench.interpreter.port.Interpreter`."""
 
     def __init__(
-        self, sandbox: Sandbox, processes: KernelProcesses, channels: Channels, *, grace: float
+        self, sandbox: Sandbox, processes: SupervisedProcesses, channels: Channels, *, grace: float
     ) -> None:
         self.id = f"local-{secrets.token_hex(8)}"
         self.sandbox = sandbox
@@ -56,7 +58,7 @@ class LocalInterpreter:
 
     def describe(self) -> Isolation:
         """The isolation of its code from this machine, and its gaps."""
-        return self._processes.isolation
+        return isolation_of(self.sandbox, self._processes.report)
 
     async def run(self, code: str) -> AsyncIterator[Output]:
         """Run code and give its outputs as they come; one run at a time, others wait."""
@@ -187,10 +189,10 @@ class LocalInterpreters:
             InterpreterFailed: It did not come up.
         """
         _check_sandbox(sandbox)
-        private = make_private_folder()
+        private = make_private_folder(KERNEL_SCRIPT)
         connection = write_connection_file(private / "run")
         try:
-            processes = await KernelProcesses.start(sandbox, private, walls=self._walls)
+            processes = await start_kernel(sandbox, private, walls=self._walls)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
@@ -210,7 +212,7 @@ class LocalInterpreters:
         """End every interpreter that it made."""
         await asyncio.gather(*(interpreter.close() for interpreter in self._interpreters.values()))
 
-    async def _wait_until_ready(self, processes: KernelProcesses, channels: Channels) -> None:
+    async def _wait_until_ready(self, processes: SupervisedProcesses, channels: Channels) -> None:
         ready_task = asyncio.create_task(channels.wait_until_ready())
         exit_task = asyncio.create_task(processes.exit_event.wait())
         try:

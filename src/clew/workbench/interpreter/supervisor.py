@@ -26,6 +26,7 @@ from clew.workbench.interpreter.walls import (
     enter_namespaces,
     enter_private_root,
     libc,
+    send_listener,
     set_limits,
 )
 
@@ -173,6 +174,9 @@ def run_init(plan: LaunchPlan, namespace_problem: str | None) -> NoReturn:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGINT])
         mount_problem = namespace_problem or enter_private_root(plan)
+        if mount_problem is not None and plan["needs_walls"]:
+            send_report(started=False, alone=namespace_problem, confined=mount_problem, fenced=NOT_REQUESTED)
+            os._exit(0)
         landlock_problem = (
             None
             if mount_problem is None
@@ -237,6 +241,9 @@ def main() -> None:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     network = bool(plan["network"])
     namespace_problem = enter_namespaces(network=network) if "namespaces" in plan["walls"] else NOT_REQUESTED
+    if namespace_problem is None:
+        for sender in plan["listener_senders"]:
+            namespace_problem = send_listener(sender)
     init_reader, init_writer = os.pipe()
     init = os.fork()
     if init == 0:

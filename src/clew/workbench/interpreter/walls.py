@@ -4,8 +4,10 @@ It runs in the supervisor's processes, on the standard library alone.
 """
 
 import ctypes
+import fcntl
 import os
 import resource
+import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 SYS_MOUNT_SETATTR = 442
 """The same number on every architecture, as for every call that is this new."""
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 SYS_LANDLOCK = 444
@@ -52,6 +55,23 @@ def enter_namespaces(*, network: bool) -> str | None:
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     except (OSError, AttributeError) as error:
+        return str(error)
+    return None
+
+
+def send_listener(sender: int) -> str | None:
+    """Open a port behind the walls, and send its listener to who is before them; why not, where refused.
+
+    A socket stays in the network that it was made in. So those who accept its connections are reached from
+    behind the walls, and nothing else is.
+    """
+    try:
+        with socket.socket(fileno=sender) as connection, socket.socket() as listener:
+            fcntl.ioctl(listener, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            socket.send_fds(connection, [b"listener"], [listener.fileno()])
+    except OSError as error:
         return str(error)
     return None
 
