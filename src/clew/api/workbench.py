@@ -1,4 +1,4 @@
-"""The workbench: core memory, documents, artifacts and files of a volume."""
+"""The workbench: core memory, documents, artifacts, files of a volume, and a session's repository."""
 
 from types import NoneType
 from typing import Literal
@@ -19,6 +19,24 @@ class DocumentReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Names a file on the volume."""
 
     path: str
+
+
+class NewRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The repository that a session is to work on; none, without a URL."""
+
+    url: str | None = None
+    ref: str | None = None
+    context_paths: list[str] = []
+
+
+class RepositoryView(msgspec.Struct, frozen=True, kw_only=True):
+    """The repository that a session works on, its ref, and the files and folders in it to read first."""
+
+    session: str
+    version: int
+    url: str | None = None
+    ref: str | None = None
+    context_paths: list[str] = []
 
 
 class BlockView(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +161,10 @@ class VolumeFilePage(msgspec.Struct, frozen=True, kw_only=True):
 GET_CORE_MEMORY = Route("get_core_memory", "GET", "/threads/{id}/core-memory", CoreMemoryView, has_etag=True)
 PUT_BLOCK = Route(
     "put_block", "PUT", "/threads/{id}/core-memory/{block}", CommitView, body=NewBlock, has_etag=True
+)
+GET_REPOSITORY = Route("get_repository", "GET", "/sessions/{id}/repository", RepositoryView, has_etag=True)
+PUT_REPOSITORY = Route(
+    "put_repository", "PUT", "/sessions/{id}/repository", CommitView, body=NewRepository, has_etag=True
 )
 LOAD_DOCUMENT = Route(
     "load_document", "POST", "/threads/{id}/documents/load", DocumentView, body=DocumentReference

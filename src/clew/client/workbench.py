@@ -1,5 +1,7 @@
 """Calls of the workbench: core memory, documents, artifacts, and the files of a volume."""
 
+from collections.abc import Sequence
+
 from clew.api.threads import CommitView
 from clew.api.workbench import (
     ADD_DOCUMENT,
@@ -8,12 +10,14 @@ from clew.api.workbench import (
     FIND_IN_DOCUMENT,
     GET_ARTIFACT,
     GET_CORE_MEMORY,
+    GET_REPOSITORY,
     LIST_ARTIFACTS,
     LIST_DOCUMENTS,
     LIST_VOLUME,
     LOAD_DOCUMENT,
     PEEK_DOCUMENT,
     PUT_BLOCK,
+    PUT_REPOSITORY,
     SWITCH_DOCUMENT,
     UNLOAD_DOCUMENT,
     ArtifactPage,
@@ -23,7 +27,9 @@ from clew.api.workbench import (
     DocumentReference,
     DocumentView,
     NewBlock,
+    NewRepository,
     PassageView,
+    RepositoryView,
     SectionList,
     VolumeFilePage,
 )
@@ -44,6 +50,25 @@ class WorkbenchMethods:
     ) -> ApiCall[CommitView]:
         """Write a block anew, if it is as it was at a version."""
         return api_call(PUT_BLOCK, thread, block, body=NewBlock(text=text), expect=expect)
+
+    @CallMethod
+    def repository(self, session: str) -> ApiCall[RepositoryView]:
+        """Return the repository that a session works on."""
+        return api_call(GET_REPOSITORY, session)
+
+    @CallMethod
+    def put_repository(
+        self,
+        session: str,
+        url: str | None,
+        *,
+        ref: str | None = None,
+        context_paths: Sequence[str] = (),
+        expect: int | None = None,
+    ) -> ApiCall[CommitView]:
+        """Let a session work on a repository from the next time it is opened; on none, without a URL."""
+        body = NewRepository(url=url, ref=ref, context_paths=list(context_paths))
+        return api_call(PUT_REPOSITORY, session, body=body, expect=expect)
 
     @CallMethod
     def documents(self, thread: str) -> ApiCall[DocumentList]:

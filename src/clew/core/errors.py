@@ -73,7 +73,8 @@ ClewError
 │   ├── ToolConflict          parallel tools wrote what does not commute
 │   ├── GuardrailTripped      a guardrail refused input or output
 │   ├── InterpreterFailed     an interpreter did not come up, or its provider refused
-│   └── InterpreterGone       the interpreter is not there any more, with its variables
+│   ├── InterpreterGone       the interpreter is not there any more, with its variables
+│   └── RepositoryFailed      the repository of a session was not checked out, by the name of the reason
 ├── AccessRefused
 │   ├── Unauthenticated       no credentials, or none that hold
 │   ├── Forbidden             known, but not allowed to do this
@@ -965,6 +966,17 @@ class InterpreterGone(RunFailed):
     sentence: ClassVar[str] = (
         "Interpreter {interpreter!r} is gone: {problem}. Its variables are lost; make a new one."
     )
+
+
+@dataclass(eq=False)
+class RepositoryFailed(RunFailed):
+    """The repository of a session was not checked out. ``reason`` names why; the session works without it."""
+
+    url: str
+    reason: str
+    problem: str
+    code: ClassVar[str] = "repository_failed"
+    sentence: ClassVar[str] = "The repository {url!r} was not checked out ({reason}): {problem}."
 
 
 @dataclass(eq=False)

@@ -35,6 +35,7 @@ from clew.core.values import Scope
 from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.agent.agent import WorkResult
 from clew.workbench.session.checkpoints import CheckpointResult
+from tests.support.git_server import git_server, make_repository
 from tests.support.openai_server import ChatReply, ChatServer, Line, chat_server
 from tests.workbench.in_process_interpreters import InProcesses
 
@@ -61,7 +62,9 @@ def environment(scratch: Path, server: ChatServer | None = None) -> dict[str, st
     return {**variables, **provider, "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "200"}
 
 
-async def start_process(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Any:
+async def start_process(
+    tmp_path: Path, *arguments: str, server: ChatServer | None = None, **variables: str
+) -> Any:
     return await asyncio.create_subprocess_exec(
         str(COMMAND),
         *arguments,
@@ -69,13 +72,15 @@ async def start_process(tmp_path: Path, *arguments: str, server: ChatServer | No
         str(tmp_path / "work.db"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=environment(tmp_path / "tmp", server),
+        env={**environment(tmp_path / "tmp", server), **variables},
         cwd=tmp_path,
     )
 
 
-async def clew_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> CommandResult:
-    process = await start_process(tmp_path, *arguments, server=server)
+async def clew_(
+    tmp_path: Path, *arguments: str, server: ChatServer | None = None, **variables: str
+) -> CommandResult:
+    process = await start_process(tmp_path, *arguments, server=server, **variables)
     out, err = await process.communicate()
     return CommandResult(process.returncode, out.decode(), err.decode())
 
@@ -171,6 +176,54 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
     assert before
     assert at_work_in(tmp_path / "tmp") == []
     assert list((tmp_path / "tmp").glob("clew-scratch-*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.promise("F-02", "F-05")
+async def test_a_task_is_done_on_a_repository_and_a_later_one_has_it_again_or_says_why_not(
+    tmp_path: Path,
+) -> None:
+    read = "print(open('repository/README.md').read())"
+    async with git_server(tmp_path) as repositories, chat_server(run_python("c1", read), "Tea.") as server:
+        commit = make_repository(repositories.root, "tea", {"README.md": "The tea is green."})
+        listed = {
+            "CLEW_REPOSITORY_HOSTS": repositories.host,
+            "CLEW_REPOSITORY_CA_FILE": str(repositories.certificate),
+        }
+        url = repositories.url("tea")
+        options = ("--repository", url, "--ref", "main", "--context", "README.md", "--json", *MODEL)
+        first = await clew_(tmp_path, "work", "Read.", "--thread-id", "s", *options, server=server, **listed)
+        prompts = json.dumps(server.requests)
+    async with chat_server("Nothing to read.") as server:
+        later = await clew_(tmp_path, "work", "Again.", "--thread-id", "s", "--json", *MODEL, server=server)
+        told = await clew_(tmp_path, "work", "Again.", "--thread-id", "s", *MODEL, server=server)
+        news = json.dumps(server.requests)
+
+    assert first.code == 0, first.err
+    assert first.value["opened"]["repository"] == {
+        "url": url,
+        "ref": "main",
+        "commit": commit,
+        "context_paths": ["README.md"],
+    }
+    assert "The tea is green." in prompts
+    assert "Read first: `repository/README.md`" in prompts
+    assert later.value["opened"]["repository"]["reason"] == "repositories_off"
+    assert "(repositories_off)" in told.err
+    assert "is not there (repositories_off)" in news
+
+
+@pytest.mark.promise("F-02")
+async def test_a_repository_that_is_named_and_not_to_be_had_ends_the_command(tmp_path: Path) -> None:
+    options = ("--repository", "https://git.example.org/tea", "--json", *MODEL)
+    refused = await clew_(tmp_path, "work", "Read.", *options)
+    unusable = await clew_(
+        tmp_path, "work", "Read.", "--repository", "ssh://git.example.org/tea", "--json", *MODEL
+    )
+
+    errors = [json.loads(each.err)["error"] for each in (refused, unusable)]
+    assert [each["code"] for each in errors] == ["repository_failed", "invalid_argument"]
+    assert errors[0]["reason"] == "repositories_off"
 
 
 async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:

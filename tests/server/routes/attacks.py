@@ -113,6 +113,12 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     # The workbench of a thread.
     ("GET", "/threads/{id:str}/core-memory"): Attack(ask=get(f"{THREAD}/core-memory"), others=NOT_FOUND),
     ("PUT", BLOCK): Attack(ask=put(f"{THREAD}/core-memory/human", {"text": "nobody"}), others=NOT_FOUND),
+    ("GET", "/sessions/{id:str}/repository"): Attack(
+        ask=get("/sessions/{v.thread}/repository"), others=NOT_FOUND
+    ),
+    ("PUT", "/sessions/{id:str}/repository"): Attack(
+        ask=put("/sessions/{v.thread}/repository", {"url": "https://git.example.org/tea"}), others=NOT_FOUND
+    ),
     ("GET", "/threads/{id:str}/documents"): Attack(ask=get(f"{THREAD}/documents"), others=NOT_FOUND),
     ("POST", "/threads/{id:str}/documents"): Attack(ask=_upload, others=NOT_FOUND),
     ("DELETE", "/threads/{id:str}/documents"): Attack(

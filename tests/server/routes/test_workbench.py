@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -262,6 +263,57 @@ async def test_a_damaged_artifact_is_named_and_not_sent(
 
     assert error.value.artifact == artifact.id
     assert (await fetch(users, artifact.id)).status_code == 500
+
+
+# The repository.
+
+
+@pytest.mark.promise("F-02")
+async def test_the_repository_of_a_session_is_set_read_and_in_its_manifest(
+    users: Users, bench: AsyncWorkbenchClient
+) -> None:
+    before = await bench.repository("t")
+    url = "https://git.example.org/tea"
+    commit = await bench.put_repository("t", url, ref="main", context_paths=["docs"])
+    after = await bench.repository("t")
+    manifest = json.loads(await users("alice").export_manifest("t"))["state"]["interpreter_state"]
+    await bench.put_repository("t", None)
+
+    assert (before.url, after.version) == (None, commit.version)
+    assert (after.url, after.ref, after.context_paths) == (url, "main", ["docs"])
+    assert (manifest["repository_url"], manifest["repository_ref"]) == (url, "main")
+    assert manifest["context_paths"] == ["docs"]
+    assert (await bench.repository("t")).url is None
+
+
+@ON_ONE_STORE
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("url", "ref", "path"),
+    [
+        ("file:///etc", None, "docs"),
+        ("https://ada:secret@git.example.org/tea", None, "docs"),
+        ("https://git.example.org/tea", "--exec=x", "docs"),
+        ("https://git.example.org/tea", None, "../x"),
+    ],
+)
+async def test_a_repository_that_is_a_trick_is_refused_and_not_set(
+    bench: AsyncWorkbenchClient, url: str, ref: str | None, path: str
+) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        await bench.put_repository("t", url, ref=ref, context_paths=[path])
+
+    assert "secret" not in str(error.value)
+    assert (await bench.repository("t")).url is None
+
+
+@ON_ONE_STORE
+async def test_a_repository_is_set_only_at_the_version_that_was_seen(bench: AsyncWorkbenchClient) -> None:
+    first = await bench.put_repository("t", "https://git.example.org/tea")
+    with pytest.raises(VersionConflict):
+        await bench.put_repository("t", "https://git.example.org/coffee", expect=first.version - 1)
+
+    assert (await bench.repository("t")).url == "https://git.example.org/tea"
 
 
 # The volume.

@@ -12,6 +12,8 @@ from daytona import DaytonaConfig
 import clew
 from clew.workbench.interpreter.daytona import RemoteInterpreters
 from clew.workbench.interpreter.port import StreamOutput
+from clew.workbench.repository.settings import RepositorySettings
+from clew.workbench.repository.source import RepositorySource
 from clew.workbench.session.attachment import read_snapshots
 from clew.workbench.session.reset import ResetReason, Transition
 from clew.workbench.session.session import Workbench
@@ -35,7 +37,9 @@ async def db() -> AsyncIterator[clew.Database]:
 
 
 @asynccontextmanager
-async def bench_at(db: clew.Database, provider: StandIn, tmp_path: Path) -> AsyncIterator[Workbench]:
+async def bench_at(
+    db: clew.Database, provider: StandIn, tmp_path: Path, repositories: RepositorySettings | None = None
+) -> AsyncIterator[Workbench]:
     """A workbench of a program of its own; it is left as a program is that ends without a word."""
     config = DaytonaConfig(api_key=KEY, api_url=provider.url, target="here")
     interpreters = RemoteInterpreters(config, grace=1.0)
@@ -50,6 +54,7 @@ async def bench_at(db: clew.Database, provider: StandIn, tmp_path: Path) -> Asyn
             provider="daytona",
             is_remote=True,
             scratch=tmp_path / "scratch",
+            repositories=repositories,
         )
     finally:
         await interpreters.close()
@@ -80,6 +85,18 @@ async def test_another_program_takes_up_the_interpreter_with_its_variables(
     assert output == "42\n"
     assert {each.provider for each in await read_snapshots(db)} == {"daytona"}
     assert [remote.state for remote in provider.sandboxes.values()] == ["destroyed"]
+
+
+async def test_a_session_at_a_provider_has_no_checkout_and_says_so(
+    db: clew.Database, provider: StandIn, tmp_path: Path
+) -> None:
+    settings = RepositorySettings(hosts=("git.example.org",))
+    source = RepositorySource(url="https://git.example.org/tea")
+    async with bench_at(db, provider, tmp_path, settings) as bench, bench:
+        opening = await bench.open("s", repository=source)
+
+    assert opening.repository is not None
+    assert opening.repository.reason == "not_at_provider"
 
 
 @pytest.mark.promise("F-07")

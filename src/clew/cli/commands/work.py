@@ -17,6 +17,16 @@ ThreadId = Annotated[
 DocumentFiles = Annotated[
     list[Path] | None, typer.Option("--document", metavar="FILE", help="A file to work on; any number.")
 ]
+RepositoryUrl = Annotated[
+    str | None,
+    typer.Option("--repository", metavar="URL", help="A repository to work on; its host must be listed."),
+]
+RepositoryRef = Annotated[
+    str | None, typer.Option("--ref", metavar="REF", help="Its branch, tag or commit, if not the usual one.")
+]
+ContextPaths = Annotated[
+    list[str] | None, typer.Option("--context", metavar="PATH", help="What to read of it first; repeatable.")
+]
 VolumeRoot = Annotated[
     Path | None,
     typer.Option(
@@ -58,6 +68,9 @@ async def work(
     *,
     thread_id: ThreadId = None,
     document: DocumentFiles = None,
+    repository: RepositoryUrl = None,
+    ref: RepositoryRef = None,
+    context: ContextPaths = None,
     volume: VolumeRoot = None,
     workspace: Workspace = "default",
     model: Model = None,
@@ -75,10 +88,16 @@ async def work(
     """
     from clew.cli.commands import work_output
     from clew.cli.commands.work_session import OpenOptions, SessionLocation, WorkRequest, run_work
+    from clew.workbench.repository.source import RepositorySource
 
+    source = RepositorySource(url=repository, ref=ref, context_paths=tuple(context or ()))
     location = SessionLocation(session=thread_id, volume=volume, workspace=workspace)
     options = OpenOptions(
-        resume=resume, force_new=force_new, take=take.value if take else None, best_effort=best_effort
+        resume=resume,
+        force_new=force_new,
+        take=take.value if take else None,
+        best_effort=best_effort,
+        repository=source,
     )
     request = WorkRequest(
         task=task, documents=tuple(document or ()), model=model, location=location, options=options

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from clew.cli.chat.answer import ReplyWriter
 from clew.cli.render.values import clean, empty_table, shorten, utc_time
+from clew.core.errors import RepositoryFailed
 from clew.runtime.model.messages import CALL
 from clew.runtime.records.events import Event, MessageAdded
 from clew.runtime.records.runs import NATURAL
@@ -35,9 +36,24 @@ def opening_text(open_result: OpenResult) -> Text:
         lines.append(f"Interpreter {change.transition.value}{reason}.")
     for path, error in open_result.problems.items():
         lines.append(f"Document {clean(path)} is not loaded: {clean(error)}")
-    problem = open_result.restored.problem or open_result.saved.problem
+    checkout = open_result.repository
+    if checkout is not None and checkout.commit is not None:
+        lines.append(f"Repository {clean(checkout.url)} at {checkout.commit[:12]}.")
+        lines += [f"Context {clean(path)}: {clean(each)}." for path, each in checkout.problems.items()]
     text = Text("\n".join(lines), style=DIM_STYLE)
-    return text if problem is None else text.append(f"\n{clean(problem)}", style=ERROR_STYLE)
+    for problem in opening_problems(open_result):
+        text.append(f"\n{clean(problem)}", style=ERROR_STYLE)
+    return text
+
+
+def opening_problems(open_result: OpenResult) -> list[str]:
+    """The problems of opening a session, in sentences."""
+    problem, checkout = open_result.restored.problem or open_result.saved.problem, open_result.repository
+    problems = [] if problem is None else [problem]
+    if checkout is not None and checkout.reason is not None:
+        error = RepositoryFailed(checkout.url, checkout.reason, checkout.problem or "")
+        problems.append(str(error))
+    return problems
 
 
 def is_success(result: WorkResult) -> bool:

@@ -1,5 +1,6 @@
 """A session at the workbench as the command opens it: database, volume, interpreter, model and agent."""
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,11 +10,13 @@ import msgspec
 from clew.cli.command import CommandCall
 from clew.cli.commands.chat import new_id
 from clew.cli.commands.work_output import WorkWriter, opening_text
-from clew.core.errors import InvalidArgument
+from clew.core.errors import InvalidArgument, RepositoryFailed
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
 from clew.workbench.agent.agent import WorkbenchAgent, WorkResult, ignore_event
 from clew.workbench.interpreter.port import Interpreters
+from clew.workbench.repository.settings import repository_settings
+from clew.workbench.repository.source import RepositorySource, check_source
 from clew.workbench.session.checkpoints import SourceOfTruth
 from clew.workbench.session.session import OpenResult, Workbench
 from clew.workbench.volume.volume import Volume
@@ -38,6 +41,8 @@ class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
     force_new: bool = False
     take: SourceOfTruth | None = None
     best_effort: bool = False
+    repository: RepositorySource = RepositorySource()
+    """The repository that the session is to work on; without a URL it keeps the one that it has."""
 
 
 class WorkRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +61,7 @@ async def run_work(call: CommandCall, request: WorkRequest) -> tuple[OpenResult,
     Raises:
         InvalidArgument: What was asked for makes no sense, or there is no model.
         ManifestConflict: The manifest and the database disagree.
+        RepositoryFailed: The repository that was named is not to be had.
     """
     check_request(request)
     root = volume_root(call, request.location.volume)
@@ -73,7 +79,14 @@ async def work_at_bench(
 ) -> tuple[OpenResult, WorkResult]:
     """Do what was asked for at a workbench."""
     options, session = request.options, request.location.session or new_id()
-    open_result = await bench.open(session, force_new_session=options.force_new, take=options.take)
+    repository = options.repository if options.repository.url is not None else None
+    open_result = await bench.open(
+        session, force_new_session=options.force_new, take=options.take, repository=repository
+    )
+    checkout = open_result.repository
+    if repository is not None and checkout is not None and checkout.reason is not None:
+        # Who names a repository wants no work without it; who only goes on with a session is told.
+        raise RepositoryFailed(checkout.url, checkout.reason, checkout.problem or "")
     for name, content in contents:
         await bench.attachment.documents.add(name, content)
     if not call.as_json:
@@ -100,6 +113,7 @@ def workbench_for(
         workspace=request.location.workspace,
         volume_name=root.name,
         persistence="best effort" if request.options.best_effort else "strict",
+        repositories=repository_settings(os.environ),
     )
 
 
@@ -111,6 +125,7 @@ def check_request(request: WorkRequest) -> None:
     """
     if request.model is None:
         raise InvalidArgument(problem=NO_MODEL)
+    check_source(request.options.repository)
     is_resume, has_task = request.options.resume, bool((request.task or "").strip())
     if is_resume and (has_task or request.location.session is None):
         problem = "To go on with a task, name its session with --thread-id, and no new task."

@@ -17,12 +17,14 @@ from clew.api.workbench import (
     FIND_IN_DOCUMENT,
     GET_ARTIFACT,
     GET_CORE_MEMORY,
+    GET_REPOSITORY,
     LIST_ARTIFACTS,
     LIST_DOCUMENTS,
     LIST_VOLUME,
     LOAD_DOCUMENT,
     PEEK_DOCUMENT,
     PUT_BLOCK,
+    PUT_REPOSITORY,
     SWITCH_DOCUMENT,
     UNLOAD_DOCUMENT,
     ArtifactPage,
@@ -34,7 +36,9 @@ from clew.api.workbench import (
     DocumentReference,
     DocumentView,
     NewBlock,
+    NewRepository,
     PassageView,
+    RepositoryView,
     SectionList,
     VolumeFilePage,
 )
@@ -50,6 +54,8 @@ from clew.workbench.artifacts import Artifacts
 from clew.workbench.core_memory import CoreMemory, default_blocks
 from clew.workbench.documents.documents import Document, Documents, FileCondition
 from clew.workbench.documents.text import LONGEST_PASSAGE
+from clew.workbench.repository.source import RepositorySource, repository_of
+from clew.workbench.session.repository import set_repository
 from clew.workbench.volume.media_types import browser_safe_type, media_type
 from clew.workbench.volume.volume import Volume
 
@@ -107,6 +113,43 @@ async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
     async with caller.runtime() as runtime:
         defaults = default_blocks(runtime.schema)
     return CoreMemory(caller.db.thread(thread), defaults=defaults, author=caller.identity.user)
+
+
+# The repository.
+
+
+@endpoint(GET_REPOSITORY)
+async def get_repository(thread_id: ThreadId, caller: CurrentCaller) -> Response[RepositoryView]:
+    """Return the repository that a session works on. The ETag is the version of the thread."""
+    head = await caller.db.thread(thread_id).head()
+    source = repository_of(head.state)
+    view = RepositoryView(
+        session=thread_id,
+        version=head.version,
+        url=source.url,
+        ref=source.ref,
+        context_paths=list(source.context_paths),
+    )
+    return Response(view, headers=etag(head.version))
+
+
+@endpoint(PUT_REPOSITORY)
+async def put_repository(
+    thread_id: ThreadId, data: JSONBody[NewRepository], caller: CurrentCaller, if_match: IfMatch = None
+) -> Response[CommitView]:
+    """Let a session work on a repository from the next time it is opened; on none, without a URL.
+
+    What is checked out then depends on the hosts that are listed where it is opened.
+    """
+    source = RepositorySource(url=data.url, ref=data.ref, context_paths=tuple(data.context_paths))
+    commit = await set_repository(
+        caller.db,
+        await _writable(caller, thread_id),
+        source,
+        author=caller.identity.user,
+        expect=parse_if_match(if_match),
+    )
+    return Response(commit_view(commit), headers=etag(commit.version))
 
 
 # Documents.
@@ -301,6 +344,8 @@ async def _volume(caller: Caller, thread: str) -> Volume:
 WORKBENCH_ROUTES = [
     get_core_memory,
     put_block,
+    get_repository,
+    put_repository,
     load_document,
     switch_document,
     document_sections,

@@ -132,7 +132,7 @@ def launch_plan(
     walls: Collection[str],
     needs_walls: bool = False,
 ) -> dict[str, Any]:
-    """What a supervisor is told: what to run, in the first folder of ``write``, and what it may see and use.
+    """The plan of a supervisor: what to run, in the first folder of ``write``, and what it may see and use.
 
     ``folder`` is a private one. With ``needs_walls`` nothing runs unless its files and network are apart.
     """

@@ -1,11 +1,14 @@
 """Scratch folders: where an interpreter works, apart from the volume; gone when it is."""
 
 import secrets
-import shutil
 import tempfile
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
+
+from clew.core.errors import ClewError
+from clew.workbench.volume.tree import remove_path
 
 PREFIX = "clew-scratch-"
 
@@ -56,7 +59,8 @@ class LocalScratch:
 
     def remove(self, folder: Path) -> None:
         """Take a folder away, with all that is in it."""
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(ClewError, OSError):
+            remove_path(folder)
 
 
 class RemoteScratch:

@@ -21,6 +21,8 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 SYS_MOUNT_SETATTR = 442
 """The same number on every architecture, as for every call that is this new."""
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+LISTENER_PORT = 3128
+"""The port of the only listener in a network of its own, so nobody else has it."""
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -68,7 +70,7 @@ def send_listener(sender: int) -> str | None:
     try:
         with socket.socket(fileno=sender) as connection, socket.socket() as listener:
             fcntl.ioctl(listener, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
-            listener.bind(("127.0.0.1", 0))
+            listener.bind(("127.0.0.1", LISTENER_PORT))
             listener.listen()
             socket.send_fds(connection, [b"listener"], [listener.fileno()])
     except OSError as error:

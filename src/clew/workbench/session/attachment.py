@@ -21,6 +21,9 @@ from clew.workbench.documents.documents import Document, Documents, documents_of
 from clew.workbench.documents.tools import read_texts, run_setup, send_texts
 from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Interpreters, Sandbox
 from clew.workbench.interpreter.scratch import Scratch
+from clew.workbench.repository.checkout import CheckoutResult, check_out, checkout_news
+from clew.workbench.repository.settings import RepositorySettings
+from clew.workbench.repository.source import RepositorySource, repository_of
 from clew.workbench.session.reset import (
     LiveInterpreter,
     Mount,
@@ -118,6 +121,7 @@ class WorkbenchResources(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     limits: InterpreterLimits
     scratch: Scratch
+    repositories: RepositorySettings
     is_remote: bool
     clock: Callable[[], int]
 
@@ -133,11 +137,14 @@ class Attachment:
         self._folder: Path | None = None
         self._start_time: int | None = None
         self._interpreter_documents: Mapping[str, Document] = {}
+        self._repository = RepositorySource()
         self._lock = asyncio.Lock()
         self.documents = Documents(resources.db, session, resources.volume)
         self.artifacts = Artifacts(resources.db, session, resources.volume)
         self.problems: Mapping[str, str] = {}
         """What is wrong with documents that are not in the interpreter, by their paths."""
+        self.checkout: CheckoutResult | None = None
+        """The session's repository, as it was checked out for the interpreter, if the session has one."""
 
     @property
     def interpreter(self) -> Interpreter:
@@ -219,6 +226,9 @@ class Attachment:
             except InterpreterGone as error:
                 choice = StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.SANDBOX)
                 return await self._start_new(head, choice, str(error))
+        if repository_of(head.state) != self._repository:
+            await self._check_out_repository(head)
+            await self._commit(head, [patch.set([NEWS_KEY], self._news())], [], INTERPRETER_ATTACHED)
         return [self._new_snapshot(Transition.REUSED)]
 
     async def _resume(self, head: Head, id: str) -> Sequence[InterpreterSnapshot]:
@@ -233,7 +243,7 @@ class Attachment:
         except InterpreterGone as error:
             choice = StartInterpreter(transition=Transition.RECREATED, reason=ResetReason.RESUME)
             return await self._start_new(head, choice, str(error))
-        self._folder = folder
+        self._folder, self._repository = folder, repository_of(head.state)
         try:
             await self.send_documents()
         except InterpreterGone as error:
@@ -250,7 +260,7 @@ class Attachment:
         await self._end_earlier(head)
         reset = self._new_snapshot(Transition.RESET)
         try:
-            await self._start_interpreter()
+            await self._start_interpreter(head)
             snapshot = msgspec.structs.replace(
                 self._new_snapshot(choice.transition), reason=choice.reason, detail=detail
             )
@@ -271,12 +281,23 @@ class Attachment:
             "volume_subpath": mount.subpath,
         }
         patches: list[Op] = [patch.merge([INTERPRETER_KEY], fields), patch.delete([BUFFERS_KEY])]
-        return (
-            [*patches, patch.set([NEWS_KEY], interpreter_news(choice.reason))] if head.length() else patches
-        )
+        news = self._news(interpreter_news(choice.reason) if head.length() else "")
+        return [*patches, patch.set([NEWS_KEY], news)] if news else patches
 
-    async def _start_interpreter(self) -> None:
+    def _news(self, text: str = "") -> str:
+        """A text for the agent, and what became of its repository."""
+        return f"{text}\n{checkout_news(self.checkout)}".strip() if self.checkout is not None else text
+
+    async def _check_out_repository(self, head: Head) -> None:
+        resources, source = self._resources, repository_of(head.state)
+        assert self._folder is not None
+        target = None if resources.is_remote else self._folder
+        self.checkout = await check_out(source, resources.repositories, target)
+        self._repository = source
+
+    async def _start_interpreter(self, head: Head) -> None:
         self._folder = await asyncio.to_thread(self._resources.scratch.make, self._scratch_key)
+        await self._check_out_repository(head)
         self._interpreter = await self._resources.interpreters.make(await self._sandbox(self._folder))
         self._start_time = self._resources.clock()
         if self._resources.is_remote:

@@ -22,6 +22,9 @@ from clew.database.database import Database
 from clew.runtime.state.inputs import check_thread_id
 from clew.workbench.interpreter.port import Interpreter, InterpreterLimits, Interpreters
 from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch
+from clew.workbench.repository.checkout import CheckoutResult
+from clew.workbench.repository.settings import RepositorySettings
+from clew.workbench.repository.source import RepositorySource, check_source, repository_of
 from clew.workbench.session.attachment import Attachment, InterpreterSnapshot, WorkbenchResources
 from clew.workbench.session.checkpoints import (
     CheckpointResult,
@@ -30,6 +33,7 @@ from clew.workbench.session.checkpoints import (
     RestoreResult,
     SourceOfTruth,
 )
+from clew.workbench.session.repository import set_repository
 from clew.workbench.session.reset import Mount
 from clew.workbench.volume.volume import Volume
 
@@ -37,7 +41,8 @@ from clew.workbench.volume.volume import Volume
 class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of opening a session: its source, its interpreter and its manifest.
 
-    ``problems`` says which documents are not there, or not what they were.
+    ``problems`` says which documents are not there, or not what they were; ``repository`` what was checked
+    out, or why it was not, if the session has one.
     """
 
     session: str
@@ -45,6 +50,7 @@ class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[InterpreterSnapshot, ...]
     saved: CheckpointResult
     problems: Mapping[str, str] = {}
+    repository: CheckoutResult | None = None
 
 
 @check_methods
@@ -54,7 +60,8 @@ class Workbench:
     ``volume_name`` is what the volume is known by, wherever it is mounted; ``provider`` says where
     interpreters come from. If they are on another machine (``is_remote``), the provider's volume of that name
     is mounted there, in the user's folder of it. With ``persistence`` set to best effort, what is wrong with
-    a manifest is said and not raised.
+    a manifest is said and not raised. ``repositories`` says where repositories may be fetched from: nowhere,
+    unless hosts are listed.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Workbench:
         is_remote: bool = False,
         persistence: Persistence = "strict",
         limits: InterpreterLimits | None = None,
+        repositories: RepositorySettings | None = None,
         defaults: Mapping[str, JSON] = CORE_MEMORY,
         scratch: Path | None = None,
         clock: Callable[[], int] = now_ms,
@@ -88,6 +96,7 @@ class Workbench:
             provider=provider,
             limits=limits or InterpreterLimits(),
             scratch=RemoteScratch(scratch) if is_remote else LocalScratch(scratch),
+            repositories=repositories or RepositorySettings(),
             is_remote=is_remote,
             clock=clock,
         )
@@ -127,16 +136,25 @@ class Workbench:
         return self.attachment.interpreter
 
     async def open(
-        self, session: str, *, force_new_session: bool = False, take: SourceOfTruth | None = None
+        self,
+        session: str,
+        *,
+        force_new_session: bool = False,
+        take: SourceOfTruth | None = None,
+        repository: RepositorySource | None = None,
     ) -> OpenResult:
         """Open a session as its manifest says; one that is open is left first, and its interpreter ended.
+
+        With ``repository`` the session works on that one from now on.
 
         Raises:
             ManifestConflict: Its manifest and the database disagree; say with ``take`` which one holds.
             ManifestUnreadable: Its manifest is none.
             InterpreterFailed: No interpreter came up.
-            InvalidArgument: The session is another user's.
+            InvalidArgument: The session is another user's, or the repository cannot be used.
         """
+        if repository is not None:
+            check_source(repository)
         if self.session not in (None, session):
             await self.close()  # before anything of the other session is even read
         elif take == "manifest":
@@ -145,6 +163,8 @@ class Workbench:
         checkpoints = self._checkpoints(session)
         restore = await (checkpoints.restore() if take is None else checkpoints.take(take))
         await self.db.create(session, owner=self.user, exist_ok=True)
+        if repository not in (None, repository_of(await self.db.thread(session).state())):
+            await set_repository(self.db, session, repository)
         attachment = self._attachment or Attachment(session, self._resources)
         changes = await attachment.ensure_interpreter(force_new=force_new_session)
         self._attachment = attachment
@@ -155,6 +175,7 @@ class Workbench:
             changes=tuple(changes),
             saved=checkpoint,
             problems=attachment.problems,
+            repository=attachment.checkout,
         )
 
     async def checkpoint(self) -> CheckpointResult:

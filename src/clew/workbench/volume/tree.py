@@ -487,6 +487,20 @@ def remove_others(tree: Tree, names: Sequence[str]) -> None:
         raise StoreBusy(store=STORE_NAME)
 
 
+def remove_path(path: Path) -> None:
+    """Take a folder away with all that is in it, or a file, or a link; nothing if there is none.
+
+    Raises:
+        StoreBusy: Another process goes on writing there.
+    """
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            remove_others(Tree(path), ())
+            path.rmdir()
+        else:
+            path.unlink()
+
+
 def _take_apart(top: int, name: str) -> None:
     """Remove a file; of a folder its files and itself, after the folders in it were moved to the top."""
     if not _is_folder(top, name):
