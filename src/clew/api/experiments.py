@@ -1,9 +1,15 @@
 """Data sets and experiments."""
 
+from types import NoneType
+from typing import Annotated
+
 import msgspec
 
 from clew.api.route import Route
 from clew.core.encoding import JSON
+
+MOST_ROWS = 1000
+"""Examples or results that one request may bring."""
 
 
 class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,18 +20,50 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
     added: int = 0
 
 
-class DatasetPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some data sets, newest first."""
-
-    datasets: list[DatasetView]
-    next: str | None = None
-
-
 class ExampleMessageView(msgspec.Struct, frozen=True, kw_only=True):
     """One message of an example."""
 
     role: str
     content: str
+
+
+class NewExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation and the answer that is expected; ``input`` is short for one message of a user."""
+
+    messages: list[ExampleMessageView] = []
+    input: str | None = None
+    expected: JSON = None
+    id: str | None = None
+
+
+class NewExamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """New content of a data set: examples as they are, and the answered turns of threads.
+
+    Threads are chosen by id, by label, or by words in them.
+    """
+
+    examples: Annotated[list[NewExample], msgspec.Meta(max_length=MOST_ROWS)] = []
+    threads: list[str] = []
+    label: str | None = None
+    search: str | None = None
+    from_version: int = 0
+    window: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class AdditionView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of adding examples to a data set; those that it had already are ``known``."""
+
+    dataset: DatasetView
+    added: int
+    known: int = 0
+
+
+class DatasetPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some data sets, newest first."""
+
+    datasets: list[DatasetView]
+    next: str | None = None
 
 
 class ExampleSourceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +99,28 @@ class ExperimentPlanView(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     scorer: str
     settings: dict[str, JSON] = {}
+
+
+class NewExperimentResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new result for one example: an output and its score from 0 to 1, or an error."""
+
+    example: str
+    output: JSON = None
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    detail: JSON = None
+    error: str | None = None
+    input_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    cost: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    started: Annotated[int, msgspec.Meta(ge=0)] = 0
+    ms: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+class NewExperimentResults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Results of an experiment, and its plan, which stays the same under one name."""
+
+    plan: ExperimentPlanView
+    results: Annotated[list[NewExperimentResult], msgspec.Meta(max_length=MOST_ROWS)] = []
 
 
 class ExperimentSummaryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +203,19 @@ class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+ADD_EXAMPLES = Route(
+    "add_examples", "POST", "/datasets/{name}/examples", AdditionView, body=NewExamples, takes_files=True
+)
+DELETE_DATASET = Route("delete_dataset", "DELETE", "/datasets/{name}", NoneType, status=204)
+SAVE_RESULTS = Route(
+    "save_results",
+    "POST",
+    "/experiments/{name}/results",
+    ExperimentView,
+    body=NewExperimentResults,
+    takes_files=True,
+)
+DELETE_EXPERIMENT = Route("delete_experiment", "DELETE", "/experiments/{name}", NoneType, status=204)
 LIST_DATASETS = Route("list_datasets", "GET", "/datasets", DatasetPage)
 LIST_EXAMPLES = Route("list_examples", "GET", "/datasets/{name}/examples", ExamplePage, audit="read data set")
 LIST_EXPERIMENTS = Route("list_experiments", "GET", "/experiments", ExperimentPage)

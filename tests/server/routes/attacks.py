@@ -172,6 +172,18 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("GET", "/datasets/{name:str}/examples"): Attack(
         ask=get("/datasets/{v.dataset}/examples"), others=NOT_FOUND, cursor="taken"
     ),
+    ("POST", "/datasets/{name:str}/examples"): Attack(
+        ask=post("/datasets/more-{v.number}/examples", {"threads": ["{v.thread}"]}), others=NOT_FOUND
+    ),
+    ("DELETE", "/datasets/{name:str}"): Attack(ask=delete("/datasets/{v.dataset}"), others=NOT_FOUND),
+    ("POST", "/experiments/{name:str}/results"): Attack(
+        ask=post(
+            "/experiments/more-{v.number}/results",
+            {"plan": {"dataset": "{v.dataset}", "subject": "a forger", "scorer": "exact"}},
+        ),
+        others=NOT_FOUND,
+    ),
+    ("DELETE", "/experiments/{name:str}"): Attack(ask=delete("/experiments/{v.dataset}"), others=NOT_FOUND),
     ("GET", "/experiments"): Attack(ask=get("/experiments"), others=APART, cursor="taken"),
     ("GET", "/experiments/{name:str}"): Attack(ask=get("/experiments/{v.dataset}"), others=NOT_FOUND),
     ("GET", "/experiments/{name:str}/results"): Attack(

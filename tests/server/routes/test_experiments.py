@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import clew
+from clew.api.experiments import (
+    ExampleMessageView,
+    ExperimentPlanView,
+    NewExample,
+    NewExamples,
+    NewExperimentResult,
+)
 from clew.client import AsyncClient
-from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from clew.core.errors import InvalidArgument, InvalidInput, RecordNotFound, ThreadNotFound
 from clew.server.app import create_app
 from clew.server.identity.identity import Authenticate, Identity
 from clew.server.settings import ServerSettings
@@ -105,6 +113,104 @@ async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient
     assert (dataset.name, dataset.added) == ("sums", 3)
     assert [each.expected for each in (*first.examples, *rest.examples)] == ["0", "2", "4"]
     assert rest.next is None
+
+
+# What is written over HTTP.
+
+
+QUESTIONS = [
+    NewExample(input="Norway?", expected="Oslo", id="n"),
+    NewExample(messages=[ExampleMessageView(role="user", content="Italy?")], expected="Rome", id="i"),
+]
+PLAN = ExperimentPlanView(dataset="capitals", subject="a guess", scorer="exact")
+
+
+@pytest.mark.promise("F-12")
+async def test_a_data_set_is_made_of_examples_and_threads_and_deleted(alice: AsyncClient) -> None:
+    await alice.run_turn("t", "Peru?")
+    first = await alice.add_examples("capitals", NewExamples(examples=QUESTIONS, threads=["t"]))
+    again = await alice.add_examples("capitals", NewExamples(examples=QUESTIONS[:1], threads=["t"]))
+    examples = (await alice.examples("capitals")).examples
+    await alice.delete_dataset("capitals")
+
+    assert (first.added, first.known, again.added, again.known) == (3, 0, 0, 2)
+    assert {each.messages[-1].content for each in examples} == {"Norway?", "Italy?", "Peru?"}
+    assert {each.owner for each in examples} == {"alice"}
+    assert (await alice.datasets()).datasets == []
+
+
+@pytest.mark.promise("F-12")
+async def test_an_experiment_that_runs_at_a_client_is_stored_compared_and_deleted(alice: AsyncClient) -> None:
+    await alice.add_examples("capitals", NewExamples(examples=QUESTIONS))
+    right = NewExperimentResult(example="n", output="Oslo", score=1.0, input_tokens=3, cost=7, ms=12.5)
+    begun = await alice.save_results("first", PLAN, [right])
+    wrong = NewExperimentResult(example="i", error="It did not know.")
+    done = await alice.save_results("first", PLAN, [wrong])
+    better = NewExperimentResult(example="i", output="Rome", score=0.5)
+    await alice.save_results("second", PLAN, [msgspec.structs.replace(right, score=0.0), better])
+    corrected = await alice.save_results("second", PLAN, [msgspec.structs.replace(right, score=0.25)])
+    results = (await alice.results("first")).results
+    comparison = await alice.compare("first", "second", everything=True)
+    await alice.delete_experiment("first")
+
+    assert (begun.status, done.status) == ("unfinished", "done")
+    assert (done.summary.count, done.summary.failed) == (2, 1)
+    assert [(each.question, each.expected, each.score) for each in results] == [
+        ("Norway?", "Oslo", 1.0),
+        ("Italy?", "Rome", None),
+    ]
+    assert (corrected.summary.count, corrected.summary.mean) == (2, 0.375)
+    assert (comparison.better, comparison.worse) == (0, 1)
+    assert [each.name for each in (await alice.experiments()).experiments] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "result", "error"),
+    [
+        (PLAN, {"example": "n", "score": 1.5}, InvalidInput),
+        (PLAN, {"example": "n", "owner": "bob"}, InvalidInput),
+        (PLAN, {"example": "none"}, RecordNotFound),
+        (msgspec.structs.replace(PLAN, dataset="none"), {"example": "n"}, RecordNotFound),
+        (msgspec.structs.replace(PLAN, subject="another"), {"example": "n"}, InvalidArgument),
+    ],
+    ids=["no score", "an owner", "no example", "no data set", "another plan"],
+)
+async def test_results_that_belong_to_nothing_are_refused(
+    local: clew.Database, plan: ExperimentPlanView, result: dict[str, object], error: type[clew.ClewError]
+) -> None:
+    body = {"plan": msgspec.to_builtins(plan), "results": [result]}
+    async with clients_of(local) as clients:
+        ada, address = clients("ada"), "/api/v1/experiments/first/results"
+        await ada.add_examples("capitals", NewExamples(examples=QUESTIONS))
+        await ada.save_results("first", PLAN, [])
+        reply = await clients.http.post(address, json=body, headers=clients.headers("ada"))
+        results = (await ada.results("first")).results
+
+    assert (reply.json()["code"], results) == (error.code, [])
+
+
+async def test_nothing_to_add_is_refused_and_makes_no_data_set(ada: AsyncClient) -> None:
+    with pytest.raises(InvalidArgument):
+        await ada.add_examples("empty", NewExamples())
+    with pytest.raises(ThreadNotFound):
+        await ada.add_examples("empty", NewExamples(examples=QUESTIONS, threads=["none"]))
+
+    assert (await ada.datasets()).datasets == []
+
+
+async def test_what_others_have_is_neither_added_to_nor_deleted(users: Users, alice: AsyncClient) -> None:
+    await alice.add_examples("capitals", NewExamples(examples=QUESTIONS))
+    await alice.save_results("first", PLAN, [])
+    bob = users("bob")
+    calls = [bob.delete_dataset("capitals"), bob.delete_experiment("first"), bob.save_results("x", PLAN, [])]
+    for call in calls:
+        with pytest.raises(RecordNotFound):
+            await call
+    with pytest.raises(InvalidArgument):
+        await bob.add_examples("capitals", NewExamples(examples=QUESTIONS))
+
+    assert len((await alice.examples("capitals")).examples) == 2
+    assert (await alice.experiment("first")).status == "unfinished"
 
 
 @pytest.mark.promise("F-12")

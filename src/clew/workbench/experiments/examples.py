@@ -145,13 +145,22 @@ def _example_from(line: bytes, number: int) -> Example:
         fields = msgspec.json.decode(line, type=ExampleLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidArgument(problem=f"Line {number} is no example: {error}.") from error
+    return example_from_line(fields, f"Line {number}")
+
+
+def example_from_line(fields: ExampleLine, what: str) -> Example:
+    """The example that a line is; ``what`` names it where it is none.
+
+    Raises:
+        InvalidArgument: It has no question.
+    """
     messages = (
         fields.messages
         if fields.input is None
         else (*fields.messages, ExampleMessage(role="user", content=fields.input))
     )
     if not messages:
-        raise InvalidArgument(problem=f"Line {number} is no example: it has neither messages nor an input.")
+        raise InvalidArgument(problem=f"{what} is no example: it has neither messages nor an input.")
     return Example(
         id=check_name(fields.id or _content_id([as_json(messages), fields.expected]), "example id"),
         messages=messages,

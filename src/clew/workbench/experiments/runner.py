@@ -6,7 +6,7 @@ where it stopped when it is run again.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from clew.runtime.attempts import Attempts
 from clew.runtime.records.steps import problem_of
 from clew.workbench.experiments import experiments, results
 from clew.workbench.experiments.datasets import every_example, read_dataset
-from clew.workbench.experiments.examples import EXAMPLE_KIND, Example, check_name, record_id
+from clew.workbench.experiments.examples import EXAMPLE_KIND, Example, check_name, example_of, record_id
 from clew.workbench.experiments.experiments import (
     EXPERIMENT_KIND,
     Experiment,
@@ -78,6 +78,41 @@ async def run_experiment(
     except ExceptionGroup as several:
         raise several.exceptions[0] from several  # one is enough to know why it stopped
     return await _finish_experiment(db, experiment, options.clock(), is_complete=is_complete)
+
+
+@check_arguments
+async def save_results(
+    db: Database, name: str, plan: ExperimentPlan, new: Sequence[ExperimentResult], *, now: int
+) -> Experiment:
+    """Store results that another program came to, in place of earlier ones; return the experiment then.
+
+    Of each only what came out is taken; question, source and owner are its example's. The experiment is done
+    once every example has a result.
+
+    Raises:
+        InvalidArgument: An experiment of this name does something else.
+        RecordNotFound: There is no such data set, or it has no such example.
+        RevisionConflict: Another writer stored a result of the same example at the same moment.
+    """
+    experiment = await _start_experiment(db, check_name(name, "experiment"), plan, now)
+    earlier = {result.example: result.revision async for result in every_result(db, name)}
+    for result in new:
+        record = await db.records.get(EXAMPLE_KIND, record_id(plan.dataset, result.example))
+        example = example_of(record)
+        whole = msgspec.structs.replace(
+            result,
+            question=example.question,
+            expected=example.expected,
+            source=example.source,
+            owner=example.owner,
+            number=example.number,
+        )
+        revision = earlier.get(result.example, 0)
+        required = Require(kind=EXAMPLE_KIND, id=record.id, expect=record.revision)
+        await db.commit([required, Put(record=results.result_record(name, whole), expect=revision)])
+    with_result = {result.example async for result in every_result(db, name)}
+    is_complete = all([example.id in with_result async for example in every_example(db, plan.dataset)])
+    return await _finish_experiment(db, experiment, now, is_complete=is_complete)
 
 
 async def _run_workers(
