@@ -1,4 +1,7 @@
-"""A server with two tenants and three people: alice, who has something to lose, and two who want it."""
+"""A server with two tenants and three people: alice, who has something to lose, and two who want it.
+
+A program of alice's tenant talks to it as well, with a key that names nobody.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from clew.api.route import API_PREFIX
 from clew.core.erasure.retention import RetentionRule
 from clew.core.values import Job
 from clew.runtime.memory.learn.finalizer import Finalizer
-from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.values import Candidate
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, ToolCall, Usage
 from clew.runtime.records.episodes import Finalize, finalize_nothing
@@ -78,7 +81,10 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Victim:
-    """What alice has. A case that changes it has its own, so that nothing it does can hide in another."""
+    """What alice has, or nobody. A case that changes it has its own, so that nothing it does can hide.
+
+    ``user`` is the owner of it all; empty if that is nobody.
+    """
 
     thread: str
     run: str
@@ -93,6 +99,11 @@ class Victim:
     archive: bytes
     user: str
     number: int
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of its threads."""
+        return self.user or None
 
 
 class Noting:
@@ -172,7 +183,7 @@ class World:
         )
 
     async def as_(self, who: str, ask: Ask) -> httpx.Response:
-        """Send a request as one of the three."""
+        """Send a request as one of the three, or with a key."""
         return await self.send(ask, self.tokens[who])
 
     async def victim_of(self, cases: str) -> Victim:
@@ -181,24 +192,25 @@ class World:
             self._victims[cases] = await self.victim()
         return self._victims[cases]
 
-    async def victim(self) -> Victim:
-        """Something of everything, all of it alice's and all of it holding the secret."""
+    async def victim(self, who: str = "alice") -> Victim:
+        """Something of everything, all of it alice's, or a key's, and all of it holding the secret."""
         number = next(self._numbers)
         thread = f"diary-{number}"
-        user = await self.user("alice")
-        await self._must("alice", Ask(method="POST", path="/threads", json={"id": thread, "title": SECRET}))
-        turn = await self._must("alice", _turn(thread, f"Keep {SECRET}"))
-        await self._must("alice", _turn(thread, "And this"))
-        waiting = await self._must("alice", _turn(f"{thread}-w", f"A letter with {SECRET}"))
-        archive = await self._carried_off(f"{thread}-a")
-        await self._must("alice", _turn(f"{thread}-e", f"I like {SECRET}"))
-        end = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
+        user = await self.user(who) if who == "alice" else None
+        await self._must(who, Ask(method="POST", path="/threads", json={"id": thread, "title": SECRET}))
+        turn = await self._must(who, _turn(thread, f"Keep {SECRET}"))
+        await self._must(who, _turn(thread, "And this"))
+        waiting = await self._must(who, _turn(f"{thread}-w", f"A letter with {SECRET}"))
+        archive = await self._carried_off(who, f"{thread}-a")
+        await self._must(who, _turn(f"{thread}-e", f"I like {SECRET}"))
+        end = await self._must(who, Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
         mine = self.db.scope(tenant=ACME, user=user)
         candidate = Candidate(
             predicate="LIKES", object=f"{SECRET} {number}", quote=SECRET, plain=True, confidence=0.9
         )
-        await Memory(mine, user).learn([candidate])
-        facts = (await Memory(mine, user).page()).facts
+        memory = memory_of(mine, thread, user)
+        await memory.learn([candidate])
+        facts = (await memory.page()).facts
         await self.db.scope(tenant=ACME).retention.add(
             RetentionRule(name=f"rule-{number}", days=3650, label=SECRET)
         )
@@ -217,19 +229,19 @@ class World:
             document=document,
             artifact=artifact,
             archive=archive,
-            user=user,
+            user=user or "",
             number=number,
         )
 
-    async def _carried_off(self, thread: str) -> bytes:
-        """An archive of a thread of alice's that is deleted since."""
-        await self._must("alice", _turn(thread, f"Carry {SECRET}"))
+    async def _carried_off(self, who: str, thread: str) -> bytes:
+        """An archive of a thread that is deleted since."""
+        await self._must(who, _turn(thread, f"Carry {SECRET}"))
         export = Ask(method="POST", path=f"/sessions/{thread}/export", params={"format": "archive"})
-        archive = await self._must("alice", export)
-        await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
+        archive = await self._must(who, export)
+        await self._must(who, Ask(method="DELETE", path=f"/sessions/{thread}"))
         return archive.content
 
-    async def _experiment(self, thread: str, number: int, user: str) -> str:
+    async def _experiment(self, thread: str, number: int, user: str | None) -> str:
         """The name of a data set made from a thread of alice's, and of an experiment on it."""
         mine, name = self.db.scope(tenant=ACME, user=user), f"set-{number}"
         await make_dataset(mine, name, ExampleSelection(threads=(thread,)), now=number)
@@ -239,7 +251,7 @@ class World:
         )
         return name
 
-    async def _crisis(self, thread: str, number: int, user: str) -> None:
+    async def _crisis(self, thread: str, number: int, user: str | None) -> None:
         """A row of the crisis log about alice, and a hold on a thread of hers that nothing else needs."""
         now = int(time.time() * 1000)
         row = Crisis(
@@ -251,7 +263,9 @@ class World:
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)
 
-    async def _workbench(self, mine: clew.Database, thread: str, number: int, user: str) -> tuple[str, str]:
+    async def _workbench(
+        self, mine: clew.Database, thread: str, number: int, user: str | None
+    ) -> tuple[str, str]:
         """A document and an artifact of alice's, more than one of each, and something in core memory."""
         volume = Volume(self._root, ACME, user)
         documents, artifacts = Documents(mine, thread, volume), Artifacts(mine, thread, volume)
@@ -269,15 +283,16 @@ class World:
         return self._users[who]
 
     async def belongings(self, victim: Victim) -> bytes:
-        """All that alice has, to be compared before and after an attack."""
-        mine = self.db.scope(tenant=ACME, user=victim.user)
+        """All that a victim has, to be compared before and after an attack."""
+        mine = self.db.scope(tenant=ACME, user=victim.owner)
         page = await mine.threads(limit=1000)
-        volume = Volume(self._root, ACME, victim.user)
+        volume = Volume(self._root, ACME, victim.owner)
+        jobs = await mine.jobs.list(limit=1000)
         belongings = [
             await self.heads(victim),
-            await Memory(mine, victim.user).export(),
-            [job for job in await mine.jobs.list(limit=1000) if job.kind == WORK],
-            sorted(each.id for each in page.threads),
+            await memory_of(mine, victim.thread, victim.owner).export(),
+            [job for job in jobs if (job.kind, job.owner) == (WORK, victim.owner)],
+            sorted(each.id for each in page.threads if each.owner == victim.owner),
             [(file.path, volume.checksum(file.path)) for file in volume.list(limit=10_000).files],
         ]
         return msgspec.json.encode(belongings)
@@ -318,7 +333,7 @@ class World:
 
     async def heads(self, victim: Victim) -> list[tuple[int, str, str | None]]:
         """Where the threads of one victim stand."""
-        mine = self.db.scope(tenant=ACME, user=victim.user)
+        mine = self.db.scope(tenant=ACME, user=victim.owner)
         heads = [await mine.thread(thread).head() for thread in (victim.thread, f"{victim.thread}-w")]
         return [(head.version, head.hash.hex(), head.owner) for head in heads]
 
@@ -382,10 +397,11 @@ async def _world(
 
 
 async def _keys(directory: Directory, alice: str) -> dict[str, str]:
-    """API keys, by whose they are: two of alice's that reach less far than she, and two of all globex."""
+    """API keys, by whose they are: two of alice's that reach less far than she, three of nobody."""
     fields_by_user: dict[str, dict[str, Any]] = {
         "alice reading": {"tenant": ACME, "user": alice, "scopes": ("read", "admin")},
         "alice working": {"tenant": ACME, "user": alice, "scopes": ("read", "write")},
+        "acme": {"tenant": ACME, "scopes": ("read", "write")},
         "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
         "the server's operator": {"tenant": GLOBEX, "scopes": ("operator",)},
     }

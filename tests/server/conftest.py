@@ -32,13 +32,14 @@ class Users:
         self.http = http
         self.tenant = tenant
 
-    def __call__(self, user: str = "alice", *, tenant: str | None = None) -> AsyncClient:
-        """The client of a user."""
+    def __call__(self, user: str | None = "alice", *, tenant: str | None = None) -> AsyncClient:
+        """The client of a user, or one that names nobody."""
         return AsyncClient("http://127.0.0.1", headers=self.headers(user, tenant), http=self.http)
 
-    def headers(self, user: str = "alice", tenant: str | None = None) -> dict[str, str]:
+    def headers(self, user: str | None = "alice", tenant: str | None = None) -> dict[str, str]:
         """What a request of a user says."""
-        return {"X-Clew-User": user, "X-Clew-Tenant": tenant or self.tenant}
+        headers = {"X-Clew-Tenant": tenant or self.tenant}
+        return headers if user is None else {**headers, "X-Clew-User": user}
 
 
 @asynccontextmanager

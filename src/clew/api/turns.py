@@ -22,11 +22,11 @@ SkillNames: TypeAlias = Annotated[
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One message to a thread. ``user`` is needed where the credentials name none.
+    """One message to a thread. ``user`` is on whose behalf, where the credentials name nobody.
 
-    With the mode ``incognito`` no user is needed and no trace is left: the thread lives in one process until
-    it is ended, and without a mode it stays as it began. ``installed_skills`` are names of skills that the
-    server has, for agents that take any.
+    If neither names a user, the thread is nobody's, and what is learned belongs to the thread. With the mode
+    ``incognito`` no trace is left: the thread lives in one process until it is ended, and without a mode it
+    stays as it began. ``installed_skills`` are names of skills that the server has, for agents that take any.
     """
 
     message: str

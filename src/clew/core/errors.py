@@ -16,6 +16,7 @@ ClewError
 │   ├── VolumePathRefused     a name on a volume that cannot be used, or what is there
 │   ├── VolumeFull            no room left in a user's part of a volume
 │   ├── ModeRefused           a mode that a thread cannot have here
+│   ├── UserMissing           a request that names nobody, about a thread that is somebody's
 │   ├── BlockFull             a block of core memory over its limit
 │   └── DocumentUnreadable
 │       ├── DocumentUnsupported   a kind of file that has no text for us
@@ -280,6 +281,17 @@ class ModeRefused(InvalidInput):
     problem: str
     code: ClassVar[str] = "mode_refused"
     sentence: ClassVar[str] = "Mode {asked!r} cannot be had where {offered!r} is offered: {problem}."
+
+
+@dataclass(eq=False)
+class UserMissing(InvalidInput):
+    """A thread belongs to a user, and the request names none. Nothing was changed; name its user."""
+
+    thread: str
+    code: ClassVar[str] = "user_missing"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} belongs to a user, and the request names none. Name its user, or another thread."
+    )
 
 
 @dataclass(eq=False)

@@ -148,7 +148,7 @@ class Thread:
         return Thread(self._store, self._scope, id, self._files)
 
     async def delete(self, *, expect: ExpectedVersion = ANY_VERSION) -> None:
-        """Remove the thread, and what is kept of it in files beside the database. Forks of it stay whole.
+        """Remove the thread, its own memory, and its files beside the database. Forks of it stay whole.
 
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.

@@ -191,16 +191,18 @@ class Runtime(Generic[Shape, Output]):
     ) -> TurnResult[Output]:
         """Run one turn and give its result once its end is on disk.
 
-        ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
-        another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come
-        before it; those that the thread has had before are left out. ``replace_state`` becomes the base
-        state. ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
+        ``user`` is on whose behalf it runs; without one the thread is nobody's, and has a memory of its own.
+        ``key`` makes repeating it safe, ``busy`` says what to do while another turn runs: wait, refuse, or
+        queue. ``message_id`` names the message and ``messages`` come before it; those that the thread has had
+        before are left out. ``replace_state`` becomes the base state. ``origin`` and ``parent`` say where the
+        run comes from. ``mode`` steps down to incognito.
 
         Raises:
             InvalidId: There is no thread id; the runtime never invents one.
             TurnBusy: Another turn is running and ``busy`` says to refuse.
             TurnSuspended: The thread waits for a decision.
             ThreadOfAnotherAgent: The thread belongs to another agent, or to a guest framework.
+            UserMissing: The thread belongs to a user, and ``user`` names none.
             RunFailed: The turn could not be finished.
         """
         request = turn_request(

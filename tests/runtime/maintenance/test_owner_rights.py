@@ -143,7 +143,7 @@ async def test_a_thread_whose_state_names_anothers_run_leaves_that_alone(db: Dat
         is_cancelled = await runtime.cancel("his")
         with pytest.raises(InvalidArgument, match="no run to resume"):
             await runtime.resume("his")
-        await runtime.run_turn("his", "Hello", user=None)
+        await runtime.run_turn("his", "Hello", user="bob")
 
     assert not is_cancelled
     assert await db.records.get(KIND, run.id) == before

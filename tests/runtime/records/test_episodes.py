@@ -402,7 +402,7 @@ async def test_a_turn_goes_on_when_its_episode_was_ended_and_finished_meanwhile(
 async def test_the_episode_of_a_users_thread_is_the_users(db: Database) -> None:
     await db.create("a", owner="alice")
     async with quiet(db) as runtime:
-        await runtime.run_turn("a", "Hi")
+        await runtime.run_turn("a", "Hi", user="alice")
         episode = await runtime.end_session("a")
 
     alice, bob = db.scope(tenant="default", user="alice"), db.scope(tenant="default", user="bob")

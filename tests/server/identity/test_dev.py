@@ -15,7 +15,7 @@ enter = DevAuthentication()
 async def test_whoever_is_on_this_machine_is_let_in(host: str) -> None:
     identity = await enter({"host": host})
 
-    assert (identity.tenant, identity.user, identity.workspace) == ("default", "local", "default")
+    assert (identity.tenant, identity.user, identity.workspace) == ("default", None, "default")
 
 
 async def test_a_request_may_name_another_user_and_tenant() -> None:
@@ -73,13 +73,13 @@ async def test_whoever_may_be_elsewhere_is_refused(headers: dict[str, str]) -> N
 async def test_a_page_of_the_server_itself_may_ask(host: str, origin: str) -> None:
     identity = await enter({"host": host, "origin": origin})
 
-    assert identity.user == "local"
+    assert identity.tenant == "default"
 
 
 async def test_a_page_of_this_machine_may_ask_if_its_origin_is_named() -> None:
     identity = await DevAuthentication(["http://localhost:5173"])({**HERE, "origin": "http://localhost:5173"})
 
-    assert identity.user == "local"
+    assert identity.tenant == "default"
 
 
 @pytest.mark.promise("F-09")

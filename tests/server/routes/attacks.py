@@ -277,6 +277,30 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("GET", "/audit"): Attack(ask=get("/audit"), others=FORBIDDEN, cursor="taken"),
 }
 
+SPEAKING: dict[str, Callable[[Victim], Ask]] = {
+    "a turn": post(f"{THREAD}/turns", {"message": "What did I say?"}),
+    "a turn, by its body": post("/turns", {"thread": "{v.thread}", "message": "What did I say?"}),
+    "a spoken turn": post(VOICE, {"said": "What did I say?"}),
+    "an utterance": post(f"{VOICE}/heard", {"id": "u1", "said": "What did I say?"}),
+    "a tool of a call": post(
+        f"{VOICE}/tools", {"id": "c1", "name": "recall", "arguments": {"about": SECRET}}
+    ),
+    "the beginning of a call": post(f"{VOICE}/session", {}),
+}
+"""Requests that would go on with a thread on behalf of whom they name."""
+
+MEMORY_OF_THREAD: dict[str, Callable[[Victim], Ask]] = {
+    "list": get("/memory", thread="{v.thread}"),
+    "export": get("/memory/export", thread="{v.thread}"),
+    "catch up": get("/memory/catch-up", thread="{v.thread}"),
+    "entry": get("/memory/entries/{v.fact}", thread="{v.thread}"),
+    "correct": post("/memory/entries/{v.fact}/correct", {"object": "something else"}, thread="{v.thread}"),
+    "forget": post("/memory/forget", {"ids": ["{v.fact}"]}, thread="{v.thread}"),
+    "undo": post("/memory/undo", {}, thread="{v.thread}"),
+    "recall": put("/memory/recall", {"on": False}, thread="{v.thread}"),
+}
+"""Requests about the memory of a thread that is nobody's."""
+
 MAKES_A_THREAD = {
     ("POST", "/threads/{id:str}/turns"),
     ("POST", "/sessions/{id:str}/voice"),

@@ -19,7 +19,16 @@ from litestar.routes import HTTPRoute, WebSocketRoute
 from clew.api.route import API_PREFIX
 from clew.server.app import create_app
 from tests.server.attacked_server import SECRET, Ask, Victim, World, world
-from tests.server.routes.attacks import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
+from tests.server.routes.attacks import (
+    ATTACKS,
+    DESCRIPTIONS,
+    MAKES_A_THREAD,
+    MEMORY_OF_THREAD,
+    OPEN,
+    PAGES,
+    SOCKETS,
+    SPEAKING,
+)
 
 pytestmark = [pytest.mark.security, pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
 
@@ -232,6 +241,100 @@ async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tu
     assert answer.status_code < 500
     assert SECRET not in answer.text
     assert await server.belongings(victim) == before
+
+
+# Threads that are nobody's. They are reached by credentials of their tenant that name nobody, and no others.
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def nobodys(server: World) -> AsyncIterator[Victim]:
+    """Something of everything that is nobody's; at the end it is as it was."""
+    victim = await server.victim("acme")
+    before = await server.belongings(victim)
+    yield victim
+    assert await server.belongings(victim) == before
+
+
+@pytest.mark.parametrize("route", [route for route in others_routes if reads(route)], ids=" ".join)
+async def test_credentials_that_name_nobody_read_what_is_nobodys(
+    server: World, nobodys: Victim, route: tuple[str, str]
+) -> None:
+    if route == ("GET", "/memory/entries/{entry:str}"):
+        pytest.skip("it is about a user; see the memory of threads")
+    answer = await server.as_("acme", ATTACKS[route].ask(nobodys))
+
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("who", ["bob", "alice working"])
+@every_route
+async def test_no_person_reaches_what_is_nobodys(
+    server: World, nobodys: Victim, route: tuple[str, str], who: str
+) -> None:
+    person = await server.user(who.partition(" ")[0])
+    own = await server.as_(who, ATTACKS[route].ask(replace(nobodys, user=person)))
+    nameless = await server.as_(who, ATTACKS[route].ask(nobodys))
+
+    for answer in (own, nameless):
+        assert answer.status_code < 500, answer.text
+        assert SECRET not in answer.text
+        assert is_about_caller(route) or answer.status_code >= 400, answer.text
+
+
+def is_about_caller(route: tuple[str, str]) -> bool:
+    """Whether a route answers about whoever asks; a call may begin on a thread that is yet to be made."""
+    answers = ATTACKS[route].others["bob"] <= {200, 201} or route[1].startswith(("/memory", "/person"))
+    return answers or route[1].endswith(("/voice/session", "/voice/heard", "/voice/tools"))
+
+
+@pytest.mark.parametrize("who", ["eve", "bob", "alice working"])
+@pytest.mark.parametrize("case", MEMORY_OF_THREAD)
+async def test_no_person_reaches_the_memory_of_a_thread(
+    server: World, nobodys: Victim, who: str, case: str
+) -> None:
+    answer = await server.as_(who, MEMORY_OF_THREAD[case](nobodys))
+
+    assert (answer.status_code, code_of(answer)) == (422, "invalid_argument")
+    assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize("case", SPEAKING)
+async def test_a_request_that_names_a_user_goes_on_with_nothing_of_nobodys(
+    server: World, nobodys: Victim, case: str
+) -> None:
+    ask = SPEAKING[case](nobodys)
+    bob = await server.user("bob")
+    answer = await server.as_("acme", replace(ask, json={**ask.json, "user": bob}))
+
+    assert SECRET not in answer.text
+    assert case not in ("a turn", "a turn, by its body", "a spoken turn") or answer.status_code == 404
+
+
+@pytest.mark.parametrize("case", SPEAKING)
+async def test_a_request_that_names_nobody_goes_on_with_nothing_of_a_persons(
+    server: World, anyone: Victim, case: str
+) -> None:
+    answer = await server.as_("acme", SPEAKING[case](anyone))
+
+    assert (answer.status_code, code_of(answer)) == (422, "user_missing")
+    assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize("case", MEMORY_OF_THREAD)
+async def test_what_is_known_of_a_person_is_no_memory_of_a_thread(
+    server: World, anyone: Victim, case: str
+) -> None:
+    answer = await server.as_("acme", MEMORY_OF_THREAD[case](anyone))
+
+    assert (answer.status_code, code_of(answer)) == (422, "user_missing")
+    assert SECRET not in answer.text
+
+
+async def test_what_is_nobodys_is_no_archive_for_a_person(server: World, nobodys: Victim) -> None:
+    ask = Ask(method="POST", path="/sessions/import", content=nobodys.archive)
+    answer = await server.as_("bob", ask)
+
+    assert (answer.status_code, code_of(answer)) == (422, "archive_invalid")
 
 
 # Cursors.
@@ -456,3 +559,25 @@ async def test_others_hear_nothing_on_a_socket(server: World, victim: Victim, wh
     assert "forbidden" in replies if kind == "turn" else "thread_not_found" in replies
     assert SECRET not in replies
     assert await server.belongings(victim) == before
+
+
+@pytest.mark.parametrize("kind", ["follow", "cancel", "turn"])
+async def test_no_person_hears_on_a_socket_what_is_nobodys(server: World, nobodys: Victim, kind: str) -> None:
+    text = f'{{"type": "{kind}", "thread": "{nobodys.thread}", "message": "What did I say?"}}'
+    replies = str(await talk(server, server.tokens["bob"], text.encode()))
+
+    assert "thread_not_found" in replies
+    assert SECRET not in replies
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "a person's"])
+async def test_a_socket_goes_on_with_nothing_of_another(
+    server: World, nobodys: Victim, anyone: Victim, whose: str
+) -> None:
+    bob = await server.user("bob")
+    thread, user = (nobodys.thread, f'"{bob}"') if whose == "nobody's" else (anyone.thread, "null")
+    text = f'{{"type": "turn", "thread": "{thread}", "message": "What did I say?", "user": {user}}}'
+    replies = str(await talk(server, server.tokens["acme"], text.encode()))
+
+    assert ("thread_not_found" if whose == "nobody's" else "user_missing") in replies
+    assert SECRET not in replies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
@@ -12,7 +13,7 @@ from psycopg import sql
 
 from tests.server.attacked_server import SECRET, Ask, world
 from tests.server.forged_archives import FORGERIES, Forger
-from tests.server.routes.attacks import ATTACKS, MAKES_A_THREAD
+from tests.server.routes.attacks import ATTACKS, MAKES_A_THREAD, MEMORY_OF_THREAD, SPEAKING
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.security, pytest.mark.postgres, pytest.mark.promise("F-10")]
@@ -47,6 +48,37 @@ async def test_no_route_gives_anything_to_another_tenant_or_user(url: str) -> No
     }
     assert wrong == {}
     assert [route for route, answer in answers.items() if SECRET in answer.text] == []
+    assert after == before
+
+
+async def test_no_person_reaches_what_is_nobodys(url: str) -> None:
+    async with world(url) as server:
+        victim = await server.victim("acme")
+        before = await server.belongings(victim)
+        on_his_own_behalf = replace(victim, user=await server.user("bob"))
+        answers = {
+            " ".join(route): await server.as_("bob", attack.ask(on_his_own_behalf))
+            for route, attack in ATTACKS.items()
+        }
+        answers |= {name: await server.as_("bob", ask(victim)) for name, ask in MEMORY_OF_THREAD.items()}
+        own = await server.as_("acme", MEMORY_OF_THREAD["list"](victim))
+        after = await server.belongings(victim)
+
+    assert [name for name, each in answers.items() if SECRET in each.text or each.status_code >= 500] == []
+    assert SECRET in own.text
+    assert after == before
+
+
+async def test_nobody_and_a_person_go_on_with_nothing_of_each_other(url: str) -> None:
+    async with world(url) as server:
+        hers, nobodys = await server.victim(), await server.victim("acme")
+        before = [await server.belongings(each) for each in (hers, nobodys)]
+        on_hers = [await server.as_("acme", ask(hers)) for ask in SPEAKING.values()]
+        on_nobodys = [await server.as_("bob", ask(nobodys)) for ask in SPEAKING.values()]
+        after = [await server.belongings(each) for each in (hers, nobodys)]
+
+    assert {answer.json()["code"] for answer in on_hers} == {"user_missing"}
+    assert [answer for answer in on_hers + on_nobodys if SECRET in answer.text] == []
     assert after == before
 
 

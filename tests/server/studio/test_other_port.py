@@ -60,7 +60,7 @@ async def test_a_page_of_another_port_makes_nothing_and_opens_nothing(
         await page.goto("/")
         results = await page.evaluate(ATTACK, [studio.address, id])
         await page.close()
-    async with studio.client("local") as client:
+    async with studio.client("*") as client:
         threads = {thread.id for thread in (await client.threads()).threads}
 
     assert results == ["opaque", "opaque", "opaque", "refused", "refused"]

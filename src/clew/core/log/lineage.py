@@ -6,7 +6,7 @@ from clew.core.errors import ThreadExists
 from clew.core.log import chain
 from clew.core.log.commit import Plan, PlanContext, ThreadHead, new_thread_row, version_conflict, with_title
 from clew.core.log.holds import read_hold_guards
-from clew.core.log.owners import check_named_owner
+from clew.core.log.owners import check_named_owner, memory_thread_id
 from clew.core.log.reader import (
     check_version,
     read_state,
@@ -86,10 +86,20 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
 
 
 def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
-    """Plan to delete a thread, if it is where it is expected and not held; forks of it stay whole."""
+    """Plan to delete a thread, if it is where it is expected and not held; forks of it stay whole.
+
+    The memory of a thread without a user goes with it: another thread of this id would know what it said.
+    """
     row = yield from read_thread(id)
     conflict = version_conflict(row, expect)
     if conflict is not None:
         raise conflict
-    guards = yield from read_hold_guards(row)
-    return Plan(writes=[*guards, DropThread(row=row)], heads={id: None})
+    rows = [row]
+    memory = yield from ask(AskThread(memory_thread_id(id, of_thread=True)))
+    if memory is not None and memory.owner == row.owner:
+        rows.append(memory)
+    writes: list[StoreWrite] = []
+    for each in rows:
+        guards = yield from read_hold_guards(each)
+        writes += [*guards, DropThread(row=each)]
+    return Plan(writes=writes, heads={each.id: None for each in rows})

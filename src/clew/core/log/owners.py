@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from clew.core.encoding import check_id
-from clew.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
+from clew.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists, UserMissing
 from clew.core.log.rows import AddThread, RestoreThread, SaveRecord, StoreWrite
 from clew.core.values import MEMORY_PREFIX, Job, Record, Scope
 
@@ -37,6 +37,19 @@ def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
 def with_owner(scope: Scope, thing: RecordOrJob, what: str) -> RecordOrJob:
     """A record or a job with its owner filled in."""
     return msgspec.structs.replace(thing, owner=owner_for(scope, thing.owner, what))
+
+
+def check_user_named(thread: str, owner: str | None, user: str | None) -> None:
+    """Refuse to act for nobody on a thread that belongs to a user.
+
+    Otherwise what nobody said would be learned of that user, or what the user said be kept as nobody's. The
+    other way round needs no check: a user does not see a thread that is nobody's.
+
+    Raises:
+        UserMissing: The thread has an owner, and no user is named.
+    """
+    if owner is not None and user is None:
+        raise UserMissing(thread=thread)
 
 
 def memory_thread_id(owner: str, *, of_thread: bool = False) -> str:

@@ -20,6 +20,7 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.log import places
+from clew.core.log.owners import check_user_named
 from clew.core.ops import Document
 from clew.core.values import (
     HISTORY,
@@ -182,6 +183,7 @@ async def start_turn(
         KeyReused: The key was used for another turn.
         NewerSchema: A newer program wrote the thread's state.
         ThreadOfAnotherAgent: The thread is not this agent's to write.
+        UserMissing: The thread belongs to a user, and the request names none.
         RevisionConflict: Others changed the records beside the thread again and again.
     """
     thread, attempts = db.thread(request.thread), Attempts(settings.config.deadlines.turn_seconds)
@@ -228,6 +230,7 @@ async def _start_at(
     thread, head = db.thread(request.thread), position.head
     if head is not None:
         await check_thread_agent(thread, head, settings.agent)
+        check_user_named(head.id, head.owner, request.user or db.user)
     release_writes = await _release_writes(db, thread, head, request, settings)
     run = _new_run(request, settings, head)
     items = await _new_items(thread, head, request.items)

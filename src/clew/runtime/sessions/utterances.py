@@ -18,6 +18,7 @@ from clew.core.arguments import check_fields
 from clew.core.encoding import JSON, as_json
 from clew.core.erasure.receipts import RETAINED_KIND
 from clew.core.errors import InvalidArgument, NotFound, RecordNotFound, StoreFailed, ThreadNotFound
+from clew.core.log.owners import check_user_named
 from clew.core.values import HISTORY, Head, Item, LogSize, Put, Record
 from clew.database.database import Database
 from clew.runtime.execution.pipeline import context_of, run_stages
@@ -102,6 +103,7 @@ async def judge_utterance(
         InvalidId: There is no thread id, or no conversation can have it.
         ThreadNotFound: What was recorded under this id belongs to another user.
         ThreadOfAnotherAgent: The thread is not this agent's to write.
+        UserMissing: The thread belongs to a user, and the utterance names none.
     """
     gate_settings = gates or GateSettings()
     if utterance.quick:
@@ -114,6 +116,7 @@ async def judge_utterance(
     head, episode = await _head_and_episode(db, thread)
     if head is not None:
         await check_thread_agent(db.thread(thread), head, settings.agent)
+        check_user_named(thread, head.owner, utterance.user or db.user)
     turn = _transient_turn(db, utterance, settings, head, episode)
     try:
         await run_stages(stages, context_of(turn, settings))

@@ -1,7 +1,7 @@
 """The caller of a request: an identity, and what of the database and the runtimes it reaches."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from litestar.types import Scope as RequestScope
 
 from clew.core.encoding import JSON, encode
 from clew.core.errors import Forbidden, InvalidArgument, ThreadNotFound
+from clew.core.log.owners import check_user_named
 from clew.core.values import Scope
 from clew.database.database import Database
 from clew.database.thread import Thread
@@ -52,6 +53,16 @@ class ThreadAccess(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_incognito:
             await self.db.thread(thread).head()
 
+    async def check_user(self, thread: str) -> None:
+        """Refuse to act for nobody on a thread of a user; one that does not exist is free.
+
+        Raises:
+            UserMissing: The thread belongs to a user, and neither credentials nor request name one.
+        """
+        if self.user is None and not self.is_incognito:
+            with suppress(ThreadNotFound):
+                check_user_named(thread, (await self.db.thread(thread).head()).owner, None)
+
 
 RecheckAccess: TypeAlias = Callable[[], Awaitable[None]]
 """Checks the credentials of a connection again, and raises if they are not as they were."""
@@ -90,7 +101,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         effective = self.effective_user(user)
         if effective is None:
             raise InvalidArgument(
-                problem="A user is needed, and neither the credentials nor the request name one."
+                problem="This is about a user, and neither the credentials nor the request name one."
             )
         return effective
 
@@ -192,13 +203,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         *,
         mode: MemoryMode | None = None,
         user: str | None = None,
-        needs_user: bool = False,
     ) -> AsyncIterator[ThreadAccess]:
-        """Hold the place of a thread open: the caller's incognito runtime, or the tenant's.
-
-        Raises:
-            InvalidArgument: The request needs a user, and names none.
-        """
+        """Hold the place of a thread open: the caller's incognito runtime, or the tenant's."""
         scope = self.scope_for(user)
         # A thread that began incognito stays so until its session ends, whatever a later request says: else
         # the rest of a conversation would be written down.
@@ -207,9 +213,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
                 # Inside it nobody has a name: the user is None, and the runtime is the caller's alone.
                 yield ThreadAccess(runtime=runtime, db=db, user=None, mode=mode or MemoryMode.INCOGNITO)
             return
-        effective = self.require_user(user) if needs_user else scope.user
         async with self.runtime() as runtime:
-            yield ThreadAccess(runtime=runtime, db=self.database_for(effective), user=effective, mode=mode)
+            yield ThreadAccess(runtime=runtime, db=self.database_for(scope.user), user=scope.user, mode=mode)
 
 
 CurrentCaller: TypeAlias = NamedDependency[SkipValidation[Caller]]

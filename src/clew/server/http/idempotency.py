@@ -77,7 +77,8 @@ class IdempotencyMiddleware(ASGIMiddleware):
         check_id(key, "idempotency key")
         resources: ServerResources = request.app.state.resources
         identity: Identity = scope["user"]
-        thread = decode_path_part(str(scope["path_params"].get("id", "")))
+        path_id = decode_path_part(str(scope["path_params"].get("id", "")))
+        thread = path_id or request.query_params.get("thread")
         # The key of an incognito request is stored with its thread, in memory: on disk it would be a trace.
         identity_scope = CallerScope(tenant=identity.tenant, user=identity.user)
         incognito_db = await resources.runtimes.incognito.database_of(identity_scope, thread)

@@ -17,6 +17,9 @@ SearchQuery = Annotated[str | None, QueryParameter(description="Part of an id, a
 UserQuery = Annotated[
     str | None, QueryParameter(description="Whose memory, where the credentials name no user.")
 ]
+MemoryThreadQuery = Annotated[
+    str | None, QueryParameter(description="The thread whose memory it is, if it is nobody's.")
+]
 TimeQuery = Annotated[int | None, QueryParameter(ge=0, le=1 << 53, description="A time, itself included.")]
 Version = Annotated[
     int | None, QueryParameter(ge=0, le=1 << 53, description="A version instead of the newest.")

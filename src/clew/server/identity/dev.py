@@ -13,9 +13,8 @@ from clew.server.identity.entries import DEFAULT_WORKSPACE
 from clew.server.identity.identity import Identity
 from clew.server.identity.roles import KEY_SCOPES, ROLES
 
-LOCAL_USER = "local"
-ALL_USERS = "*"
-"""Names no user: the request sees the threads of all of them, and those that are nobody's."""
+NOBODY = "*"
+"""Names no user, as a request without the header does."""
 CREDENTIAL_HEADERS = ("authorization", "x-api-key")
 PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -30,7 +29,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DevAuthentication:
-    """Authenticates every request from this machine as the user that ``X-Clew-User`` names.
+    """Authenticates every request from this machine as the user that ``X-Clew-User`` names, or as nobody.
+
+    Nobody sees the threads of all users, and those that are nobody's. No user is made up.
 
     The server listens on loopback, but a page in the browser can send requests there too, under a name that
     leads to loopback. So the host of a request must be a loopback address, and its origin, if any, that host
@@ -65,7 +66,7 @@ class DevAuthentication:
             )
         return Identity(
             tenant=check_id(headers.get("x-clew-tenant", DEFAULT_TENANT), "tenant"),
-            user=_user_or_none(headers.get("x-clew-user", LOCAL_USER)),
+            user=_user_or_none(headers.get("x-clew-user", NOBODY)),
             workspace=DEFAULT_WORKSPACE,
             roles=ROLES,
             scopes=KEY_SCOPES,
@@ -80,7 +81,7 @@ class DevAuthentication:
 
 
 def _user_or_none(name: str) -> str | None:
-    return None if name == ALL_USERS else check_id(name, "user")
+    return None if name == NOBODY else check_id(name, "user")
 
 
 def parse_origin(text: str) -> Origin | None:

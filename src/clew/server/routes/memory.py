@@ -23,12 +23,15 @@ from clew.api.memory import (
     UndoView,
 )
 from clew.core.encoding import JSON, as_json
-from clew.runtime.memory.memory import Memory
+from clew.core.errors import InvalidArgument
+from clew.core.log.owners import check_user_named
+from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.server.http.callers import Caller, CurrentCaller
 from clew.server.http.endpoint import endpoint
-from clew.server.http.parameters import Cursor, Limit, UserQuery
+from clew.server.http.parameters import Cursor, Limit, MemoryThreadQuery, UserQuery
+from clew.server.http.paths import check_reachable
 
 
 @endpoint(LIST_MEMORY)
@@ -38,10 +41,11 @@ async def list_memory(
     limit: Limit = 50,
     cursor: Cursor = None,
     user: UserQuery = None,
+    thread: MemoryThreadQuery = None,
 ) -> MemoryPage:
     """List facts or arcs, the newest first, with the rules and what waits to be confirmed."""
-    memory = _memory_of(caller, user)
-    pages = caller.pages(cursor, int, "memory", kind, memory.owner)
+    memory = await _memory_of(caller, user, thread)
+    pages = caller.pages(cursor, int, "memory", kind, memory.thread)
     page = await memory.page(kind, limit=limit, before=pages.start)
     profile = await memory.profile()
     return MemoryPage(
@@ -56,43 +60,56 @@ async def list_memory(
 
 
 @endpoint(EXPORT_MEMORY)
-async def export_memory(caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
+async def export_memory(
+    caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
+) -> dict[str, JSON]:
     """Export the whole memory, with the source of each entry, as one document."""
-    return await _memory_of(caller, user).export()
+    return await (await _memory_of(caller, user, thread)).export()
 
 
 @endpoint(CATCH_UP)
-async def catch_up(caller: CurrentCaller, user: UserQuery = None) -> CatchUp:
+async def catch_up(
+    caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
+) -> CatchUp:
     """Return the last session in a line, for the beginning of another thread; nothing if recall is off."""
-    memory = _memory_of(caller, user)
+    memory = await _memory_of(caller, user, thread)
     if not (await memory.profile()).recall:
         return CatchUp()
     return CatchUp(lines=[render_entry(entry) for entry in await Retriever(memory).catch_up()])
 
 
 @endpoint(GET_MEMORY)
-async def get_memory(entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None) -> dict[str, JSON]:
+async def get_memory(
+    entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
+) -> dict[str, JSON]:
     """Return one fact, arc or rule."""
-    fields: dict[str, JSON] = as_json(await _memory_of(caller, user).get(entry))
+    fields: dict[str, JSON] = as_json(await (await _memory_of(caller, user, thread)).get(entry))
     return fields
 
 
 @endpoint(CORRECT_MEMORY)
 async def correct_memory(
-    entry: FromPath[str], data: JSONBody[NewCorrection], caller: CurrentCaller, user: UserQuery = None
+    entry: FromPath[str],
+    data: JSONBody[NewCorrection],
+    caller: CurrentCaller,
+    user: UserQuery = None,
+    thread: MemoryThreadQuery = None,
 ) -> dict[str, JSON]:
     """Correct a fact or a rule; an undo brings back what it said before."""
-    memory = _memory_of(caller, user)
+    memory = await _memory_of(caller, user, thread)
     fields: dict[str, JSON] = as_json(await memory.correct(entry, object=data.object, negated=data.negated))
     return fields
 
 
 @endpoint(FORGET_MEMORY)
 async def forget_memory(
-    data: JSONBody[NewForgetRequest], caller: CurrentCaller, user: UserQuery = None
+    data: JSONBody[NewForgetRequest],
+    caller: CurrentCaller,
+    user: UserQuery = None,
+    thread: MemoryThreadQuery = None,
 ) -> ForgetView:
     """Forget some entries, in two steps: first they are shown and wait, then they are confirmed."""
-    memory = _memory_of(caller, user)
+    memory = await _memory_of(caller, user, thread)
     if not data.confirmed:
         pending = await memory.propose_forgetting(data.ids)
         return ForgetView(waiting=as_json(pending.targets))
@@ -101,23 +118,43 @@ async def forget_memory(
 
 
 @endpoint(UNDO_MEMORY)
-async def undo_memory(data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None) -> UndoView:
+async def undo_memory(
+    data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
+) -> UndoView:
     """Undo the last change, or the one that made a version."""
-    return UndoView(undone=await _memory_of(caller, user).undo(data.version))
+    return UndoView(undone=await (await _memory_of(caller, user, thread)).undo(data.version))
 
 
 @endpoint(SET_RECALL)
 async def set_recall(
-    data: JSONBody[RecallSetting], caller: CurrentCaller, user: UserQuery = None
+    data: JSONBody[RecallSetting],
+    caller: CurrentCaller,
+    user: UserQuery = None,
+    thread: MemoryThreadQuery = None,
 ) -> RecallSetting:
     """Let memory be recalled in turns, or not. Rules apply either way."""
-    await _memory_of(caller, user).set_recall(on=data.on)
+    await (await _memory_of(caller, user, thread)).set_recall(on=data.on)
     return data
 
 
-def _memory_of(caller: Caller, user: str | None) -> Memory:
-    owner = caller.require_user(user)
-    return Memory(caller.database_for(owner), owner)
+async def _memory_of(caller: Caller, user: str | None, thread: str | None) -> Memory:
+    """Return the memory of a user, or that of a thread which is nobody's.
+
+    Raises:
+        InvalidArgument: Neither is named, or both are.
+        ThreadNotFound: There is no such thread.
+        UserMissing: The thread belongs to a user, and so does what is known from it.
+    """
+    if thread is None:
+        owner = caller.require_user(user)
+        return Memory(caller.database_for(owner), owner)
+    if caller.effective_user(user) is not None:
+        raise InvalidArgument(
+            problem="A user has one memory for all threads. Name a user or a thread, not both."
+        )
+    head = await caller.db.thread(check_reachable(thread)).head()
+    check_user_named(thread, head.owner, None)
+    return memory_of(caller.db, thread)
 
 
 MEMORY_ROUTES = [

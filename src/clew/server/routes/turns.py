@@ -93,8 +93,8 @@ async def _run_turn(
 
 
 def _turn_access(caller: Caller, thread: str, turn: NewTurn) -> AbstractAsyncContextManager[ThreadAccess]:
-    """Hold the place where a turn runs open. Unless it is incognito, a turn needs a user."""
-    return caller.thread_access(thread, mode=memory_mode(turn.mode), user=turn.user, needs_user=True)
+    """Hold the place where a turn runs open."""
+    return caller.thread_access(thread, mode=memory_mode(turn.mode), user=turn.user)
 
 
 async def turn_events(

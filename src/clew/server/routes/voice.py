@@ -57,10 +57,9 @@ async def begin_voice_session(
     realtime, voice = caller.resources.realtime, caller.resources.agent.voice
     if realtime is None:
         raise InvalidArgument(problem=missing_setting(caller.resources.settings))
-    async with caller.thread_access(
-        thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
-    ) as access:
-        memory = _memory_of_caller(access, thread_id)
+    mode = memory_mode(data.mode)
+    async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
+        memory = await _memory_of_caller(access, thread_id)
         instructions, tools = await voice.instructions(memory), voice.tools(memory)
     plan = VoiceSessionPlan(
         instructions=instructions, tools=tuple(tool.spec() for tool in tools), gated=data.gated
@@ -84,7 +83,7 @@ async def judge_utterance(
     If it is not to be released, the words are said instead of an answer.
     """
     mode = memory_mode(data.mode)
-    async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
+    async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
         utterance = _utterance(thread_id, data.id, data.said, caller, access)
         utterance = msgspec.structs.replace(utterance, late=data.late)
         verdict = await access.runtime.judge_utterance(
@@ -98,11 +97,10 @@ async def call_voice_tool(
     thread_id: ThreadId, data: JSONBody[NewToolCall], caller: CurrentCaller
 ) -> ToolOutputView:
     """Call a tool for a realtime model. The same call again gives what it gave, and does nothing twice."""
-    async with caller.thread_access(
-        thread_id, mode=memory_mode(data.mode), user=data.user, needs_user=True
-    ) as access:
+    mode = memory_mode(data.mode)
+    async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
         await caller.check_writable(thread_id)
-        tools = caller.resources.agent.voice.tools(_memory_of_caller(access, thread_id))
+        tools = caller.resources.agent.voice.tools(await _memory_of_caller(access, thread_id))
         arguments = {} if data.arguments is None else data.arguments
         call = ToolCall(id=data.id, name=data.name, arguments=arguments)
         output = await call_tool(access.db, tools, access.runtime.schema, thread_id, call, user=access.user)
@@ -115,8 +113,9 @@ def _utterance(thread: str, id: str, text: str, caller: Caller, access: ThreadAc
     return Utterance(thread=thread, id=id, text=text, user=access.user, inputs=inputs)
 
 
-def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
-    """The memory of the caller; None if the caller is incognito."""
+async def _memory_of_caller(access: ThreadAccess, thread: str) -> Memory | None:
+    """The memory of the caller, or of a thread that is nobody's; None if the caller is incognito."""
+    await access.check_user(thread)
     return None if access.is_incognito else memory_of(access.db, thread, access.user)
 
 
@@ -132,7 +131,7 @@ async def record_voice_turn(
     """
     key = check_id(request.headers.get(IDEMPOTENCY_KEY, secrets.token_hex(16)), "idempotency key")
     mode = memory_mode(data.mode)
-    async with caller.thread_access(thread_id, mode=mode, user=data.user, needs_user=True) as access:
+    async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
         utterance = _utterance(thread_id, key, data.said, caller, access)
         record = await _assess_turn(data, utterance, caller, access)
         verdict = await stored_verdict(access.db, utterance)
