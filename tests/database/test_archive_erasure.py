@@ -15,7 +15,7 @@ from clew.core.erasure.receipts import ARTIFACT_KIND, COMPLETE, DOCUMENT_KIND, P
 from clew.core.values import Record, Scope
 from clew.database.archive import export_threads, import_threads
 from clew.runtime.memory.learn.finalizer import Finalizer
-from clew.runtime.records.episodes import FEEDBACK
+from clew.runtime.records.feedback import FEEDBACK
 from clew.testing import ScriptedModel
 from tests.database.people import WORDS, live, traces
 

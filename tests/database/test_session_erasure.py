@@ -11,7 +11,8 @@ from clew.core.errors import ThreadNotFound
 from clew.core.values import Job, Record, RecordQuery
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import memory_of
-from clew.runtime.records.episodes import EPISODE, FEEDBACK
+from clew.runtime.records.episodes import EPISODE
+from clew.runtime.records.feedback import FEEDBACK
 from clew.testing import ScriptedModel
 from tests.support.tenants import db, postgres_url, tenant
 

@@ -23,7 +23,8 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.model.messages import Message
 from clew.runtime.placement import user_for_mode
-from clew.runtime.records.episodes import ACTIVE_EPISODE, FEEDBACK, Episode, EpisodeResult
+from clew.runtime.records.episodes import ACTIVE_EPISODE, Episode, EpisodeResult
+from clew.runtime.records.feedback import FEEDBACK
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
 from tests.runtime.gated_agent import (

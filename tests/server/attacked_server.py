@@ -200,6 +200,9 @@ class World:
         await self._must(who, Ask(method="POST", path="/threads", json={"id": thread, "title": SECRET}))
         turn = await self._must(who, _turn(thread, f"Keep {SECRET}"))
         await self._must(who, _turn(thread, "And this"))
+        await self._must(
+            who, Ask(method="POST", path=f"/sessions/{thread}/feedback", json={"label": "positive"})
+        )
         waiting = await self._must(who, _turn(f"{thread}-w", f"A letter with {SECRET}"))
         archive = await self._carried_off(who, f"{thread}-a")
         await self._must(who, _turn(f"{thread}-e", f"I like {SECRET}"))

@@ -1,28 +1,19 @@
 """Sessions: threads as their users know them, and the episodes that they are in."""
 
 from types import NoneType
-from typing import Literal, TypeAlias
 
 import msgspec
 
+from clew.api.feedback import FeedbackLabel
 from clew.api.route import Route
 from clew.api.turns import ApprovalView
 from clew.core.encoding import JSON
-
-FeedbackLabel: TypeAlias = Literal["positive", "neutral", "negative"]
 
 
 class NewSessionEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks to end the episode that a session is in, with what its user thought of it."""
 
     feedback: FeedbackLabel | None = None
-
-
-class NewFeedback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Feedback of a user: a label, never text."""
-
-    thread: str
-    label: FeedbackLabel
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +91,7 @@ class SessionStatusView(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
     waiting: list[ApprovalView] = []
     episode: str | None = None
+    feedback: str | None = None
     idle_since: int | None = None
     expires_at: int | None = None
     unfinished: list[UnfinishedEpisodeView] = []
@@ -142,15 +134,6 @@ class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class FeedbackView(msgspec.Struct, frozen=True, kw_only=True):
-    """Feedback as it was recorded."""
-
-    id: str
-    thread: str
-    label: str
-    recorded: int
-
-
 SESSIONS_STATE = Route("sessions_state", "GET", "/sessions/state", ActiveSessions)
 LIST_SESSIONS = Route("list_sessions", "GET", "/sessions", SessionPage)
 LIST_EPISODES = Route("list_episodes", "GET", "/episodes", EpisodePage)
@@ -160,4 +143,3 @@ DELETE_SESSION = Route("delete_session", "DELETE", "/sessions/{id}", NoneType, s
 LIST_TURNS = Route("list_turns", "GET", "/sessions/{id}/turns", TurnPage)
 END_SESSION = Route("end_session", "POST", "/sessions/{id}/end", EpisodeStatusView, body=NewSessionEnd)
 SESSION_STATUS = Route("session_status", "GET", "/sessions/{id}/status", SessionStatusView)
-GIVE_FEEDBACK = Route("give_feedback", "POST", "/feedback", FeedbackView, body=NewFeedback, status=201)

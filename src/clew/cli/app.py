@@ -20,6 +20,7 @@ from clew.cli.commands import (
     documents,
     erasure,
     experiments,
+    feedback,
     jobs,
     memory,
     runs,
@@ -99,6 +100,10 @@ GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "core-memory": (
         "Short texts that a thread's model always has before it.",
         (core_memory.show, core_memory.put, core_memory.append, core_memory.replace),
+    ),
+    "feedback": (
+        "What users thought of their sessions.",
+        (feedback.list_, feedback.export),
     ),
     "jobs": (
         "Work that is left to do, and what was given up.",

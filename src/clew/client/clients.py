@@ -18,6 +18,7 @@ from clew.client.call import ApiCall, AsyncSender, BlockingSender
 from clew.client.erasure import ErasureMethods
 from clew.client.events import EventMethods
 from clew.client.experiments import ExperimentMethods
+from clew.client.feedback import FeedbackLogMethods, FeedbackMethods
 from clew.client.health import HealthMethods
 from clew.client.jobs import JobMethods
 from clew.client.memory import MemoryMethods
@@ -47,6 +48,7 @@ class ClientMethods(
     EventMethods,
     RunMethods,
     SessionMethods,
+    FeedbackMethods,
     ArchiveMethods,
     VoiceMethods,
     MemoryMethods,
@@ -57,7 +59,7 @@ class ClientMethods(
     """The calls of the API, for either client."""
 
 
-class OperatorMethods(ErasureMethods, AuditMethods):
+class OperatorMethods(ErasureMethods, FeedbackLogMethods, AuditMethods):
     """The calls of operators, for either client."""
 
 

@@ -1,11 +1,11 @@
 """Calls of sessions and episodes."""
 
+from clew.api.feedback import FeedbackLabel
 from clew.api.sessions import (
     DELETE_SESSION,
     END_SESSION,
     GET_EPISODE,
     GET_SESSION,
-    GIVE_FEEDBACK,
     LIST_EPISODES,
     LIST_SESSIONS,
     LIST_TURNS,
@@ -15,9 +15,6 @@ from clew.api.sessions import (
     EpisodeDetail,
     EpisodePage,
     EpisodeStatusView,
-    FeedbackLabel,
-    FeedbackView,
-    NewFeedback,
     NewSessionEnd,
     SessionPage,
     SessionStatusView,
@@ -29,12 +26,6 @@ from clew.client.call import ApiCall, CallMethod, api_call
 
 class SessionMethods:
     """Calls of sessions and episodes."""
-
-    @CallMethod
-    def feedback(self, thread: str, label: FeedbackLabel, *, key: str | None = None) -> ApiCall[FeedbackView]:
-        """Record what a user thought of a session so far."""
-        body = NewFeedback(thread=thread, label=label)
-        return api_call(GIVE_FEEDBACK, body=body, key=key)
 
     @CallMethod
     def sessions_state(self) -> ApiCall[ActiveSessions]:

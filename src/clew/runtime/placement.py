@@ -17,7 +17,8 @@ from clew.database.database import Database
 from clew.database.records import record_pages
 from clew.database.thread import Thread
 from clew.runtime.context import MemoryMode
-from clew.runtime.records.episodes import FEEDBACK, VOICE, active_episode, finalize_nothing
+from clew.runtime.records.episodes import VOICE, active_episode, finalize_nothing
+from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.settings import Settings
 from clew.stores.memory import MemoryStore
 

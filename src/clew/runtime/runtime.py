@@ -26,10 +26,12 @@ from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
+from clew.runtime.records.feedback import Feedback
 from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
 from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.sessions.feedback import record_session_feedback
 from clew.runtime.sessions.finish import end_episode
 from clew.runtime.sessions.status import SessionStatus, session_status
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance, judge_utterance
@@ -322,6 +324,30 @@ class Runtime(Generic[Shape, Output]):
             self._scheduler.recent_threads.pop(thread, None)
         await self._placements.drop(thread)
         return episode
+
+    async def record_session_feedback(
+        self, thread: Id, label: str, *, source: str = "api", key: Id | None = None, user: Id | None = None
+    ) -> Feedback:
+        """Record what a person thinks of a session, apart from its end: a label of one word, never text.
+
+        It is about the episode that the thread is in, or was in last, which has one row: the newest label
+        replaces an earlier one, and one that is given at the end replaces both. A ``key`` makes repeating it
+        safe. Feedback on an incognito session stays in memory with it.
+
+        Raises:
+            InvalidArgument: It is no label, or the thread has had no session.
+            KeyReused: The key was used for another label.
+        """
+        placement = self._placements.of(thread, user)
+        return await record_session_feedback(
+            placement.db,
+            thread,
+            label,
+            agent=self.agent,
+            source=source,
+            key=key,
+            now=placement.settings.clock(),
+        )
 
     async def session_status(self, thread: Id, *, user: Id | None = None) -> SessionStatus:
         """The status of a thread: its run, its episode, what is left to do, and what a caller can do next."""

@@ -50,6 +50,7 @@ from clew.server.routes.audit import AUDIT_ROUTES
 from clew.server.routes.erasure import ERASURE_ROUTES
 from clew.server.routes.events import EVENT_ROUTES
 from clew.server.routes.experiments import EXPERIMENT_ROUTES
+from clew.server.routes.feedback import FEEDBACK_ROUTES
 from clew.server.routes.health import HEALTH_ROUTES
 from clew.server.routes.jobs import JOB_ROUTES
 from clew.server.routes.memory import MEMORY_ROUTES
@@ -80,6 +81,7 @@ ROUTES: list[HTTPRouteHandler] = [
     *RUN_ROUTES,
     *EXPERIMENT_ROUTES,
     *SESSION_ROUTES,
+    *FEEDBACK_ROUTES,
     *MEMORY_ROUTES,
     *SEARCH_ROUTES,
     *JOB_ROUTES,

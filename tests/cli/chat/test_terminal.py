@@ -14,7 +14,8 @@ import pytest
 import clew
 from clew.cli.chat.commands import COMMANDS
 from clew.core.values import RecordQuery
-from clew.runtime.records.episodes import EPISODE, FEEDBACK, episode_of
+from clew.runtime.records.episodes import EPISODE, episode_of
+from clew.runtime.records.feedback import FEEDBACK
 from tests.support.terminal import ROOT, Terminal, terminal
 
 COMMAND = str(Path(sys.executable).with_name("clew"))

@@ -23,7 +23,8 @@ from clew.cli.commands import chat as chat_command
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory import memory_of
-from clew.runtime.records.episodes import ACTIVE_EPISODE, EPISODE, FEEDBACK, episode_of
+from clew.runtime.records.episodes import ACTIVE_EPISODE, EPISODE, episode_of
+from clew.runtime.records.feedback import FEEDBACK
 
 COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
@@ -194,6 +195,32 @@ def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label:
         "modality": "text",
         "turns": 2,
     }
+
+
+@pytest.mark.promise("R-23", "R-08")
+def test_feedback_and_then_an_end_make_one_row_and_the_end_asks_nothing(chat: Chat, url: str) -> None:
+    lines = chat(*ALICE, lines=["Hello", "/feedback y", "/end", "/exit"])
+    (record,) = records(url, FEEDBACK)
+
+    assert [each["feedback"] for each in lines if each["type"] in ("feedback", "ended")] == ["positive"] * 2
+    assert (record.body["label"], record.body["source"]) == ("positive", "cli")
+
+
+@pytest.mark.promise("R-23")
+def test_feedback_need_not_be_given(chat: Chat, url: str) -> None:
+    lines = chat(*ALICE, lines=["Hello", "/feedback", "/feedback n", "/exit"])
+    labels = [each["feedback"] for each in lines if each["type"] == "feedback" and "feedback" in each]
+
+    assert labels == [None, "negative"]
+    assert [record.body["label"] for record in records(url, FEEDBACK)] == ["negative"]
+
+
+@pytest.mark.promise("R-14", "R-23")
+def test_feedback_of_a_guest_is_not_kept(chat: Chat, url: str) -> None:
+    lines = chat("--mode", "guest", lines=["Hello", "/feedback y", "/exit"])
+
+    assert only(lines, "feedback")["feedback"] == "positive"
+    assert records(url, FEEDBACK) == []
 
 
 @pytest.mark.promise("R-08", "R-23")

@@ -21,10 +21,10 @@ from clew.runtime.records.episodes import (
     ENDED,
     ENDING,
     EPISODE,
-    FEEDBACK,
     Episode,
     episode_record,
 )
+from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.records.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
 from clew.stores.memory import MemoryStore
 

@@ -19,7 +19,6 @@ from clew.runtime.records import episodes
 from clew.runtime.records.episodes import (
     ACTIVE_EPISODE,
     EPISODE,
-    FEEDBACK,
     Episode,
     EpisodeResult,
     active_episode,
@@ -28,6 +27,7 @@ from clew.runtime.records.episodes import (
     read_episode,
     request_end,
 )
+from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.testing.scripted_model import ScriptedModel

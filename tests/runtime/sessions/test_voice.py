@@ -26,13 +26,13 @@ from clew.runtime.model.messages import Message
 from clew.runtime.records.episodes import (
     ACTIVE_EPISODE,
     EPISODE,
-    FEEDBACK,
     LEASED,
     Episode,
     EpisodeResult,
     active_episode,
     episode_of,
 )
+from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.records.runs import run_of
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.runtime import Runtime

@@ -13,7 +13,7 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUnavailable, ThreadExists
 from clew.core.values import RecordQuery
-from clew.runtime.records.episodes import FEEDBACK
+from clew.runtime.records.feedback import FEEDBACK
 from clew.server.http import idempotency
 from clew.server.http.idempotency import IdempotencyRecord
 from clew.server.identity.identity import Identity
@@ -235,8 +235,8 @@ async def test_feedback_with_a_key_is_recorded_once_and_holds_no_text(
     db: clew.Database, alice: AsyncClient
 ) -> None:
     await alice.run_turn("t", "hi")
-    first = await alice.feedback("t", "positive", key="k")
-    again = await alice.feedback("t", "positive", key="k")
+    first = await alice.record_session_feedback("t", "positive", key="k")
+    again = await alice.record_session_feedback("t", "positive", key="k")
     (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
 
     assert again == first

@@ -228,8 +228,8 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("PUT", "/memory/recall"): Attack(ask=put("/memory/recall", {"on": False}, **OWNER), others=FORBIDDEN),
     # The rest.
     ("GET", "/search"): Attack(ask=get("/search", q=SECRET), others=APART, cursor="taken"),
-    ("POST", "/feedback"): Attack(
-        ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=NOT_FOUND
+    ("POST", "/sessions/{id:str}/feedback"): Attack(
+        ask=post("/sessions/{v.thread}/feedback", {"label": "positive"}), others=NOT_FOUND
     ),
     ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART, cursor="taken"),
     ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=FORBIDDEN),
@@ -274,6 +274,8 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post("/crises/extend", {"thread": "{v.thread}", "until": 1 << 52}), others=FORBIDDEN
     ),
     ("POST", "/crises/purge"): Attack(ask=post("/crises/purge", {"dry_run": True}), others=FORBIDDEN),
+    ("GET", "/feedback"): Attack(ask=get("/feedback"), others=FORBIDDEN, cursor="taken"),
+    ("GET", "/feedback/export"): Attack(ask=get("/feedback/export"), others=FORBIDDEN),
     ("GET", "/audit"): Attack(ask=get("/audit"), others=FORBIDDEN, cursor="taken"),
 }
 

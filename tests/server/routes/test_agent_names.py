@@ -87,7 +87,7 @@ async def test_feedback_about_the_session_of_another_agent_is_refused(
 ) -> None:
     await travelled(db)
     answer = await users.http.post(
-        "/api/v1/feedback", headers=users.headers(), json={"thread": "t", "label": "positive"}
+        "/api/v1/sessions/t/feedback", headers=users.headers(), json={"label": "positive"}
     )
 
     assert answer.json()["code"] == "agent_mismatch"

@@ -443,7 +443,7 @@ OTHERWISE: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{id:str}/turns"): {"message": "Something else"},
     ("POST", "/turns"): {"message": "Something else"},
     ("POST", "/sessions/{id:str}/voice"): {"said": "Something else"},
-    ("POST", "/feedback"): {"label": "negative"},
+    ("POST", "/sessions/{id:str}/feedback"): {"label": "negative"},
 }
 """Other bodies, where the key commits with the change and only the body counts."""
 

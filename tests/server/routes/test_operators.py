@@ -53,6 +53,8 @@ OPERATING = [
     ("GET", "/crises"),
     ("GET", "/crises/export"),
     ("POST", "/crises/purge"),
+    ("GET", "/feedback"),
+    ("GET", "/feedback/export"),
     ("GET", "/audit"),
 ]
 BODIES = {

@@ -31,7 +31,7 @@ async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_w
     await alice.create_thread(thread, key="k")
     result = await alice.run_turn(thread, "hi", key="k")
     runs = await alice.runs(thread=thread)
-    await alice.feedback(thread, "positive")
+    await alice.record_session_feedback(thread, "positive")
     await alice.end_session(thread)
     kinds = ("run", "episode", "feedback", idempotency.KIND)
     before = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]

@@ -292,7 +292,7 @@ async def test_what_is_not_yours_is_not_there(users: Users, stranger: tuple[str,
         other.turns("t"),
         other.end_session("t"),
         other.export_archive("t"),
-        other.feedback("t", "positive"),
+        other.record_session_feedback("t", "positive"),
     ]
     for call in calls:
         with pytest.raises(ThreadNotFound):

@@ -9,7 +9,7 @@ from clew.api.voice import NewAssessment, NewVoiceTurn, RecordedToolCall
 from clew.client import AsyncClient
 from clew.core.errors import InvalidArgument, KeyReused, NotFound
 from clew.core.values import RecordQuery
-from clew.runtime.records.episodes import FEEDBACK
+from clew.runtime.records.feedback import FEEDBACK
 from tests.server.conftest import Users
 
 pytestmark = pytest.mark.promise("R-21")

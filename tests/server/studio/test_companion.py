@@ -15,7 +15,7 @@ from playwright.async_api import Locator, Page, expect
 import clew
 from clew.core.values import RecordQuery
 from clew.runtime.memory.memory import Memory
-from clew.runtime.records.episodes import FEEDBACK
+from clew.runtime.records.feedback import FEEDBACK
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew_companion.crisis.log import crises

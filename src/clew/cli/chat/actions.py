@@ -181,17 +181,44 @@ async def _resume_answer(chat: Chat) -> ChatOutput:
     return ChatOutput(kind="answer", facts=facts, display=display)
 
 
+async def ask_and_record_feedback(chat: Chat, words: Sequence[str]) -> ChatOutput:
+    """Record what the person thinks of the session, which goes on; a question need not be answered."""
+    reply = _only_word(words)
+    if reply is not None and reply.lower() not in FEEDBACK_LABELS:
+        raise InvalidArgument(problem="Say /feedback, or /feedback with y, n or s.")
+    if (await chat.status()).status == NONE:
+        raise InvalidArgument(problem="No session has begun here yet. Say something first.")
+    if reply is not None:
+        return await _record_feedback(chat, reply)
+    question = ChatQuestion(prompt=FEEDBACK_PROMPT, on_answer=lambda answer: _record_feedback(chat, answer))
+    return ChatOutput(kind="feedback", facts={}, question=question)
+
+
+async def _record_feedback(chat: Chat, reply: str) -> ChatOutput:
+    """Record an answer; one that is none of the offered counts as none."""
+    label = FEEDBACK_LABELS.get(reply.strip().lower()[:1])
+    if label is None:
+        return ChatOutput(kind="feedback", facts={"feedback": None}, display=Text("Nothing is recorded."))
+    participant = chat.participant
+    await chat.runtime.record_session_feedback(
+        participant.thread, label, source=CLIENT_NAME, user=participant.user
+    )
+    display = Text("Thank you. Only that answer is recorded, never a word of yours.")
+    return ChatOutput(kind="feedback", facts={"feedback": label}, display=display)
+
+
 async def ask_and_end_session(chat: Chat, words: Sequence[str]) -> ChatOutput:
-    """End the session, after a question that need not be answered."""
+    """End the session, after a question that need not be answered. What was answered before is not asked."""
     feedback = _only_word(words)
     if feedback is not None and feedback.lower() not in FEEDBACK_LABELS:
         raise InvalidArgument(problem="Say /end, or /end with y, n or s for what you thought of it.")
-    if (await chat.status()).idle_since is None:
+    status = await chat.status()
+    if status.idle_since is None:
         return ChatOutput(
             kind="ended", facts={"ended": None}, display=Text("No session is open; nothing to end.")
         )
-    if feedback is not None:
-        return await _end_session(chat, feedback)
+    if feedback is not None or status.feedback is not None:
+        return await _end_session(chat, feedback or "")
     question = ChatQuestion(prompt=FEEDBACK_PROMPT, on_answer=lambda reply: _end_session(chat, reply))
     return ChatOutput(kind="end", facts={}, question=question)
 
@@ -204,7 +231,7 @@ async def _end_session(chat: Chat, reply: str) -> ChatOutput:
     )
     if episode is None:
         return ChatOutput(kind="ended", facts={"ended": None}, display=Text("The session had ended already."))
-    facts = {"ended": as_json(episode), "feedback": label}
+    facts = {"ended": as_json(episode), "feedback": episode.feedback}
     if chat.participant.is_guest:
         return ChatOutput(kind="ended", facts=facts, display=Text(screen.GUEST_END_NOTE))
     episode_memory = await read_episode_memory(chat.memory, episode)

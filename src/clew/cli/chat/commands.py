@@ -76,6 +76,12 @@ COMMANDS: tuple[ChatCommand, ...] = (
         run=actions.resume,
     ),
     ChatCommand(name="/new", arguments="[ID]", description="begin another thread", run=actions.begin_thread),
+    ChatCommand(
+        name="/feedback",
+        arguments="[y|n]",
+        description="say whether it helps so far; the session goes on",
+        run=actions.ask_and_record_feedback,
+    ),
     ChatCommand(name="/end", description="end this session", run=actions.ask_and_end_session),
     ChatCommand(name="/exit", description="leave", run=actions.leave),
 )

@@ -12,7 +12,6 @@ import msgspec
 
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import (
-    InvalidArgument,
     NotFound,
     RecordNotFound,
     RevisionConflict,
@@ -20,12 +19,12 @@ from clew.core.errors import (
     ThreadOfAnotherAgent,
 )
 from clew.core.log.jobs import claim_job
-from clew.core.text.words import is_label
 from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
 from clew.database.records import record_pages
 from clew.runtime.attempts import Attempts
 from clew.runtime.model.messages import Message, message_of
+from clew.runtime.records.feedback import FEEDBACK, Feedback, check_label, feedback_record, read_feedback
 from clew.runtime.records.refusals import REFUSED, Refusals
 from clew.runtime.records.runs import DEFAULT_AGENT
 
@@ -198,7 +197,6 @@ def move_writes(before: Episode, after: Episode, owner: str | None) -> list[Writ
 
 
 END_JOB = "end episode"
-FEEDBACK = "feedback"
 EPISODES_PER_PAGE = 256
 
 
@@ -240,16 +238,17 @@ async def request_end(
 
     With ``agent``, an episode of another agent is left as it is.
 
-    What a person thought of it is recorded with it, once. The next turn starts a new episode. With a
-    claim, a token and until when, the job that does the rest is held from the start.
+    What a person thought of it is recorded with it, in the row that earlier feedback on it has. The next turn
+    starts a new episode. With a claim, a token and until when, the job that does the rest is held from the
+    start.
 
     Raises:
         InvalidArgument: The feedback is no label.
         RevisionConflict: Others changed the episode again and again.
         StoreDamaged: The row of the episode cannot be read, or is another's.
     """
-    if feedback is not None and not is_label(feedback):
-        raise InvalidArgument(problem="Feedback is a label of one word, such as positive, and never text.")
+    if feedback is not None:
+        check_label(feedback)
     attempts = Attempts()
     while True:
         before = await active_episode(db, thread)
@@ -258,11 +257,14 @@ async def request_end(
         if untouched_since is not None and before.touched > untouched_since:
             return None
         last = await _version(db, thread)
-        after, writes = plan_end(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
+        earlier = await _earlier_feedback(db, before.id)
+        after, writes = plan_end(
+            before, by=by, now=now, last=last, feedback=feedback, earlier=earlier, claim=claim
+        )
         try:
             await db.commit(writes)
         except RevisionConflict as conflict:
-            if conflict.kind != ACTIVE_EPISODE:
+            if conflict.kind not in (ACTIVE_EPISODE, FEEDBACK):
                 raise
             attempts.count(conflict)
             continue  # a turn has just touched it, or another process has just ended it
@@ -276,17 +278,20 @@ def plan_end(
     now: int,
     last: int | None,
     feedback: str | None = None,
+    earlier: Feedback | None = None,
     claim: tuple[str, int] | None = None,
 ) -> tuple[Episode, list[Write]]:
-    """Return an episode as it is once it has ended after a version of its thread, and the writes for it."""
-    after = msgspec.structs.replace(
-        before, status=ENDING, ended_by=by, ended=now, feedback=feedback, last=last
-    )
+    """Return an episode as it is once it has ended after a version of its thread, and the writes for it.
+
+    ``earlier`` is feedback from before the end. It stands unless there is other feedback now.
+    """
+    label = earlier.label if feedback is None and earlier is not None else feedback
+    after = msgspec.structs.replace(before, status=ENDING, ended_by=by, ended=now, feedback=label, last=last)
     job = _job(after) if claim is None else job_with_claim(after, *claim)
     return after, [
         *move_writes(before, after, before.user),
         Enqueue(job=job),
-        *_feedback_writes(after, by, now),
+        *([] if feedback is None else [_feedback_write(after, by, now, earlier)]),
     ]
 
 
@@ -322,22 +327,28 @@ async def _version(db: Database, thread: str) -> int | None:
         return None
 
 
-def _feedback_writes(episode: Episode, source: str, now: int) -> list[Write]:
-    """Return the write of a person's feedback on an episode: a label and numbers, never text."""
-    if episode.feedback is None:
-        return []
-    body = {
-        "label": episode.feedback,
-        "source": source,
-        "modality": episode.modality,
-        "turns": episode.turns,
-        "recorded": now,
-        "thread": episode.thread,
-    }
-    tags = (f"thread:{episode.thread}",)
-    return [
-        Put(record=Record(kind=FEEDBACK, id=episode.id, owner=episode.user, tags=tags, sort=now, body=body))
-    ]
+async def _earlier_feedback(db: Database, episode: str) -> Feedback | None:
+    """Return the feedback from before an end; None if it cannot be read, which blocks no end."""
+    try:
+        return await read_feedback(db, episode)
+    except StoreDamaged:
+        return None
+
+
+def _feedback_write(episode: Episode, source: str, now: int, earlier: Feedback | None) -> Write:
+    """Return the write of a person's feedback on an episode, in the row of what they said before."""
+    feedback = Feedback(
+        id=episode.id,
+        thread=episode.thread,
+        user=episode.user,
+        label=episode.feedback or "",
+        source=source,
+        modality=episode.modality,
+        turns=episode.turns,
+        recorded=now,
+        keys=earlier.keys if earlier is not None else {},
+    )
+    return Put(record=feedback_record(feedback), expect=earlier.revision if earlier is not None else None)
 
 
 async def end_expired_episodes(

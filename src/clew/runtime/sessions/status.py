@@ -18,6 +18,7 @@ from clew.runtime.records.episodes import (
     episode_of,
     job_id,
 )
+from clew.runtime.records.feedback import read_feedback
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, WAITING, is_orphaned, run_of
 from clew.runtime.settings import Settings
 from clew.runtime.state.call_state import Approval
@@ -56,8 +57,8 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a thread.
 
     ``status`` is ``running``, ``waiting`` or ``interrupted`` if a run is; otherwise that of the newest
-    episode, ``active``, ``ending`` or ``ended``; otherwise ``none``. ``unfinished`` also names ends of
-    earlier episodes that still have to be made.
+    episode, ``active``, ``ending`` or ``ended``; otherwise ``none``. ``feedback`` is the label that was
+    given for that episode. ``unfinished`` also names ends of earlier episodes that still have to be made.
     """
 
     thread: str
@@ -65,6 +66,7 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
     waiting: tuple[Approval, ...] = ()
     episode: Episode | None = None
+    feedback: str | None = None
     idle_since: int | None = None
     expires_at: int | None = None
     unfinished: tuple[UnfinishedEpisode, ...] = ()
@@ -84,14 +86,16 @@ async def session_status(db: Database, thread: str, settings: Settings) -> Sessi
         return SessionStatus(thread=thread)
     run_state = RunState.of(head.state)
     run = await _run_status(db, head, run_state, settings)
-    active = await active_episode(db, thread)
-    newest = active or await _newest_episode(db, thread)
+    newest = await newest_episode(db, thread)
+    feedback = await read_feedback(db, newest.id) if newest is not None else None
+    active = newest if newest is not None and newest.status == ACTIVE else None
     return SessionStatus(
         thread=thread,
         status=run or (newest.status if newest is not None else NONE),
         run=run_state.id if run else None,
         waiting=run_state.approvals if run == WAITING else (),
         episode=newest,
+        feedback=feedback.label if feedback is not None else None,
         idle_since=active.touched if active is not None else None,
         expires_at=_expiry(active, settings) if active is not None else None,
         unfinished=await _unfinished_episodes(db, thread),
@@ -117,7 +121,10 @@ async def _run_status(db: Database, head: Head, run_state: RunState, settings: S
     return RUNNING if at_work else INTERRUPTED
 
 
-async def _newest_episode(db: Database, thread: str) -> Episode | None:
+async def newest_episode(db: Database, thread: str) -> Episode | None:
+    """Return the episode that a thread is in, or else the one that it was in last."""
+    if (active := await active_episode(db, thread)) is not None:
+        return active
     query = RecordQuery(kind=EPISODE, tags=(f"thread:{thread}",), newest=True, limit=1)
     return next((episode_of(record) for record in await db.records.find(query)), None)
 

@@ -1,22 +1,17 @@
-"""Sessions over HTTP: threads as their users know them, with episodes and feedback."""
+"""Sessions over HTTP: threads as their users know them, with their episodes."""
 
-import hashlib
-import secrets
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.params import FromPath, FromQuery, JSONBody
 
-from clew.api.route import IDEMPOTENCY_KEY
 from clew.api.sessions import (
     DELETE_SESSION,
     END_SESSION,
     GET_EPISODE,
     GET_SESSION,
-    GIVE_FEEDBACK,
     LIST_EPISODES,
     LIST_SESSIONS,
     LIST_TURNS,
@@ -26,8 +21,6 @@ from clew.api.sessions import (
     EpisodeDetail,
     EpisodePage,
     EpisodeStatusView,
-    FeedbackView,
-    NewFeedback,
     NewSessionEnd,
     SessionPage,
     SessionStatusView,
@@ -36,9 +29,9 @@ from clew.api.sessions import (
     TurnPage,
     UnfinishedEpisodeView,
 )
-from clew.core.encoding import JSON, as_json
-from clew.core.errors import RevisionConflict, ThreadNotFound
-from clew.core.values import Head, Item, Record, RecordQuery, ThreadSummary
+from clew.core.encoding import as_json
+from clew.core.errors import ThreadNotFound
+from clew.core.values import Head, Item, RecordQuery, ThreadSummary
 from clew.runtime.memory.learn.finalizer import read_episode_memory
 from clew.runtime.memory.memory import memory_of
 from clew.runtime.memory.recall.render import sentence_of
@@ -46,7 +39,6 @@ from clew.runtime.model.messages import CALL, message_of
 from clew.runtime.records.episodes import (
     ACTIVE_EPISODE,
     EPISODE,
-    FEEDBACK,
     Episode,
     active_episode,
     episode_of,
@@ -56,7 +48,7 @@ from clew.server.http.callers import Caller, CurrentCaller, ThreadId
 from clew.server.http.cursors import record_position
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import Cursor, IfMatch, Limit, SearchQuery, etag, parse_if_match
-from clew.server.http.paths import check_reachable, decode_path_part
+from clew.server.http.paths import decode_path_part
 from clew.server.http.views import approval_view, episode_status_view, episode_view
 from clew.server.tenants.thread_list import find_threads
 
@@ -196,6 +188,7 @@ async def session_status(thread_id: ThreadId, caller: CurrentCaller) -> SessionS
         run=status.run,
         waiting=[approval_view(each) for each in status.waiting],
         episode=status.episode.id if status.episode is not None else None,
+        feedback=status.feedback,
         idle_since=status.idle_since,
         expires_at=status.expires_at,
         unfinished=[
@@ -247,35 +240,6 @@ def _session_view_of(summary: ThreadSummary, episode: Episode | None) -> Session
     )
 
 
-@endpoint(GIVE_FEEDBACK)
-async def give_feedback(
-    data: JSONBody[NewFeedback], caller: CurrentCaller, request: Request[Any, Any, Any]
-) -> FeedbackView:
-    """Record what a user thought of a session so far: a label, never text. One key records it once."""
-    head = await caller.db.thread(check_reachable(data.thread)).head()
-    await caller.check_writable(data.thread)
-    episode = await active_episode(caller.db, data.thread)
-    key = request.headers.get(IDEMPOTENCY_KEY) or secrets.token_hex(16)
-    subject = episode.id if episode is not None else data.thread
-    now = caller.db.store.now()
-    body: dict[str, JSON] = {
-        "label": data.label,
-        "source": "http",
-        "modality": episode.modality if episode is not None else "text",
-        "turns": episode.turns if episode is not None else 0,
-        "recorded": now,
-        "thread": data.thread,
-    }
-    id = hashlib.sha256(f"{subject}\0{key}".encode()).hexdigest()
-    tags = (f"thread:{data.thread}",)
-    record = Record(kind=FEEDBACK, id=id, owner=head.owner, tags=tags, sort=now, body=body)
-    try:
-        await caller.db.records.put(record, expect=0)
-    except RevisionConflict:
-        body = (await caller.db.records.get(FEEDBACK, id)).body
-    return FeedbackView(id=id, thread=body["thread"], label=body["label"], recorded=body["recorded"])
-
-
 SESSION_ROUTES = [
     sessions_state,
     list_sessions,
@@ -286,5 +250,4 @@ SESSION_ROUTES = [
     list_turns,
     end_session,
     session_status,
-    give_feedback,
 ]

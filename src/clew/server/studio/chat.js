@@ -121,6 +121,13 @@ export class Chat {
     this.go(threadAt(id ?? webId()), { fresh: !id, user: this.user, incognito: this.incognito });
   }
 
+  async do_feedback([answer]) {
+    const label = answer && answerOf(answer);
+    if (!label) return this.card(make("p", {}, "Say /feedback y if it helps, or /feedback n if it does not."));
+    await post(path`/sessions/${this.id}/feedback`, { label });
+    return this.card(make("p", {}, "Thank you. Only that answer is recorded, never a word of yours."));
+  }
+
   async do_end([answer]) {
     if (this.conversation.isInCall) return this.panel.hangUp(); // which asks the same
     const { card, end } = this.ending();

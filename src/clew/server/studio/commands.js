@@ -12,6 +12,7 @@ export const COMMANDS = {
   "/threads": ["", "your threads, newest first"],
   "/resume": ["ID", "go on with a thread"],
   "/new": ["[ID]", "begin another thread"],
+  "/feedback": ["y|n", "say whether it helps so far; the session goes on"],
   "/end": ["[y|n|s]", "end this session"],
   "/exit": ["", "leave"],
 };
