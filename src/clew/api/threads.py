@@ -307,6 +307,14 @@ APPEND = Route(
     commits_key=True,
 )
 GET_STATE = Route("get_state", "GET", "/threads/{id}/state", StateView, has_etag=True)
+GET_STORED_STATE = Route(
+    "get_stored_state",
+    "GET",
+    "/threads/{id}/stored-state",
+    StateView,
+    has_etag=True,
+    audit="read state",
+)
 DIFF_THREAD = Route("diff_thread", "GET", "/threads/{id}/diff", DiffView)
 VERIFY_THREAD = Route("verify_thread", "GET", "/threads/{id}/verify", VerdictView)
 FORK_THREAD = Route(

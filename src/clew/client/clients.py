@@ -26,7 +26,7 @@ from clew.client.runs import RunMethods
 from clew.client.search import SearchMethods
 from clew.client.sessions import SessionMethods
 from clew.client.sse import ResumableStream
-from clew.client.threads import ThreadMethods
+from clew.client.threads import StoredStateMethods, ThreadMethods
 from clew.client.turns import TurnMethods
 from clew.client.voice import VoiceMethods
 from clew.client.workbench import WorkbenchMethods
@@ -59,7 +59,7 @@ class ClientMethods(
     """The calls of the API, for either client."""
 
 
-class OperatorMethods(ErasureMethods, FeedbackLogMethods, AuditMethods):
+class OperatorMethods(ErasureMethods, FeedbackLogMethods, StoredStateMethods, AuditMethods):
     """The calls of operators, for either client."""
 
 

@@ -8,6 +8,7 @@ from clew.api.threads import (
     DIFF_THREAD,
     FORK_THREAD,
     GET_STATE,
+    GET_STORED_STATE,
     GET_THREAD,
     LIST_CHANGESETS,
     LIST_ITEMS,
@@ -35,6 +36,15 @@ from clew.api.threads import (
 )
 from clew.client.call import ApiCall, CallMethod, api_call
 from clew.core.encoding import JSON
+
+
+class StoredStateMethods:
+    """The call of operators about the state of a thread."""
+
+    @CallMethod
+    def stored_state(self, id: str, *, at: int | None = None) -> ApiCall[StateView]:
+        """Return the stored state of any thread of the tenant, at its newest version or an earlier one."""
+        return api_call(GET_STORED_STATE, id, at=at)
 
 
 class ThreadMethods:

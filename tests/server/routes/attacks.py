@@ -101,6 +101,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post(f"{THREAD}/changesets", {"patches": [["set", ["mood"], "calm"]]}), others=NOT_FOUND
     ),
     ("GET", "/threads/{id:str}/state"): Attack(ask=get(f"{THREAD}/state"), others=NOT_FOUND),
+    ("GET", "/threads/{id:str}/stored-state"): Attack(ask=get(f"{THREAD}/stored-state"), others=FORBIDDEN),
     ("GET", "/threads/{id:str}/diff"): Attack(ask=get(f"{THREAD}/diff", before="0"), others=NOT_FOUND),
     ("GET", "/threads/{id:str}/verify"): Attack(ask=get(f"{THREAD}/verify"), others=NOT_FOUND),
     ("POST", "/threads/{id:str}/fork"): Attack(

@@ -53,6 +53,7 @@ OPERATING = [
     ("GET", "/crises"),
     ("GET", "/crises/export"),
     ("POST", "/crises/purge"),
+    ("GET", "/threads/t/stored-state"),
     ("GET", "/feedback"),
     ("GET", "/feedback/export"),
     ("GET", "/audit"),
@@ -95,6 +96,33 @@ async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
             await AsyncCrisisClient(vera).crises()
 
     assert audit.entries == []
+
+
+@pytest.mark.promise("F-11")
+@pytest.mark.parametrize("owner", ["alice", None])
+async def test_an_operator_reads_the_state_of_any_thread_at_any_version_and_that_is_audited(
+    db: clew.Database, owner: str | None
+) -> None:
+    thread = await db.create("t", owner=owner)
+    await thread.append(patches=[clew.set(["mood"], "calm")])
+    await thread.append(patches=[clew.set(["mood"], "wild")])
+    headers = {"X-Clew-User": "olga", "X-Roles": "admin"}
+    async with clients_of(db, authenticate=Roles(db.tenant)) as users:  # type: ignore[arg-type]  # headers are a dict here
+        olga = AsyncClient("http://127.0.0.1", headers=headers, http=users.http)
+        newest, first = await olga.operator.stored_state("t"), await olga.operator.stored_state("t", at=1)
+        with pytest.raises(NotFound):
+            await olga.operator.stored_state("none")
+        with pytest.raises(NotFound):
+            await olga.state("t")
+        with pytest.raises(Forbidden):
+            await users("alice").operator.stored_state("t")
+        entries = (await olga.operator.audit(thread="t")).entries
+
+    assert [(view.version, view.state["mood"]) for view in (newest, first)] == [(2, "wild"), (1, "calm")]
+    assert [(entry.action, entry.user, entry.facts) for entry in entries] == [
+        ("read state", "olga", {"version": 1}),
+        ("read state", "olga", {"version": 2}),
+    ]
 
 
 @pytest.mark.promise("B-07")

@@ -16,6 +16,7 @@ from clew.api.threads import (
     DIFF_THREAD,
     FORK_THREAD,
     GET_STATE,
+    GET_STORED_STATE,
     GET_THREAD,
     LIST_CHANGESETS,
     LIST_ITEMS,
@@ -242,6 +243,19 @@ async def get_state(thread_id: ThreadId, caller: CurrentCaller, at: Version = No
     return Response(view, headers=etag(head.version))
 
 
+@endpoint(GET_STORED_STATE)
+async def get_stored_state(
+    thread_id: ThreadId, caller: CurrentCaller, at: Version = None
+) -> Response[StateView]:
+    """Return the stored state of any thread of the tenant, at any version. Needs the role admin."""
+    db = caller.tenant_database()
+    head = await db.thread(thread_id).head(at=at)
+    facts = {"version": head.version}
+    await audit.record_action(db, caller.identity, GET_STORED_STATE.audit, thread=thread_id, facts=facts)
+    view = StateView(thread=thread_id, version=head.version, state=head.state)
+    return Response(view, headers=etag(head.version))
+
+
 @endpoint(DIFF_THREAD)
 async def diff_thread(
     thread_id: ThreadId,
@@ -354,6 +368,7 @@ THREAD_ROUTES = [
     list_changesets,
     append_changeset,
     get_state,
+    get_stored_state,
     diff_thread,
     verify_thread,
     fork_thread,
