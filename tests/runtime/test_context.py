@@ -96,7 +96,8 @@ async def test_every_stage_of_both_layers_gets_the_same_dependencies(db: Databas
 
     assert [(ctx.llm_client, ctx.response_llm) for ctx in contexts] == [(CONTROL, WRITER)] * 4
     assert (contexts[0], contexts[2]) == (contexts[1], contexts[3])
-    assert [contexts[0].memory_mode, contexts[2].memory_mode] == [MemoryMode.LOCAL, MemoryMode.INCOGNITO]
+    mode = MemoryMode.SYNCED if db.store.name == "postgres" else MemoryMode.LOCAL
+    assert [contexts[0].memory_mode, contexts[2].memory_mode] == [mode, MemoryMode.INCOGNITO]
 
 
 async def test_the_writing_model_words_the_reply(db: Database) -> None:

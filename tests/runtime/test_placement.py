@@ -372,13 +372,28 @@ async def test_only_a_store_that_machines_share_is_synced(db: Database) -> None:
 
 
 @pytest.mark.promise("R-15")
+async def test_the_store_decides_on_the_mode_of_a_runtime_that_is_given_none(db: Database) -> None:
+    modes: list[MemoryMode] = []
+
+    async def look(state: Companion, ctx: clew.Context) -> None:
+        modes.append(ctx.memory_mode)
+
+    async with clew.Runtime(db, schema=Companion, stages=[look]) as runtime:
+        await runtime.run_turn("a", "Hi")
+        await runtime.run_turn("b", "Hi", mode=INCOGNITO)
+
+    mode = SYNCED if db.store.name == "postgres" else LOCAL
+    assert (runtime.memory_mode, modes) == (mode, [mode, INCOGNITO])
+
+
+@pytest.mark.promise("R-15")
 async def test_stages_are_told_the_mode_of_their_turn(db: Database) -> None:
     modes: list[MemoryMode] = []
 
     async def look(state: Companion, ctx: clew.Context) -> None:
         modes.append(ctx.memory_mode)
 
-    async with gated_runtime(db, look) as runtime:
+    async with gated_runtime(db, look, memory_mode=LOCAL) as runtime:
         await runtime.run_turn("a", "Hi")
         await runtime.run_turn("b", "Hi", mode=INCOGNITO)
         await runtime.run_turn("c", "Hi", mode=LOCAL)

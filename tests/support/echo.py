@@ -13,6 +13,7 @@ from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, T
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.server.settings import ServerSettings
+from clew.server.tenants.agent import is_pinned
 from clew.server.tenants.runtimes import MakeRuntime
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ def chatting(model: Model | None = None, settings: ServerSettings | None = None)
             config=RuntimeConfig(
                 leases=LeaseConfig(sweep_seconds=server_settings.sweep_seconds),
                 sessions=SessionConfig(finalize_active_sessions_on_close=False),
-                pinned=server_settings.workers == 1 and not server_settings.url.startswith("postgres"),
+                pinned=is_pinned(server_settings),
             ),
             finalize=Finalizer(speaker),
         )

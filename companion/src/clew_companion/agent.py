@@ -41,7 +41,7 @@ def companion(
     skills: Mapping[str, str] | None = None,
     embedder: EmbeddingProvider | None = None,
     finalize: Finalize | None = None,
-    memory_mode: MemoryMode = MemoryMode.LOCAL,
+    memory_mode: MemoryMode | None = None,
     crisis_days: float = KEEP_DAYS,
     config: RuntimeConfig = RuntimeConfig(),
 ) -> Runtime[CompanionState, AgentOutput]:

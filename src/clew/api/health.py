@@ -3,6 +3,7 @@
 import msgspec
 
 from clew.api.route import Route
+from clew.api.turns import MemoryModeName
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -26,14 +27,16 @@ class StudioExtension(msgspec.Struct, frozen=True, kw_only=True):
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """The agent that answers here, its model, and what people must know of it.
 
-    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made. ``studio``
-    has what installed agents add to the Studio. ``skills`` can be installed for a turn.
+    ``mode`` is that of turns that ask for none: ``synced`` on a database that several machines share, else
+    ``local``. ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made.
+    ``studio`` has what installed agents add to the Studio. ``skills`` can be installed for a turn.
     """
 
     name: str
     model: str | None = None
     notices: list[str] = []
     skills: list[str] = []
+    mode: MemoryModeName = "local"
     incognito: bool = False
     voice: bool = False
     studio: list[StudioExtension] = []

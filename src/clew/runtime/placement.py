@@ -27,6 +27,11 @@ SHARED_STORES = ("postgres",)
 RECORDS_PER_PAGE = 100
 
 
+def default_mode(db: Database) -> MemoryMode:
+    """Return the mode of a runtime that is given none: synced on a store that several machines share."""
+    return MemoryMode.SYNCED if db.store.name in SHARED_STORES else MemoryMode.LOCAL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """A database, and the settings of the turns that run on it."""

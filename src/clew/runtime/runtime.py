@@ -23,7 +23,7 @@ from clew.runtime.maintenance.rewind import ANY_VERSION, RewindResult, rewind_th
 from clew.runtime.maintenance.sweeper import Sweeper, end_episodes
 from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
-from clew.runtime.placement import Placement, Placements
+from clew.runtime.placement import Placement, Placements, default_mode
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
 from clew.runtime.records.events import Event, Mark, events_of
 from clew.runtime.records.feedback import Feedback
@@ -77,7 +77,7 @@ class Runtime(Generic[Shape, Output]):
         instructions: str = "",
         output: type[Output] | None = None,
         finalize: Finalize = finalize_nothing,
-        memory_mode: MemoryMode = MemoryMode.LOCAL,
+        memory_mode: MemoryMode | None = None,
         embedding_provider: EmbeddingProvider | None = None,
         make_context: MakeContext = plain_context,
         config: RuntimeConfig = RuntimeConfig(),
@@ -94,7 +94,7 @@ class Runtime(Generic[Shape, Output]):
             response_model=model_of(response_model, self._exit_stack),
             output=output,
             finalize=finalize,
-            memory_mode=memory_mode,
+            memory_mode=memory_mode or default_mode(db),
             embedding_provider=embedding_provider,
             config=config,
             memory_store=db.records,
@@ -163,6 +163,11 @@ class Runtime(Generic[Shape, Output]):
     def agent(self) -> str:
         """The name of the agent, as its author gave it."""
         return self._settings.agent
+
+    @property
+    def memory_mode(self) -> MemoryMode:
+        """The mode of a turn that asks for none: synced on PostgreSQL unless another was given, or local."""
+        return self._placements.default_mode
 
     @property
     def schema(self) -> Schema:

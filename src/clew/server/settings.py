@@ -28,6 +28,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     once, and what one user asks in a minute; ``failures`` how often a client may fail to authenticate in a
     minute before it is told to wait, ``guests`` how many users may be incognito at once.
     ``trusted_proxies`` are the addresses and networks of proxies that say truly whom they pass on.
+    ``pinned`` is false where requests may reach another server as well, so that no thread can be incognito.
     ``agent`` is the name of an installed agent, or ``module:attribute``. ``embedder`` and
     ``search_provider`` are names of what it may use, and ``skills`` is a folder of texts for its prompts.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
@@ -58,6 +59,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     requests: PositiveCount = 6_000
     failures: PositiveCount = 120
     guests: PositiveCount = 1_000
+    pinned: bool = True
     tenants: PositiveCount = 256
     sweep_seconds: Seconds = 30.0
     drain_seconds: Seconds = 20.0

@@ -11,7 +11,9 @@ import pytest
 
 import clew
 from clew.core.errors import ModeRefused, NotFound, RateLimited
+from clew.core.values import RecordQuery
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart
+from clew.runtime.records.episodes import ACTIVE_EPISODE
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, clients_of, in_memory
@@ -223,9 +225,50 @@ async def test_a_waiting_call_of_an_incognito_thread_is_cancelled_by_its_user_al
     assert result.termination == "cancelled"
 
 
-async def test_a_server_of_several_processes_refuses_with_a_sentence() -> None:
-    async with in_memory(settings=ServerSettings(workers=2)) as users:
+@pytest.mark.parametrize(
+    "settings", [ServerSettings(workers=2), ServerSettings(pinned=False)], ids=["workers", "servers"]
+)
+async def test_where_requests_may_reach_another_process_nothing_is_incognito(
+    db: clew.Database, settings: ServerSettings
+) -> None:
+    async with clients_of(db, settings=settings) as users:
+        agent = await users("alice").agent()
         with pytest.raises(ModeRefused) as error:
             await users("alice").run_turn("a", "hello", mode="incognito")
 
-    assert "another" in str(error.value)
+    assert not agent.incognito
+    assert (error.value.asked, "requests may reach another" in str(error.value)) == ("incognito", True)
+    assert (await db.threads()).threads == ()
+
+
+@pytest.mark.promise("R-15")
+async def test_one_process_may_be_incognito_on_every_store_and_reports_its_mode(
+    db: clew.Database,
+) -> None:
+    settings = ServerSettings(url=f"{db.store.name}://")
+    async with clients_of(db, settings=settings) as users:
+        alice = users("alice")
+        agent = await alice.agent()
+        await alice.run_turn("chat", "my secret", mode="incognito")
+        turn = await alice.run_turn("chat", "and more")
+        status = await alice.session_status("chat")
+        records = [
+            await db.records.find(RecordQuery(kind=kind)) for kind in (ACTIVE_EPISODE, "run", "request")
+        ]
+
+    assert (agent.mode, agent.incognito) == ("synced" if db.store.name == "postgres" else "local", True)
+    assert (status.incognito, "and more" in turn.text) == (True, True)
+    assert ((await db.threads()).threads, records) == ((), [[], [], []])
+
+
+@pytest.mark.promise("R-15")
+async def test_a_request_steps_down_to_incognito_and_to_nothing_else(db: clew.Database) -> None:
+    async with clients_of(db) as users:
+        alice = users("alice")
+        mode = (await alice.agent()).mode
+        turn = await alice.run_turn("a", "hello", mode=mode)
+        with pytest.raises(ModeRefused) as error:
+            await alice.run_turn("b", "hello", mode="local" if mode == "synced" else "synced")
+
+    assert turn.termination == "natural"
+    assert error.value.offered == mode

@@ -43,12 +43,13 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     """Return the agent of this server, and what people must know of it before they begin."""
     agent = caller.resources.agent
     async with caller.resources.runtimes.runtime_for(caller.identity.tenant) as runtime:
-        name = runtime.agent
+        name, mode = runtime.agent, runtime.memory_mode
     return AgentView(
         name=name,
         model=agent.model,
         notices=list(agent.notices),
         skills=agent.skills,
+        mode=mode.value,
         incognito=is_pinned(caller.resources.settings),
         voice=caller.resources.realtime is not None,
         studio=[

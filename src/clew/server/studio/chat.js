@@ -61,7 +61,7 @@ export class Chat {
       throw error;
     });
     this.card(facts([["Thread", make("span.mono", {}, this.id)], ["User", this.incognito ? "nobody" : this.user],
-      ["Mode", this.incognito ? "incognito, nothing is kept" : "kept"], ["Session", status.status], ["Model", this.agent.model], ["Next", status.advice]]));
+      ["Mode", this.incognito ? "incognito, nothing is kept" : `kept, ${this.agent.mode}`], ["Session", status.status], ["Model", this.agent.model], ["Next", status.advice]]));
   }
 
   do_history() {

@@ -102,5 +102,8 @@ def agent_options(settings: ServerSettings) -> AgentOptions:
 
 
 def is_pinned(settings: ServerSettings) -> bool:
-    """True if every request of a thread reaches this process, so that one can be incognito here."""
-    return settings.workers == 1 and not settings.url.startswith("postgres")
+    """True if every request of a thread reaches this process, so that one can be incognito here.
+
+    A process knows the workers beside it, and not whether a balancer spreads requests over several servers.
+    """
+    return settings.workers == 1 and settings.pinned
