@@ -308,6 +308,26 @@ async def test_the_memory_page_says_where_a_fact_comes_from(guest: Visitor) -> N
     await expect(page).to_have_url(re.compile(f"/studio/threads/{thread}"))
 
 
+@pytest.mark.promise("R-16")
+async def test_a_thread_that_is_nobodys_goes_on_as_nobodys(guest: Visitor) -> None:
+    thread = f"open-{guest.user}"
+    async with guest.studio.client("*") as nobody:
+        await nobody.run_turn(thread, "My sister is called Ann.")
+        page = await guest.open(f"/studio/threads/{thread}", everybody=True)
+        await say(page, "I like green tea.")
+        await page.get_by_role("textbox", name="Message").fill("/end y")
+        await page.keyboard.press("Enter")
+        card = page.get_by_role("group", name="End of the session")
+        await expect(card).to_contain_text("The session has ended after 2 turns")
+        await card.get_by_role("link", name="All that is remembered").click()
+        await expect(page.get_by_text("which is nobody’s")).to_be_visible()
+        await expect(page.get_by_role("listitem").filter(has_text="Ann").first).to_be_visible()
+        head = await nobody.thread(thread)
+
+    assert head.owner is None
+    assert (await memory_of(guest).page()).facts == ()
+
+
 COMMANDS = {
     "/help": "What you can ask for",
     "/status": "Next",
@@ -317,6 +337,8 @@ COMMANDS = {
     "/forget": "Say what to forget",
     "/forget zebra": "Nothing known matches “zebra”",
     "/undo turn": "The last turn is taken back.",
+    "/feedback": "Say /feedback y",
+    "/feedback y": "Only that answer is recorded",
     "/end perhaps": "Say /end, or /end with y, n or s",
 }
 

@@ -19,9 +19,10 @@ export class Chat {
     if (conversation.turn) put(conversation.limits, agent.notices[0] ?? "");
   }
 
-  /** The owner of the memory, as the API names it. */
+  /** The owner of the memory, as the API names it: a user, or the thread if it is nobody's. */
   get whose() {
-    return this.user ? { user: this.user } : {};
+    if (this.incognito) return {};
+    return this.user ? { user: this.user } : { thread: this.id };
   }
 
   /** The beginning of a new chat: what the program is, and the user's last session. */
@@ -60,7 +61,7 @@ export class Chat {
       if (error.status === 404) return { status: "none", advice: "It begins with your first message." };
       throw error;
     });
-    this.card(facts([["Thread", make("span.mono", {}, this.id)], ["User", this.incognito ? "nobody" : this.user],
+    this.card(facts([["Thread", make("span.mono", {}, this.id)], ["User", this.user ?? "nobody"],
       ["Mode", this.incognito ? "incognito, nothing is kept" : `kept, ${this.agent.mode}`], ["Session", status.status], ["Model", this.agent.model], ["Next", status.advice]]));
   }
 
@@ -71,7 +72,7 @@ export class Chat {
 
   async do_memory(words) {
     const [what, how] = words.map((word) => word.toLowerCase());
-    if (!what) return this.go(`/studio/memory${this.user ? `?user=${encodeURIComponent(this.user)}` : ""}`);
+    if (!what) return this.go(`/studio/memory?${new URLSearchParams(this.whose)}`);
     if (what !== "recall" || !["on", "off"].includes(how)) return this.card(make("p", {}, "Say /memory, or /memory recall on, or /memory recall off."));
     await replace("/memory/recall", { on: how === "on" }, this.whose);
     return this.card(make("p", {}, `Recall is ${how}: what is known ${how === "on" ? "may be brought up" : "is brought up only if you ask"}.`));

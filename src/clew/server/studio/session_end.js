@@ -77,6 +77,6 @@ function memoryOf(left, user, again) {
       make("span.grow", {}, said),
       button("button.small", "Do not keep", async () => { if (await forget(entry, user)) await again(); }, { "aria-label": `Do not keep: ${said}` })))),
     make("div.row.near", {},
-      link("/studio/threads?new", "Begin another", { class: "button" }), link(`/studio/memory${user.user ? `?user=${encodeURIComponent(user.user)}` : ""}`, "All that is remembered")),
+      link("/studio/threads?new", "Begin another", { class: "button" }), link(`/studio/memory?${new URLSearchParams(user)}`, "All that is remembered")),
   ];
 }

@@ -1,4 +1,4 @@
-// Memory: what is known of a user, where it comes from, and ways to put it right, forget it or take that back.
+// Memory: what is known of a user, or in a thread that is nobody's, where it comes from, and ways to put it right, forget it or take that back.
 
 import { get, path, post, put as replace, text, who } from "../api.js";
 import { freshId, make, put } from "../dom.js";
@@ -11,10 +11,12 @@ const KINDS = { facts: "Facts", rules: "Rules", arcs: "Episodes" };
 
 export async function memory({ place, query, me, signal, go }) {
   const user = me.user ?? query.get("user") ?? who().user;
+  const thread = me.user === null ? query.get("thread") : null;
+  const owner = thread ? { thread } : me.user === null ? { user } : {};
   const panel = make("div.stack", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
   const recall = make("div", {});
   let kind = "facts";
-  const parameters = (more = {}) => ({ user: me.user === null ? user : undefined, ...more });
+  const parameters = (more = {}) => ({ ...owner, ...more });
 
   async function load() {
     const page = await get("/memory", parameters({ kind: kind === "arcs" ? "arcs" : "facts", limit: PAGE }), signal);
@@ -66,8 +68,13 @@ export async function memory({ place, query, me, signal, go }) {
   async function carry() {
     const all = await text("GET", "/memory/export", { parameters: parameters() });
     const address = URL.createObjectURL(new Blob([all], { type: "application/json" }));
-    make("a", { href: address, download: `memory-${user}.json` }).click();
+    make("a", { href: address, download: `memory-${thread ?? user}.json` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  function ownerLine() {
+    if (thread) return make("p", {}, "Of the thread ", link(threadAt(thread), thread), ", which is nobody’s");
+    return me.user === null ? whose(user, go) : make("p", {}, `Of ${user}`);
   }
 
   const choice = tabs("Kinds of memory", KINDS, kind, (key) => { kind = key; load().catch((error) => put(panel, problem(error))); }, panel.id);
@@ -76,7 +83,7 @@ export async function memory({ place, query, me, signal, go }) {
       make("div.row.apart", {}, make("h1", {}, "Memory"),
         make("div.row.near", {}, button("button", "Undo the last change", undo), button("button", "Carry it away", carry))),
       make("p.quiet", {}, "What is known of one person, with the turn that each thing comes from.")),
-    make("div.row.apart", {}, me.user === null ? whose(user, go) : make("p", {}, `Of ${user}`), recall),
+    make("div.row.apart", {}, ownerLine(), recall),
     choice.element, panel));
   await load();
 }

@@ -51,7 +51,8 @@ class Page {
   /** On whose behalf one writes here; null if one cannot. */
   turn() {
     if (this.incognito) return { incognito: true };
-    if (this.detail && (this.detail.owner === null || this.isOfAnotherAgent())) return null;
+    if (this.isOfAnotherAgent()) return null;
+    if (this.detail?.owner === null) return this.detail.agent ? {} : null; // in nobody's name, as it began
     const user = this.detail?.owner ?? this.state.user ?? who().user;
     return this.me.user === null ? { user } : { user: this.me.user };
   }
