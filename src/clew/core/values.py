@@ -19,6 +19,8 @@ ERASED_KEY: Final = "$erased"
 """The only key of a state that is not known any more, since a part of what led to it was erased."""
 THREAD_TAG: Final = "thread:"
 """The prefix of the tag by which a record names its thread."""
+ACTIVE_EPISODE_KIND: Final = "active episode"
+"""The kind of the record of the episode that a thread is in; its id is that of the thread."""
 MEMORY_PREFIX: Final = "memory/"
 """The prefix of the ids of memory threads."""
 RESERVED_THREAD_PREFIXES: Final = (MEMORY_PREFIX, "clew/")

@@ -16,7 +16,7 @@ from clew.core.errors import InvalidArgument
 from clew.core.log.commit import Plan, PlanContext, plan_commit
 from clew.core.log.owners import check_named_owner, is_memory_of, owner_for
 from clew.core.log.rows import AskThread, StoreRead, ThreadRow, ask
-from clew.core.values import RESERVED_THREAD_PREFIXES, THREAD_TAG, Put, Record, Scope
+from clew.core.values import ACTIVE_EPISODE_KIND, RESERVED_THREAD_PREFIXES, THREAD_TAG, Put, Record, Scope
 
 
 class RecordShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class RecordShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 IMPORTABLE: Final[Mapping[str, RecordShape]] = {
-    "active episode": RecordShape(id="thread", default="active", statuses=("active",)),
+    ACTIVE_EPISODE_KIND: RecordShape(id="thread", default="active", statuses=("active",)),
     "episode": RecordShape(id="id", default="active", statuses=("ending", "ended")),
     # A run that was at work when the archive was made is at work nowhere here.
     "run": RecordShape(id="id", default="running", statuses=("waiting", "done")),

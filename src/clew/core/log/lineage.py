@@ -17,8 +17,10 @@ from clew.core.log.reader import (
 )
 from clew.core.log.rows import (
     AddThread,
+    AskRecord,
     AskThread,
     CopyLineage,
+    DropRecord,
     DropThread,
     Segment,
     StoreRead,
@@ -26,7 +28,7 @@ from clew.core.log.rows import (
     ThreadRow,
     ask,
 )
-from clew.core.values import Expectation
+from clew.core.values import ACTIVE_EPISODE_KIND, Expectation
 
 MAX_DEPTH = 16
 
@@ -88,7 +90,8 @@ def plan_fork(id: str, new_id: str, at: int | None, context: PlanContext) -> Sto
 def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
     """Plan to delete a thread, if it is where it is expected and not held; forks of it stay whole.
 
-    The memory of a thread without a user goes with it: another thread of this id would know what it said.
+    The memory of a thread without a user goes with it, and the episode with what it noted for that memory:
+    another thread of this id would know what was said in it.
     """
     row = yield from read_thread(id)
     conflict = version_conflict(row, expect)
@@ -102,4 +105,7 @@ def plan_delete(id: str, expect: Expectation) -> StoreRead[Plan]:
     for each in rows:
         guards = yield from read_hold_guards(each)
         writes += [*guards, DropThread(row=each)]
+    episode = None if row.owner is not None else (yield from ask(AskRecord(ACTIVE_EPISODE_KIND, id)))
+    if episode is not None:
+        writes.append(DropRecord(kind=episode.kind, id=episode.id, before=episode.revision))
     return Plan(writes=writes, heads={each.id: None for each in rows})

@@ -38,7 +38,7 @@ from clew.core.values import (
     Record,
     Write,
 )
-from clew.database.database import Database
+from clew.database.database import Database, owner_database
 from clew.database.thread import Thread
 from clew.runtime.attempts import Attempts
 from clew.runtime.execution.turn_lines import LinePlace, ThreadPosition
@@ -50,6 +50,7 @@ from clew.runtime.records.episodes import (
     active_episode,
     episode_for_turn,
     episode_write,
+    request_end,
 )
 from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
 from clew.runtime.records.rewinds import was_rewound
@@ -191,7 +192,7 @@ async def start_turn(
         if (earlier := await find_earlier_turn(db, request, settings)) is not None:
             return earlier
         left_position = place.take_position() if place is not None else None
-        position = left_position or await _read_position(db, thread)
+        position = left_position or await _read_position(db, thread, settings)
         try:
             return await _start_at(db, position, request, settings, queue_entry)
         except RevisionConflict as conflict:
@@ -218,9 +219,15 @@ def _check_queued(queue_entry: Drop | None, conflict: RevisionConflict) -> None:
         raise conflict
 
 
-async def _read_position(db: Database, thread: Thread) -> ThreadPosition:
-    """Read the position of a thread."""
-    return ThreadPosition(head=await _head(thread), episode=await active_episode(db, thread.id))
+async def _read_position(db: Database, thread: Thread, settings: Settings) -> ThreadPosition:
+    """Read the position of a thread. The episode of another thread that had its id is over."""
+    head, episode = await _head(thread), await active_episode(db, thread.id)
+    if episode is not None and (head is None or head.owner != episode.user):
+        # Its thread was deleted: whoever has the id now must hear nothing of what was noted there.
+        own = owner_database(db, episode.user)
+        await request_end(own, thread.id, by="deleted", now=settings.clock())
+        return ThreadPosition(head=head, episode=None)
+    return ThreadPosition(head=head, episode=episode)
 
 
 async def _start_at(

@@ -19,7 +19,7 @@ from clew.core.errors import (
     ThreadOfAnotherAgent,
 )
 from clew.core.log.jobs import claim_job
-from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
+from clew.core.values import ACTIVE_EPISODE_KIND, Drop, Enqueue, Job, Put, Record, RecordQuery, Write
 from clew.database.database import Database, owner_database
 from clew.database.records import record_pages
 from clew.runtime.attempts import Attempts
@@ -28,7 +28,7 @@ from clew.runtime.records.feedback import FEEDBACK, Feedback, check_label, feedb
 from clew.runtime.records.refusals import REFUSED, Refusals
 from clew.runtime.records.runs import DEFAULT_AGENT
 
-ACTIVE_EPISODE, EPISODE = "active episode", "episode"
+ACTIVE_EPISODE, EPISODE = ACTIVE_EPISODE_KIND, "episode"
 ACTIVE, ENDING, ENDED = "active", "ending", "ended"
 TEXT, VOICE = "text", "voice"
 LEASED = "leased"

@@ -210,11 +210,14 @@ async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asynci
 
 
 async def _is_whole(db: Database, of: Episode) -> bool:
-    """Return whether an episode and its thread belong to the same user; True if the thread was deleted."""
+    """Return whether an episode and its thread belong to the same user.
+
+    If the thread was deleted, what is left of a user's is theirs; what was nobody's went with the thread.
+    """
     try:
         return (await db.thread(of.thread).head()).owner == of.user
     except NotFound:
-        return True
+        return of.user is not None
 
 
 async def _keep_claim(db: Database, job: Job, seconds: float) -> Never:

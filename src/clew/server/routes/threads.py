@@ -52,6 +52,7 @@ from clew.core.values import (
     Window,
 )
 from clew.runtime.maintenance import adoption as adoptions
+from clew.runtime.records.episodes import ACTIVE_EPISODE
 from clew.runtime.state.inputs import check_thread_id
 from clew.server.http import audit
 from clew.server.http.callers import CurrentCaller, ThreadId
@@ -136,8 +137,9 @@ async def get_thread(
 
 @endpoint(DELETE_THREAD)
 async def delete_thread(thread_id: ThreadId, caller: CurrentCaller, if_match: IfMatch = None) -> None:
-    """Remove a thread. Forks of it stay whole."""
+    """Remove a thread, and with it the episode that it is in. Forks of it stay whole."""
     await caller.db.thread(thread_id).delete(expect=parse_if_match(if_match))
+    await caller.db.records.drop(ACTIVE_EPISODE, thread_id)
 
 
 @endpoint(LIST_ITEMS)
