@@ -101,7 +101,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         effective = self.effective_user(user)
         if effective is None:
             raise InvalidArgument(
-                problem="This is about a user, and neither the credentials nor the request name one. Add ?user=."
+                problem="This is about a user, and neither credentials nor request name one. Add ?user=."
             )
         return effective
 
