@@ -266,14 +266,13 @@ async def test_credentials_that_name_nobody_read_what_is_nobodys(
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("who", ["bob", "alice working"])
 @every_route
 async def test_no_person_reaches_what_is_nobodys(
-    server: World, nobodys: Victim, route: tuple[str, str], who: str
+    server: World, nobodys: Victim, route: tuple[str, str]
 ) -> None:
-    person = await server.user(who.partition(" ")[0])
-    own = await server.as_(who, ATTACKS[route].ask(replace(nobodys, user=person)))
-    nameless = await server.as_(who, ATTACKS[route].ask(nobodys))
+    bob = await server.user("bob")
+    own = await server.as_("bob", ATTACKS[route].ask(replace(nobodys, user=bob)))
+    nameless = await server.as_("bob", ATTACKS[route].ask(nobodys))
 
     for answer in (own, nameless):
         assert answer.status_code < 500, answer.text
