@@ -16,7 +16,8 @@ import clew
 from clew.api.sessions import EpisodeDetail, SessionStatusView
 from clew.core.errors import ThreadNotFound
 from clew.core.values import RecordQuery
-from clew.runtime.records.episodes import FEEDBACK, active_episode
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.state.run_state import RunState
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
