@@ -78,7 +78,7 @@ async def test_what_an_owner_remembers_of_one_thread_alone_goes_too(db: clew.Dat
 
 @pytest.mark.promise("B-07")
 async def test_what_is_about_a_deleted_thread_can_still_be_erased(sessions_db: clew.Database) -> None:
-    for id in ("one", "two", "memory/@one", "memory/@two"):
+    for id in ("one", "two"):
         await sessions_db.thread(id).delete()
     await sessions_db.jobs.enqueue(Job(id="later", kind="k", body={"thread": "two"}))
     receipt = await sessions_db.erase(thread="two")
