@@ -12,6 +12,7 @@ from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.events import StageStarted, TextDelta
 from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import label_stage, stage_label, stage_name
+from clew.runtime.state.schema import State
 from clew.runtime.turn.draft import Delta
 from clew_companion.exercises.guide import guided_exercise
 from clew_companion.lookup import make_lookup_stage
@@ -46,7 +47,7 @@ def make_stages(
     load_memory = make_memory_stage(working_memory)
     for stage in (load_memory, crisis_gate, triage, *branches.values(), finalize_turn):
         label_stage(stage, STAGE_LABELS.get(stage_name(stage), ""))
-    return [make_listen_stage(load_memory, crisis_gate), triage, make_answer_stage(branches), finalize_turn]
+    return [make_listen_stage(load_memory, crisis_gate), triage, make_answer_stage(branches)]
 
 
 def make_listen_stage(load_memory: Stage, crisis_gate: Stage) -> Stage:
@@ -69,7 +70,10 @@ def make_listen_stage(load_memory: Stage, crisis_gate: Stage) -> Stage:
 
 
 def make_answer_stage(branches: Mapping[str, Stage]) -> Stage:
-    """A stage that runs the one branch that the turn was sent to."""
+    """A stage that runs the one branch that the turn was sent to, and finishes the turn.
+
+    It is one stage, so that a reply is stored once, as a message, and not before that as a field.
+    """
 
     async def answer(state: CompanionState, context: Context) -> Delta:
         branch = branches[branch_name(state)]
@@ -78,7 +82,9 @@ def make_answer_stage(branches: Mapping[str, Stage]) -> Stage:
         delta = await _run_and_time(branch, state, context)
         if context.turn.step_id == step_id:
             context.turn.notify(TextDelta(text=str(delta.get("response_text", "")), step=0))
-        return delta
+        context.turn.write(stage_name(branch), delta)
+        _announce_stage(finalize_turn, context)
+        return await _run_and_time(finalize_turn, context.turn.draft.view(), context)
 
     return answer
 
@@ -106,7 +112,7 @@ def _announce_stage(stage: Stage, context: Context) -> None:
     context.turn.notify(StageStarted(name=stage_name(stage), label=stage_label(stage)))
 
 
-async def _run_and_time(stage: Stage, state: CompanionState, context: Context) -> dict[str, Any]:
+async def _run_and_time(stage: Stage, state: State, context: Context) -> dict[str, Any]:
     start = time.perf_counter()
     delta = await stage(state, context)
     context.turn.stage_ms[stage_name(stage)] = round((time.perf_counter() - start) * 1000, 3)

@@ -90,6 +90,18 @@ def records(url: str, kind: str) -> list[Record]:
     return query_database(url, read_records)
 
 
+@pytest.mark.promise("T-08")
+def test_the_log_of_a_chat_shows_each_reply_as_an_assistant_turn(
+    chat: Chat, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat(*ALICE, lines=["I had a long day", "Let's do box breathing"])
+    run(["log", "s1", "--db", url, "--json"])
+    changes = json.loads(capsys.readouterr().out)["changesets"]
+    reasons = [change["reason"] for change in changes if change["run_id"] is not None]
+
+    assert reasons == ["UserMessage", "AssistantTurnCommitted", "RunFinished"] * 2
+
+
 # Who talks.
 
 

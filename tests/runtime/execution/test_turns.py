@@ -25,12 +25,14 @@ from clew.core.errors import (
 from clew.core.values import AppendTo, Changeset
 from clew.database.database import Database
 from clew.runtime.context import Context
+from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.call_state import Replay
 from clew.runtime.state.schema import Conversation
 from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.draft import Delta
 from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.sample_state import Companion, constant_stage, count, reopen
 from tests.support.relay import Relay
@@ -284,6 +286,19 @@ async def note(state: Conversation, ctx: Context) -> None:
     ctx.turn.record("note", {})
 
 
+async def reply(state: Conversation, ctx: Context) -> Delta:
+    return {"history": [Message(role="assistant", content="Hello.")]}
+
+
+async def rest(state: Conversation, ctx: Context) -> None:
+    """Do nothing."""
+
+
+async def fail_safely(state: Conversation, ctx: Context) -> None:
+    ctx.turn.set_safe_reply("Please call somebody.")
+    raise ModelFailed(model="m", problem="it is down")
+
+
 def the_table() -> dict[str, list[str]]:
     """The checkpoints of each case, as the reference says."""
     rows = re.findall(r"^\| ([a-z ,]+) \| (`UserMessage`.*) \|$", REFERENCE.read_text(), re.MULTILINE)
@@ -298,6 +313,9 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "error of the model": ([respond()], [ModelFailed(model="m", problem="it is down")]),
     "a stage asks, another answers": ([ask, respond()], ["calm", "Hello."]),
     "a stage records something, another answers": ([note, respond()], ["Hello."]),
+    "a stage adds an answer": ([reply], []),
+    "a stage adds an answer, another follows": ([reply, rest], []),
+    "an error after a safe reply": ([fail_safely], []),
 }
 
 

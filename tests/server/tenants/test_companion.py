@@ -95,6 +95,23 @@ async def test_messages_say_where_they_came_from(db: clew.Database, alice: Async
     assert (inputs["channel"], inputs["user_id"], inputs["session_id"]) == ("web", "alice", "t")
 
 
+@pytest.mark.promise("T-08")
+async def test_the_log_of_a_thread_shows_the_reply_as_an_assistant_turn(
+    users: Users, alice: AsyncClient
+) -> None:
+    await alice.run_turn("t", "I had a long day")
+    [_ async for _ in alice.stream_turn("t", "What do you remember about me?")]
+    page = (await users.http.get("/api/v1/threads/t/changesets", headers=users.headers())).json()
+
+    assert [
+        (change["reason"], [item["role"] for item in change["items"]]) for change in page["changesets"]
+    ] == [
+        ("UserMessage", ["user"]),
+        ("AssistantTurnCommitted", ["assistant"]),
+        ("RunFinished", []),
+    ] * 2
+
+
 @pytest.mark.promise("R-22", "A-09")
 async def test_somebody_in_danger_gets_the_fixed_words_and_the_log_a_row(
     users: Users, alice: AsyncClient

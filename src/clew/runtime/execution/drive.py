@@ -83,6 +83,7 @@ async def _finish_turn(turn: Turn, journal: ThreadJournal, settings: Settings, e
         await _close_calls(turn, journal)
     if ending.termination == ERROR and turn.safe_reply_text is not None:
         await add_safe_reply(turn)
+        turn.defer_answer()
     if journal.run.key is not None:
         # The version is that of the commit which stores this, so the journal fills it in.
         result = result_of_turn(turn, version=0, kind=settings.output, termination=ending.termination)

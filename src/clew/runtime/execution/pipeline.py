@@ -12,7 +12,7 @@ import msgspec
 from clew.core.errors import ClewError, DeadlineExceeded, InvalidArgument
 from clew.runtime.context import Context
 from clew.runtime.model.redaction import public_error
-from clew.runtime.records.events import USER_MESSAGE, ErrorEvent, StageStarted, error_event
+from clew.runtime.records.events import ASSISTANT, USER_MESSAGE, ErrorEvent, StageStarted, error_event
 from clew.runtime.records.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
 from clew.runtime.respond.respond import ENDS_TURN, Stage
 from clew.runtime.settings import Settings
@@ -147,11 +147,14 @@ async def _run_stage(stage: Stage, context: Context, next_stage: Stage | None) -
     await turn.draft.load_entry_keys(delta, turn.id)
     turn.write(name, delta)
     if next_stage is None:
-        return  # the end of the run follows at once, and is the next checkpoint
+        turn.defer_answer()  # the end of the run follows at once, and they are committed together
+        return
     turn.draft.enter_stage(stage_name(next_stage))
     # A stage that paid for a model call must not pay again after a crash, and what it recorded is stored
-    # before a later stage words a reply.
-    if turn.model_calls > model_calls or turn.journal.pending_records():
+    # before a later stage words a reply. An answer is stored as soon as it is finished.
+    if turn.draft.has_new_answer:
+        await turn.checkpoint(ASSISTANT)
+    elif turn.model_calls > model_calls or turn.journal.pending_records():
         await turn.checkpoint(USER_MESSAGE)
 
 

@@ -9,7 +9,7 @@ from clew.core import ops
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import StateInvalid
 from clew.core.ops import MISSING, Document, Op
-from clew.core.values import Changeset, Item, LogSize
+from clew.core.values import HISTORY, Changeset, Item, LogSize
 from clew.runtime.records.steps import Step
 from clew.runtime.state.log import StateLog
 from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
@@ -255,6 +255,13 @@ class Draft:
     def defer_checkpoint(self, reason: str) -> None:
         """Make what changed so far a checkpoint of its own, which is committed together with the end."""
         self.deferred_checkpoint = self.take_delta(reason, final=True)
+
+    @property
+    def has_new_answer(self) -> bool:
+        """True if the history got a message of the assistant that no checkpoint has, not even a deferred one."""
+        deferred = self.deferred_checkpoint
+        delta = self._pending if deferred is None else self._pending.after(deferred)
+        return any(item.log == HISTORY and item.role == "assistant" for item in delta.items)
 
     def drop_deferred_checkpoint(self) -> None:
         """Let what was deferred be committed as part of the next checkpoint instead."""

@@ -16,7 +16,7 @@ from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
-from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
+from clew.runtime.records.events import ASSISTANT, RUN_FINISHED, Event, TextDelta, events_of
 from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Price, StepKind
 from clew.runtime.records.turn_records import TurnRecord
@@ -236,6 +236,11 @@ class Turn:
             self.draft.defer_checkpoint(reason)
         else:
             await self._commit(reason, None)
+
+    def defer_answer(self) -> None:
+        """Make an answer that no checkpoint has one of its own, which is committed together with the end."""
+        if self.draft.has_new_answer:
+            self.draft.defer_checkpoint(ASSISTANT)
 
     async def finish(self, ending: Ending) -> None:
         """Make the end of the run durable, even if nothing else changed, then send its events."""
