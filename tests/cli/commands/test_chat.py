@@ -105,6 +105,20 @@ def test_the_log_of_a_chat_shows_each_reply_as_an_assistant_turn(
 # Who talks.
 
 
+@pytest.mark.promise("A-03")
+@pytest.mark.parametrize(("arguments", "user"), [(ALICE, "alice"), (("--thread-id", "s1"), None)], ids=str)
+def test_stages_see_who_talks_and_on_which_thread(
+    chat: Chat, url: str, arguments: tuple[str, ...], user: str | None
+) -> None:
+    chat(*arguments, lines=["I had a long day"])
+
+    async def read_inputs(db: Database) -> dict[str, Any]:
+        return dict((await db.thread("s1").state(at=1))["$run"]["inputs"])
+
+    inputs = query_database(url, read_inputs)
+    assert (inputs["session_id"], inputs["user_id"], inputs["channel"]) == ("s1", user, "terminal")
+
+
 @pytest.mark.promise("R-17")
 def test_a_thread_that_is_not_named_gets_an_id_of_its_own(chat: Chat) -> None:
     ids = [only(chat("--user-id", "alice", lines=[]), "opened")["thread"] for _ in range(2)]

@@ -73,7 +73,7 @@ from clew.runtime.records.runs import (
 from clew.runtime.records.turn_records import TurnRecord, stored_record
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
-from clew.runtime.state.inputs import MESSAGE, TurnInput, user_items, validate_inputs
+from clew.runtime.state.inputs import MESSAGE, TurnInput, inputs_on_thread, user_items
 from clew.runtime.state.log_entries import ReadLog
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
@@ -133,9 +133,9 @@ def turn_request(
     """Return the request for a turn, its inputs checked by the schema; options are those of ``run_turn``.
 
     Raises:
-        StateInvalid: An input is missing, unknown, or of another type.
+        StateInvalid: An input is missing, unknown, of another type, or an id of something else.
     """
-    inputs = validate_inputs(schema, message)
+    inputs = inputs_on_thread(schema, message, thread=thread, user=user)
     for entry in messages:
         check_fields(entry)
     return TurnRequest(

@@ -31,7 +31,7 @@ from clew.runtime.records.runs import Run, run_id_for_key
 from clew.runtime.records.turn_records import TurnRecord, level_of, retained_turn_record
 from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
-from clew.runtime.state.inputs import MESSAGE, check_thread_id, validate_inputs
+from clew.runtime.state.inputs import MESSAGE, check_thread_id, inputs_on_thread
 from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.state.upgrades import application_state
 from clew.runtime.turn.draft import Draft
@@ -213,7 +213,12 @@ def _transient_turn(
         return [*(() if head is None else await read_stored(log, last, whole=whole)), item]
 
     sizes = {**logs, HISTORY: LogSize(end=history.end + 1, length=history.length + 1)}
-    inputs = validate_inputs(settings.schema, {**utterance.inputs, MESSAGE: utterance.text})
+    inputs = inputs_on_thread(
+        settings.schema,
+        {**utterance.inputs, MESSAGE: utterance.text},
+        thread=utterance.thread,
+        user=utterance.user,
+    )
     return Turn(
         Draft(settings.schema, state, sizes, inputs, read),
         journal,

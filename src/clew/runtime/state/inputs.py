@@ -14,6 +14,8 @@ from clew.core.values import RESERVED_THREAD_PREFIXES, Item
 from clew.runtime.state.schema import Lifecycle, Schema
 
 MESSAGE = "message"
+SESSION_ID, USER_ID = "session_id", "user_id"
+"""Inputs that the runtime sets where a schema has them: the id of the turn's thread, and that of its user."""
 CALLER = "the caller"
 NOT_FREE = (*RESERVED_THREAD_PREFIXES, ADK)
 """The prefixes of ids that no conversation may have: our own, and those of the threads of ADK."""
@@ -86,6 +88,30 @@ def check_inputs(schema: Schema, inputs: Mapping[str, Any]) -> dict[str, JSON]:
             raise field.error(CALLER, "it is not an input")
         values[name] = field.validate(value, CALLER)
     return values
+
+
+def inputs_on_thread(
+    schema: Schema, turn_input: TurnInput, *, thread: str, user: str | None
+) -> dict[str, JSON]:
+    """Return the inputs of a turn on a thread, with the ids of the thread and of the user among them.
+
+    Raises:
+        StateInvalid: One is missing, unknown, no input, of another type, or an id of something else.
+    """
+    inputs = dict(inputs_of(turn_input))
+    for name, id, what in ((SESSION_ID, thread, "thread"), (USER_ID, user, "user")):
+        field = schema.fields.get(name)
+        if field is None or field.lifecycle is not Lifecycle.INPUT:
+            continue
+        value = inputs.get(name)
+        if value is not None and value != id:
+            problem = (
+                f"it is {value!r}, and the {what} of the turn is {id!r}; leave it out, or make them equal"
+            )
+            raise field.error(CALLER, problem)
+        if id is not None:
+            inputs[name] = id
+    return validate_inputs(schema, inputs)
 
 
 def user_items(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:

@@ -258,7 +258,7 @@ class Draft:
 
     @property
     def has_new_answer(self) -> bool:
-        """True if the history got a message of the assistant that no checkpoint has, not even a deferred one."""
+        """True if the history got a message of the assistant that no checkpoint has, deferred or not."""
         deferred = self.deferred_checkpoint
         delta = self._pending if deferred is None else self._pending.after(deferred)
         return any(item.log == HISTORY and item.role == "assistant" for item in delta.items)
