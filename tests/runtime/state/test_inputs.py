@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -131,3 +131,40 @@ async def test_a_turn_that_stores_nothing_has_the_ids_that_it_is_given() -> None
     await run_agent({"message": "Hi", "session_id": "s1"}, schema=Named, stages=[witness.look])
 
     assert witness.ids == [("s1", None)]
+
+
+def check_even(number: int) -> None:
+    """Refuse an odd number."""
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+
+
+class Picky(State):
+    """A state with inputs that take only some values."""
+
+    message: Annotated[str, input]
+    number: Annotated[int, input, check_even] = 0
+    tone: Annotated[Literal["kind", "plain"], input] = "kind"
+    mood: Annotated[Literal["calm", "glad"] | None, input] = None
+
+
+@pytest.mark.promise("A-01", "B-20")
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({"number": 3}, "3 is odd"),
+        ({"tone": "loud"}, "Invalid enum value 'loud'. Use one of: kind, plain"),
+        ({"mood": "wild"}, "Invalid enum value 'wild'. Use one of: calm, glad"),
+    ],
+    ids=["check", "choice", "choice or none"],
+)
+async def test_an_input_is_refused_in_words_before_the_turn_begins(
+    db: Database, inputs: dict[str, Any], problem: str
+) -> None:
+    async with Runtime(db, schema=Picky, stages=[]) as runtime:
+        with pytest.raises(StateInvalid) as error:
+            await runtime.run_turn("s1", {"message": "Hi", **inputs})
+        await runtime.run_turn("s2", {"message": "Hi", "number": 4, "tone": "plain", "mood": "calm"})
+
+    assert error.value.problem == problem
+    assert [thread.id for thread in (await db.threads()).threads] == ["s2"]

@@ -76,9 +76,18 @@ class FieldDeclaration(msgspec.Struct, frozen=True, kw_only=True):
         return next((mark for mark in self.marks if isinstance(mark, Lifetime)), None)
 
     @property
+    def check(self) -> Callable[[Any], object] | None:
+        """The function that checks the value of an input; None if there is none."""
+        # A reducer makes no sense of what no stage writes, so a function beside an input is its check.
+        if self.own_lifecycle is not Lifecycle.INPUT:
+            return None
+        return next((mark for mark in self.marks if _fold_of(mark) is Fold.CUSTOM), None)
+
+    @property
     def fold_mark(self) -> Any:
         """The mark that says how changes are folded; None if they replace what was there."""
-        return next((mark for mark in self.marks if _fold_of(mark) is not None), None)
+        folds = (mark for mark in self.marks if _fold_of(mark) is not None and mark is not self.check)
+        return next(folds, None)
 
     @property
     def fold(self) -> Fold:
@@ -152,7 +161,7 @@ def _declaration(
     lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
     folds = [mark for mark in marks if _fold_of(mark) is not None]
     if len(lifecycles) > 1 or len(lifetimes) > 1 or len(folds) > 1:
-        raise declaration.error("it has two lifecycles, two scopes or two reducers")
+        raise declaration.error("it has two lifecycles, two scopes, two reducers or two checks")
     if any(mark in _NO_REDUCERS for mark in marks if callable(mark)):
         raise declaration.error("this op is no reducer; mark it persistent, or give a function of (old, new)")
     return declaration
@@ -185,6 +194,7 @@ def _field(declaration: FieldDeclaration) -> Field:
         fold=fold,
         op=mark if fold is Fold.OP else None,
         reducer=mark if fold is Fold.CUSTOM else None,
+        check=declaration.check,
         nested_schema=nested_schema,
         whole_of=mark.log if isinstance(mark, WholeOf) else None,
         default=_default(declaration, nested_schema),

@@ -4,6 +4,7 @@ A schema is a class with annotated fields. The marks beside a type say how the f
 
 ========================================= ================================================================
 ``Annotated[T, input]``                   given by the caller at the start of a turn; no stage may write it
+``Annotated[T, input, check]``            the same; a function that raises ValueError refuses a value
 ``Annotated[StateLog[T], append]``        a log: entries are added and never rewritten
 ``Annotated[StateLog[T], whole_of(log)]`` all that was ever added to another log, also what compaction hid
 ``Annotated[dict, merge]``                kept from turn to turn; a change is merged by key
@@ -21,7 +22,7 @@ A schema is a class with annotated fields. The marks beside a type say how the f
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, dataclass_transform, get_args, get_origin
 
 import msgspec
 
@@ -99,6 +100,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     default: Callable[[], Any]
     op: Callable[[Sequence[str | int], Any], Op] | None = None
     reducer: Callable[[Any, Any], Any] | None = None
+    check: Callable[[Any], object] | None = None
     nested_schema: "Schema | None" = None
     whole_of: str | None = None
     required: bool = False
@@ -146,8 +148,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
             return self.nested_schema.validate(value, by)
         plain_value = self._to_plain(value, by)
         try:
-            msgspec.convert(plain_value, self.type, str_keys=True)
+            typed_value = msgspec.convert(plain_value, self.type, str_keys=True)
+            if self.check is not None:
+                self.check(typed_value)
         except msgspec.ValidationError as error:
+            choices = ", ".join(str(choice) for choice in choices_of(self.type) if choice != "")
+            raise self.error(by, f"{error}. Use one of: {choices}" if choices else str(error)) from error
+        except ValueError as error:
             raise self.error(by, str(error)) from error
         return plain_value
 
@@ -258,6 +265,16 @@ def leaves_of(fields: Mapping[str, Field]) -> Iterator[Field]:
             yield field
         else:
             yield from field.parts.leaves
+
+
+def choices_of(kind: Any) -> tuple[Any, ...]:
+    """The values of a type that has only some: an enumeration or a Literal, or either or nothing."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return tuple(member.value for member in kind)
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return choices_of(parts[0]) if len(parts) == 1 and type(None) in get_args(kind) else ()
 
 
 def _refuse(value: Any) -> Any:
