@@ -311,9 +311,10 @@ async def test_a_thread_that_began_incognito_stays_so(db: Database) -> None:
         await runtime.run_turn("a", "Hi", mode=INCOGNITO)
         await runtime.run_turn("a", "And again")
         texts = [item.body["content"] for item in await runtime.history("a")]
-        with pytest.raises(ModeRefused):
+        with pytest.raises(ModeRefused) as error:
             await runtime.run_turn("a", "Hi", mode=LOCAL)
 
+    assert (error.value.asked, error.value.offered) == ("local", "incognito")
     assert texts == ["Hi", "I hear you.", "And again", "I hear you."]
     with pytest.raises(ThreadNotFound):
         await db.thread("a").head()
@@ -326,8 +327,9 @@ async def test_another_user_neither_sees_nor_joins_an_incognito_thread(db: Datab
 
         with pytest.raises(ModeRefused):
             await runtime.history("a", user="eve")
-        with pytest.raises(ModeRefused):
+        with pytest.raises(ModeRefused) as error:
             await runtime.run_turn("a", "Hi", user="eve")
+        assert (error.value.asked, error.value.offered) == ("local", "incognito")
         assert (await runtime.threads()).threads == ()
 
 
@@ -368,6 +370,7 @@ async def test_only_a_store_that_machines_share_is_synced(db: Database) -> None:
         return
     with pytest.raises(ModeRefused) as error:
         gated_runtime(db, memory_mode=SYNCED)
+    assert str(error.value).startswith("Mode 'synced' cannot be had where 'local' is offered: ")
     assert "not shared between machines" in str(error.value)
 
 
@@ -411,6 +414,14 @@ async def test_where_requests_may_reach_another_process_incognito_is_refused(db:
 
     assert "lives in one process" in str(error.value)
     assert result.text == "I hear you."
+
+
+@pytest.mark.promise("R-14")
+async def test_a_runtime_cannot_be_incognito_where_requests_may_reach_another_process(db: Database) -> None:
+    with pytest.raises(ModeRefused) as error:
+        gated_runtime(db, memory_mode=INCOGNITO, pinned=False)
+
+    assert (error.value.asked, error.value.offered) == ("incognito", "local")
 
 
 async def test_a_durable_thread_is_untouched_by_an_incognito_one_of_its_id(db: Database) -> None:

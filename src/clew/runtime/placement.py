@@ -64,7 +64,8 @@ class Placements:
         self._sessions: dict[str, IncognitoSession] = {}
         mode = durable.settings.memory_mode
         if mode is MemoryMode.SYNCED and durable.db.store.name not in SHARED_STORES:
-            raise self._refusal(mode, f"a {durable.db.store.name} store is not shared between machines")
+            problem = f"a {durable.db.store.name} store is not shared between machines"
+            raise _refusal(mode, MemoryMode.LOCAL, problem)
         if mode is MemoryMode.INCOGNITO:
             self._check_pinned()
 
@@ -166,27 +167,31 @@ class Placements:
         if mode in (None, self.default_mode):
             return self.default_mode
         if mode is not MemoryMode.INCOGNITO:
-            raise self._refusal(mode, "a request may step down to incognito, and to nothing else")
+            problem = "a request may step down to incognito, and to nothing else"
+            raise _refusal(mode, self.default_mode, problem)
         self._check_pinned()
         return mode
 
     def _check_pinned(self) -> None:
         if not self._durable.settings.config.pinned:
             problem = "an incognito thread lives in one process, and requests may reach another here"
-            raise self._refusal(MemoryMode.INCOGNITO, problem)
+            incognito = self.default_mode is MemoryMode.INCOGNITO
+            offered = MemoryMode.LOCAL if incognito else self.default_mode
+            raise _refusal(MemoryMode.INCOGNITO, offered, problem)
 
     def _check_access(self, session: IncognitoSession, user: str | None, mode: MemoryMode | None) -> None:
         """Refuse access that would take an incognito thread to disk, or show it to another user."""
-        if mode not in (None, MemoryMode.INCOGNITO):
-            raise self._refusal(mode, "the thread began incognito and stays so until its session ends")
         if session.user != user:
-            raise self._refusal(
-                mode or self.default_mode, "the thread is incognito, and another user began it"
-            )
+            problem = "the thread is incognito, and another user began it; take another id"
+            raise _refusal(mode or self.default_mode, MemoryMode.INCOGNITO, problem)
+        if mode not in (None, MemoryMode.INCOGNITO):
+            problem = "the thread began incognito and stays so until its session ends"
+            raise _refusal(mode, MemoryMode.INCOGNITO, problem)
 
-    def _refusal(self, mode: MemoryMode | None, problem: str) -> ModeRefused:
-        mode_name = (mode or self.default_mode).value
-        return ModeRefused(asked=mode_name, offered=self.default_mode.value, problem=problem)
+
+def _refusal(asked: MemoryMode, offered: MemoryMode, problem: str) -> ModeRefused:
+    """The refusal of a mode where there is another, on the thread or in the runtime."""
+    return ModeRefused(asked=asked.value, offered=offered.value, problem=problem)
 
 
 @check_arguments
