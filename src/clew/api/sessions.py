@@ -112,6 +112,7 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
     ended: int | None = None
     ended_by: str | None = None
     feedback: str | None = None
+    write_counts: dict[str, int] = {}
 
 
 class EpisodeDetail(EpisodeView, frozen=True, kw_only=True):

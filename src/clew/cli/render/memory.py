@@ -140,7 +140,7 @@ def _entry_fields(entry: MemoryEntry) -> dict[str, str]:
             "about": entry_text(entry),
             "mood": " → ".join(filter(None, (entry.mood_opened, entry.mood_closed))),
             "left open": "; ".join(entry.open_loops),
-            "approach": entry.approach,
+            "approach": ": ".join(filter(None, (entry.approach, entry.approach_context))),
             "from": utc_time(entry.began) if entry.began else "",
             "until": f"{utc_time(entry.ended)} UTC" if entry.ended else "",
         }

@@ -5,9 +5,10 @@ undone, is exported, verified and erased like any other thread.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,7 +21,7 @@ from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from clew.core.log.owners import memory_thread_id
 from clew.core.ops import Op
 from clew.core.text.words import words
-from clew.core.values import Drop, Item, Write
+from clew.core.values import Committed, Drop, Item, Write
 from clew.database.database import Database
 from clew.runtime.memory import merge
 from clew.runtime.memory import undo as memory_undo
@@ -35,6 +36,7 @@ from clew.runtime.memory.thread import (
     log_page,
     read_memory_thread,
     visible_items,
+    write_counts,
     writes_of_change,
 )
 from clew.runtime.memory.values import (
@@ -123,6 +125,7 @@ def forget_target(entry: MemoryEntry, item: Item | None) -> ForgetTarget:
     return ForgetTarget(kind="fact", id=entry.id, seen=item.place, text=entry.text)
 
 
+T = TypeVar("T")
 ITEMS_PER_PAGE = 200
 EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
 """Entries by their ids, each with the item that holds it if it is in a log."""
@@ -130,7 +133,10 @@ EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
 
 @check_methods
 class Memory:
-    """The memory of one owner. It writes at the version that it has read, and plans again on a conflict."""
+    """The memory of one owner. It writes at the version that it has read, and plans again on a conflict.
+
+    ``write_counts`` has the number of entries of each kind that were written through this object.
+    """
 
     def __init__(
         self, db: Database, owner: str, *, of_thread: bool = False, clock: Callable[[], int] = now_ms
@@ -138,6 +144,7 @@ class Memory:
         self.db = db
         self.owner = None if of_thread else owner
         self.thread = memory_thread_id(owner, of_thread=of_thread)
+        self.write_counts = Counter[str]()
         self._clock = clock
 
     # Looking.
@@ -188,7 +195,7 @@ class Memory:
             return change if candidate_list else None, result
 
         try:
-            commit, result = await change_memory(self.db, self.thread, self.owner, plan)
+            commit, result = await self._change(plan)
         except KeyReused:
             return LearnResult(version=(await self._read_snapshot()).version, repeated=True)
         if commit is None:
@@ -243,7 +250,7 @@ class Memory:
             )
             return change, after
 
-        _, entry = await change_memory(self.db, self.thread, self.owner, plan)
+        _, entry = await self._change(plan)
         return entry
 
     async def set_recall(self, *, on: bool) -> None:
@@ -254,7 +261,7 @@ class Memory:
                 return None, None
             return MemoryChange(reason="SetRecall", patches=[patch.set([RECALL], on)]), None
 
-        await change_memory(self.db, self.thread, self.owner, plan)
+        await self._change(plan)
 
     # Forgetting, in two steps.
 
@@ -273,7 +280,7 @@ class Memory:
             change, result = await self._plan_forgetting(snapshot, targets)
             return change if result.ids else None, result
 
-        commit, result = await change_memory(self.db, self.thread, self.owner, plan)
+        commit, result = await self._change(plan)
         return result if commit is None else msgspec.structs.replace(result, version=commit.version)
 
     async def propose_forgetting(self, ids: Sequence[str]) -> PendingForget:
@@ -288,7 +295,7 @@ class Memory:
             proposal = PendingForget(action="forget", targets=targets, time=self._clock())
             return MemoryChange(reason="Propose", patches=[patch.set([PENDING], as_json(proposal))]), proposal
 
-        _, proposal = await change_memory(self.db, self.thread, self.owner, plan)
+        _, proposal = await self._change(plan)
         return proposal
 
     async def confirm_forgetting(self, only_ids: Sequence[str] | None = None) -> ForgetResult:
@@ -307,7 +314,7 @@ class Memory:
             patches = [*change.patches, patch.delete([PENDING])]
             return msgspec.structs.replace(change, patches=patches), result
 
-        commit, result = await change_memory(self.db, self.thread, self.owner, plan)
+        commit, result = await self._change(plan)
         assert commit is not None
         return msgspec.structs.replace(result, version=commit.version)
 
@@ -319,7 +326,7 @@ class Memory:
                 return None, False
             return MemoryChange(reason="Cancel", patches=[patch.delete([PENDING])]), True
 
-        _, has_waited = await change_memory(self.db, self.thread, self.owner, plan)
+        _, has_waited = await self._change(plan)
         return has_waited
 
     # Undoing and carrying away.
@@ -337,7 +344,7 @@ class Memory:
             writes = self._vector_drops(change.ends)
             return msgspec.structs.replace(change, writes=writes), int(change.actions[0]["undo"])
 
-        _, undone_version = await change_memory(self.db, self.thread, self.owner, plan)
+        _, undone_version = await self._change(plan)
         return undone_version
 
     async def export(self) -> dict[str, JSON]:
@@ -358,6 +365,22 @@ class Memory:
 
     async def _read_snapshot(self) -> MemoryThread:
         return await read_memory_thread(self.db, self.thread)
+
+    async def _change(
+        self, plan: Callable[[MemoryThread], Awaitable[tuple[MemoryChange | None, T]]]
+    ) -> tuple[Committed | None, T]:
+        """Commit what a plan makes of the memory, and count what that writes: see ``change_memory``."""
+
+        async def plan_with_change(
+            snapshot: MemoryThread,
+        ) -> tuple[MemoryChange | None, tuple[MemoryChange | None, T]]:
+            change, result = await plan(snapshot)
+            return change, (change, result)
+
+        commit, (change, result) = await change_memory(self.db, self.thread, self.owner, plan_with_change)
+        if commit is not None and change is not None and not commit.repeated:
+            self.write_counts.update(write_counts(change))
+        return commit, result
 
     async def _all_items(self, log: str) -> list[Item]:
         all_items: list[Item] = []

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.core import patch
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
-from clew.core.ops import Document, Op
+from clew.core.ops import Document, Op, Set
 from clew.core.values import (
     Absent,
     AppendTo,
@@ -23,7 +23,7 @@ from clew.core.values import (
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
 from clew.runtime.memory.merge import rules_by_age
-from clew.runtime.memory.values import MemoryProfile, PendingForget, Rule
+from clew.runtime.memory.values import ARCS, FACTS, MemoryProfile, PendingForget, Rule
 
 SALT, RULES, RECALL, PENDING = "salt", "rules", "recall", "pending"
 T = TypeVar("T")
@@ -73,6 +73,13 @@ class MemoryChange(msgspec.Struct, frozen=True, kw_only=True):
     writes: Sequence[Write] = ()
     run: str | None = None
     key: str | None = None
+
+
+def write_counts(change: MemoryChange | Changeset) -> dict[str, int]:
+    """The number of entries of each kind that a change of a memory writes, new or in a new wording."""
+    logs = [item.log for item in change.items]
+    rules = [op for op in change.patches if isinstance(op, Set) and op.path[:1] == (RULES,) and op.path[1:]]
+    return {"facts": logs.count(FACTS), "rules": len(rules), "arcs": logs.count(ARCS)}
 
 
 async def read_memory_thread(db: Database, id: str) -> MemoryThread:

@@ -82,7 +82,10 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One ended episode: what it was about, how it opened and closed, and what was left open."""
+    """One ended episode: what it was about, how it opened and closed, and what was left open.
+
+    ``approach`` is the approach that was taken, and ``approach_context`` what it was taken for.
+    """
 
     id: str
     episode: str
@@ -92,6 +95,7 @@ class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mood_closed: str = ""
     open_loops: tuple[str, ...] = ()
     approach: str = ""
+    approach_context: str = ""
     source: MemorySource | None = None
     began: int = 0
     ended: int = 0

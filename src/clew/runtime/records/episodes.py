@@ -42,6 +42,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history where its transcript starts, ``last`` the version where it ends. ``level`` is the highest that a
     turn noted, ``candidates`` are what may be remembered once it ends. ``modality`` is that of its last turn.
     ``until`` is when a call is taken for lost, if its client has promised to say that it is there.
+    ``write_counts`` is what its end wrote: the candidates that were held, and the facts, rules and arcs that
+    came of them.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_by: str | None = None
     feedback: str | None = None
     arc: JSON = None
+    write_counts: dict[str, int] = {}
     revision: int = 0
 
 

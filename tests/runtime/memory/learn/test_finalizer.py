@@ -11,6 +11,8 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.memory.recall.render import EpisodicEntry
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate, MemorySource
 from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import run_embedding_jobs
@@ -145,3 +147,19 @@ async def test_an_episode_without_a_user_leaves_what_it_knows_to_its_thread(db: 
 
     assert [fact.object for fact in (await memory_of(db, "a").page()).facts] == ["Ann"]
     assert (await memory_of(db, "b").page()).facts == ()
+
+
+@pytest.mark.promise("A-04", "A-10")
+async def test_an_episode_keeps_what_an_approach_was_taken_for_and_how_much_it_wrote(db: Database) -> None:
+    summary = {**SUMMARY, "approach": "cbt", "approach_context": "the fear of failing"}
+    model = ScriptedModel(lambda _: {}, lambda _: summary)
+    async with Runtime(db, model=ScriptedModel("I see."), finalize=Finalizer(model)) as runtime:
+        await runtime.run_turn("s1", "My sister is called Ann", user="alice")
+        episode = await runtime.end_session("s1", user="alice")
+    memory = memory_of(db, "s2", "alice")
+    (entry,) = (await Retriever(memory).working_memory("exam", first_turn=True)).result.entries[:1]
+
+    assert episode is not None
+    assert episode.write_counts == {"candidates": 1, "facts": 1, "rules": 0, "arcs": 1}
+    assert isinstance(entry, EpisodicEntry)
+    assert (entry.approach_used, entry.approach_context) == ("cbt", "the fear of failing")

@@ -14,7 +14,7 @@ from clew.core.arguments import check_methods
 from clew.core.encoding import as_json
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.words import words
-from clew.core.values import HISTORY, Write
+from clew.core.values import HISTORY, AppendTo, Write
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.learn.extraction import UserTurn, decide_promotions, extract_candidates, user_turns
@@ -22,6 +22,7 @@ from clew.runtime.memory.learn.promotion import PLAIN_RULES, PromotionRules, can
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.phrases.refusals import without_refusals
+from clew.runtime.memory.thread import write_counts
 from clew.runtime.memory.values import MOST_THEMES, Arc, Candidate, Fact, MemorySource, Rule
 from clew.runtime.memory.vectors.jobs import embedding_job
 from clew.runtime.model import call
@@ -36,8 +37,9 @@ LEAST_WORD_LENGTH = 4
 INSTRUCTIONS = """\
 This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to
 three themes of one or two words, a summary of one or two sentences that begins with a verb in the past
-("talked about …"), the mood at its beginning and at its end, what was left open, and which approach was
-taken. Say nothing that was not said, and nothing that the person asked not to remember."""
+("talked about …"), the mood at its beginning and at its end, what was left open, which approach was
+taken, and in a few words what it was taken for (approach_context). Say nothing that was not said, and
+nothing that the person asked not to remember."""
 
 
 class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     mood_closed: str = ""
     open_loops: list[str] = []
     approach: str = ""
+    approach_context: str = ""
 
 
 @check_methods
@@ -119,7 +122,9 @@ class Finalizer:
         decisions = await decide_promotions(memory, turns, candidates, self._rules)
         arc = _arc_of(episode, summary)
         writes = await memory.episode_writes(arc, candidates_to_keep(decisions))
-        episode_with_arc = msgspec.structs.replace(episode, arc=as_json(arc), candidates=())
+        episode_with_arc = msgspec.structs.replace(
+            episode, arc=as_json(arc), candidates=(), write_counts=_write_counts(len(candidates), writes)
+        )
         return EpisodeResult(
             episode=episode_with_arc, writes=[*writes, *self._embedding_jobs(episode, memory)]
         )
@@ -151,6 +156,15 @@ class Finalizer:
         if self._embed_items:
             jobs.append(embedding_job(episode.thread, episode.user, episode.id, [HISTORY]))
         return jobs
+
+
+def _write_counts(candidate_count: int, writes: Sequence[Write]) -> dict[str, int]:
+    """The candidates that there were, and the entries of each kind that some writes keep."""
+    counts = Counter({"candidates": candidate_count})
+    for write in writes:
+        if isinstance(write, AppendTo):
+            counts.update(write_counts(write.change))
+    return dict(counts)
 
 
 async def _turns_of_episode(db: Database, episode: Episode) -> list[UserTurn]:
@@ -200,6 +214,7 @@ def _arc_of(episode: Episode, summary: ConversationSummary) -> Arc:
         mood_closed=summary.mood_closed,
         open_loops=tuple(summary.open_loops),
         approach=summary.approach,
+        approach_context=summary.approach_context,
         source=MemorySource(thread=episode.thread, version=episode.last or 0),
         began=episode.started,
         ended=episode.ended or episode.touched,

@@ -47,6 +47,7 @@ def working_entry(entry: Fact | Arc, *, is_catch_up: bool = False) -> WorkingEnt
             primary_themes=entry.themes,
             is_catch_up=is_catch_up,
             approach_used=entry.approach,
+            approach_context=entry.approach_context,
             id=entry.id,
         )
     return SemanticEntry(
