@@ -4,32 +4,10 @@ import re
 from collections.abc import Sequence
 
 from clew_companion.exercises.selection import fitting_exercises
+from clew_companion.language.second_person import in_second_person
 from clew_companion.language.topics import Topic, sentences, topics_in
 from clew_companion.offline.remarks import least_recent
 
-SECOND_PERSON = {
-    "i": "you",
-    "me": "you",
-    "my": "your",
-    "mine": "yours",
-    "myself": "yourself",
-    "am": "are",
-    "i'm": "you are",
-    "im": "you are",
-    "i've": "you have",
-    "ive": "you have",
-    "i'd": "you would",
-    "i'll": "you will",
-    "we": "you",
-    "we're": "you are",
-    "we've": "you have",
-    "we'll": "you will",
-    "we'd": "you would",
-    "our": "your",
-    "ours": "yours",
-    "us": "you",
-    "ourselves": "yourselves",
-}
 FEELING = re.compile(
     r"\bi(?:['’]?m|\s+am|\s+feel|['’]?ve\s+been\s+feeling|\s+have\s+been\s+feeling|['’]?ve\s+been|"
     r"\s+have\s+been)\s+"
@@ -44,7 +22,6 @@ NEXT_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 MOST_FEELING_WORDS = 16
-WAS = re.compile(r"\b(i)\s+was(n['’]?t)?\b", re.IGNORECASE)
 OPENING_FILLER = re.compile(
     r"^\W*(?:(?:i\s+mean|and|but|so|well|yeah|yes|no|ok|okay|because|honestly|actually|also|anyway|hm+|um+|oh|like|basically|"
     r"today|lately|sometimes|then|plus)\b[\s,]*)+",
@@ -99,17 +76,6 @@ def restatement(message: str) -> str:
         ):
             return _lowercase_first(in_second_person(core))
     return ""
-
-
-def in_second_person(text: str) -> str:
-    """The words as the listener says them: my is your, I is you."""
-    plain = WAS.sub(lambda match: f"{match[1]} were{match[2] or ''}", text.replace("’", "'"))
-    return " ".join(_word_in_second_person(word) for word in plain.split())
-
-
-def _word_in_second_person(word: str) -> str:
-    core = word.strip(',.;:!"()')
-    return word.replace(core, SECOND_PERSON[core.lower()]) if core.lower() in SECOND_PERSON else word
 
 
 def _lowercase_first(text: str) -> str:
