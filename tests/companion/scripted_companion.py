@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from clew_companion.memory.control import was_command
 from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel
 from clew_companion.pipeline import make_stages
-from clew_companion.state import CompanionState
+from clew_companion.state import CompanionState, state_with_skills
 from clew_companion.values import AgentOutput, CrisisAudit, assessment
 
 T = TypeVar("T")
@@ -76,15 +76,9 @@ class ScriptedControlModel:
         return msgspec.convert(form(request) if callable(form) else form, kind), Usage(calls=1)
 
 
-def stages(
-    search: SearchProvider | None = None,
-    skills: Mapping[str, str] | None = None,
-    working_memory: Sequence[Any] = (),
-) -> list[Stage]:
+def stages(search: SearchProvider | None = None, skills: Mapping[str, str] | None = None) -> list[Stage]:
     """The companion's stages behind the gate of these tests."""
-    return make_stages(
-        crisis_gate, crisis_response, search=search, skills=skills, working_memory=working_memory
-    )
+    return make_stages(crisis_gate, crisis_response, search=search, skills=skills)
 
 
 def talker(
@@ -98,7 +92,7 @@ def talker(
     """A runtime of the companion behind the gate of these tests."""
     return Runtime(
         db,
-        schema=CompanionState,
+        schema=state_with_skills(skills or {}),
         stages=stages(search, skills),
         model=model,
         response_model=model or OfflineModel(),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.agents.search_provider import Finding
 from clew.core.values import Changeset
 from clew.database.database import Database
 from clew.runtime.context import Context
@@ -16,7 +17,6 @@ from clew.runtime.settings import LeaseConfig, RuntimeConfig
 from clew.runtime.turn.draft import Delta
 from clew.testing.faults import FailingStore
 from clew_companion.agent import companion
-from clew_companion.lookup import Finding
 from clew_companion.state import CompanionState
 from clew_companion.values import AgentOutput
 from tests.companion.scripted_companion import DANGER, SAFE, ScriptedControlModel, Talk, stages, talker

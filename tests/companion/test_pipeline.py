@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import clew
-from clew.core.errors import InvalidId, StoreUnavailable
+from clew.core.errors import InvalidArgument, InvalidId, StateInvalid, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.execution.stateless import run_agent
@@ -331,3 +331,119 @@ async def test_every_style_and_every_approach_is_reached_without_a_model(in_memo
 
     assert {output.response_style for output in outputs} == set(get_args(ResponseStyle)) - {""}
     assert {output.therapeutic_approach for output in outputs} >= set(get_args(Approach))
+
+
+HISTORY = ({"role": "user", "content": "My boss shouts"}, {"role": "assistant", "content": "I am sorry."})
+
+
+@pytest.mark.promise("A-11", "A-03")
+async def test_a_new_thread_begins_with_the_history_that_it_is_given(db: Database) -> None:
+    model = ScriptedControlModel()
+    async with companion(db, model) as runtime:
+        await talk(
+            runtime, AgentInput(message="It hurts a lot", session_id="s1", user_id="alice", history=HISTORY)
+        )
+        history = await (await runtime.state("s1", user="alice")).history.all()
+
+    assert [message.text for message in model.requests[-1].messages] == [
+        "My boss shouts",
+        "I am sorry.",
+        "It hurts a lot",
+    ]
+    assert [message.role for message in history] == ["user", "assistant"] * 2
+
+
+@pytest.mark.promise("A-11", "R-04")
+async def test_a_thread_that_is_given_its_own_history_keeps_it_once(db: Database) -> None:
+    async with companion(db) as runtime:
+        first = AgentInput(message="I had a long day", session_id="s1", user_id="alice")
+        reply = (await talk(runtime, first)).response_text
+        history = ({"role": "user", "content": first.message}, {"role": "assistant", "content": reply})
+        await talk(runtime, msgspec.structs.replace(first, message="And you?", history=history))
+        stored = await (await runtime.state("s1", user="alice")).history.all()
+
+    assert [message.text for message in stored][:3] == [first.message, reply, "And you?"]
+    assert len(stored) == 4
+
+
+@pytest.mark.promise("A-11")
+async def test_a_history_that_contradicts_the_thread_is_refused(db: Database) -> None:
+    async with companion(db) as runtime:
+        first = AgentInput(message="I had a long day", session_id="s1", user_id="alice")
+        await talk(runtime, first)
+        with pytest.raises(InvalidArgument) as error:
+            await talk(runtime, msgspec.structs.replace(first, history=HISTORY))
+
+    assert "is not what thread 's1' ends with" in str(error.value)
+
+
+@pytest.mark.promise("A-03")
+@pytest.mark.parametrize(
+    "entry",
+    [{"role": "prophet", "content": "Hi"}, {"role": "user"}, {"role": "user", "content": "Hi", "mood": "x"}],
+    ids=["role", "content", "unknown"],
+)
+async def test_an_entry_that_is_no_message_is_refused(in_memory: Database, entry: dict[str, str]) -> None:
+    agent_input = AgentInput(message="Hi", session_id="s1", user_id="alice", history=(entry,))
+    async with companion(in_memory) as runtime:
+        with pytest.raises(InvalidArgument):
+            await talk(runtime, agent_input)
+    with pytest.raises(InvalidArgument) as error:
+        await answer(agent_input)
+
+    assert "is no message" in str(error.value)
+
+
+@pytest.mark.promise("A-04", "A-11")
+async def test_what_a_caller_knows_is_added_to_what_is_remembered(db: Database) -> None:
+    model = ScriptedControlModel()
+    async with companion(db, model) as runtime:
+        await talk(runtime, AgentInput(message="Remember that I like jazz", session_id="s1", user_id="alice"))
+        await talk(
+            runtime,
+            AgentInput(
+                message="Tell me about jazz then",
+                session_id="s1",
+                user_id="alice",
+                working_memory=("[work] User WORKS_AT a bakery",),
+            ),
+        )
+
+    assert "- [work] User WORKS_AT a bakery" in model.requests[-1].instructions
+    assert "User LIKES jazz" in model.requests[-1].instructions
+
+
+@pytest.mark.promise("A-03")
+@pytest.mark.parametrize(
+    ("skills", "remedy"),
+    [
+        ({}, "Leave it out: there is none."),
+        ({"poems": "Rhyme.", "haiku": "Count."}, "Use some of: haiku, poems."),
+    ],
+    ids=["none", "others"],
+)
+async def test_a_skill_that_is_not_there_is_refused_before_the_turn_begins(
+    db: Database, skills: dict[str, str], remedy: str
+) -> None:
+    agent_input = AgentInput(message="Hi", session_id="s1", user_id="alice", installed_skills=("chess",))
+    async with companion(db, skills=skills) as runtime:
+        with pytest.raises(StateInvalid) as error:
+            await talk(runtime, agent_input)
+    with pytest.raises(StateInvalid):
+        await answer(agent_input, skills=skills)
+
+    assert (error.value.field, error.value.code) == ("installed_skills", "state_invalid")
+    assert str(error.value).endswith(f"there is no skill 'chess' here. {remedy}")
+    assert (await db.threads()).threads == ()
+
+
+@pytest.mark.promise("A-03")
+async def test_a_channel_that_is_not_there_is_refused_before_the_turn_begins(db: Database) -> None:
+    async with companion(db) as runtime:
+        with pytest.raises(StateInvalid) as error:
+            await runtime.run_turn("s1", {"message": "Hi", "channel": "fax"}, user="alice")
+    with pytest.raises(InvalidArgument):
+        AgentInput(message="Hi", channel="fax")  # type: ignore[arg-type]  # that is the point
+
+    assert "'fax'. Use one of: test, web, voice, terminal" in str(error.value)
+    assert (await db.threads()).threads == ()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import get_args
+
 import pytest
 
 from clew.core.errors import StateInvalid
@@ -10,8 +13,9 @@ from clew.runtime.execution.stateless import run_agent
 from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.schema import Fold, Lifecycle, leaves_of
 from clew.runtime.turn.draft import Delta
+from clew_companion.crisis.floor import load_statements
 from clew_companion.state import CompanionState
-from clew_companion.values import CrisisAssessment, CrisisAudit, Resource
+from clew_companion.values import CrisisAssessment, CrisisAudit, OverrideKind, Resource
 from tests.companion.scripted_companion import stages
 
 FIELDS = {
@@ -96,9 +100,17 @@ def test_what_is_made_of_parts_has_them_all() -> None:
         {"route": "elsewhere"},
         {"response_style": "stern"},
         {"therapeutic_approach": "hypnosis"},
+        {"response_type": "poem"},
+        {"response_style_type": "grand"},
+        {"response_style_source": "the stars"},
+        {"resource_lookup_status": "perhaps"},
+        {"crisis": {"level": 4}},
+        {"crisis": {"level": 1, "confidence": 2.0}},
+        {"crisis_audit": {"classifier_path": "guess"}},
+        {"crisis_audit": {"override_kind": "mood"}},
         {"message": "x"},
     ],
-    ids=lambda wrong: next(iter(wrong)),
+    ids=json.dumps,
 )
 async def test_a_value_that_is_not_listed_is_refused(wrong: Delta) -> None:
     async def write(state: CompanionState, ctx: Context) -> Delta:
@@ -108,3 +120,32 @@ async def test_a_value_that_is_not_listed_is_refused(wrong: Delta) -> None:
         await run_agent("Hi", schema=CompanionState, stages=[*stages(), write])
 
     assert (error.value.stage, error.value.field) == ("write", next(iter(wrong)))
+
+
+@pytest.mark.promise("A-03", "A-09")
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"grounded_lookup": {"status": "maybe"}}, "grounded_lookup.status"),
+        (
+            {"exercise_state": {"exercise_therapeutic_approach": "hypnosis"}},
+            "exercise_state.exercise_therapeutic_approach",
+        ),
+    ],
+    ids=["status", "approach"],
+)
+async def test_a_part_that_is_not_listed_is_refused(wrong: Delta, field: str) -> None:
+    async def write(state: CompanionState, ctx: Context) -> Delta:
+        return wrong
+
+    with pytest.raises(StateInvalid) as error:
+        await run_agent("Hi", schema=CompanionState, stages=[write])
+
+    assert (error.value.stage, error.value.field) == ("write", field)
+
+
+@pytest.mark.promise("A-03")
+def test_every_kind_of_danger_that_the_floor_names_may_be_an_override() -> None:
+    kinds = {statement.kind.replace(" ", "_") for statement in load_statements()}
+
+    assert kinds <= set(get_args(OverrideKind))

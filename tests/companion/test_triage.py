@@ -8,10 +8,13 @@ import pytest
 
 from clew.core.errors import ModelFailed
 from clew.database.database import Database
+from clew.runtime.model.protocol import ModelRequest
+from clew.runtime.state.declaration import schema_of
 from clew_companion import triage
 from clew_companion.exercises.selection import asks_for_any, exercise_asked_for
 from clew_companion.language.commands import command_in
 from clew_companion.language.replies import is_leaving, is_no, is_question, is_yes
+from clew_companion.state import CompanionState
 from clew_companion.triage import is_fact_question
 from tests.companion.scripted_companion import DANGER, SAFE, UNCLEAR, ScriptedControlModel, Talk, talker
 
@@ -240,3 +243,30 @@ async def test_what_is_unclear_is_asked_about_before_anything_else(
         output = await Talk(runtime).say(f"{UNCLEAR} {question}")
 
     assert (output.response_style, output.response_text) == ("safety_check", SAFE)
+
+
+@pytest.mark.promise("A-04", "R-18")
+async def test_the_model_that_sorts_knows_what_is_remembered(db: Database) -> None:
+    prompts: list[str] = []
+
+    def sort(request: ModelRequest) -> dict[str, str]:
+        prompts.append(request.instructions)
+        return {"route": "therapeutic", "style": "reflective"}
+
+    async with talker(db, ScriptedControlModel(TriageResult=sort)) as runtime:
+        first = Talk(runtime, "s1")
+        await first.say("I am so anxious. My sister is called Ann.")
+        await first.end()
+        second = Talk(runtime, "s2")
+        await second.say("Ann called me again yesterday")
+
+    assert triage.KNOWN_HEADING not in prompts[0]
+    assert "- Last session (anxiety" in prompts[1]
+    assert '- [relationship] sister IS_CALLED Ann — "My sister is called Ann."' in prompts[1]
+
+
+def test_what_an_old_checkpoint_remembers_is_shown_to_it_as_it_is() -> None:
+    state = schema_of(CompanionState).build_state({"message": "Hi", "working_memory": ["[old] a plain line"]})
+    assert isinstance(state, CompanionState)
+
+    assert triage.triage_instructions(state).endswith(f"{triage.KNOWN_HEADING}\n- [old] a plain line")

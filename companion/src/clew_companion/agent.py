@@ -1,17 +1,18 @@
 """The companion, ready to use: on a database with memory and sessions, or for one turn that keeps nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from clew.agents.search_provider import SearchProvider
-from clew.core.errors import InvalidId
+from clew.core.encoding import JSON
+from clew.core.errors import InvalidArgument, InvalidId, ThreadNotFound
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider, MemoryMode
 from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Finalizer
-from clew.runtime.model.messages import Message
+from clew.runtime.model.messages import Message, message_of
 from clew.runtime.model.protocol import Model
 from clew.runtime.records.episodes import Finalize
 from clew.runtime.records.events import Event
@@ -26,8 +27,8 @@ from clew_companion.memory.control import was_command
 from clew_companion.memory.promotion import PROMOTION_RULES
 from clew_companion.offline.model import OfflineModel
 from clew_companion.pipeline import make_stages
-from clew_companion.state import CompanionState
-from clew_companion.values import AgentInput, AgentOutput
+from clew_companion.state import CompanionState, state_with_skills
+from clew_companion.values import AgentInput, AgentOutput, HistoryMessage
 
 NAME = "companion"
 
@@ -62,7 +63,7 @@ def companion(
     return Runtime(
         db,
         agent=NAME,
-        schema=CompanionState,
+        schema=state_with_skills(skills or {}),
         stages=make_stages(
             make_crisis_gate(keep_days=crisis_days), crisis_response, search=search, skills=skills
         ),
@@ -80,13 +81,42 @@ def companion(
 async def talk(runtime: Runtime[CompanionState, AgentOutput], agent_input: AgentInput) -> AgentOutput:
     """One turn on the thread that ``session_id`` names.
 
+    A ``history`` is what a new thread begins with. A thread that has messages knows them, so there it must
+    be what the thread ends with. ``working_memory`` is added to what is remembered.
+
     Raises:
         InvalidId: There is no session id.
+        InvalidArgument: The history is none, or is not that of the thread.
     """
+    thread, user = agent_input.session_id or "", agent_input.user_id
+    history = [message_from_entry(entry) for entry in agent_input.history]
+    is_new = bool(history) and not await _has_history(runtime, thread, user, history)
     result = await runtime.run_turn(
-        agent_input.session_id or "", inputs_of(agent_input), user=agent_input.user_id
+        thread, inputs_of(agent_input), user=user, messages=history if is_new else ()
     )
     return result.output
+
+
+async def _has_history(
+    runtime: Runtime[CompanionState, AgentOutput], thread: str, user: str | None, history: Sequence[Message]
+) -> bool:
+    """Return whether a thread ends with a history; False if it has none yet.
+
+    Raises:
+        InvalidArgument: It has another.
+    """
+    try:
+        items = (await runtime.history(thread, last=len(history), user=user)).items
+    except ThreadNotFound:
+        return False
+    stored = [(message.role, message.text) for message in map(message_of, items)]
+    if stored and stored != [(message.role, message.text) for message in history]:
+        problem = (
+            f"The history that was given is not what thread {thread!r} ends with. Leave it out: the thread "
+            "keeps its own."
+        )
+        raise InvalidArgument(problem=problem)
+    return bool(stored)
 
 
 async def answer(
@@ -106,6 +136,8 @@ async def answer(
 
     Raises:
         InvalidId: There is neither a session id nor a user id.
+        InvalidArgument: The history is none.
+        StateInvalid: A skill is not there.
     """
     if agent_input.session_id is None and agent_input.user_id is None:
         raise InvalidId(
@@ -113,14 +145,10 @@ async def answer(
         )
     history = [message_from_entry(entry) for entry in agent_input.history]
     turns = sum(message.role == "user" for message in history)
-    working_memory = msgspec.to_builtins(agent_input.working_memory)
-    stages = make_stages(
-        crisis_gate, crisis_response, search=search, skills=skills, working_memory=working_memory
-    )
     return await run_agent(
         inputs_of(agent_input),
-        schema=CompanionState,
-        stages=stages,
+        schema=state_with_skills(skills or {}),
+        stages=make_stages(crisis_gate, crisis_response, search=search, skills=skills),
         model=model,
         response_model=response_model or model or OfflineModel(),
         output=AgentOutput,
@@ -136,17 +164,23 @@ def inputs_of(agent_input: AgentInput) -> dict[str, Any]:
     """The fields of an input that go into the state."""
     return {
         "message": agent_input.message,
-        "channel": agent_input.channel.value,
+        "channel": agent_input.channel,
         "user_id": agent_input.user_id,
         "session_id": agent_input.session_id,
         "installed_skills": agent_input.installed_skills,
+        **({"caller_memory": agent_input.working_memory} if agent_input.working_memory else {}),
     }
 
 
 def message_from_entry(entry: dict[str, Any]) -> Message:
-    """An entry of a history as callers give it: a role, a content, and for replies perhaps a style."""
-    style = entry.get("response_style")
-    meta = {"response_style": style} if style else {}
-    return msgspec.convert(
-        {"meta": meta, **{k: v for k, v in entry.items() if k != "response_style"}}, Message
-    )
+    """The message of an entry of a history as callers give it.
+
+    Raises:
+        InvalidArgument: It is not in the shape of a ``HistoryMessage``.
+    """
+    try:
+        message = msgspec.convert(entry, HistoryMessage)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(problem=f"An entry of the history is no message: {error}.") from error
+    meta: dict[str, JSON] = {"response_style": message.response_style} if message.response_style else {}
+    return Message(role=message.role.value, content=message.content, meta=meta)

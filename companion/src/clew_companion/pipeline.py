@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from clew.agents.search_provider import SearchProvider
@@ -14,10 +14,10 @@ from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import label_stage, stage_label, stage_name
 from clew.runtime.state.schema import State
 from clew.runtime.turn.draft import Delta
-from clew_companion.exercises.guide import guided_exercise
+from clew_companion.exercises.guide import NO_EXERCISE, guided_exercise
 from clew_companion.lookup import make_lookup_stage
 from clew_companion.memory.control import memory_control
-from clew_companion.memory.load import make_memory_stage
+from clew_companion.memory.load import episode_id, load_memory
 from clew_companion.replies.stage import make_reply_stage
 from clew_companion.state import CompanionState
 from clew_companion.triage import triage
@@ -31,12 +31,8 @@ def make_stages(
     *,
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
-    working_memory: Sequence[Any] = (),
 ) -> list[Stage]:
-    """The stages of a turn: listen, sort, answer by one branch, finish.
-
-    ``working_memory`` is the working memory of a turn that keeps nothing.
-    """
+    """The stages of a turn: listen, sort, answer by one branch, finish."""
     branches = {
         "crisis": crisis_response,
         "memory_control": memory_control,
@@ -44,7 +40,6 @@ def make_stages(
         "guided_exercise": guided_exercise,
         "therapeutic": make_reply_stage(skills or {}),
     }
-    load_memory = make_memory_stage(working_memory)
     for stage in (load_memory, crisis_gate, triage, *branches.values(), finalize_turn):
         label_stage(stage, STAGE_LABELS.get(stage_name(stage), ""))
     return [make_listen_stage(load_memory, crisis_gate), triage, make_answer_stage(branches)]
@@ -64,9 +59,24 @@ def make_listen_stage(load_memory: Stage, crisis_gate: Stage) -> Stage:
         finally:
             memory_task.cancel()
             await asyncio.gather(memory_task, return_exceptions=True)
-        return _merge_deltas(memory_delta, gate_delta)
+        return {**_new_episode_delta(state, context), **_merge_deltas(memory_delta, gate_delta)}
 
     return listen
+
+
+def _new_episode_delta(state: CompanionState, context: Context) -> dict[str, Any]:
+    """The end of what another episode left: an exercise under way, and an action that waits for a yes."""
+    exercise, pending, episode = (
+        state.exercise_state,
+        state.memory_control.pending_action,
+        episode_id(context),
+    )
+    ends_exercise = exercise.exercise_type is not None and exercise.exercise_episode != episode
+    ends_pending = pending is not None and pending.get("episode", "") != episode
+    return {
+        **({"exercise_state": NO_EXERCISE} if ends_exercise else {}),
+        **({"memory_control": {"pending_action": None}} if ends_pending else {}),
+    }
 
 
 def make_answer_stage(branches: Mapping[str, Stage]) -> Stage:

@@ -1,9 +1,11 @@
 """The input and output of a turn, and the names that the companion uses for itself."""
 
 import enum
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+
+from clew.core.arguments import check_fields
 
 Route: TypeAlias = Literal["", "crisis", "therapeutic", "memory_control", "grounded_lookup"]
 ResponseStyle: TypeAlias = Literal[
@@ -30,6 +32,25 @@ Approach: TypeAlias = Literal[
     "pfa",
     "none",
 ]
+ResponseType: TypeAlias = Literal["", "crisis", "therapeutic"]
+ResponseStyleType: TypeAlias = Literal["", "conversation", "exercise", "safety", "service"]
+ResponseStyleSource: TypeAlias = Literal["", "rules", "model", "exercise", "crisis_gate", "command", "lookup"]
+ClassifierPath: TypeAlias = Literal[
+    "", "floor_only", "llm_primary", "floor_after_llm_failure", "floor_override"
+]
+OverrideKind: TypeAlias = Literal[
+    "explicit",
+    "passive",
+    "veiled",
+    "means",
+    "preparation",
+    "self-harm",
+    "harm_to_others",
+    "worry_for_another",
+    "displaced",
+    "unread",
+    "floor",
+]
 LookupStatus: TypeAlias = Literal["answered", "no_verified_answer", "not_attempted"]
 ResourceStatus: TypeAlias = Literal[
     "found", "no_location", "location_refused", "no_verified_results", "not_attempted"
@@ -43,6 +64,13 @@ class Channel(enum.Enum):
     WEB = "web"
     VOICE = "voice"
     TERMINAL = "terminal"
+
+
+class MessageRole(enum.Enum):
+    """The author of a message in a history that a caller gives."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
 
 
 class CrisisLevel(enum.IntEnum):
@@ -60,8 +88,8 @@ class CrisisAssessment(msgspec.Struct, frozen=True, kw_only=True):
     What must follow is decided by the level alone: see ``assessment``.
     """
 
-    level: int = 0
-    confidence: float = 1.0
+    level: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     reason: str = ""
     needs_crisis_response: bool = False
     needs_clarification: bool = False
@@ -82,8 +110,8 @@ def assessment(level: int, *, confidence: float = 1.0, reason: str = "") -> Cris
 class CrisisAudit(msgspec.Struct, frozen=True, kw_only=True):
     """The provenance of an assessment."""
 
-    override_kind: str | None = None
-    classifier_path: str = ""
+    override_kind: OverrideKind | None = None
+    classifier_path: ClassifierPath = ""
     llm_failure_occurred: bool = False
 
 
@@ -96,8 +124,16 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
 
 
+class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message of a history that a caller gives; a reply may say the style that it had."""
+
+    role: MessageRole
+    content: str
+    response_style: ResponseStyle = ""
+
+
 class AgentInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of a turn."""
+    """The input of a turn. ``history`` has dicts in the shape of a ``HistoryMessage``."""
 
     message: str
     channel: Channel = Channel.TEST
@@ -107,16 +143,19 @@ class AgentInput(msgspec.Struct, frozen=True, kw_only=True):
     working_memory: tuple[Any, ...] = ()
     installed_skills: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The output of a turn."""
 
     response_text: str = ""
-    response_type: str = ""
+    response_type: ResponseType = ""
     crisis: CrisisAssessment = CrisisAssessment()
     response_style: ResponseStyle = ""
-    response_style_type: str = ""
-    response_style_source: str = ""
+    response_style_type: ResponseStyleType = ""
+    response_style_source: ResponseStyleSource = ""
     therapeutic_approach: Approach | None = None
     should_persist_memory: bool = False
     diagnostics: dict[str, Any] = {}

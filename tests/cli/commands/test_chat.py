@@ -102,6 +102,55 @@ def test_the_log_of_a_chat_shows_each_reply_as_an_assistant_turn(
     assert reasons == ["UserMessage", "AssistantTurnCommitted", "RunFinished"] * 2
 
 
+def diagnostics(url: str, thread: str) -> dict[str, Any]:
+    """The diagnostics that a thread's state keeps of its last turn."""
+
+    async def read_diagnostics(db: Database) -> dict[str, Any]:
+        return dict((await db.thread(thread).state())["diagnostics"])
+
+    return query_database(url, read_diagnostics)
+
+
+@pytest.mark.promise("A-09")
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("I live in Dublin and I want to kill myself", "found"),
+        ("I'm from Croatia and I want to kill myself", "no_verified_results"),
+        ("I want to kill myself and I won't tell you where I am", "location_refused"),
+        ("I want to kill myself", "no_location"),
+        ("I had a long day", "not_attempted"),
+    ],
+)
+def test_the_state_of_a_chat_says_whether_lines_were_found(
+    chat: Chat, url: str, line: str, status: str
+) -> None:
+    chat(*ALICE, lines=[line])
+
+    assert diagnostics(url, "s1")["resource_lookup_status"] == status
+
+
+@pytest.mark.promise("A-10")
+def test_a_chat_says_what_its_turns_and_its_end_wrote(chat: Chat, url: str) -> None:
+    ended = only(chat(*ALICE, lines=[ANN, "/end y"]), "ended")["ended"]
+
+    assert diagnostics(url, "s1")["write_counts"] == {"candidates": 2, "facts": 0, "rules": 0, "arcs": 0}
+    assert {name: ended["write_counts"][name] for name in ("facts", "rules", "arcs")} == {
+        "facts": 2,
+        "rules": 0,
+        "arcs": 1,
+    }
+
+
+@pytest.mark.promise("A-07")
+def test_an_exercise_of_a_chat_is_over_with_its_session(chat: Chat) -> None:
+    lines = chat(*ALICE, lines=["Let's do box breathing", "/end y", "ok"])
+    answers = [each["text"] for each in lines if each["type"] == "answer"]
+
+    assert "box breathing" in answers[0].lower()
+    assert "breath" not in answers[1].lower()
+
+
 # Who talks.
 
 

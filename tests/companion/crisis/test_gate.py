@@ -28,7 +28,7 @@ from clew.runtime.state.log import StateLog
 from clew.runtime.turn.result import TurnResult
 from clew.testing.faults import FailingStore
 from clew.testing.scripted_model import ScriptedModel
-from clew_companion.agent import answer
+from clew_companion.agent import answer, companion
 from clew_companion.crisis.classifier import MessageScorer
 from clew_companion.crisis.floor import FloorVerdict, judge_message
 from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
@@ -663,7 +663,17 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
         (["My aunt is in Canada"], ("", "no_location")),
         (["I live in Berlin", "I moved to Toronto"], ("CA", "found")),
         (["I'm in Germany", "I won't say where I am"], ("", "location_refused")),
-        (["I'm from Croatia"], ("", "no_location")),
+        (["I'm from Croatia"], ("HR", "no_verified_results")),
+        (["Ich wohne in Bukarest"], ("RO", "no_verified_results")),
+        (["I'm from Atlantis"], ("", "no_location")),
+        (["I don't want to tell you where I am"], ("", "location_refused")),
+        (["I'd rather not share my location"], ("", "location_refused")),
+        (["No, I will not tell you my address"], ("", "location_refused")),
+        (["I am not saying which country"], ("", "location_refused")),
+        (["Ich will dir nicht sagen, wo ich bin"], ("", "location_refused")),
+        (["Je ne veux pas te dire où je suis"], ("", "location_refused")),
+        (["I cannot say where it hurts", "I live in Dublin"], ("IE", "found")),
+        (["I won't say where I am", "I live in Dublin"], ("IE", "found")),
         (["I live in New York, near the park"], ("US", "found")),
         (["I moved from Berlin, and now I live in Dublin"], ("IE", "found")),
     ],
@@ -932,3 +942,34 @@ async def test_a_row_of_a_call_belongs_to_whoever_spoke(db: Database) -> None:
         )
 
     assert [row.level async for row in crises(db, owner="ada")] == [2]
+
+
+@pytest.mark.promise("A-09", "R-06")
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        (["I live in Dublin", DANGER], "found"),
+        ([DANGER], "no_location"),
+        (["I'm in Berlin", f"{DANGER}. I won't tell you where I am"], "location_refused"),
+        (["I'm from Croatia", DANGER], "no_verified_results"),
+        ([DANGER, "We had soup for lunch"], "no_location"),
+        (["I had a long day"], "not_attempted"),
+    ],
+)
+async def test_every_status_of_a_lookup_of_resources_is_reached_in_a_turn(
+    db: Database, messages: list[str], status: str
+) -> None:
+    async with companion(db) as runtime:
+        outputs = [(await runtime.run_turn("s1", message, user="alice")).output for message in messages]
+
+    assert outputs[-1].diagnostics["resource_lookup_status"] == status
+
+
+@pytest.mark.promise("A-09")
+async def test_where_no_line_is_known_the_number_of_the_country_and_general_lines_are_given(
+    db: Database,
+) -> None:
+    *_, danger = await outputs_of(db, "I'm from Croatia", DANGER)
+
+    assert (danger.inferred_location, danger.found_resources) == ("HR", [])
+    assert danger.response_text == crisis_reply("level_3", "en", "HR")

@@ -6,6 +6,7 @@ import pytest
 
 import clew
 from clew.database.database import Database
+from clew.runtime.memory import memory_of
 from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.exercises.catalogue import Exercise, catalogue
 from clew_companion.exercises.guide import ExercisePosition, advance_exercise, begin_exercise, thing_count
@@ -348,3 +349,42 @@ async def test_an_exercise_is_picked_from_a_list_by_its_number(
         exercise_state = (await talk.state()).exercise_state
 
     assert exercise_state.exercise_type == exercise
+
+
+@pytest.mark.promise("A-07", "R-13")
+async def test_an_exercise_does_not_outlive_its_session(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Let's do box breathing", "ready")
+        await talk.end()
+        output = await talk.say("ok")
+        state = await talk.state()
+
+    assert output.response_style != "guided_exercise"
+    assert (state.exercise_state.exercise_type, state.exercise_state.exercise_step) == (None, None)
+    assert state.exercise_state.exercise_therapeutic_approach is None
+
+
+@pytest.mark.promise("A-07", "R-21")
+async def test_a_call_that_comes_first_in_the_next_session_does_not_keep_an_exercise(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Let's do box breathing", "ready")
+        await talk.end()
+        await runtime.record_voice_turn("s1", text="Hello", reply="Hello.", user="alice")
+        output = await talk.say("ok")
+
+    assert output.response_style != "guided_exercise"
+
+
+@pytest.mark.promise("A-06", "R-13")
+async def test_an_action_that_waits_does_not_outlive_its_session(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Remember that I like jazz", "Forget jazz")
+        await talk.end()
+        output = await talk.say("yes")
+        facts = (await memory_of(db, "s1", "alice").page()).facts
+
+    assert output.response_style != "memory_control"
+    assert [fact.object for fact in facts] == ["jazz"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clew.database.database import Database
+from clew.runtime.context import Context
 from clew.runtime.memory import memory_of
 from clew.runtime.records.episodes import active_episode
+from clew.runtime.runtime import Runtime
 from clew_companion.memory.session import session_memory_changes
-from clew_companion.state import SessionMemory
-from tests.companion.scripted_companion import DANGER, ScriptedControlModel, Talk, talker
+from clew_companion.state import CompanionState, SessionMemory
+from tests.companion.scripted_companion import DANGER, ScriptedControlModel, Talk, stages, talker
 
 
 def session(*concerns: str, loops: tuple[str, ...] = (), goal: str = "") -> SessionMemory:
@@ -136,3 +140,67 @@ def test_what_does_not_change_is_not_written() -> None:
     before = session()
 
     assert session_memory_changes(before, "We had soup", is_first=False) == {}
+
+
+@pytest.mark.promise("A-04", "A-03")
+@pytest.mark.parametrize(
+    ("messages", "approach", "approach_context"),
+    [
+        (["My dog died and I miss him so much"], "grief_support", "a loss"),
+        (["I am so anxious", "Let's do box breathing"], "dbt_skills", "the exercise Box breathing"),
+    ],
+    ids=["topic", "exercise"],
+)
+async def test_what_an_approach_was_taken_for_is_known_in_the_next_session(
+    db: Database, messages: list[str], approach: str, approach_context: str
+) -> None:
+    entries: list[Any] = []
+
+    async def look(state: CompanionState, ctx: Context) -> None:
+        entries.extend(state.working_memory)
+
+    async with talker(db) as runtime:
+        first = Talk(runtime, "s1")
+        await first.say(*messages)
+        await first.end()
+    async with Runtime(db, schema=CompanionState, stages=[stages()[0], look]) as runtime_of_look:
+        await runtime_of_look.run_turn("s2", "Hey", user="alice")
+    [arc] = [entry for entry in entries if entry["type"] == "episodic"]
+
+    assert (arc["approach_used"], arc["approach_context"]) == (approach, approach_context)
+
+
+@pytest.mark.promise("A-10", "R-05")
+@pytest.mark.parametrize(
+    ("message", "counts"),
+    [
+        ("My sister is called Ann. I live in Oslo.", (2, 0, 0)),
+        ("We had soup for lunch today", (0, 0, 0)),
+        ("Remember that I like jazz", (0, 1, 0)),
+        ("What do you remember about me?", (0, 0, 0)),
+    ],
+)
+async def test_diagnostics_say_what_a_turn_wrote(
+    db: Database, message: str, counts: tuple[int, int, int]
+) -> None:
+    async with talker(db) as runtime:
+        await Talk(runtime).say("My brother is called Tom.")
+        output = await Talk(runtime).say(message)
+    writes = output.diagnostics["write_counts"]
+
+    assert (writes["candidates"], writes["facts"], writes["rules"]) == counts
+
+
+@pytest.mark.promise("A-10", "R-08")
+async def test_an_ended_episode_says_what_it_wrote(db: Database) -> None:
+    async with talker(db) as runtime:
+        await Talk(runtime).say("My sister is called Ann.", "Please keep your answers short.")
+        episode = await runtime.end_session("s1", user="alice")
+
+    assert episode is not None
+    assert {name: episode.write_counts[name] for name in ("facts", "rules", "arcs")} == {
+        "facts": 1,
+        "rules": 1,
+        "arcs": 1,
+    }
+    assert episode.write_counts["candidates"] >= 2

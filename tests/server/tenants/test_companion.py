@@ -9,6 +9,7 @@ import pytest
 
 import clew
 from clew.client import AsyncClient
+from clew.core.errors import StateInvalid, ThreadNotFound
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
@@ -93,6 +94,26 @@ async def test_messages_say_where_they_came_from(db: clew.Database, alice: Async
     inputs = (await db.thread("t").state(at=1))["$run"]["inputs"]
 
     assert (inputs["channel"], inputs["user_id"], inputs["session_id"]) == ("web", "alice", "t")
+
+
+@pytest.mark.promise("A-03")
+async def test_a_skill_that_is_not_there_is_refused_and_nothing_begins(alice: AsyncClient) -> None:
+    with pytest.raises(StateInvalid) as error:
+        await alice.run_turn("t", "Hi", installed_skills=["chess"])
+
+    assert "there is no skill 'chess' here" in str(error.value)
+    with pytest.raises(ThreadNotFound):
+        await alice.thread("t")
+
+
+@pytest.mark.promise("A-10")
+async def test_turns_and_ends_say_what_they_wrote(alice: AsyncClient) -> None:
+    turn = await alice.run_turn("t", "My sister is called Ann.")
+    await alice.end_session("t")
+    [episode] = (await alice.episodes(over=True)).episodes
+
+    assert turn.output["diagnostics"]["write_counts"]["candidates"] == 1
+    assert (episode.write_counts["facts"], episode.write_counts["arcs"]) == (1, 1)
 
 
 @pytest.mark.promise("T-08")

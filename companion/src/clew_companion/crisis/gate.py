@@ -29,6 +29,7 @@ from clew_companion.crisis.message import (
     legible_text,
     texts_of_person,
 )
+from clew_companion.memory.load import episode_id
 from clew_companion.state import CompanionState
 from clew_companion.values import CrisisLevel, assessment
 
@@ -180,7 +181,7 @@ def _progress_delta(
     state: CompanionState, context: clew.Context, decision: GateDecision, verdict: FloorVerdict
 ) -> dict[str, Any]:
     """The episode's level: it rises with a message's, and falls when who was asked says they are safe."""
-    episode = context.turn.episode.id if context.turn.episode is not None else ""
+    episode = episode_id(context)
     progress = state.session_progress
     same = progress.risk_episode == episode
     level, is_asked = (progress.risk_level, progress.risk_asked) if same else (CrisisLevel.NONE, False)

@@ -3,6 +3,7 @@
 import functools
 import importlib.resources
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from clew.runtime.turn.draft import Delta
 from clew_companion.crisis.floor import ANOTHER, language_of
 from clew_companion.crisis.lexicon import load_lexicon
 from clew_companion.crisis.message import earlier_turns, legible_text, texts_of_person
-from clew_companion.crisis.words import simplify_text, tokenize
+from clew_companion.crisis.words import COMMA, simplify_text, tokenize
 from clew_companion.state import CompanionState
 from clew_companion.values import CrisisLevel, Resource, ResourceStatus
 
@@ -58,7 +59,7 @@ def find_region(texts: Sequence[str]) -> tuple[str, ResourceStatus]:
     """The country that a person says they are in, by their newest words, and whether there are lines."""
     for text in reversed(texts):
         plain = " " + " ".join(tokenize(text, load_lexicon().spelling)) + " "
-        if any(f" {refusal} " in plain for refusal in _places()["refusals"]):
+        if _refusal_pattern().search(plain.replace(f" {COMMA} ", " ")):
             return "", "location_refused"
         region = _region_in(plain)
         if region:
@@ -123,11 +124,20 @@ def _places() -> Mapping[str, Any]:
         "leads": [simplify_text(lead) for lead in table["leads"]],
         "behind": [simplify_text(word) for word in table["behind"]],
         "refusals": [simplify_text(refusal) for refusal in table["refusals"]],
+        "refusal_words": table["refusal_words"],
         "places": {
             region: [simplify_text(name).replace("-", " ") for name in names.split()]
             for region, names in table["places"].items()
         },
     }
+
+
+@functools.cache
+def _refusal_pattern() -> re.Pattern[str]:
+    """A pattern for words by which somebody refuses to say where they are."""
+    alternatives = ["|".join(map(re.escape, words)) for words in _places()["refusal_words"].values()]
+    sentence = " ".join(f"(?:{words})" for words in alternatives)
+    return re.compile(f" (?:{sentence}|{'|'.join(map(re.escape, _places()['refusals']))}) ")
 
 
 @functools.cache

@@ -5,17 +5,19 @@ person.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, cast, get_args
 
 import msgspec
 
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew_companion.crisis.floor import ANOTHER, SELF, FloorVerdict
-from clew_companion.values import CrisisAudit, CrisisLevel
+from clew_companion.values import CrisisAudit, CrisisLevel, OverrideKind
 
-FLOOR_ONLY, LLM_PRIMARY = "floor_only", "llm_primary"
-AFTER_FAILURE, OVERRIDE = "floor_after_llm_failure", "floor_override"
+FLOOR_ONLY: Final = "floor_only"
+LLM_PRIMARY: Final = "llm_primary"
+AFTER_FAILURE: Final = "floor_after_llm_failure"
+OVERRIDE: Final = "floor_override"
 INSTRUCTIONS = """\
 You judge how serious the last message of a conversation is. You answer nobody and give no advice.
 
@@ -78,10 +80,8 @@ def decide_level(
     if judgement is None:
         return _decide_by_floor(verdict, has_failed=has_failed)
     if judgement.level < verdict.level:
-        kind = verdict.kind.replace(" ", "_") or "floor"
-        return _decision_of_floor(
-            verdict, verdict.level, CrisisAudit(classifier_path=OVERRIDE, override_kind=kind)
-        )
+        audit = CrisisAudit(classifier_path=OVERRIDE, override_kind=_override_kind(verdict))
+        return _decision_of_floor(verdict, verdict.level, audit)
     audit = CrisisAudit(classifier_path=LLM_PRIMARY)
     if judgement.level == verdict.level:
         return _decision_of_floor(verdict, verdict.level, audit)
@@ -97,6 +97,12 @@ def decide_level(
         else "explicit",
         audit=audit,
     )
+
+
+def _override_kind(verdict: FloorVerdict) -> OverrideKind:
+    """The kind of danger for which the floor decides against a model; one that has no name is the floor's."""
+    kind = verdict.kind.replace(" ", "_")
+    return cast("OverrideKind", kind) if kind in get_args(OverrideKind) else "floor"
 
 
 def _decide_by_floor(verdict: FloorVerdict, *, has_failed: bool) -> GateDecision:

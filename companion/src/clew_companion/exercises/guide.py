@@ -11,6 +11,7 @@ from clew.runtime.turn.draft import Delta
 from clew_companion.exercises.catalogue import Exercise, ExerciseStep, catalogue
 from clew_companion.language.phrases import is_saying
 from clew_companion.language.replies import is_leaving, is_skipping, is_yes
+from clew_companion.memory.load import episode_id
 from clew_companion.state import CompanionState
 
 SEPARATOR = re.compile(
@@ -104,7 +105,7 @@ async def guided_exercise(state: CompanionState, context: Context) -> Delta:
         "response_style": "supportive" if is_left else "guided_exercise",
         "response_style_source": "exercise",
         "therapeutic_approach": exercise.approach,
-        "exercise_state": _state_after(exercise, reply),
+        "exercise_state": _state_after(exercise, reply, context),
         "should_persist_memory": reply.position is None and not is_left,
     }
 
@@ -130,17 +131,23 @@ def current_exercise(state: CompanionState) -> tuple[Exercise, ExercisePosition]
     return None if position is None else (catalogue()[state.exercise_state.exercise_type or ""], position)
 
 
-def _state_after(exercise: Exercise, reply: ExerciseReply) -> dict[str, Any]:
+NO_EXERCISE: dict[str, Any] = {
+    "exercise_type": None,
+    "exercise_step": None,
+    "exercise_therapeutic_approach": None,
+    "exercise_repeated": False,
+    "exercise_episode": "",
+}
+"""The change after which no exercise is under way."""
+
+
+def _state_after(exercise: Exercise, reply: ExerciseReply, context: Context) -> dict[str, Any]:
     if reply.position is None:
-        return {
-            "exercise_type": None,
-            "exercise_step": None,
-            "exercise_therapeutic_approach": None,
-            "exercise_repeated": False,
-        }
+        return NO_EXERCISE
     return {
         "exercise_type": exercise.id,
         "exercise_step": reply.position.step,
         "exercise_therapeutic_approach": exercise.approach,
         "exercise_repeated": reply.position.is_repeat,
+        "exercise_episode": episode_id(context),
     }

@@ -19,8 +19,9 @@ from clew.runtime.model.messages import Message
 from clew.runtime.turn.draft import Delta
 from clew_companion.language.commands import MemoryCommand, command_in
 from clew_companion.language.phrases import normalize_text
+from clew_companion.language.second_person import topic_phrase
 from clew_companion.memory.candidates import session_notes
-from clew_companion.memory.load import memory_of_turn, message_source
+from clew_companion.memory.load import NO_WRITES, episode_id, memory_of_turn, message_source
 from clew_companion.state import CompanionState
 
 MOST_ENTRIES = 500
@@ -112,6 +113,11 @@ async def memory_control(state: CompanionState, context: Context) -> Delta:
     memory = memory_of_turn(context)
     if memory is None:
         return _reply_delta(NO_MEMORY)
+    delta = await _do_command(memory, state, context)
+    return {**delta, "diagnostics": {"write_counts": {**NO_WRITES, **memory.write_counts}}}
+
+
+async def _do_command(memory: Memory, state: CompanionState, context: Context) -> dict[str, Any]:
     action = dict(state.memory_control.action)
     answer = action.pop("answer", "")
     if answer:
@@ -123,9 +129,9 @@ async def memory_control(state: CompanionState, context: Context) -> Delta:
         case "list":
             return _reply_delta(await _list_memory(memory, command, state, context))
         case "forget":
-            return await _propose_forgetting(memory, command, state.message)
+            return await _propose_forgetting(memory, command, state.message, context)
         case "forget_that":
-            return await _propose_forgetting_last(memory, await state.history.tail(RECENT_MESSAGES))
+            return await _propose_forgetting_last(memory, await state.history.tail(RECENT_MESSAGES), context)
         case "wrong":
             return _reply_delta(await _ask_for_correction(memory, await state.history.tail(RECENT_MESSAGES)))
         case "correct":
@@ -151,7 +157,7 @@ async def _list_memory(
     ]
     entries, notes = (entries_about(group, about, loosely=loosely) for group in (all_entries, all_notes))
     if not entries and not notes:
-        what = f"about {about}" if subject_stems(about) else "about you yet"
+        what = _topic(about, command) if subject_stems(about) else "about you yet"
         return f"I remember nothing {what}."
     parts = [f"This is what I remember:\n{_entry_lines(entries)}"] if entries else []
     parts += (
@@ -162,6 +168,11 @@ async def _list_memory(
     recall = (await memory.profile()).recall
     parts += [] if recall else ["I do not bring these up unless you ask, as you wished."]
     return "\n".join([*parts, "You can ask me to correct or to forget any of it.", *_duration_notes(context)])
+
+
+def _topic(text: str, command: MemoryCommand) -> str:
+    """The topic of a command, in the right person; words of another language are left as they are."""
+    return f"about {text}" if command.language else topic_phrase(text)
 
 
 def _is_outdated_note(candidate: Candidate, entries: Sequence[MemoryEntry]) -> bool:
@@ -200,29 +211,37 @@ def _entry_lines(entries: Sequence[MemoryEntry]) -> str:
     return lines + (f"\n… and {len(entries) - MOST_LINES} more." if len(entries) > MOST_LINES else "")
 
 
-async def _propose_forgetting(memory: Memory, command: MemoryCommand, message: str) -> dict[str, Any]:
+async def _propose_forgetting(
+    memory: Memory, command: MemoryCommand, message: str, context: Context
+) -> dict[str, Any]:
     """Show what would be forgotten, and wait for a word."""
     entries = await find_entries(memory, command.what, loosely=bool(command.language))
     if not entries:
         assurance = " I will not keep it from this conversation either." if refusals_in([message]) else ""
-        what = f"about {command.what}" if subject_stems(command.what) else "about you"
+        what = _topic(command.what, command) if subject_stems(command.what) else "about you"
         return _reply_delta(f"I have kept nothing {what}, so there is nothing to forget.{assurance}")
-    return await _ask_to_forget(memory, entries)
+    return await _ask_to_forget(memory, entries, context)
 
 
-async def _ask_to_forget(memory: Memory, entries: Sequence[MemoryEntry]) -> dict[str, Any]:
+async def _ask_to_forget(memory: Memory, entries: Sequence[MemoryEntry], context: Context) -> dict[str, Any]:
     targets = await memory.targets([entry.id for entry in entries])
-    pending = {"action": "forget", "targets": msgspec.to_builtins(targets)}
+    pending = {
+        "action": "forget",
+        "targets": msgspec.to_builtins(targets),
+        "episode": episode_id(context),
+    }
     advice = "Say yes to forget it. Anything else leaves it as it is."
     text = f"Shall I forget this?\n{_entry_lines(entries)}\n{advice}"
     return {**_reply_delta(text), "memory_control": {"pending_action": pending}}
 
 
-async def _propose_forgetting_last(memory: Memory, recent: Sequence[Message]) -> dict[str, Any]:
+async def _propose_forgetting_last(
+    memory: Memory, recent: Sequence[Message], context: Context
+) -> dict[str, Any]:
     """Show what "that" would forget: the entries that the last reply named, or else what was just said."""
     entries = await _entries_in_last_reply(memory, recent)
     if len(entries) == 1:
-        return await _ask_to_forget(memory, entries)
+        return await _ask_to_forget(memory, entries, context)
     if entries:
         return _reply_delta(f"{WHICH_ONE}\n{_entry_lines(entries)}")
     texts = [entry.text for entry in recent if entry.role == "user"]
@@ -279,7 +298,7 @@ async def _correct_entry(
     if not entries and command.said:
         return await _remember(memory, command.said, context, state.message)
     if not entries:
-        return f"I remember nothing about {command.old}, so there is nothing to correct."
+        return f"I remember nothing {_topic(command.old, command)}, so there is nothing to correct."
     if len(entries) > 1:
         return f"{WHICH_ONE}\n{_entry_lines(entries)}"
     before = entries[0]

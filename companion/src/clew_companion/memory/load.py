@@ -17,12 +17,13 @@ from clew.runtime.memory import (
     memory_of,
     user_turns,
 )
-from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.draft import Delta
 from clew_companion.state import CompanionState
 
 WorkingMemoryEntry: TypeAlias = SemanticEntry | EpisodicEntry | str
 RECENT_ITEMS = 8
+NO_WRITES = {"candidates": 0, "facts": 0, "rules": 0, "arcs": 0}
+"""The write counts of a turn that wrote nothing to a memory."""
 
 
 def memory_of_turn(context: Context) -> Memory | None:
@@ -36,6 +37,11 @@ def is_first_turn(context: Context) -> bool:
     return context.turn.episode is not None and context.turn.episode.turns == 1
 
 
+def episode_id(context: Context) -> str:
+    """The id of the episode that a turn belongs to; empty if the turn stores nothing."""
+    return context.turn.episode.id if context.turn.episode is not None else ""
+
+
 async def message_source(context: Context) -> MemorySource | None:
     """The source of a turn's message; None if the turn stores nothing."""
     if context.turn.store_thread is None:
@@ -45,29 +51,29 @@ async def message_source(context: Context) -> MemorySource | None:
     return turns[-1].source if turns else None
 
 
-def make_memory_stage(working_memory: Sequence[Any] = ()) -> Stage:
-    """A stage that finds what bears on the message, and how the person wants to be answered.
+async def load_memory(state: CompanionState, context: Context) -> Delta:
+    """Find what bears on the message, and how the person wants to be answered.
 
-    A turn that keeps nothing has no memory of its own: it knows what is ``working_memory`` to its caller.
+    What the caller knows comes first. A turn that keeps nothing has no memory of its own beside it.
     """
-
-    async def load_memory(state: CompanionState, context: Context) -> Delta:
-        start, memory = time.perf_counter(), memory_of_turn(context)
-        delta: dict[str, Any] = {"working_memory": list(working_memory)}
-        if memory is not None:
-            delta = await _memory_delta(memory, state, context)
-        milliseconds = round((time.perf_counter() - start) * 1000, 3)
-        return {**delta, "diagnostics": {**delta.get("diagnostics", {}), "load_memory_ms": milliseconds}}
-
-    return load_memory
+    start, memory = time.perf_counter(), memory_of_turn(context)
+    delta: dict[str, Any] = {"working_memory": list(state.caller_memory)}
+    if memory is not None:
+        delta = await _memory_delta(memory, state, context)
+    milliseconds = round((time.perf_counter() - start) * 1000, 3)
+    return {**delta, "diagnostics": {**delta.get("diagnostics", {}), "load_memory_ms": milliseconds}}
 
 
 async def _memory_delta(memory: Memory, state: CompanionState, context: Context) -> dict[str, Any]:
     retriever = Retriever(memory, context.embedding_provider)
     with context.turn.step("retrieval", "memory"):
         working_memory = await retriever.working_memory(state.message, first_turn=is_first_turn(context))
+    entries = [msgspec.to_builtins(entry) for entry in working_memory.result.entries]
     return {
-        "working_memory": [msgspec.to_builtins(entry) for entry in working_memory.result.entries],
+        "working_memory": [
+            *state.caller_memory,
+            *(entry for entry in entries if entry not in state.caller_memory),
+        ],
         "procedural_profile": {
             "procedural_rules": [rule.text for rule in working_memory.profile.rules],
             "proactive_recall_enabled": working_memory.profile.recall,

@@ -18,12 +18,14 @@ from clew.runtime.memory.values import MOST_THEMES
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew_companion.crisis.floor import language_of
+from clew_companion.exercises.selection import exercise_in
 from clew_companion.language.phrases import LanguagePhrases, languages, phrases_of
 from clew_companion.language.replies import is_no
 from clew_companion.language.topics import is_asking_why, sentences, topics_in
 from clew_companion.memory.session import join_names, open_loops_in
 from clew_companion.offline.reflection import OFFER, reflection
 from clew_companion.offline.remarks import RemarkMatch, least_recent, remark_in
+from clew_companion.values import Approach
 
 T = TypeVar("T")
 WHAT_I_AM = (
@@ -151,9 +153,26 @@ def summarize_conversation(messages: Sequence[Message]) -> ConversationSummary |
             ConversationSummary(summary=SMALL_TALK) if all(_is_small_talk(text) for text in texts) else None
         )
     loops = [loop for text in texts for loop in open_loops_in(text)]
+    approach, approach_context = _approach_of(messages, themes[0])
     return ConversationSummary(
-        themes=themes, summary=f"talked about {join_names(themes)}", open_loops=loops[-MOST_THEMES:]
+        themes=themes,
+        summary=f"talked about {join_names(themes)}",
+        open_loops=loops[-MOST_THEMES:],
+        approach=approach,
+        approach_context=approach_context,
     )
+
+
+def _approach_of(messages: Sequence[Message], theme: str) -> tuple[Approach, str]:
+    """The approach of a conversation and what it was taken for: its last exercise, or else its main theme."""
+    names = [
+        each.meta["exercise"]["name"] for each in messages if isinstance(each.meta.get("exercise"), dict)
+    ]
+    exercise = exercise_in(names[-1]) if names else None
+    if exercise is not None:
+        return exercise.approach, f"the exercise {exercise.name}"
+    topics = [topic for each in messages if each.role == "user" for topic in topics_in(each.text)]
+    return next(topic.approach for topic in topics if topic.name == theme), theme
 
 
 SMALL_TALK = "talked for a moment"

@@ -40,11 +40,6 @@ def _memory_part(state: CompanionState) -> str:
     return prompt_part(entries_of(state), rules, recall=profile.proactive_recall_enabled)
 
 
-def unknown_skills(state: CompanionState, skills: Mapping[str, str]) -> list[str]:
-    """The skills that were asked for and are not there."""
-    return [name for name in state.installed_skills if name not in skills]
-
-
 def _skill_texts(state: CompanionState, skills: Mapping[str, str]) -> Sequence[str]:
     return [skills[name] for name in state.installed_skills if name in skills]
 

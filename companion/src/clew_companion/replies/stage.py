@@ -15,7 +15,7 @@ from clew_companion.exercises.selection import fitting_exercises
 from clew_companion.offline.model import OfflineModel, aside_reply
 from clew_companion.offline.remarks import remark_in
 from clew_companion.replies.filter import ReplyFilter
-from clew_companion.replies.prompt import instructions, unknown_skills
+from clew_companion.replies.prompt import instructions
 from clew_companion.state import HISTORY_WINDOW, CompanionState
 
 MOST_CHOICES = 3
@@ -29,9 +29,7 @@ def make_reply_stage(skills: Mapping[str, str]) -> Stage:
         messages = await recent_messages(state)
         request = ModelRequest(messages=messages, instructions=instructions(state, skills))
         text, path = await _word_reply(state, request, context)
-        missing = unknown_skills(state, skills)
-        diagnostics: dict[str, Any] = {"reply_path": path, **({"unknown_skills": missing} if missing else {})}
-        return {"response_text": text, "diagnostics": diagnostics}
+        return {"response_text": text, "diagnostics": {"reply_path": path}}
 
     return therapeutic_reply
 
