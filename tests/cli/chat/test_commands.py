@@ -11,7 +11,9 @@ from clew.cli.chat.session import ChatMode, Participant, new_participant
 from clew.core.errors import InvalidId
 from clew.runtime.context import MemoryMode
 
-NAMES = "help status context skills history memory forget undo search export threads resume new feedback end exit"
+NAMES = (
+    "help status context skills history memory forget undo search export threads resume new feedback end exit"
+)
 
 
 def test_the_commands_are_these() -> None:

@@ -30,6 +30,8 @@ WRITES: dict[str, Any] = {
     "load_document": {"path": "a.txt"},
     "post_turn": {"message": "Soup?"},
     "put_block": {"text": "Likes soup."},
+    "put_repository": {"url": "https://git.example.org/soup.git"},
+    "record_session_feedback": {"label": "positive"},
     "record_voice_turn": {"said": "Soup?", "replied": "Soup."},
     "replace_session": {"format": "clew.session", "version": 1, "session": "t", "state": {}},
     "rewind_thread": {"to": 1},

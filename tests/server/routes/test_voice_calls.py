@@ -199,7 +199,7 @@ async def test_what_is_said_comes_by_the_channel_of_voice(db: clew.Database, ali
 
 
 async def test_gates_see_the_channel_the_user_and_the_thread_of_what_is_said(db: clew.Database) -> None:
-    states: list[tuple[str, str | None, str | None]] = []
+    states: list[tuple[Channel, str | None, str | None]] = []
 
     @gate
     async def note_input(state: CompanionState, context: clew.Context) -> None:
