@@ -529,7 +529,7 @@ class TurnBusy(Conflict):
     code: ClassVar[str] = "turn_busy"
     sentence: ClassVar[str] = (
         "Thread {thread!r} is busy with run {run!r}. Try again in {retry_after_ms} ms, "
-        "or pass busy='wait' or busy='queue'."
+        "or let it wait: busy='wait' or 'queue' for a turn, on_conflict='wait' for a checkpointer."
     )
 
 
@@ -557,6 +557,20 @@ class LeaseLost(Conflict):
     sentence: ClassVar[str] = (
         "Run {run!r} no longer holds thread {thread!r}; what it had not committed is dropped. "
         "Start a new turn."
+    )
+
+
+@dataclass(eq=False)
+class CheckpointStale(Conflict):
+    """A graph's thread has moved on since it was read. Read its state again and decide again."""
+
+    thread: str
+    checkpoint: str
+    newest: str
+    code: ClassVar[str] = "checkpoint_stale"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} has moved on from checkpoint {checkpoint!r} to {newest!r}. "
+        "Read its state again, or name the checkpoint to fork from it."
     )
 
 

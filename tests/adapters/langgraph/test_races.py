@@ -1,12 +1,9 @@
-"""Several runs of one thread at once: no checkpoint is lost, and none conflicts with another."""
+"""Checkpoints put by hand on several branches of a thread at once: none is lost."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +11,7 @@ from langchain_core.messages import HumanMessage
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.samples import TEXT, chat, checkpoint, config, put, say
+from tests.adapters.langgraph.samples import TEXT, chat, config, put, say
 
 RUNS, PUTS = 4, 8
 
@@ -58,49 +55,6 @@ async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothin
     runs = await asyncio.gather(*(run(Checkpointer(db), str(name)) for name in range(RUNS)))
 
     await check(db, runs)
-
-
-CHILD = """
-import sys
-from clew.adapters.langgraph import Checkpointer
-from tests.adapters.langgraph.samples import chat, config, say
-with Checkpointer(sys.argv[1]) as saver:
-    graph = chat(saver)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(5):
-        graph.invoke(say(f"{sys.argv[2]} {number}"), config())
-"""
-
-
-@pytest.mark.race
-@pytest.mark.promise("B-10")
-@pytest.mark.parametrize("store_name", ["sqlite"])
-def test_two_processes_on_one_thread_lose_nothing(store_name: str, tmp_path: Path) -> None:
-    url = f"{store_name}:///{tmp_path}/agent.db"
-    with Checkpointer(url) as saver:
-        saver.put(config(), checkpoint({}, {}), {"source": "input", "step": -2}, {})
-    root = Path(__file__).parents[3]
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", CHILD, url, name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=root,
-        )
-        for name in "ab"
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.communicate("go\n")
-
-    with Checkpointer(url) as saver:
-        entries = list(saver.list(config()))
-    assert [child.returncode for child in children] == [0, 0]
-    assert len(entries) == 1 + 2 * 5 * 3
 
 
 @pytest.mark.race

@@ -13,6 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,7 +26,6 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
-    get_checkpoint_id,
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -34,10 +34,12 @@ from clew.adapters.langgraph import maintenance
 from clew.adapters.langgraph.checkpoints import EncodedCheckpoint, ThreadCheckpoints, config_of
 from clew.adapters.langgraph.event_loop import DatabaseLoop
 from clew.adapters.langgraph.layout import TaskWrites, checkpoint_key
+from clew.adapters.langgraph.leases import ThreadLeases
 from clew.adapters.langgraph.put_plan import PutRequest
 from clew.adapters.langgraph.registry import CHECKPOINTS_PER_PAGE, CheckpointSelection, IndexEntry
+from clew.adapters.langgraph.runs import REFUSE, GraphRun, GraphRuns, NamedCheckpointId, OnConflict
 from clew.adapters.langgraph.serializer import TypeName, split_serde
-from clew.core.arguments import check_methods
+from clew.core.arguments import Seconds, check_methods
 from clew.core.errors import InvalidArgument
 from clew.database.database import Database
 
@@ -53,6 +55,11 @@ class Checkpointer(BaseCheckpointSaver[int]):
     first call, on a loop of its own, and closed by ``close``. ``types`` are the types that checkpoints may
     hold besides LangGraph's own; a state's schema includes every type it mentions.
 
+    A run has its thread to itself from its first read to its end, by a lease of ``lease_seconds`` that is
+    renewed while it works. ``on_conflict`` is for a run that finds another at work: "refuse" ends it with
+    ``TurnBusy``; "wait" lets it wait for its turn, ``wait_seconds`` at most; "rebase" lets it work on what it
+    read, and puts its checkpoints behind those of the other as far as the two commute.
+
     Raises:
         InvalidArgument: ``serde`` would use pickle, or is of a kind that cannot be checked.
     """
@@ -63,11 +70,15 @@ class Checkpointer(BaseCheckpointSaver[int]):
         *,
         types: Iterable[type | TypeName] = (),
         serde: SerializerProtocol | None = None,
+        on_conflict: OnConflict = REFUSE,
+        lease_seconds: Seconds = 15.0,
+        wait_seconds: Seconds = 60.0,
     ) -> None:
         serializer, body_cipher = split_serde(serde, types)
         super().__init__(serde=serializer)
         self._database_loop = DatabaseLoop(db)
-        self._checkpoints = ThreadCheckpoints(serializer, body_cipher)
+        self._runs = GraphRuns(ThreadLeases(lease_seconds), on_conflict, wait_seconds)
+        self._checkpoints = ThreadCheckpoints(serializer, body_cipher, self._runs)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "Checkpointer":
         """The same checkpointer for a graph whose schema names some more types."""
@@ -83,8 +94,22 @@ class Checkpointer(BaseCheckpointSaver[int]):
     # What each call asks for, blocking or awaited.
 
     def _get_work(self, config: RunnableConfig) -> DatabaseWork[EncodedCheckpoint | None]:
-        thread, namespace = _thread_of(config), _namespace_of(config)
-        return lambda db: self._checkpoints.get(db, thread, namespace, get_checkpoint_id(config))
+        thread, namespace, id = _thread_of(config), _namespace_of(config), _checkpoint_id_of(config)
+        if (run := self._runs.begin(config["configurable"], thread, self._end_run)) is not None:
+            return lambda db: self._checkpoints.begin_run(db, run, id)
+        return lambda db: self._checkpoints.get(db, thread, namespace, id)
+
+    def _end_run(self, run: GraphRun) -> Future[None]:
+        return self._database_loop.submit(lambda db: self._runs.end(db, run))
+
+    def _decode(self, config: RunnableConfig, checkpoint: EncodedCheckpoint | None) -> CheckpointTuple | None:
+        """A checkpoint that was read; its id says so if the caller had named it."""
+        if checkpoint is None:
+            return None
+        checkpoint_tuple = self._checkpoints.decode_checkpoint(checkpoint)
+        if (id := _checkpoint_id_of(config)) is not None:
+            checkpoint_tuple.config["configurable"]["checkpoint_id"] = NamedCheckpointId(id)
+        return checkpoint_tuple
 
     def _put_work(
         self,
@@ -95,26 +120,28 @@ class Checkpointer(BaseCheckpointSaver[int]):
     ) -> DatabaseWork[None]:
         request = PutRequest(
             namespace=_namespace_of(config),
-            parent=get_checkpoint_id(config),
+            parent=_checkpoint_id_of(config),
             checkpoint=checkpoint,
             metadata=get_checkpoint_metadata(config, metadata),
             new_versions=new_versions,
         )
         thread = _thread_of(config)
         ready = self._checkpoints.encode_values(thread, request)
-        return lambda db: self._checkpoints.put(db, thread, ready)
+        fence = self._runs.fence(config["configurable"], thread, metadata.get("source"))
+        return lambda db: self._checkpoints.put(db, thread, ready, fence)
 
     def _put_writes_work(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> DatabaseWork[None]:
         thread = _thread_of(config)
-        key = checkpoint_key(_namespace_of(config), config["configurable"]["checkpoint_id"])
+        key = checkpoint_key(_namespace_of(config), str(config["configurable"]["checkpoint_id"]))
         values = [
             (WRITES_IDX_MAP.get(channel, index), channel, self._checkpoints.pack_write(channel, value))
             for index, (channel, value) in enumerate(writes)
         ]
         task_writes = TaskWrites(task=task_id, path=task_path, writes=values)
-        return lambda db: self._checkpoints.put_writes(db, thread, key, task_writes)
+        run = self._runs.find(config["configurable"], thread)
+        return lambda db: self._checkpoints.put_writes(db, thread, key, task_writes, run)
 
     def _page_work(
         self, listing: "_Listing", after: IndexEntry | None, limit: int
@@ -126,15 +153,14 @@ class Checkpointer(BaseCheckpointSaver[int]):
     ) -> DatabaseWork[Mapping[str, DeltaChannelHistory]]:
         thread, namespace = _thread_of(config), _namespace_of(config)
         return lambda db: self._checkpoints.delta_history(
-            db, thread, namespace, get_checkpoint_id(config), channels
+            db, thread, namespace, _checkpoint_id_of(config), channels
         )
 
     # For graphs that are invoked.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint, or the newest one if none is named."""
-        checkpoint = self._database_loop.run(self._get_work(config))
-        return self._checkpoints.decode_checkpoint(checkpoint) if checkpoint is not None else None
+        return self._decode(config, self._database_loop.run(self._get_work(config)))
 
     def list(
         self,
@@ -214,8 +240,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint, or the newest one if none is named."""
-        checkpoint = await self._database_loop.call(self._get_work(config))
-        return self._checkpoints.decode_checkpoint(checkpoint) if checkpoint is not None else None
+        return self._decode(config, await self._database_loop.call(self._get_work(config)))
 
     async def alist(
         self,
@@ -313,12 +338,12 @@ class _Listing:
         limit: int | None,
     ) -> None:
         configurable = config["configurable"] if config else {}
-        self.id: str | None = configurable.get("checkpoint_id") or None
+        self.id = _checkpoint_id_of(config) if config else None
         self.filter = filter or {}
         self.selection = CheckpointSelection(
             thread=_thread_of(config) if config else None,
             namespace=configurable.get("checkpoint_ns"),
-            before=get_checkpoint_id(before) if before else None,
+            before=_checkpoint_id_of(before) if before else None,
         )
         self._remaining = limit
         self._is_ended = False
@@ -376,6 +401,11 @@ def _thread_of(config: RunnableConfig) -> str:
 def _namespace_of(config: RunnableConfig) -> str:
     namespace: str = config["configurable"].get("checkpoint_ns", "")
     return namespace
+
+
+def _checkpoint_id_of(config: RunnableConfig) -> str | None:
+    id = config["configurable"].get("checkpoint_id")
+    return str(id) if id else None
 
 
 def _config_after(config: RunnableConfig, checkpoint: Checkpoint) -> RunnableConfig:

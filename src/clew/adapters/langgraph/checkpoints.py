@@ -29,12 +29,21 @@ from clew.adapters.langgraph.layout import (
     split_value,
     writes_name,
 )
+from clew.adapters.langgraph.leases import LEASE_KIND, LeaseName
 from clew.adapters.langgraph.put_plan import PutRequest, plan_put
-from clew.adapters.langgraph.registry import CheckpointSelection, IndexEntry, ThreadRegistry
+from clew.adapters.langgraph.rebase import RebaseConflict, RunRebase, ShapedParts
+from clew.adapters.langgraph.registry import (
+    CheckpointSelection,
+    IndexEntry,
+    PutOrder,
+    ThreadEntry,
+    ThreadRegistry,
+)
+from clew.adapters.langgraph.runs import GraphRun, GraphRuns, PutFence
 from clew.adapters.langgraph.serializer import BodyCipher, Serializer, TypeName
 from clew.adapters.langgraph.value_cache import CheckpointCache, CheckpointValues, read_values
-from clew.core.errors import NewerFormat, RevisionConflict, ThreadNotFound
-from clew.core.values import AppendTo, Changeset, Item
+from clew.core.errors import CheckpointStale, NewerFormat, RevisionConflict, StateConflict, ThreadNotFound
+from clew.core.values import AppendTo, Changeset, Item, Require
 from clew.database.database import Database
 
 READ_AHEAD = 128
@@ -56,8 +65,9 @@ class ThreadCheckpoints:
     The caller encodes and decodes on its own loop or thread; what is awaited here only reads and writes.
     """
 
-    def __init__(self, serializer: Serializer, body_cipher: BodyCipher) -> None:
+    def __init__(self, serializer: Serializer, body_cipher: BodyCipher, runs: GraphRuns) -> None:
         self.serializer = serializer
+        self.runs = runs
         self.threads = ThreadRegistry()
         self.cache = CheckpointCache()
         self._body_cipher = body_cipher
@@ -71,18 +81,23 @@ class ThreadCheckpoints:
 
     # Writing.
 
-    async def put(self, db: Database, thread: str, request: PutRequest) -> None:
+    async def put(self, db: Database, thread: str, request: PutRequest, fence: PutFence) -> None:
         """Add a checkpoint, with as much of its values as its parent does not have.
 
         Raises:
             InvalidValue: A value cannot be stored. Nothing was written.
+            LeaseLost: Another run has taken the thread over since this one read it.
+            StateConflict: What another run has put since does not commute with this.
+            CheckpointStale: The parent is not the newest checkpoint any more, and was not asked for by name.
         """
+        if fence.run is not None:
+            await self._hold_lease(db, fence.run)
         lock = self._locks.setdefault(thread, asyncio.Lock())
         async with lock:  # puts of one thread wait here, rather than conflict in the store
-            while not await self._try_put(db, thread, request):
-                self.threads.forget(thread)
+            while not await self._try_put(db, thread, request, fence):
+                await self._look_again(db, thread)
 
-    async def _try_put(self, db: Database, thread: str, request: PutRequest) -> bool:
+    async def _try_put(self, db: Database, thread: str, request: PutRequest, fence: PutFence) -> bool:
         """Try to put once; return whether the thread was unchanged meanwhile."""
         thread_entry = await self.threads.find(db, thread)
         if thread_entry is None:
@@ -90,57 +105,176 @@ class ThreadCheckpoints:
                 self.serializer, self._body_cipher, request, CheckpointValues(), {}
             )  # refused before a thread is made
             thread_entry = await self.threads.get_or_create(db, thread)
-        parent = await self._parent_values(db, thread, request)
-        plan = plan_put(self.serializer, self._body_cipher, request, parent, thread_entry.ends)
+        guards = await self._put_guards(db, thread_entry, thread, request, fence)
+        moved_request, own = self._move_behind(thread_entry, request, fence.run)
+        parent = await self._parent_values(db, thread, moved_request)
+        plan = plan_put(self.serializer, self._body_cipher, moved_request, parent, thread_entry.ends)
         change = Changeset(items=tuple(plan.items), reason="checkpoint")
-        claim = self.threads.claim_write(
-            thread, revision=thread_entry.revision, record_id=thread_entry.record
-        )
+        order = thread_entry.order
+        if not request.namespace:
+            order = order.after(request.checkpoint["id"], is_newer=bool(guards))
+        claim = self.threads.claim_write(thread, thread_entry, order)
+        index_write = registry.index_write(_index_entry_of(thread, request, order.epoch))
         try:
-            await db.commit(
-                [
-                    AppendTo(thread=thread, change=change),
-                    claim,
-                    registry.index_write(_index_entry_of(thread, request)),
-                ]
-            )
-        except (RevisionConflict, ThreadNotFound):
-            self.cache.drop_thread(thread)
+            await db.commit([AppendTo(thread=thread, change=change), claim, index_write, *guards])
+        except ThreadNotFound:
             return False
-        self.threads.advance_entry(thread, thread_entry, plan.ends)
-        versions = request.checkpoint["channel_versions"]
+        except RevisionConflict as conflict:
+            await self._look_at_lease(db, conflict, fence.run)
+            return False
+        self.threads.advance_entry(thread, thread_entry, plan.ends, order)
+        versions = moved_request.checkpoint["channel_versions"]
         self.cache.add(thread, request.key, CheckpointValues(versions=dict(versions), values=plan.values))
+        if own is not None and fence.run is not None and fence.run.rebase is not None:
+            fence.run.rebase.own = own
         return True
+
+    async def _look_again(self, db: Database, thread: str) -> None:
+        """Read a thread's entry again; what is at hand of another thread of that name is of no use."""
+        known = self.threads.known_entry(thread)
+        self.threads.forget(thread)
+        entry = await self.threads.find(db, thread)
+        if known is None or entry is None or known.record != entry.record:
+            self.cache.drop_thread(thread)
+
+    # The fence: a run writes while the lease is its own, anything else only behind the newest checkpoint.
+
+    async def begin_run(self, db: Database, run: GraphRun, id: str | None) -> EncodedCheckpoint | None:
+        """Take the thread's lease for a run, and read the checkpoint that it goes on from.
+
+        Raises:
+            TurnBusy: Another run has it, and this one does not wait, or has waited long enough.
+        """
+        entry = await self.threads.find(db, run.thread)
+        await self.runs.start(db, run, db.user if entry is None else entry.owner)
+        checkpoint = await self.get(db, run.thread, "", id)
+        run.base = checkpoint.index_entry.id if checkpoint is not None else None
+        return checkpoint
+
+    async def _hold_lease(self, db: Database, run: GraphRun) -> None:
+        """Take the lease for a run that began without; then its writes go behind what is there now."""
+        async with run.lock:
+            if not await self.runs.hold(db, run) or run.is_addressed:
+                return
+            newest = await self._newest_id(db, run.thread, "")
+            if newest is not None and newest != run.base:
+                base, head = [
+                    await self._values_of(db, run.thread, id) if id is not None else CheckpointValues()
+                    for id in (run.base, newest)
+                ]
+                run.rebase = RunRebase(base, head, newest)
+
+    async def _look_at_lease(self, db: Database, conflict: RevisionConflict, run: GraphRun | None) -> None:
+        if run is not None and conflict.kind == LEASE_KIND:
+            await self.runs.look_again(db, run)
+
+    async def _put_guards(
+        self, db: Database, entry: ThreadEntry, thread: str, request: PutRequest, fence: PutFence
+    ) -> list[Require]:
+        """The writes that let a put through only while nothing has changed that it depends on."""
+        run = fence.run
+        if run is not None and (run.rebase is None or not request.namespace):
+            return [run.requirement()]
+        if run is None and not fence.is_behind_newest:
+            return []
+        newest = await self._newest_id(db, thread, request.namespace)
+        if request.parent != newest:
+            raise CheckpointStale(thread=thread, checkpoint=request.parent or "", newest=newest or "")
+        if run is not None:
+            return [run.requirement()]
+        name = LeaseName(thread, entry.owner)
+        lease = await self.runs.leases.read(db, name)
+        if self.runs.leases.is_busy(lease):
+            raise self.runs.leases.busy(name)
+        return [name.requirement(lease.revision)]
+
+    def _move_behind(
+        self, entry: ThreadEntry, request: PutRequest, run: GraphRun | None
+    ) -> tuple[PutRequest, dict[str, ShapedParts] | None]:
+        """The put of a run whose base is not the newest any more, moved behind it; and the run's own view."""
+        rebase = run.rebase if run is not None and not request.namespace else None
+        if rebase is None or run is None:
+            return request, None
+        checkpoint = request.checkpoint
+        own = rebase.own_values(checkpoint["channel_versions"], request.new_versions, request.parts)
+        try:
+            if request.metadata.get("counters_since_delta_snapshot"):
+                raise RebaseConflict(next(iter(request.metadata["counters_since_delta_snapshot"])))
+            merged = rebase.merge(own)
+        except RebaseConflict as conflict:
+            raise StateConflict(
+                thread=run.thread,
+                path=[conflict.channel],
+                ours="write",
+                theirs="write",
+                version=entry.version,
+            ) from conflict
+        values = {
+            channel: checkpoint["channel_values"][channel]
+            if value is own.get(channel) and channel in checkpoint["channel_values"]
+            else join_value(self.serializer, *value)
+            for channel, value in merged.items()
+        }
+        versions = {
+            channel: checkpoint["channel_versions"].get(channel, rebase.head_versions.get(channel))
+            for channel in [*checkpoint["channel_versions"], *merged]
+        }
+        moved_request = msgspec.structs.replace(
+            request,
+            parent=rebase.head_id if request.parent == run.base else request.parent,
+            checkpoint={**checkpoint, "channel_values": values, "channel_versions": versions},
+            new_versions={channel: versions[channel] for channel in merged},
+            parts=dict(merged),
+        )
+        return moved_request, own
+
+    async def _newest_id(self, db: Database, thread: str, namespace: str) -> str | None:
+        """The id of the newest checkpoint of a namespace."""
+        newest = await registry.find_checkpoints(
+            db, CheckpointSelection(thread=thread, namespace=namespace), limit=1
+        )
+        return newest[0].id if newest else None
 
     async def _parent_values(self, db: Database, thread: str, request: PutRequest) -> CheckpointValues:
         """The parent of a checkpoint, as far as it is there."""
         if request.parent is None:
             return CheckpointValues()
-        key = checkpoint_key(request.namespace, request.parent)
-        if (parent := self.cache.get(thread, key)) is not None:
-            return parent
+        return await self._values_of(db, thread, checkpoint_key(request.namespace, request.parent))
+
+    async def _values_of(self, db: Database, thread: str, key: str) -> CheckpointValues:
+        """The values of a checkpoint, as far as it is there."""
+        if (checkpoint := self.cache.get(thread, key)) is not None:
+            return checkpoint
         entry = _newest_entry(key, self._body_cipher, await _items_by_name(db, thread, [key]))
         if entry is None:
             return CheckpointValues()
         return (await self._load_values(db, thread, {key: entry}))[key]
 
     async def put_writes(
-        self,
-        db: Database,
-        thread: str,
-        key: str,
-        task_writes: TaskWrites,
+        self, db: Database, thread: str, key: str, task_writes: TaskWrites, run: GraphRun | None
     ) -> None:
-        """Add what a task wrote on the way from one checkpoint to the next."""
+        """Add what a task wrote on the way from one checkpoint to the next.
+
+        Raises:
+            LeaseLost: Another run has taken the thread over since this one read it.
+            CheckpointStale: The run goes on from a checkpoint that another run has gone on from.
+        """
+        if run is not None:
+            await self._hold_lease(db, run)
+            if run.rebase is not None and key == run.base:
+                raise CheckpointStale(thread=thread, checkpoint=key, newest=run.rebase.head_id)
         codec, body = self._body_cipher.seal(encode(task_writes))
         item = Item(body=body, codec=codec, log=WRITES, kind="writes", format=FORMAT, id=writes_name(key))
+        append = AppendTo(thread=thread, change=Changeset(items=(item,), reason="writes"))
         while True:
             await self.threads.get_or_create(db, thread)
             try:
-                await db.thread(thread).append(items=[item], reason="writes")
+                await db.commit([append] if run is None else [append, run.requirement()])
                 return
             except ThreadNotFound:
                 self.threads.forget(thread)
+            except RevisionConflict as conflict:
+                await self._look_at_lease(db, conflict, run)
 
     def pack_write(self, channel: str, value: Any) -> bytes:
         """The bytes of a value that a task wrote.
@@ -197,10 +331,23 @@ class ThreadCheckpoints:
         limit: int,
     ) -> tuple[list[EncodedCheckpoint], IndexEntry | None]:
         """Some checkpoints, the newest first, and where the next page begins if there is one."""
+        if after is None:
+            selection = await self._with_epoch(db, selection)
         index_entries = await registry.find_checkpoints(db, selection, after=after, limit=limit)
         return await self._load_checkpoints(db, index_entries, filter), index_entries[-1] if len(
             index_entries
         ) == limit else None
+
+    async def _with_epoch(self, db: Database, selection: CheckpointSelection) -> CheckpointSelection:
+        """The selection with the epoch of the checkpoint before which all have to be."""
+        thread, before = selection.thread, selection.before
+        if thread is None or before is None:
+            return selection
+        for namespace in dict.fromkeys((selection.namespace or "", "")):
+            named = IndexEntry(thread=thread, namespace=namespace, id=before)
+            if (epoch := await registry.epoch_of(db, named)) is not None:
+                return msgspec.structs.replace(selection, before_epoch=epoch)
+        return selection
 
     async def _load_checkpoints(
         self, db: Database, index_entries: Sequence[IndexEntry], filter: Mapping[str, Any]
@@ -297,20 +444,27 @@ class ThreadCheckpoints:
             for name in order
         ]
 
-    async def index_entries_in_log(self, db: Database, thread: str) -> list[IndexEntry]:
-        """Every checkpoint that a thread's log holds and does not hide."""
+    async def index_entries_in_log(self, db: Database, thread: str) -> tuple[list[IndexEntry], PutOrder]:
+        """Every checkpoint that a thread's log holds and does not hide, and the order of its puts."""
         index_entries: dict[str, IndexEntry] = {}
+        order = PutOrder()
         for item in await db.thread(thread).items(log=CHECKPOINTS):
             if item.kind == "checkpoint" and item.id is not None:
                 entry = _decode_entry(self._body_cipher, item)
                 run = self.serializer.unpack(entry.metadata).get("run_id")
+                if not entry.namespace:
+                    order = order.after(entry.id, is_newer=entry.id < (entry.parent or ""))
                 index_entries[item.id] = IndexEntry(
-                    thread=thread, namespace=entry.namespace, id=entry.id, run=run and str(run)
+                    thread=thread,
+                    namespace=entry.namespace,
+                    id=entry.id,
+                    run=run and str(run),
+                    epoch=order.epoch,
                 )
             elif item.kind == "hidden":
                 for key in decode_names(item.body):
                     index_entries.pop(key, None)
-        return list(index_entries.values())
+        return list(index_entries.values()), order
 
     # Delta channels.
 
@@ -322,10 +476,7 @@ class ThreadCheckpoints:
         It follows the log, not the index: what was pruned is still there for checkpoints that share it.
         """
         if id is None:
-            newest = await registry.find_checkpoints(
-                db, CheckpointSelection(thread=thread, namespace=namespace), limit=1
-            )
-            id = newest[0].id if newest else ""
+            id = await self._newest_id(db, thread, namespace) or ""
         path = await self._ancestors(db, thread, checkpoint_key(namespace, id), frozenset(channels))
         items = await _items_by_name(db, thread, [writes_name(key) for key in path])
         tables = [_locations_of(entry, channels) for entry in path.values()]
@@ -388,13 +539,14 @@ def config_of(thread: str, namespace: str, id: str) -> Any:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": id}}
 
 
-def _index_entry_of(thread: str, request: PutRequest) -> IndexEntry:
+def _index_entry_of(thread: str, request: PutRequest, epoch: int) -> IndexEntry:
     run = request.metadata.get("run_id")
     return IndexEntry(
         thread=thread,
         namespace=request.namespace,
         id=request.checkpoint["id"],
         run=None if run is None else str(run),
+        epoch=epoch,
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
 from clew.core.errors import InvalidArgument, StoreClosed
@@ -53,6 +53,15 @@ class DatabaseLoop:
         if loop is here or loop is None:
             return await self._run_work(work)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._run_work(work), loop))
+
+    def submit(self, work: Callable[[Database], Awaitable[R]]) -> Future[R]:
+        """Begin a coroutine, for a caller anywhere; its result comes later."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            future: Future[R] = Future()
+            future.set_exception(StoreClosed())
+            return future
+        return asyncio.run_coroutine_threadsafe(self._run_work(work), loop)
 
     def close(self) -> None:
         """Close the database, if it is our own."""

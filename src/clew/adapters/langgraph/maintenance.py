@@ -4,9 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from clew.adapters.langgraph import registry
 from clew.adapters.langgraph.checkpoints import ThreadCheckpoints
 from clew.adapters.langgraph.layout import CHECKPOINTS, FORMAT, encode
+from clew.adapters.langgraph.leases import LeaseName
 from clew.adapters.langgraph.registry import CheckpointSelection, IndexEntry, thread_drop
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import AppendTo, Changeset, Item, Write
@@ -23,7 +26,9 @@ async def delete_thread(db: Database, checkpoints: ThreadCheckpoints, thread: st
     if thread_entry is not None:
         with suppress(ThreadNotFound):  # another process is deleting it
             await db.thread(thread).delete()
-        await db.commit([thread_drop(thread_entry.record)])
+        lease = LeaseName(thread, thread_entry.owner)
+        await db.commit([thread_drop(thread_entry.record), lease.drop()])
+        checkpoints.runs.leases.forget(lease)
     index_entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))
     await _commit_in_batches(db, [registry.index_drop(checkpoint) for checkpoint in index_entries])
     checkpoints.threads.forget(thread)
@@ -92,10 +97,11 @@ async def copy_thread(db: Database, checkpoints: ThreadCheckpoints, source: str,
     Raises:
         ThreadExists: The new id is taken.
     """
-    if await checkpoints.threads.read_entry(db, source) is None:
+    source_entry = await checkpoints.threads.read_entry(db, source)
+    if source_entry is None:
         return
     await db.thread(source).fork(target)
-    await db.commit([checkpoints.threads.claim_write(target)])
+    await db.commit([checkpoints.threads.claim_write(target, order=source_entry.order)])
     index_entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=source))
     await _commit_in_batches(
         db, [registry.index_write(_entry_in_thread(checkpoint, target)) for checkpoint in index_entries]
@@ -103,7 +109,7 @@ async def copy_thread(db: Database, checkpoints: ThreadCheckpoints, source: str,
 
 
 def _entry_in_thread(checkpoint: IndexEntry, thread: str) -> IndexEntry:
-    return IndexEntry(thread=thread, namespace=checkpoint.namespace, id=checkpoint.id, run=checkpoint.run)
+    return msgspec.structs.replace(checkpoint, thread=thread)
 
 
 async def reindex(db: Database, checkpoints: ThreadCheckpoints, thread: str) -> int:
@@ -111,9 +117,11 @@ async def reindex(db: Database, checkpoints: ThreadCheckpoints, thread: str) -> 
 
     An imported thread needs it: an archive holds threads, not what was found out about them.
     """
-    await checkpoints.threads.get_or_create(db, thread)
-    index_entries = await checkpoints.index_entries_in_log(db, thread)
+    index_entries, order = await checkpoints.index_entries_in_log(db, thread)
+    entry = await checkpoints.threads.get_or_create(db, thread)
     await _commit_in_batches(db, [registry.index_write(checkpoint) for checkpoint in index_entries])
+    await db.commit([checkpoints.threads.claim_write(thread, entry, order)])
+    checkpoints.threads.forget(thread)
     return len(index_entries)
 
 

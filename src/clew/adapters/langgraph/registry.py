@@ -29,6 +29,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     id: str
     run: str | None = None
+    epoch: int = 0
 
     @property
     def key(self) -> str:
@@ -48,6 +49,7 @@ class CheckpointSelection(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     run: str | None = None
     before: str | None = None
+    before_epoch: int = 0
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -80,7 +82,11 @@ def index_write(checkpoint: IndexEntry) -> Put:
     if checkpoint.run is not None:
         tags.append(_run_tag(checkpoint.run))
         body.append(checkpoint.run)
-    return Put(record=Record(kind=CHECKPOINT_KIND, id=checkpoint.record, body=body, tags=tuple(tags)))
+    return Put(
+        record=Record(
+            kind=CHECKPOINT_KIND, id=checkpoint.record, body=body, tags=tuple(tags), sort=checkpoint.epoch
+        )
+    )
 
 
 def index_drop(checkpoint: IndexEntry) -> Drop:
@@ -90,11 +96,15 @@ def index_drop(checkpoint: IndexEntry) -> Drop:
 
 async def is_indexed(db: Database, checkpoint: IndexEntry) -> bool:
     """Return whether a checkpoint is there."""
+    return await epoch_of(db, checkpoint) is not None
+
+
+async def epoch_of(db: Database, checkpoint: IndexEntry) -> int | None:
+    """The epoch of a checkpoint, if it is there."""
     try:
-        await db.records.get(CHECKPOINT_KIND, checkpoint.record)
+        return (await db.records.get(CHECKPOINT_KIND, checkpoint.record)).sort
     except RecordNotFound:
-        return False
-    return True
+        return None
 
 
 async def find_checkpoints(
@@ -105,13 +115,13 @@ async def find_checkpoints(
     limit: int = CHECKPOINTS_PER_PAGE,
 ) -> Sequence[IndexEntry]:
     """Some checkpoints, the newest first, that come after the last one found."""
-    cursor = after.record if after is not None else selection.before
+    cursor = None if selection.before is None else (selection.before_epoch, selection.before)
     query = RecordQuery(
         kind=CHECKPOINT_KIND,
         tags=selection.tags,
         newest=True,
         limit=limit,
-        after=(0, cursor) if cursor is not None else None,
+        after=cursor if after is None else (after.epoch, after.record),
     )
     return [_index_entry(record) for record in await db.records.find(query)]
 
@@ -129,19 +139,46 @@ async def find_all_checkpoints(db: Database, selection: CheckpointSelection) -> 
 def _index_entry(record: Record) -> IndexEntry:
     thread, namespace, *run = record.body
     return IndexEntry(
-        thread=thread, namespace=namespace, id=record.id.rpartition(" ")[0], run=run[0] if run else None
+        thread=thread,
+        namespace=namespace,
+        id=record.id.rpartition(" ")[0],
+        run=run[0] if run else None,
+        epoch=record.sort,
     )
 
 
 THREAD_KIND = "langgraph.thread"
 
 
+class PutOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of a thread's puts: its epoch, and the newest checkpoint of the outermost graph.
+
+    LangGraph takes the checkpoint with the greatest id for the newest, and makes ids from the clock of
+    whichever process it runs in. A run's checkpoint is newer than what it goes on from whatever its id says:
+    if the id does not say so, a new epoch begins. Within an epoch, ids decide.
+    """
+
+    epoch: int = 0
+    newest: str = ""
+
+    def after(self, id: str, *, is_newer: bool) -> "PutOrder":
+        """The order after one more put of the outermost graph."""
+        if id > self.newest:
+            return PutOrder(epoch=self.epoch, newest=id)
+        if is_newer and id != self.newest:
+            return PutOrder(epoch=self.epoch + 1, newest=id)
+        return self
+
+
 class ThreadEntry(msgspec.Struct, frozen=True):
-    """A thread's record, its revision, and how many items each of its logs has."""
+    """A thread's record, its revision and owner, the thread's version, and how many items each log has."""
 
     record: str
     revision: int
     ends: dict[str, int]
+    owner: str | None = None
+    version: int = 0
+    order: PutOrder = PutOrder()
 
 
 class ThreadRegistry:
@@ -152,7 +189,7 @@ class ThreadRegistry:
         self._new_id = new_id
 
     async def get_or_create(self, db: Database, thread: str) -> ThreadEntry:
-        """A thread's lot; the thread is made if there is none.
+        """A thread's entry; the thread is made if there is none.
 
         Raises:
             InvalidArgument: The thread holds something that is not LangGraph's.
@@ -167,13 +204,13 @@ class ThreadRegistry:
         return entry
 
     async def find(self, db: Database, thread: str) -> ThreadEntry | None:
-        """A thread's lot, if the thread is there; what is known of it may be out of date."""
+        """A thread's entry, if the thread is there; what is known of it may be out of date."""
         if thread not in self._entries and (entry := await self.read_entry(db, thread)) is not None:
             self._entries[thread] = entry
         return self._entries.get(thread)
 
     async def read_entry(self, db: Database, thread: str) -> ThreadEntry | None:
-        """A thread's lot as it is now."""
+        """A thread's entry as it is now."""
         records = await db.records.find(RecordQuery(kind=THREAD_KIND, tags=(thread,), limit=1))
         if not records:
             return None
@@ -183,22 +220,40 @@ class ThreadRegistry:
             await db.records.drop(THREAD_KIND, records[0].id)  # what a delete that was cut short has left
             return None
         ends = {log: size.end for log, size in head.counters.logs.items()}
-        return ThreadEntry(record=records[0].id, revision=records[0].revision, ends=ends)
+        return ThreadEntry(
+            record=records[0].id,
+            revision=records[0].revision,
+            ends=ends,
+            owner=records[0].owner,
+            version=head.version,
+            order=msgspec.convert(records[0].body, PutOrder),
+        )
 
-    def advance_entry(self, thread: str, entry: ThreadEntry, ends: dict[str, int]) -> None:
+    def advance_entry(self, thread: str, entry: ThreadEntry, ends: dict[str, int], order: PutOrder) -> None:
         """A put has come through."""
-        self._entries[thread] = ThreadEntry(record=entry.record, revision=entry.revision + 1, ends=ends)
+        self._entries[thread] = msgspec.structs.replace(
+            entry, revision=entry.revision + 1, ends=ends, order=order
+        )
+
+    def known_entry(self, thread: str) -> ThreadEntry | None:
+        """A thread's entry, as last known."""
+        return self._entries.get(thread)
 
     def forget(self, thread: str) -> None:
         """Look again next time."""
         self._entries.pop(thread, None)
 
-    def claim_write(self, thread: str, *, revision: int = 0, record_id: str | None = None) -> Put:
-        """The write that moves a thread's record on."""
+    def claim_write(
+        self, thread: str, entry: ThreadEntry | None = None, order: PutOrder | None = None
+    ) -> Put:
+        """The write that moves a thread's record on, or makes it."""
         record = Record(
-            kind=THREAD_KIND, id=record_id or self._new_id(), body={"thread": thread}, tags=(thread,)
+            kind=THREAD_KIND,
+            id=entry.record if entry is not None else self._new_id(),
+            body={"thread": thread, **msgspec.to_builtins(order or PutOrder())},
+            tags=(thread,),
         )
-        return Put(record=record, expect=revision)
+        return Put(record=record, expect=entry.revision if entry is not None else 0)
 
     async def _adopt_thread(self, db: Database, thread: str) -> None:
         """Take a thread that is empty, or LangGraph's but imported; one made just now is fine too."""
