@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypedDict
@@ -24,8 +26,12 @@ from clew.core.values import RecordQuery
 from tests.adapters.langgraph.samples import chat, config, say, values_at
 from tests.adapters.langgraph.two_writers import (
     Turns,
+    long_turns,
+    mark_graph,
+    missing_marks,
     missing_turns,
     say_done,
+    short_turns,
     take_turns,
     take_turns_at,
     turn,
@@ -46,29 +52,32 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/agent.db"
 
 
-async def run_processes(url: str, count: int, mode: str) -> tuple[list[str], Counter[str]]:
+async def run_processes(
+    url: str, inputs: Sequence[Mapping[str, Any]], mode: str, *, is_long: bool = False
+) -> tuple[list[str], Counter[str]]:
     """The turns of two processes that were acknowledged, and the codes of their errors."""
     async with clew.open(url):
+        options = {"on_conflict": mode, "wait_seconds": 300}
         children = [
-            ChildProcess(take_turns_at, url, name, count, {"on_conflict": mode, "wait_seconds": 300})
-            for name in "ab"
+            ChildProcess(functools.partial(take_turns_at, is_long=is_long), url, each, options)
+            for each in inputs
         ]
         results = [await asyncio.to_thread(child.result, 300) for child in children]
-    return [text for acknowledged, _ in results for text in acknowledged], results[0][1] + results[1][1]
+    return [name for acknowledged, _ in results for name in acknowledged], results[0][1] + results[1][1]
 
 
-async def run_tasks(db: clew.Database, count: int, mode: Any) -> tuple[list[str], Counter[str]]:
+async def run_tasks(graph: Any, inputs: Sequence[Mapping[str, Any]]) -> tuple[list[str], Counter[str]]:
     """The same, of two tasks that share a checkpointer."""
-    saver = Checkpointer(db, on_conflict=mode, wait_seconds=300)
-    results = await asyncio.gather(*(take_turns(saver, name, count) for name in "ab"))
-    return [text for acknowledged, _ in results for text in acknowledged], results[0][1] + results[1][1]
+    results = await asyncio.gather(*(take_turns(graph, each) for each in inputs))
+    return [name for acknowledged, _ in results for name in acknowledged], results[0][1] + results[1][1]
 
 
 @pytest.mark.race
 @pytest.mark.promise("B-14")
 @pytest.mark.parametrize("mode", MODES)
-async def test_two_tasks_lose_no_turn(db: clew.Database, mode: str) -> None:
-    acknowledged, codes = await run_tasks(db, 10, mode)
+async def test_two_tasks_lose_no_turn(db: clew.Database, mode: Any) -> None:
+    saver = Checkpointer(db, on_conflict=mode)
+    acknowledged, codes = await run_tasks(turn_graph(saver), [short_turns("a", 10), short_turns("b", 10)])
 
     assert await missing_turns(Checkpointer(db), acknowledged) == set()
     assert len(acknowledged) + codes.total() == 20
@@ -80,7 +89,7 @@ async def test_two_tasks_lose_no_turn(db: clew.Database, mode: str) -> None:
 @pytest.mark.promise("B-14")
 @pytest.mark.parametrize("mode", MODES)
 async def test_two_processes_lose_no_turn(shared_url: str, mode: str) -> None:
-    acknowledged, codes = await run_processes(shared_url, 10, mode)
+    acknowledged, codes = await run_processes(shared_url, [short_turns("a", 10), short_turns("b", 10)], mode)
 
     async with clew.open(shared_url) as db:
         assert await missing_turns(Checkpointer(db), acknowledged) == set()
@@ -93,10 +102,12 @@ async def test_two_processes_lose_no_turn(shared_url: str, mode: str) -> None:
 @pytest.mark.promise("B-14")
 @pytest.mark.parametrize("mode", ["refuse", "wait"])
 async def test_two_processes_lose_no_turn_of_two_thousand(shared_url: str, mode: str) -> None:
-    acknowledged, _ = await run_processes(shared_url, 1000, mode)
+    acknowledged, _ = await run_processes(
+        shared_url, [long_turns(0, 1000), long_turns(1000, 1000)], mode, is_long=True
+    )
 
     async with clew.open(shared_url) as db:
-        assert await missing_turns(Checkpointer(db), acknowledged) == set()
+        assert await missing_marks(Checkpointer(db), acknowledged) == set()
     assert len(acknowledged) >= (2000 if mode == "wait" else 1000)
 
 
@@ -104,11 +115,12 @@ async def test_two_processes_lose_no_turn_of_two_thousand(shared_url: str, mode:
 @pytest.mark.race
 @pytest.mark.promise("B-14")
 @pytest.mark.parametrize("mode", ["refuse", "wait"])
-async def test_two_tasks_lose_no_turn_of_two_thousand(shared_url: str, mode: str) -> None:
+async def test_two_tasks_lose_no_turn_of_two_thousand(shared_url: str, mode: Any) -> None:
     async with clew.open(shared_url) as db:
-        acknowledged, _ = await run_tasks(db, 1000, mode)
+        graph = mark_graph(Checkpointer(db, on_conflict=mode, wait_seconds=300))
+        acknowledged, _ = await run_tasks(graph, [long_turns(0, 1000), long_turns(1000, 1000)])
 
-        assert await missing_turns(Checkpointer(db), acknowledged) == set()
+        assert await missing_marks(Checkpointer(db), acknowledged) == set()
     assert len(acknowledged) >= (2000 if mode == "wait" else 1000)
 
 
@@ -390,7 +402,7 @@ class LateSaver(Checkpointer):
 @pytest.mark.promise("B-14")
 @pytest.mark.parametrize("before", [0, 1])
 async def test_an_update_of_a_state_that_moved_on_is_refused(db: clew.Database, before: int) -> None:
-    await take_turns(Checkpointer(db), "a", before)
+    await take_turns(turn_graph(Checkpointer(db)), short_turns("a", before))
 
     with pytest.raises(CheckpointStale) as caught:
         await turn_graph(LateSaver(db)).aupdate_state(config(), turn("late"))
@@ -440,12 +452,12 @@ async def test_a_deleted_thread_is_not_brought_back_by_a_run_that_was_at_work(db
 async def test_a_clock_that_is_behind_loses_nothing(
     db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await take_turns(Checkpointer(db), "a", 1)
+    await take_turns(turn_graph(Checkpointer(db)), short_turns("a", 1))
     monkeypatch.setattr("langgraph.checkpoint.base.id._last_v6_timestamp", None)
     monkeypatch.setattr("langgraph.checkpoint.base.id.time.time_ns", lambda: 1_600_000_000_000_000_000)
-    acknowledged, _ = await take_turns(Checkpointer(db), "b", 2)
+    acknowledged, _ = await take_turns(turn_graph(Checkpointer(db)), short_turns("b", 2))
     monkeypatch.undo()
-    more, _ = await take_turns(Checkpointer(db), "c", 1)
+    more, _ = await take_turns(turn_graph(Checkpointer(db)), short_turns("c", 1))
 
     assert await missing_turns(Checkpointer(db), ["a 0", *acknowledged, *more]) == set()
     steps = [state async for state in turn_graph(Checkpointer(db)).aget_state_history(config())]

@@ -42,7 +42,16 @@ from clew.adapters.langgraph.registry import (
 from clew.adapters.langgraph.runs import GraphRun, GraphRuns, PutFence
 from clew.adapters.langgraph.serializer import BodyCipher, Serializer, TypeName
 from clew.adapters.langgraph.value_cache import CheckpointCache, CheckpointValues, read_values
-from clew.core.errors import CheckpointStale, NewerFormat, RevisionConflict, StateConflict, ThreadNotFound
+from clew.core.errors import (
+    CheckpointStale,
+    ClewError,
+    NewerFormat,
+    RevisionConflict,
+    StateConflict,
+    ThreadNotFound,
+)
+from clew.core.ops import Op
+from clew.core.patch import union
 from clew.core.values import AppendTo, Changeset, Item, Require
 from clew.database.database import Database
 
@@ -71,6 +80,7 @@ class ThreadCheckpoints:
         self.threads = ThreadRegistry()
         self.cache = CheckpointCache()
         self._body_cipher = body_cipher
+        self._unresolved: dict[str, set[str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def with_types(self, types: Iterable[type | TypeName]) -> "ThreadCheckpoints":
@@ -109,7 +119,10 @@ class ThreadCheckpoints:
         moved_request, own = self._move_behind(thread_entry, request, fence.run)
         parent = await self._parent_values(db, thread, moved_request)
         plan = plan_put(self.serializer, self._body_cipher, moved_request, parent, thread_entry.ends)
-        change = Changeset(items=tuple(plan.items), reason="checkpoint")
+        unresolved = self._unresolved.pop(thread, set())
+        change = Changeset(
+            items=tuple(plan.items), patches=_unresolved_patches(unresolved), reason="checkpoint"
+        )
         order = thread_entry.order
         if not request.namespace:
             order = order.after(request.checkpoint["id"], is_newer=bool(guards))
@@ -117,9 +130,8 @@ class ThreadCheckpoints:
         index_write = registry.index_write(_index_entry_of(thread, request, order.epoch))
         try:
             await db.commit([AppendTo(thread=thread, change=change), claim, index_write, *guards])
-        except ThreadNotFound:
-            return False
-        except RevisionConflict as conflict:
+        except (ThreadNotFound, RevisionConflict) as conflict:
+            self._unresolved.setdefault(thread, set()).update(unresolved)
             await self._look_at_lease(db, conflict, fence.run)
             return False
         self.threads.advance_entry(thread, thread_entry, plan.ends, order)
@@ -164,8 +176,8 @@ class ThreadCheckpoints:
                 ]
                 run.rebase = RunRebase(base, head, newest)
 
-    async def _look_at_lease(self, db: Database, conflict: RevisionConflict, run: GraphRun | None) -> None:
-        if run is not None and conflict.kind == LEASE_KIND:
+    async def _look_at_lease(self, db: Database, conflict: ClewError, run: GraphRun | None) -> None:
+        if run is not None and isinstance(conflict, RevisionConflict) and conflict.kind == LEASE_KIND:
             await self.runs.look_again(db, run)
 
     async def _put_guards(
@@ -413,10 +425,13 @@ class ThreadCheckpoints:
             encoded_checkpoint.entry,
         )
         checkpoint = self.serializer.unpack(entry.checkpoint)
+        unresolved: set[TypeName] = set()
         checkpoint["channel_values"] = {
-            channel: join_value(self.serializer, value.location.shape, value.parts)
+            channel: join_value(self.serializer, value.location.shape, value.parts, unresolved)
             for channel, value in encoded_checkpoint.values.items()
         }
+        if unresolved:
+            self._unresolved.setdefault(thread, set()).update(map(".".join, unresolved))
         return CheckpointTuple(
             config=config_of(thread, namespace, encoded_checkpoint.index_entry.id),
             checkpoint=checkpoint,
@@ -537,6 +552,11 @@ class ThreadCheckpoints:
 def config_of(thread: str, namespace: str, id: str) -> Any:
     """The configuration by which LangGraph names a checkpoint."""
     return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": id}}
+
+
+def _unresolved_patches(names: Iterable[str]) -> tuple[Op, ...]:
+    """The patches that let the thread's state say which types were left as their data."""
+    return tuple(union([FORMAT, "unresolved"], [name]) for name in sorted(names))
 
 
 def _index_entry_of(thread: str, request: PutRequest, epoch: int) -> IndexEntry:

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from clew.adapters.langgraph.chunks import AddressRun
-from clew.adapters.langgraph.serializer import Serializer
+from clew.adapters.langgraph.serializer import Serializer, TypeName
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidId
 from clew.core.values import HISTORY
@@ -119,14 +119,16 @@ def split_value(serializer: Serializer, value: Any, where: str, place: str = "")
     return ONE, [serializer.pack(value, where)]
 
 
-def join_value(serializer: Serializer, shape: int, parts: Sequence[bytes]) -> Any:
-    """The value that was split into these parts."""
+def join_value(
+    serializer: Serializer, shape: int, parts: Sequence[bytes], unresolved: set[TypeName] | None = None
+) -> Any:
+    """The value that was split into these parts; ``unresolved`` collects types left as their data."""
     if shape in (LIST, DELTA):
-        value = serializer.unpack(_container_header(0xDD, len(parts)) + b"".join(parts))
+        value = serializer.unpack(_container_header(0xDD, len(parts)) + b"".join(parts), unresolved)
         return value if shape == LIST else _DeltaSnapshot(value)
     if shape == MAP:
-        return serializer.unpack(_container_header(0xDF, len(parts)) + b"".join(parts))
-    value = serializer.unpack(parts[0])
+        return serializer.unpack(_container_header(0xDF, len(parts)) + b"".join(parts), unresolved)
+    value = serializer.unpack(parts[0], unresolved)
     return bytearray(value) if shape == BYTEARRAY else value
 
 

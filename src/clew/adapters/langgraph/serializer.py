@@ -1,6 +1,8 @@
 """Values as bytes and back: LangGraph's own encoding, without guessing types and without pickle."""
 
 import importlib
+import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, get_args, get_type_hints
 
@@ -11,14 +13,23 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import _msgpack_default
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from clew.adapters.langgraph.unresolved import WRAPPER, UnresolvedValue
 from clew.core.errors import InvalidArgument, InvalidValue
+
+logger = logging.getLogger(__name__)
 
 TypeName: TypeAlias = tuple[str, ...]
 """A type by its module and its name."""
 
-SAFE_TYPES: frozenset[TypeName] = SAFE_MSGPACK_TYPES
+SAFE_TYPES: frozenset[TypeName] = SAFE_MSGPACK_TYPES | {
+    ("langchain_core.agents", name)
+    for name in ("AgentAction", "AgentActionMessageLog", "AgentFinish", "AgentStep")
+}
+"""LangGraph's list of types that are data and nothing else, and LangChain's own of agents."""
+
 SAFE_METHODS: frozenset[tuple[str, str, str]] = SAFE_MSGPACK_METHODS
 
 
@@ -113,12 +124,17 @@ def _message_content(values: Sequence[Any]) -> bytes | None:
 
 
 class Serializer(SerializerProtocol):
-    """Encodes as LangGraph does; refuses types that nobody named, when it writes and when it reads."""
+    """Encodes as LangGraph does, and makes only values of types that are safe or were named.
+
+    Other types are stored too, as in LangGraph's strict mode, and read back as their data. A type that could
+    not be found again by its name is refused when it is written.
+    """
 
     def __init__(self, types: Iterable[type | TypeName] = ()) -> None:
         self._inner = jsonplus.JsonPlusSerializer(allowed_msgpack_modules=None)
         self._types = SAFE_TYPES | type_names(types)
         self._classes: dict[TypeName, Any] = {}
+        self._reported: set[TypeName] = set()
         self._memo: dict[bytes, bytes] = {}
         self._memo_size = 0
         self._lists: dict[str, tuple[bytes, list[bytes]]] = {}
@@ -147,7 +163,7 @@ class Serializer(SerializerProtocol):
             InvalidValue: Something in it cannot be encoded.
         """
         try:
-            return self._inner.dumps_typed([value])[1][LIST_HEADER_BYTES:]
+            return ormsgpack.packb([value], _pack_default, PACK_OPTIONS)[LIST_HEADER_BYTES:]
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValue(path=where, problem=str(error)) from error
 
@@ -192,7 +208,7 @@ class Serializer(SerializerProtocol):
         self._memo_size += len(content) + len(data)
 
     def check_types(self, data: bytes, where: str) -> None:
-        """Refuse bytes that hold a type nobody named.
+        """Refuse bytes that hold a type which would not be found again by its name.
 
         Raises:
             InvalidValue: They do; the error names the type.
@@ -203,14 +219,15 @@ class Serializer(SerializerProtocol):
         except _ReadRefusal as refusal:
             raise InvalidValue(path=where, problem=f"{refusal}") from refusal
 
-    def unpack(self, data: bytes) -> Any:
-        """The value behind some bytes.
+    def unpack(self, data: bytes, unresolved: set[TypeName] | None = None) -> Any:
+        """The value behind some bytes. ``unresolved`` collects the types that are left as their data.
 
         Raises:
-            InvalidArgument: They hold a type nobody named, or one that cannot be made any more.
+            InvalidArgument: They are not what a serializer writes.
         """
+        reader = _ExtensionReader(self._make_extension, unresolved)
         try:
-            return _ExtensionReader(self._make_extension).unpack(data)
+            return reader.unpack(data)
         except _ReadRefusal as refusal:
             raise InvalidArgument(problem=f"A checkpoint cannot be read: {refusal}.") from refusal
 
@@ -220,13 +237,22 @@ class Serializer(SerializerProtocol):
             self._check_type((header.module, header.name))
         reader.unpack(data)
 
-    def _check_type(self, name: TypeName) -> TypeName:
-        if name not in self._types:
+    def _check_type(self, name: TypeName) -> None:
+        """Refuse a type that has no name of its own in its module; one that was stored before may stay."""
+        if name in SAFE_TYPES or name in self._reported or name == WRAPPER:
+            return
+        if not hasattr(sys.modules.get(name[0]), name[1]):
             raise _ReadRefusal(
-                f"the type {'.'.join(name)} is not known; name it, or the state's schema that mentions it: "
-                f"Checkpointer(db, types=[{name[1]}])"
+                f"the type {'.'.join(name)} would not be found when it is read; "
+                "define it at the top level of its module"
             )
-        return name
+        if name not in self._types:
+            self._report(
+                name,
+                "The type %s is stored, but nobody named it: it will be read back as its data. "
+                "Name it, or the state's schema that mentions it: Checkpointer(db, types=[%s])",
+                name[1],
+            )
 
     def _make_extension(self, code: int, reader: "_ExtensionReader", data: bytes) -> Any:
         parts = reader.unpack(data)
@@ -234,17 +260,54 @@ class Serializer(SerializerProtocol):
             return _DeltaSnapshot(parts)
         if code == jsonplus.EXT_NUMPY_ARRAY:
             return _make_array(*parts)
-        name = self._check_type((parts[0], parts[1]))
+        name = (str(parts[0]), str(parts[1]))
+        if name == WRAPPER:
+            return self._make_extension(parts[2]["code"], reader, parts[2]["data"])
+        try:
+            return _construct(code, self._class(name), parts)
+        except Exception as error:  # noqa: BLE001 - whatever a constructor raises, the data are there
+            reader.unresolved.add(name)
+            self._report(name, "A value of type %s is left as its data: %s", _reason(error))
+            return UnresolvedValue(code, data, name, parts[2])
+
+    def _class(self, name: TypeName) -> Any:
+        """The class of that name, if it may be made.
+
+        Raises:
+            _ReadRefusal: Nobody named it, or it is not there.
+        """
+        if name not in self._types:
+            raise _ReadRefusal("nobody named it")
         kind = self._classes.get(name)
         if kind is None:
             kind = self._classes[name] = getattr(importlib.import_module(name[0]), name[1])
-        return _construct(code, kind, parts)
+        return kind
+
+    def _report(self, name: TypeName, message: str, detail: str) -> None:
+        """Log something about a type, once."""
+        if name not in self._reported:
+            self._reported.add(name)
+            logger.warning(message, ".".join(name), detail)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, _ReadRefusal) else f"{type(error).__name__}: {error}"
+
+
+def _pack_default(value: Any) -> Any:
+    """What LangGraph's serializer makes of a value; what was left as its data is stored as it was."""
+    return value.extension() if isinstance(value, UnresolvedValue) else _msgpack_default(value)
 
 
 class _ExtensionReader:
     """One reading of bytes, which may hold extensions within extensions."""
 
-    def __init__(self, make: Callable[[int, "_ExtensionReader", bytes], Any]) -> None:
+    def __init__(
+        self,
+        make: Callable[[int, "_ExtensionReader", bytes], Any],
+        unresolved: set[TypeName] | None = None,
+    ) -> None:
+        self.unresolved = set() if unresolved is None else unresolved
         self._make = make
         self._problem: str | None = None
 
@@ -259,9 +322,7 @@ class _ExtensionReader:
         try:
             return self._make(code, self, data)
         except Exception as error:  # the unpacker forgets what its hook raised; the reason is kept here
-            self._problem = self._problem or (
-                str(error) if isinstance(error, _ReadRefusal) else f"{type(error).__name__}: {error}"
-            )
+            self._problem = self._problem or _reason(error)
             raise
 
 
