@@ -66,9 +66,11 @@ async def run_processes(
     return [name for acknowledged, _ in results for name in acknowledged], results[0][1] + results[1][1]
 
 
-async def run_tasks(graph: Any, inputs: Sequence[Mapping[str, Any]]) -> tuple[list[str], Counter[str]]:
+async def run_tasks(
+    graph: Any, inputs: Sequence[Mapping[str, Any]], durability: str = "async"
+) -> tuple[list[str], Counter[str]]:
     """The same, of two tasks that share a checkpointer."""
-    results = await asyncio.gather(*(take_turns(graph, each) for each in inputs))
+    results = await asyncio.gather(*(take_turns(graph, each, durability) for each in inputs))
     return [name for acknowledged, _ in results for name in acknowledged], results[0][1] + results[1][1]
 
 
@@ -118,7 +120,7 @@ async def test_two_processes_lose_no_turn_of_two_thousand(shared_url: str, mode:
 async def test_two_tasks_lose_no_turn_of_two_thousand(shared_url: str, mode: Any) -> None:
     async with clew.open(shared_url) as db:
         graph = mark_graph(Checkpointer(db, on_conflict=mode, wait_seconds=300))
-        acknowledged, _ = await run_tasks(graph, [long_turns(0, 1000), long_turns(1000, 1000)])
+        acknowledged, _ = await run_tasks(graph, [long_turns(0, 1000), long_turns(1000, 1000)], "exit")
 
         assert await missing_marks(Checkpointer(db), acknowledged) == set()
     assert len(acknowledged) >= (2000 if mode == "wait" else 1000)

@@ -70,12 +70,14 @@ def mark_graph(saver: BaseCheckpointSaver[Any]) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-async def take_turns(graph: Any, inputs: Mapping[str, Any]) -> tuple[list[str], Counter[str]]:
+async def take_turns(
+    graph: Any, inputs: Mapping[str, Any], durability: str = "async"
+) -> tuple[list[str], Counter[str]]:
     """The turns that were acknowledged, and the codes of the errors of the others."""
     acknowledged, codes = [], Counter[str]()
     for name, given in inputs.items():
         try:
-            await graph.ainvoke(given, config())
+            await graph.ainvoke(given, config(), durability=durability)
         except clew.ClewError as error:
             codes[error.code] += 1
         else:
@@ -101,7 +103,9 @@ def take_turns_at(
     async def open_and_take_turns() -> tuple[list[str], Counter[str]]:
         async with clew.open(url) as db:
             saver = Checkpointer(db, **options)
-            return await take_turns(mark_graph(saver) if is_long else turn_graph(saver), inputs)
+            if is_long:
+                return await take_turns(mark_graph(saver), inputs, "exit")
+            return await take_turns(turn_graph(saver), inputs)
 
     return asyncio.run(open_and_take_turns())
 

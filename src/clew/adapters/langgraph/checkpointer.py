@@ -87,8 +87,14 @@ class Checkpointer(BaseCheckpointSaver[int]):
         vars(other).update(_checkpoints=checkpoints, serde=checkpoints.serializer)
         return other
 
-    def get_next_version(self, current: int | None, channel: None) -> int:
-        """The version after this one. A plain number will do: no two checkpoints look each other up by it."""
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The version after this one. A plain number will do: no two checkpoints look each other up by it.
+
+        A thread that was moved here from a saver of LangGraph's has texts for versions, which sort as numbers
+        do; it goes on with texts, since LangGraph compares them.
+        """
+        if isinstance(current, str):
+            return f"{int(current.partition('.')[0]) + 1:032}.{0:016}"
         return 1 if current is None else int(current) + 1
 
     # What each call asks for, blocking or awaited.
@@ -202,8 +208,8 @@ class Checkpointer(BaseCheckpointSaver[int]):
         self._database_loop.run(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Hide the checkpoints of some runs."""
-        self._database_loop.run(lambda db: maintenance.delete_for_runs(db, run_ids))
+        """Remove the checkpoints of some runs, and free what only they needed."""
+        self._database_loop.run(lambda db: maintenance.delete_for_runs(db, self._checkpoints, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
@@ -211,7 +217,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
         self._database_loop.run(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Hide all but the newest checkpoints, or delete the threads."""
+        """Remove all but the newest checkpoints and free what only they needed, or delete the threads."""
         self._database_loop.run(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
 
     def reindex(self, thread_id: str) -> int:
@@ -286,8 +292,8 @@ class Checkpointer(BaseCheckpointSaver[int]):
         )
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Hide the checkpoints of some runs."""
-        await self._database_loop.call(lambda db: maintenance.delete_for_runs(db, run_ids))
+        """Remove the checkpoints of some runs, and free what only they needed."""
+        await self._database_loop.call(lambda db: maintenance.delete_for_runs(db, self._checkpoints, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
@@ -297,7 +303,7 @@ class Checkpointer(BaseCheckpointSaver[int]):
         )
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Hide all but the newest checkpoints, or delete the threads."""
+        """Remove all but the newest checkpoints and free what only they needed, or delete the threads."""
         await self._database_loop.call(
             lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy)
         )

@@ -27,6 +27,7 @@ from clew.adapters.langgraph.layout import (
     encode,
     join_value,
     split_value,
+    unused_stretches,
     writes_name,
 )
 from clew.adapters.langgraph.leases import LEASE_KIND, LeaseName
@@ -66,6 +67,13 @@ class EncodedCheckpoint(msgspec.Struct, frozen=True):
     entry: CheckpointEntry
     values: Mapping[str, ChannelValue]
     items: Sequence[Item]
+
+
+class UnusedItems(msgspec.Struct, frozen=True):
+    """Items that can go: by their names, and stretches of logs by the numbers of their first and last."""
+
+    names: list[str]
+    stretches: list[tuple[str, int, int]]
 
 
 class ThreadCheckpoints:
@@ -480,6 +488,41 @@ class ThreadCheckpoints:
                 for key in decode_names(item.body):
                     index_entries.pop(key, None)
         return list(index_entries.values()), order
+
+    # What nobody needs any more.
+
+    async def unused_items(
+        self, db: Database, thread: str, hidden: Sequence[IndexEntry], kept: Sequence[IndexEntry]
+    ) -> UnusedItems:
+        """The items of hidden checkpoints that none of those kept, and no delta channel of theirs, needs."""
+        entries = await self._entries_of(db, thread, [checkpoint.key for checkpoint in [*hidden, *kept]])
+        needed = {checkpoint.key for checkpoint in kept}
+        for key in sorted(needed & entries.keys()):
+            metadata = self.serializer.unpack(entries[key].metadata)
+            if channels := metadata.get("counters_since_delta_snapshot"):
+                entries |= (path := await self._ancestors(db, thread, key, frozenset(channels)))
+                needed |= path.keys()
+        hidden_keys = [checkpoint.key for checkpoint in hidden if checkpoint.key not in needed]
+        items = await _items_by_name(
+            db, thread, [name for key in hidden_keys for name in (key, writes_name(key))]
+        )
+        return UnusedItems(
+            names=sorted({item.id for item in items if item.id is not None}),
+            stretches=unused_stretches(
+                [entries[key] for key in hidden_keys if key in entries],
+                [entries[key] for key in sorted(needed) if key in entries],
+            ),
+        )
+
+    async def _entries_of(self, db: Database, thread: str, keys: Sequence[str]) -> dict[str, CheckpointEntry]:
+        entries: dict[str, CheckpointEntry] = {}
+        for first in range(0, len(keys), READ_AHEAD):
+            some = keys[first : first + READ_AHEAD]
+            items = await _items_by_name(db, thread, some)
+            for key in some:
+                if (entry := _newest_entry(key, self._body_cipher, items)) is not None:
+                    entries[key] = entry
+        return entries
 
     # Delta channels.
 

@@ -169,3 +169,27 @@ def _join_close(stretches: list[tuple[int, int]], gap: int = 32) -> list[tuple[i
         else:
             result.append((first, last))
     return result
+
+
+def unused_stretches(
+    hidden: Iterable[CheckpointEntry], kept: Iterable[CheckpointEntry]
+) -> list[tuple[str, int, int]]:
+    """The stretches of logs that hidden checkpoints have values in, and none of those kept."""
+    unused, used = _items_by_log(hidden), _items_by_log(kept)
+    stretches: list[tuple[str, int, int]] = []
+    for log, items in unused.items():
+        for number in sorted(items - used.get(log, set())):
+            if stretches and stretches[-1][0] == log and stretches[-1][2] == number - 1:
+                stretches[-1] = (log, stretches[-1][1], number)
+            else:
+                stretches.append((log, number, number))
+    return stretches
+
+
+def _items_by_log(entries: Iterable[CheckpointEntry]) -> dict[str, set[int]]:
+    items: dict[str, set[int]] = {}
+    for entry in entries:
+        for location in entry.channels.values():
+            for first, _, last, _ in location.runs:
+                items.setdefault(location.log, set()).update(range(first, last + 1))
+    return items

@@ -18,7 +18,7 @@ from clew.core.values import Drop, Record, Require
 from clew.database.database import Database
 
 LEASE_KIND: Final = "langgraph.lease"
-FIRST_POLL_SECONDS: Final = 0.004
+FIRST_POLL_SECONDS: Final = 0.01
 LAST_POLL_SECONDS: Final = 0.04
 PLACE_MS: Final = 1000
 """For how long the run that waits first keeps its place without saying so again."""

@@ -1,8 +1,13 @@
-"""Deleting, pruning and copying. What goes is hidden by the index; a deleted thread is gone altogether."""
+"""Deleting, pruning and copying.
+
+A checkpoint that goes is taken out of the index, and what only it needed is erased. A deleted thread is gone
+altogether.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from uuid import uuid4
 
 import msgspec
 
@@ -11,8 +16,10 @@ from clew.adapters.langgraph.checkpoints import ThreadCheckpoints
 from clew.adapters.langgraph.layout import CHECKPOINTS, FORMAT, encode
 from clew.adapters.langgraph.leases import LeaseName
 from clew.adapters.langgraph.registry import CheckpointSelection, IndexEntry, thread_drop
-from clew.core.errors import InvalidArgument, ThreadNotFound
-from clew.core.values import AppendTo, Changeset, Item, Write
+from clew.core.erasure.parts import read_family
+from clew.core.errors import InvalidArgument, LegalHold, ThreadNotFound
+from clew.core.log import places
+from clew.core.values import AppendTo, Changeset, Item, Scope, Write
 from clew.database.database import Database
 
 BATCH_SIZE = 256
@@ -35,19 +42,24 @@ async def delete_thread(db: Database, checkpoints: ThreadCheckpoints, thread: st
     checkpoints.cache.drop_thread(thread)
 
 
-async def delete_for_runs(db: Database, runs: Sequence[str]) -> None:
-    """Hide the checkpoints of some runs. Values that other checkpoints share stay with those."""
+async def delete_for_runs(db: Database, checkpoints: ThreadCheckpoints, runs: Sequence[str]) -> None:
+    """Remove the checkpoints of some runs. Values that other checkpoints share stay with those.
+
+    Raises:
+        TurnBusy: A run is at work on one of their threads.
+    """
     for run in runs:
-        await _hide_checkpoints(
-            db, await registry.find_all_checkpoints(db, CheckpointSelection(run=str(run)))
-        )
+        entries = await registry.find_all_checkpoints(db, CheckpointSelection(run=str(run)))
+        for thread, some in _by_thread(entries).items():
+            await _remove_checkpoints(db, checkpoints, thread, some)
 
 
 async def prune(db: Database, checkpoints: ThreadCheckpoints, threads: Sequence[str], strategy: str) -> None:
-    """Hide all but the newest checkpoint of each namespace, or delete the threads.
+    """Remove all but the newest checkpoint of each namespace, or delete the threads.
 
     Raises:
         InvalidArgument: The strategy is none of these.
+        TurnBusy: A run is at work on one of the threads.
     """
     if strategy not in (KEEP_LATEST, *DELETE_STRATEGIES):
         raise InvalidArgument(problem=f"{strategy!r} is not a way to prune: 'keep_latest' or 'delete'.")
@@ -55,10 +67,15 @@ async def prune(db: Database, checkpoints: ThreadCheckpoints, threads: Sequence[
         if strategy in DELETE_STRATEGIES:
             await delete_thread(db, checkpoints, thread)
         else:
-            await _hide_checkpoints(
-                db,
-                _older_entries(await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))),
-            )
+            entries = await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))
+            await _remove_checkpoints(db, checkpoints, thread, _older_entries(entries))
+
+
+def _by_thread(index_entries: Iterable[IndexEntry]) -> dict[str, list[IndexEntry]]:
+    by_thread: defaultdict[str, list[IndexEntry]] = defaultdict(list)
+    for checkpoint in index_entries:
+        by_thread[checkpoint.thread].append(checkpoint)
+    return by_thread
 
 
 def _older_entries(newest_first: Iterable[IndexEntry]) -> list[IndexEntry]:
@@ -72,23 +89,60 @@ def _older_entries(newest_first: Iterable[IndexEntry]) -> list[IndexEntry]:
     return older
 
 
-async def _hide_checkpoints(db: Database, index_entries: Sequence[IndexEntry]) -> None:
-    """Take checkpoints out of the index, and say so in their threads."""
-    by_thread: defaultdict[str, list[IndexEntry]] = defaultdict(list)
-    for checkpoint in index_entries:
-        by_thread[checkpoint.thread].append(checkpoint)
-    for thread, some in by_thread.items():
-        for first in range(0, len(some), BATCH_SIZE):
-            batch = some[first : first + BATCH_SIZE]
-            item = Item(
-                body=encode([checkpoint.key for checkpoint in batch]),
-                codec="msgpack",
-                log=CHECKPOINTS,
-                kind="hidden",
-                format=FORMAT,
+async def _remove_checkpoints(
+    db: Database, checkpoints: ThreadCheckpoints, thread: str, index_entries: Sequence[IndexEntry]
+) -> None:
+    """Take checkpoints out of the index, say so in their thread, and erase what nobody else needs."""
+    entry = await checkpoints.threads.read_entry(db, thread)
+    if not index_entries or entry is None:
+        return
+    leases, name, run = checkpoints.runs.leases, LeaseName(thread, entry.owner), f"prune {uuid4().hex}"
+    if await leases.try_take(db, name, run) is None:  # a run may build on what is about to go
+        raise leases.busy(name)
+    try:
+        for first in range(0, len(index_entries), BATCH_SIZE):
+            await _hide_checkpoints(db, thread, index_entries[first : first + BATCH_SIZE])
+        await _erase_values(db, checkpoints, thread, index_entries)
+    finally:
+        await leases.release(db, name, run)
+
+
+async def _hide_checkpoints(db: Database, thread: str, index_entries: Sequence[IndexEntry]) -> None:
+    item = Item(
+        body=encode([checkpoint.key for checkpoint in index_entries]),
+        codec="msgpack",
+        log=CHECKPOINTS,
+        kind="hidden",
+        format=FORMAT,
+    )
+    append = AppendTo(thread=thread, change=Changeset(items=(item,), reason="prune"))
+    await db.commit([append, *map(registry.index_drop, index_entries)])
+
+
+async def _erase_values(
+    db: Database, checkpoints: ThreadCheckpoints, thread: str, index_entries: Sequence[IndexEntry]
+) -> None:
+    """Erase hidden checkpoints, their writes and their values, except what others need or share.
+
+    A copy shares its items with its source, and a thread that is held keeps all; then nothing is erased.
+    Erasing is for operators, so with a database that is used for one user nothing is erased either.
+    """
+    family = await db.store.read(Scope(tenant=db.tenant, user=db.user), read_family(thread))
+    if db.user is not None or len(family) != 1:
+        return
+    kept = await registry.find_all_checkpoints(db, CheckpointSelection(thread=thread))
+    unused = await checkpoints.unused_items(db, thread, index_entries, kept)
+    with suppress(LegalHold):
+        for first in range(0, len(unused.names), BATCH_SIZE):
+            await db.thread(thread).erase(unused.names[first : first + BATCH_SIZE], state=False)
+        for log, first_item, last_item in unused.stretches:
+            await db.thread(thread).erase(
+                after=places.place_of(first_item) - 1,
+                before=places.place_of(last_item) + 1,
+                log=log,
+                state=False,
             )
-            append = AppendTo(thread=thread, change=Changeset(items=(item,), reason="prune"))
-            await db.commit([append, *map(registry.index_drop, batch)])
+    checkpoints.cache.drop_thread(thread)
 
 
 async def copy_thread(db: Database, checkpoints: ThreadCheckpoints, source: str, target: str) -> None:
