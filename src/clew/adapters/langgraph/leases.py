@@ -20,6 +20,8 @@ from clew.database.database import Database
 LEASE_KIND: Final = "langgraph.lease"
 FIRST_POLL_SECONDS: Final = 0.01
 LAST_POLL_SECONDS: Final = 0.04
+PATIENCE_MS: Final = 100
+"""After how long a run that waits asks to be the next. Those that take turns quickly need not ask."""
 PLACE_MS: Final = 1000
 """For how long the run that waits first keeps its place without saying so again."""
 
@@ -89,17 +91,18 @@ class ThreadLeases:
         Raises:
             TurnBusy: Another run has it still after so many seconds.
         """
-        deadline, pause = self._clock() + int(seconds * 1000), FIRST_POLL_SECONDS
+        began, pause = self._clock(), FIRST_POLL_SECONDS
         state = self._states.get(name) or await self.read(db, name)
         while True:
             now = self._clock()
             if not state.is_held(now) and not state.is_promised(run, now):
                 if taken := await self._write(db, name, self._held_by(run, state)):
                     return taken
-            elif now >= deadline:
+            elif now - began >= seconds * 1000:
                 raise self.busy(name)
             else:
-                await self._keep_place(db, name, state, run)
+                if now - began >= PATIENCE_MS:
+                    await self._keep_place(db, name, state, run)
                 await self._wait_for_release(name, pause)
                 pause = min(pause * 1.5, LAST_POLL_SECONDS)
             state = await self.read(db, name)
