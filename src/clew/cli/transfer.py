@@ -24,6 +24,7 @@ class Framework(StrEnum):
 
     OPENAI_AGENTS = "openai-agents"
     ADK = "adk"
+    LANGGRAPH = "langgraph"
 
 
 class ThreadReader(Protocol):
@@ -43,6 +44,7 @@ class ThreadReader(Protocol):
 READERS: Final[Mapping[Framework, str]] = {
     Framework.OPENAI_AGENTS: "clew.adapters.openai_agents.transfer",
     Framework.ADK: "clew.adapters.adk.transfer",
+    Framework.LANGGRAPH: "clew.adapters.langgraph.transfer",
 }
 TABLES: Final[Mapping[Framework, Mapping[str, frozenset[str]]]] = {
     Framework.OPENAI_AGENTS: {"agent_messages": frozenset({"id", "session_id", "message_data"})},
@@ -51,6 +53,11 @@ TABLES: Final[Mapping[Framework, Mapping[str, frozenset[str]]]] = {
         "events": frozenset({"app_name", "user_id", "session_id", "invocation_id"}),
         "app_states": frozenset({"app_name", "state"}),
         "user_states": frozenset({"app_name", "user_id", "state"}),
+    },
+    Framework.LANGGRAPH: {
+        "checkpoints": frozenset(
+            {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "checkpoint", "metadata"}
+        ),
     },
 }
 """The tables, and columns of them, by which a database is recognised without its framework installed."""

@@ -10,6 +10,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from clew.adapters.langgraph.chunks import AddressRun
 from clew.adapters.langgraph.serializer import Serializer, TypeName
+from clew.adapters.langgraph.unresolved import UnresolvedValue
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidId
 from clew.core.values import HISTORY
@@ -20,6 +21,7 @@ CHECKPOINTS: Final = "checkpoints"
 WRITES: Final = "writes"
 LAYOUT: Final = 1
 INLINE_BYTES: Final = 64
+MESSAGE_MODULES: Final = "langchain_core.messages."
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 
 ONE, LIST, MAP, DELTA, BYTEARRAY = range(5)
@@ -141,16 +143,16 @@ def is_small(parts: Sequence[bytes]) -> bool:
     return len(parts) <= INLINE_BYTES and sum(map(len, parts)) + len(parts) <= INLINE_BYTES
 
 
-def message_at(value: Any, index: int) -> BaseMessage | None:
-    """An element of a value, if it is a message."""
+def role_at(value: Any, index: int) -> str | None:
+    """The role of an element of a value in Clew's words, if it is a message."""
     parts = value.value if isinstance(value, _DeltaSnapshot) else value
-    part = parts[index] if type(parts) is list else None
-    return part if isinstance(part, BaseMessage) else None
-
-
-def role_of(message: BaseMessage) -> str:
-    """The role of a message, in Clew's words."""
-    return ROLES.get(message.type, message.type)
+    part = parts[index] if type(parts) is list and parts else None
+    if isinstance(part, BaseMessage):
+        return ROLES.get(part.type, part.type)
+    if isinstance(part, UnresolvedValue) and part.type_name[0].startswith(MESSAGE_MODULES):
+        type_ = part.get("type", "")
+        return ROLES.get(type_, str(type_))
+    return None
 
 
 def log_stretches(locations: Iterable[ValueLocation]) -> Mapping[str, list[tuple[int, int]]]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from langchain_core.messages import BaseMessage
 
 from clew.adapters.langgraph.chunks import FRESH, Chunk, lay_out_parts, reusable_addresses
 from clew.adapters.langgraph.layout import (
@@ -23,8 +22,7 @@ from clew.adapters.langgraph.layout import (
     checkpoint_key,
     encode,
     is_small,
-    message_at,
-    role_of,
+    role_at,
     split_value,
 )
 from clew.adapters.langgraph.serializer import BodyCipher, Serializer
@@ -102,13 +100,13 @@ def _plan_value(
         )
     log = channel_log(channel, request.namespace)
     addresses, weight = _addresses_in_parent(old, shape, log, parts)
-    one_per_item = message_at(value, -1) is not None
+    one_per_item = role_at(value, -1) is not None
     part_layout = lay_out_parts(parts, addresses, weight, plan.ends.get(log, 0), one_per_item=one_per_item)
     for chunk in part_layout.chunks:
         for part in chunk.parts:
             _check_part(serializer, shape, part, where)
         plan.items.append(
-            _chunk_item(body_cipher, log, chunk, message_at(value, chunk.first) if one_per_item else None)
+            _chunk_item(body_cipher, log, chunk, role_at(value, chunk.first) if one_per_item else None)
         )
     plan.ends[log] = plan.ends.get(log, 0) + len(part_layout.chunks)
     location = ValueLocation(shape=shape, log=log, runs=part_layout.runs, weight=part_layout.weight)
@@ -133,12 +131,12 @@ def _check_part(serializer: Serializer, shape: int, part: bytes, where: str) -> 
     serializer.check_types(b"\x81" + part if shape == MAP else part, where)
 
 
-def _chunk_item(body_cipher: BodyCipher, log: str, chunk: Chunk, message: BaseMessage | None) -> Item:
-    if message is None:
+def _chunk_item(body_cipher: BodyCipher, log: str, chunk: Chunk, role: str | None) -> Item:
+    if role is None:
         codec, body = body_cipher.seal(encode(chunk.parts))
         return Item(body=body, codec=codec, log=log, kind="chunk", format=FORMAT)
     codec, body = body_cipher.seal(chunk.parts[0])
-    return Item(body=body, codec=codec, log=log, role=role_of(message), format=MESSAGE_FORMAT)
+    return Item(body=body, codec=codec, log=log, role=role, format=MESSAGE_FORMAT)
 
 
 def _checkpoint_item(

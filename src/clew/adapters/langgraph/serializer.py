@@ -290,6 +290,17 @@ class Serializer(SerializerProtocol):
             logger.warning(message, ".".join(name), detail)
 
 
+class DataSerializer(Serializer):
+    """A serializer that makes no type at all: what was stored stays data, and is stored again as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._types = frozenset()
+
+    def _report(self, name: TypeName, message: str, detail: str) -> None:
+        self._reported.add(name)
+
+
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, _ReadRefusal) else f"{type(error).__name__}: {error}"
 
