@@ -41,6 +41,7 @@ ClewError
 │   ├── TurnBusy              another turn of the thread is running
 │   ├── TurnSuspended         the thread waits for a decision
 │   ├── LeaseLost             the run was taken over by another
+│   ├── CheckpointStale       a graph's thread has moved on since it was read
 │   ├── StateConflict         two changes that do not commute
 │   ├── DecisionRefused       a decision that cannot be taken
 │   ├── RewindRefused         what should be taken back is not whole at the end

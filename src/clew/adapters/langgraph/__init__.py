@@ -10,6 +10,6 @@ except ImportError as error:
 from clew.adapters.langgraph.checkpointer import Checkpointer
 from clew.adapters.langgraph.messages import heal_messages, heal_model_input
 from clew.adapters.langgraph.store import Store
-from clew.adapters.langgraph.unresolved import UnresolvedValue
+from clew.adapters.langgraph.unresolved_value import UnresolvedValue
 
 __all__ = ["Checkpointer", "Store", "UnresolvedValue", "heal_messages", "heal_model_input"]

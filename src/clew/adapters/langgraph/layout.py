@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from clew.adapters.langgraph.chunks import AddressRun
 from clew.adapters.langgraph.serializer import Serializer, TypeName
-from clew.adapters.langgraph.unresolved import UnresolvedValue
+from clew.adapters.langgraph.unresolved_value import UnresolvedValue
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidId
 from clew.core.values import HISTORY

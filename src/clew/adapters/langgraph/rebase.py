@@ -42,7 +42,7 @@ class RunRebase:
         return {channel: values[channel] for channel in values if channel in versions and channel not in gone}
 
     def merge(self, own: Mapping[str, ShapedParts]) -> dict[str, ShapedParts]:
-        """What to store for a view of the run.
+        """The values to store for a view of the run.
 
         Raises:
             RebaseConflict: What both changed does not commute.

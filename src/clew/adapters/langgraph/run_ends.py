@@ -22,11 +22,11 @@ RunEnding: TypeAlias = Callable[[], Future[None]]
 """Begins what is to be done at the end of a run."""
 
 END_SECONDS = 5.0
-"""How long a run waits at its end; after that its lease is left to expire."""
+"""The longest that a run waits at its end; after that its lease is left to expire."""
 
 
 class RunEnds:
-    """What is to be done when runs end, by the ids of the runs."""
+    """The callbacks for the ends of runs, by the ids of the runs."""
 
     def __init__(self) -> None:
         self._current: ContextVar[UUID | None] = ContextVar("clew_langgraph_run", default=None)
@@ -98,7 +98,7 @@ class _RunEnd(_ChainEvents, AsyncCallbackHandler):
 
     @property
     def ignore_chain(self) -> bool:
-        """Whether the caller is on a plain thread, where a coroutine would cost a loop of its own."""
+        """True on a plain thread, where a coroutine would cost a loop of its own."""
         return not _is_on_event_loop()
 
     async def on_chain_end(self, outputs: dict[str, Any], *, run_id: UUID, **kwargs: Any) -> None:

@@ -17,12 +17,12 @@ from clew.core.values import Require
 from clew.database.database import Database
 
 OnConflict: TypeAlias = Literal["refuse", "wait", "rebase"]
-"""What a run does that finds another one at work on its thread."""
+"""The choice of a run that finds another one at work on its thread."""
 
 REFUSE: Final = "refuse"
 REBASE: Final = "rebase"
 GRACE_SECONDS: Final = 0.25
-"""How long a run that is to be refused gives the other to end: a collision of a moment is not a conflict."""
+"""The time that a run which is to be refused gives the other to end: to meet for a moment is no conflict."""
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import _msgpack_default
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from clew.adapters.langgraph.unresolved import WRAPPER, UnresolvedValue
+from clew.adapters.langgraph.unresolved_value import WRAPPER, UnresolvedValue
 from clew.core.errors import InvalidArgument, InvalidValue
 
 logger = logging.getLogger(__name__)
@@ -306,7 +306,7 @@ def _reason(error: Exception) -> str:
 
 
 def _pack_default(value: Any) -> Any:
-    """What LangGraph's serializer makes of a value; what was left as its data is stored as it was."""
+    """Encode a value as LangGraph's serializer does; one that was left as its data is stored as it was."""
     return value.extension() if isinstance(value, UnresolvedValue) else _msgpack_default(value)
 
 

@@ -35,11 +35,11 @@ class UnresolvedValue(Mapping[str, Any]):
         return f"UnresolvedValue({'.'.join(self.type_name)}, {self._fields!r})"
 
     def extension(self) -> ormsgpack.Ext:
-        """What was stored."""
+        """The extension that was stored."""
         return ormsgpack.Ext(self._code, self._data)
 
     def _asdict(self) -> dict[str, Any]:
-        """What LangGraph's serializer writes, where it meets one within an object of another type."""
+        """The fields that LangGraph's serializer writes of one within an object of another type."""
         return {"code": self._code, "data": self._data}
 
 
