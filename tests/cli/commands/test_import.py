@@ -13,11 +13,14 @@ import pytest
 from agents import SQLiteSession
 from agents.extensions.memory import SQLAlchemySession
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from langgraph.checkpoint.memory import InMemorySaver
 
 import clew
 from clew.adapters.openai_agents import Session
 from clew.cli.app import run
 from clew.database.transfer import transfer_thread
+from tests.adapters.langgraph.samples import chat, config, say
+from tests.adapters.langgraph.saver_tables import write_tables
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.promise("B-10")
@@ -233,3 +236,14 @@ def test_an_import_that_was_interrupted_goes_on(
 
     assert (code, threads) == (130, ["a", "b"])
     assert (code_again, outcomes(report)) == (0, {"a": "present", "b": "imported", "c": "imported"})
+
+
+def test_threads_of_a_langgraph_database_are_taken_in(
+    tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saver = InMemorySaver()
+    chat(saver).invoke(say("Hello."), config("alice"))
+    write_tables(f"{tmp_path}/langgraph.db", saver)
+    code, report = import_json(capsys, f"{tmp_path}/langgraph.db", "--db", url)
+
+    assert (code, report["from"], outcomes(report)) == (0, "langgraph", {"alice": "imported"})
