@@ -6,7 +6,9 @@ addresses. Appending to a list makes one run longer, whatever its length, and no
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from operator import sub
 from typing import TypeAlias
 
 import msgspec
@@ -85,7 +87,7 @@ def _fresh_stretches(
     parts: Sequence[bytes], old_addresses: Sequence[int], *, one_per_item: bool
 ) -> Iterator[tuple[int, int]]:
     """Stretches of fresh parts, none too large for one item."""
-    fresh = [at for at, where in enumerate(old_addresses) if where == FRESH]
+    fresh = list(_fresh_places(old_addresses))
     first, size = 0, 0
     for number, at in enumerate(fresh):
         size += len(parts[at])
@@ -95,10 +97,23 @@ def _fresh_stretches(
             first, size = number + 1, 0
 
 
+def _fresh_places(addresses: Sequence[int]) -> Iterator[int]:
+    """The indexes of fresh parts. Most lists have grown by a few, so the search is left to ``index``."""
+    at = -1
+    with suppress(ValueError):
+        while True:
+            at = addresses.index(FRESH, at + 1)
+            yield at
+
+
 def runs_of(addresses: Sequence[int]) -> list[AddressRun]:
     """Addresses that follow each other, joined."""
     if not addresses:
         return []
+    # A chat has a message in each item, and is one run: a quick look tells it from everything else.
+    steps = list(map(sub, addresses[1:], addresses))
+    if addresses[0] & WITHIN_ITEM == 1 and steps.count(NEXT_ITEM) == len(steps):
+        return [_address_run(addresses[0], addresses[-1], len(addresses))]
     breaks = [
         at
         for at, (one, next) in enumerate(pairwise(addresses), start=1)

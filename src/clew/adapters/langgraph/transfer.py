@@ -4,7 +4,6 @@ Bodies are taken apart into channels and messages, and these are stored as they 
 made. What is pickled or encrypted, or was written as JSON by an early release, is left out and reported.
 """
 
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeAlias
 
@@ -78,8 +77,6 @@ EMPTY: Final = "empty"
 
 CheckpointRows: TypeAlias = tuple[Row, list[Row]]
 """The row of a checkpoint, and those of its writes."""
-
-logger = logging.getLogger(__name__)
 
 
 async def count_threads(source: SourceDatabase) -> int:
