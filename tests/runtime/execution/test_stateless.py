@@ -206,7 +206,7 @@ async def test_stages_have_a_memory_in_both_layers(db: Database) -> None:
     async with Runtime(db, schema=Companion, stages=[remember]) as runtime:
         durable = await runtime.run_turn("a", "Hi")
 
-    mode = "synced" if db.store.name == "postgresql" else "local"
+    mode = "synced" if db.store.name == "postgres" else "local"
     assert (alone.text, durable.text) == ("incognito", mode)
     assert (await db.records.get("fact", "f1")).body == "likes tea"
 

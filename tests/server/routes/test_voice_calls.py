@@ -36,6 +36,7 @@ from clew_companion.client import AsyncCrisisClient
 from clew_companion.crisis.judgement import Judgement
 from clew_companion.entry_point import agent as companion_agent
 from clew_companion.state import CompanionState
+from clew_companion.values import Channel
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")
@@ -211,7 +212,7 @@ async def test_gates_see_the_channel_the_user_and_the_thread_of_what_is_said(db:
         await users("alice").judge_utterance("call", NewUtterance(id="u1", said="Hello"))
         await users("alice").record_voice_turn("call", NewVoiceTurn(said="And then?"), key="u2")
 
-    assert states == [("voice", "alice", "call"), ("voice", "alice", "call")]
+    assert states == [(Channel.VOICE, "alice", "call"), (Channel.VOICE, "alice", "call")]
 
 
 async def test_a_reply_in_the_fixed_words_is_marked_and_another_is_not(alice: AsyncClient) -> None:
