@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.core.errors import UserMissing
+from clew.core.items import user
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory.memory import memory_of
@@ -68,3 +69,19 @@ async def test_nobody_goes_on_with_no_thread_of_a_user_whoever_was_first(db: Dat
             await runtime.run_turn("t", QUESTION)
 
     assert (await db.thread("t").head()).owner == "alice"
+
+
+@pytest.mark.promise("F-10")
+async def test_a_process_that_remembers_a_deleted_thread_does_not_write_to_another_persons(
+    db: Database,
+) -> None:
+    async with companion(db) as runtime:
+        version = (await runtime.run_turn("t", "I like marmalade.")).version
+        await db.thread("t").delete()
+        thread = await db.create("t", owner="bob")
+        for _ in range(version):
+            await thread.append(items=[user("I like plums.")])
+        with pytest.raises(UserMissing):
+            await runtime.run_turn("t", "Go on.")
+
+    assert (await db.thread("t").head()).version == version

@@ -275,7 +275,8 @@ async def _commit_inbound(
         reason=USER_MESSAGE if voice is None else VOICE_TURN,
         run_meta=meta_of(run, None if voice is None else Ending(termination=NATURAL)),
     )
-    expect: Expectation = Exact(head.version) if head is not None else Absent(owner)
+    # The hash too: a thread that was deleted and made anew may be at the same version, and another person's.
+    expect: Expectation = Exact(head.version, head.hash) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
     episode = _turn_episode(position.episode, head, request, owner, settings)
     record_writes = _record_writes(request, run, episode, owner, settings)
