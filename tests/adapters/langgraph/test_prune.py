@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,17 @@ async def test_a_table_is_smaller_after_pruning(postgres_database: PostgresDatab
         await write_pages(Checkpointer(db))
         before = table_bytes(postgres_database.url)
         await Checkpointer(db).aprune(["t"])
-    after = table_bytes(postgres_database.url)
+    most = before - (PAGES - 2) * PAGE_BYTES
+    # Rows that the server's own statistics were reading stay until the next time.
+    after = next((size for size in sizes_of_tables(postgres_database.url) if size < most), before)
 
-    assert after < before - (PAGES - 2) * PAGE_BYTES
+    assert after < most
+
+
+def sizes_of_tables(url: str) -> Iterator[int]:
+    """The size of all tables, taken a few times."""
+    for _ in range(50):
+        yield table_bytes(url)
 
 
 def table_bytes(url: str) -> int:
