@@ -174,6 +174,7 @@ EXCEPTIONS: dict[str, list[str]] = {
     "append": ["value"],
     "assistant": ["text"],
     "call": ["arguments"],
+    "Checkpointer.get_next_version": ["current"],
     "insert": ["value"],
     "remove": ["value"],
     "result": ["output"],
@@ -183,6 +184,7 @@ EXCEPTIONS: dict[str, list[str]] = {
     "Session.clear_session": ["wrapper"],
     "Session.get_items": ["limit", "wrapper"],
     "Session.pop_item": ["wrapper"],
+    "UnresolvedValue.__init__": ["content"],
     "user": ["text"],
 }
 """What takes any JSON value, checked by its path where it is stored; what a framework calls its own way."""

@@ -220,7 +220,7 @@ def _command_line(pid: str) -> bytes:
 @pytest.mark.parametrize(
     "settings",
     [
-        ServerSettings(url="postgresql://somewhere/agents"),
+        ServerSettings(url="postgresql://somewhere/agents", pinned=False),
         ServerSettings(url="sqlite:///agent.db", workers=2),
     ],
     ids=["several servers", "several workers"],

@@ -121,8 +121,9 @@ async def test_the_row_is_there_before_the_reply_is_worded(db: Database) -> None
         await runtime.run_turn("a", "1 hm")
 
     changes = await db.thread("a").changesets()
+    reasons = [change.reason for change in changes]
     assert (levels, len(await incident_log(db))) == ([1], 1)
-    assert [change.reason for change in changes] == ["UserMessage", "UserMessage", "RunFinished"]
+    assert reasons == ["UserMessage", "UserMessage", "AssistantTurnCommitted", "RunFinished"]
 
 
 @pytest.mark.promise("R-22")

@@ -16,6 +16,8 @@ PEER = (Path(__file__).parent / "realtime_peer.js").read_text(encoding="utf-8").
 SPEECH = "conversation.item.input_audio_transcription"
 REPLY = "response.output_audio_transcript"
 ENDS = {"completed": {}, "cancelled": {"type": "cancelled", "reason": "turn_detected"}}
+CONNECT_SECONDS = 60
+"""Time for two ends to find each other, on a machine that is busy with other browsers."""
 numbers = itertools.count(1)
 
 
@@ -31,7 +33,7 @@ class PhoneCall:
     async def dial(self) -> None:
         """Call, and wait for the connection."""
         await self.page.get_by_role("button", name="Call", exact=True).click()
-        await expect(self.speaker).to_have_text("Listening")
+        await expect(self.speaker).to_have_text("Listening", timeout=CONNECT_SECONDS * 1000)
 
     async def hang_up(self) -> None:
         """Hang up."""

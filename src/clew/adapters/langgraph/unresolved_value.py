@@ -5,7 +5,10 @@ from typing import Any
 
 import ormsgpack
 
+from clew.core.arguments import check_methods
 
+
+@check_methods
 class UnresolvedValue(Mapping[str, Any]):
     """The data of a value whose type was not named, was renamed or removed, or cannot be made any more.
 

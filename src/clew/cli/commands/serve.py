@@ -108,7 +108,8 @@ async def serve(
     await process.check_prerequisites(settings)
     with process.open_listener(settings) as listener:
         access = os.environ.get("AUTH_MODE", "dev")
-        call.err.print(Text(banner(settings, find_agent(settings.agent), access)))
+        # Lines are not wrapped, so that an address or a path can be copied whole.
+        call.err.print(Text(banner(settings, find_agent(settings.agent), access)), soft_wrap=True)
         await process.serve(settings, listener)
     return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
 
