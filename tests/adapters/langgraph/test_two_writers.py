@@ -382,7 +382,7 @@ async def test_an_interrupted_run_frees_its_thread_and_goes_on_anywhere(db: clew
 async def test_an_update_of_the_state_is_refused_while_a_run_is_at_work(db: clew.Database) -> None:
     gate = Gate()
     graph = gated_graph(Checkpointer(db), gate)
-    first = asyncio.create_task(graph.ainvoke(turn("a"), config()))
+    first = asyncio.create_task(graph.ainvoke(turn("a"), config(), durability="sync"))
     await gate.is_reached.wait()
 
     with pytest.raises(TurnBusy):

@@ -78,10 +78,10 @@ class Windows:
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Windows]:
+async def open_browser(*flags: str) -> AsyncIterator[Windows]:
     """A browser, until the block ends."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, *flags])
         yield Windows(browser)
         await browser.close()
 

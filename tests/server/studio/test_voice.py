@@ -24,7 +24,7 @@ from clew.server.settings import ServerSettings
 from clew.server.tenants.realtime import OpenAIRealtime
 from clew_companion.crisis.log import crises
 from tests.server.local_server import listening
-from tests.server.studio.conftest import PATIENCE, SMALL, Visitor, Windows
+from tests.server.studio.conftest import PATIENCE, SMALL, Visitor, Windows, open_browser
 from tests.server.studio.phone_call import SPEECH, PhoneCall, call, open_chat, response_done
 from tests.server.studio.studio_server import Studio
 from tests.server.studio.test_accessibility import OUTLINE, wrong
@@ -36,6 +36,17 @@ DANGER = "I want to kill myself tonight"
 CREATE = {"type": "response.create"}
 FAILED = "Failed to load resource"
 """What the console says of a request that did not come through."""
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def windows() -> AsyncIterator[Windows]:
+    """A browser for calls alone, whose two ends name each other by address.
+
+    Otherwise a browser may hide addresses behind names that only a network with multicast resolves, and
+    the ends of a call do not find each other.
+    """
+    async with open_browser("--disable-features=WebRtcHideLocalIpsWithMdns") as windows_open:
+        yield windows_open
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")

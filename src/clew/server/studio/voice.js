@@ -455,5 +455,6 @@ function untilOpen(peer, channel, signal) {
     }, { signal: listeners.signal });
     signal.addEventListener("abort", () => fail(signal.reason), { signal: listeners.signal });
     if (signal.aborted) fail(signal.reason);
+    else if (channel.readyState === "open") { listeners.abort(); resolve(); }
   });
 }
