@@ -45,8 +45,7 @@ def _lookup_lines(state: CompanionState) -> list[str]:
 
 def _retrieval_lines(diagnostics: dict[str, Any]) -> list[str]:
     path, problem = diagnostics.get("retrieval_path", ""), diagnostics.get("retrieval_problem", "")
-    if (
-        path != "token_recall_after_embed_error"
-    ):  # diagnostics are merged: a problem stays from an earlier turn
+    # Diagnostics are merged, so a problem may be that of an earlier turn.
+    if path != "token_recall_after_embed_error":
         problem = ""
     return [f"{path}: {problem}" if problem else path] if path else []
