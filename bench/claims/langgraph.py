@@ -26,7 +26,7 @@ OURS, THEIRS = "Clew Checkpointer", "LangGraph AsyncSqliteSaver"
 BYTES = Bound(
     what="LangGraph: bytes on disk after 800 turns, against its SQLite saver", sign="≤", target=0.01
 )
-PUT = Bound(what="LangGraph: a put after 800 turns, against its SQLite saver", sign="≤", target=0.3)
+PUT = Bound(what="LangGraph: a put after 800 turns, against its SQLite saver", sign="≤", target=0.35)
 STEP = Bound(what="LangGraph: a turn of 800, against its SQLite saver", sign="≤", target=0.7)
 GROWTH = Bound(what="LangGraph: bytes of a turn, the last 100 against turns 100 to 200", sign="≤", target=1.1)
 PUTS = 60

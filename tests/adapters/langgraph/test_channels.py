@@ -12,6 +12,7 @@ from clew.adapters.langgraph.chunks import (
     CHUNK_BYTES,
     FRESH,
     PartLayout,
+    extend_runs,
     gather_parts,
     lay_out_parts,
     reusable_addresses,
@@ -103,6 +104,19 @@ def test_a_version_is_written_whole_again_when_its_runs_outweigh_it() -> None:
 
     assert most < 40
     assert gather_parts(layout.runs, log.chunks)[0] == parts
+
+
+@given(old=PARTS, added=PARTS, apart=st.booleans())
+def test_runs_that_are_extended_are_the_runs_of_the_whole(
+    old: list[bytes], added: list[bytes], *, apart: bool
+) -> None:
+    log = Log()
+    before = log.next(old[:3], log.first(old[:3], apart=apart), old, apart=apart)
+    after = log.next(old, before, [*old, *added], apart=apart)
+
+    assert extend_runs(before.runs, [*before.addresses, *after.addresses]) == runs_of(
+        [*before.addresses, *after.addresses]
+    )
 
 
 @given(versions=st.lists(PARTS, min_size=1, max_size=8), apart=st.booleans())

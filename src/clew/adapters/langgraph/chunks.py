@@ -57,22 +57,33 @@ def reusable_addresses(old: Sequence[bytes], addresses: Sequence[int], new: Sequ
 
 
 def lay_out_parts(
-    parts: Sequence[bytes], old_addresses: Sequence[int], weight: int, end: int, *, one_per_item: bool
+    parts: Sequence[bytes],
+    old_addresses: Sequence[int],
+    weight: int,
+    end: int,
+    *,
+    one_per_item: bool,
+    old_runs: Sequence[AddressRun] = (),
 ) -> PartLayout:
     """The addresses that the parts of a version will have, if the log has ``end`` items now.
 
     It is written whole again once its runs have come to weigh more than the value. ``one_per_item`` keeps
-    each part in an item of its own.
+    each part in an item of its own. ``old_runs`` are those of the version before, if this one begins with it.
     """
-    layout = _lay_out(parts, old_addresses, end, one_per_item=one_per_item)
+    layout = _lay_out(parts, old_addresses, end, old_runs, one_per_item=one_per_item)
     new_weight = weight + RUN_BYTES * (len(layout.runs) - 1)
     if len(layout.runs) > 1 and new_weight > sum(map(len, parts)):
-        return _lay_out(parts, [FRESH] * len(parts), end, one_per_item=one_per_item)
+        return _lay_out(parts, [FRESH] * len(parts), end, (), one_per_item=one_per_item)
     return msgspec.structs.replace(layout, weight=new_weight if len(layout.runs) > 1 else 0)
 
 
 def _lay_out(
-    parts: Sequence[bytes], old_addresses: Sequence[int], end: int, *, one_per_item: bool
+    parts: Sequence[bytes],
+    old_addresses: Sequence[int],
+    end: int,
+    old_runs: Sequence[AddressRun],
+    *,
+    one_per_item: bool,
 ) -> PartLayout:
     addresses = list(old_addresses)
     chunks: list[Chunk] = []
@@ -80,7 +91,7 @@ def _lay_out(
         chunks.append(Chunk(first, list(parts[first:last])))
         item = end + len(chunks)
         addresses[first:last] = [address(item, at - first, last=at == last - 1) for at in range(first, last)]
-    return PartLayout(addresses=addresses, runs=runs_of(addresses), chunks=chunks, weight=0)
+    return PartLayout(addresses=addresses, runs=extend_runs(old_runs, addresses), chunks=chunks, weight=0)
 
 
 def _fresh_stretches(
@@ -104,6 +115,16 @@ def _fresh_places(addresses: Sequence[int]) -> Iterator[int]:
         while True:
             at = addresses.index(FRESH, at + 1)
             yield at
+
+
+def extend_runs(runs: Sequence[AddressRun], addresses: Sequence[int]) -> list[AddressRun]:
+    """The runs of some addresses, the first of which ``runs`` already describe: only the others are read."""
+    if not runs:
+        return runs_of(addresses)
+    *before, (item, offset, _, count) = runs
+    # The last address described is read once more: what follows may continue its run.
+    (_, _, last, more), *after = runs_of(addresses[sum(run[3] for run in runs) - 1 :])
+    return [*before, (item, offset, last, count + more - 1), *after]
 
 
 def runs_of(addresses: Sequence[int]) -> list[AddressRun]:

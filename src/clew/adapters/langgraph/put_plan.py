@@ -99,9 +99,20 @@ def _plan_value(
             location=ValueLocation(shape=shape, inline=parts), parts=parts, addresses=[], size=0
         )
     log = channel_log(channel, request.namespace)
-    addresses, weight = _addresses_in_parent(old, shape, log, parts)
+    parent = old if old is not None and _has_parts_in(old, shape, log) else None
+    addresses = reusable_addresses(parent.parts, parent.addresses, parts) if parent else [FRESH] * len(parts)
+    # Most values are their parent's and some more: then nothing of the old parts is looked at again.
+    is_longer = parent is not None and addresses[: len(parent.addresses)] == parent.addresses
+    grown = parent if is_longer else None
     one_per_item = role_at(value, -1) is not None
-    part_layout = lay_out_parts(parts, addresses, weight, plan.ends.get(log, 0), one_per_item=one_per_item)
+    part_layout = lay_out_parts(
+        parts,
+        addresses,
+        parent.location.weight if parent else 0,
+        plan.ends.get(log, 0),
+        one_per_item=one_per_item,
+        old_runs=grown.location.runs if grown else (),
+    )
     for chunk in part_layout.chunks:
         for part in chunk.parts:
             _check_part(serializer, shape, part, where)
@@ -110,21 +121,15 @@ def _plan_value(
         )
     plan.ends[log] = plan.ends.get(log, 0) + len(part_layout.chunks)
     location = ValueLocation(shape=shape, log=log, runs=part_layout.runs, weight=part_layout.weight)
-    return ChannelValue(
-        location=location, parts=parts, addresses=part_layout.addresses, size=sum(map(len, parts))
-    )
+    size = grown.size + sum(map(len, parts[len(grown.parts) :])) if grown else sum(map(len, parts))
+    return ChannelValue(location=location, parts=parts, addresses=part_layout.addresses, size=size)
 
 
-def _addresses_in_parent(
-    old: ChannelValue | None, shape: int, log: str, parts: list[bytes]
-) -> tuple[list[int], int]:
-    """The addresses of the parts that the parent already has in the same log."""
-    has_same_shape = old is not None and (
-        old.location.shape == shape or {old.location.shape, shape} == {LIST, DELTA}
-    )
-    if old is None or not has_same_shape or old.location.inline is not None or old.location.log != log:
-        return [FRESH] * len(parts), 0
-    return reusable_addresses(old.parts, old.addresses, parts), old.location.weight
+def _has_parts_in(value: ChannelValue, shape: int, log: str) -> bool:
+    """Return whether a value of that shape in that log could consist of the same parts."""
+    location = value.location
+    has_same_shape = location.shape == shape or {location.shape, shape} == {LIST, DELTA}
+    return has_same_shape and location.inline is None and location.log == log
 
 
 def _check_part(serializer: Serializer, shape: int, part: bytes, where: str) -> None:

@@ -4,6 +4,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 import msgspec
@@ -77,12 +78,9 @@ MESSAGE_FIELDS: dict[type, frozenset[str]] = {
 }
 """The messages of every chat, whose fields are all that they say."""
 
-MESSAGE_TYPES: dict[type, str] = {
-    HumanMessage: "human",
-    AIMessage: "ai",
-    SystemMessage: "system",
-    ToolMessage: "tool",
-}
+STRETCH = 64
+"""The number of messages that are compared at once; in long lists the encoder moves what it has made."""
+
 MEMO_BYTES = 32 * 1024 * 1024
 LIST_HEADER_BYTES = 1
 
@@ -101,26 +99,41 @@ class _ReadRefusal(Exception):
     """The reason why bytes are not read. What an extension hook raises is lost, so it is stored beside it."""
 
 
-def _message_content(values: Sequence[Any]) -> bytes | None:
-    """All that some messages say, one after another; None if others than the messages of a chat are there.
+_fields_of = attrgetter("__dict__")
+_extra_fields_of = attrgetter("__pydantic_extra__")
 
-    The encoding of one value is never the beginning of another's, so if one list's begins with another's,
-    the list does.
-    """
-    fields = [
-        value.__dict__
-        for value in values
-        if type(value) in MESSAGE_FIELDS
-        and not value.__pydantic_extra__
-        and value.__dict__["type"] == MESSAGE_TYPES[type(value)]
-    ]
-    if len(fields) != len(values):
+
+class _MessageContent(msgspec.Struct, frozen=True):
+    """All that some messages say, one after another: messages of equal content are encoded alike."""
+
+    types: list[type]
+    fields: bytes
+
+    def begins_with(self, other: "_MessageContent") -> bool:
+        """Return whether the first messages say what the other ones say.
+
+        The encoding of one value is never the beginning of another's, so the bytes tell it.
+        """
+        return self.fields.startswith(other.fields) and self.types[: len(other.types)] == other.types
+
+
+def _message_content(values: Sequence[Any]) -> _MessageContent | None:
+    """The content of some messages; None if others than the messages of a chat are there."""
+    types = list(map(type, values))
+    if not MESSAGE_FIELDS.keys() >= set(types) or any(map(_extra_fields_of, values)):
         return None
     try:
-        data = ormsgpack.packb(fields, None, PACK_OPTIONS)
+        data = ormsgpack.packb(list(map(_fields_of, values)), None, PACK_OPTIONS)
     except (TypeError, ValueError, RecursionError):
         return None
-    return data[1 if len(values) < 16 else 3 if len(values) < 1 << 16 else 5 :]
+    return _MessageContent(types, data[1 if len(values) < 16 else 3 :])  # without the header of the list
+
+
+class _EncodedStretch(msgspec.Struct, frozen=True):
+    """Some messages that follow each other in a list: their content, and the bytes of each."""
+
+    content: _MessageContent
+    parts: list[bytes]
 
 
 class Serializer(SerializerProtocol):
@@ -135,9 +148,9 @@ class Serializer(SerializerProtocol):
         self._types = SAFE_TYPES | type_names(types)
         self._classes: dict[TypeName, Any] = {}
         self._reported: set[TypeName] = set()
-        self._memo: dict[bytes, bytes] = {}
+        self._memo: dict[tuple[type, bytes], bytes] = {}
         self._memo_size = 0
-        self._lists: dict[str, tuple[bytes, list[bytes]]] = {}
+        self._lists: dict[str, list[_EncodedStretch]] = {}
         self._lists_size = 0
 
     def with_types(self, types: Iterable[type | TypeName]) -> "Serializer":
@@ -170,42 +183,57 @@ class Serializer(SerializerProtocol):
     def pack_all(self, values: Sequence[Any], where: str, place: str = "") -> list[bytes]:
         """The bytes of each of some values.
 
-        Most lists are the list that stood at the same ``place`` before, and some more. If the fields of
-        all messages, encoded at once, begin with what they began with then, only the others are encoded.
-        Nothing rests on which objects they are.
+        Most lists are the list that stood at the same ``place`` before, and some more. So the fields of
+        messages are encoded some at a time, which is quick, and where they are what they were then, so are
+        the bytes. Nothing rests on which objects they are.
         """
-        content = _message_content(values) if place else None
-        if content is None:
+        if not place:
             return self._pack_each(values, where)
-        old_content, parts = self._lists.get(place, (b"", []))
-        common = len(parts) if content.startswith(old_content) else 0
-        result = parts[:common] + self._pack_each(values[common:], where)
-        self._lists_size += len(content) - len(old_content)
+        old = self._lists.get(place, [])
+        stretches: list[_EncodedStretch] = []
+        result: list[bytes] = []
+        for number, first in enumerate(range(0, len(values), STRETCH)):
+            some = values[first : first + STRETCH]
+            content = _message_content(some)
+            if content is None:
+                return result + self._pack_each(values[first:], where)
+            parts = (
+                old[number].parts if number < len(old) and content.begins_with(old[number].content) else []
+            )
+            if len(parts) < len(some):
+                parts = parts + self._pack_each(some[len(parts) :], where)
+            stretches.append(_EncodedStretch(content, parts))
+            result += parts
+        self._keep_list(place, stretches, _bytes_of(stretches) - _bytes_of(old))
+        return result
+
+    def _keep_list(self, place: str, stretches: list[_EncodedStretch], growth: int) -> None:
+        self._lists_size += growth
         if self._lists_size > MEMO_BYTES:
             self._lists.clear()
-            self._lists_size = len(content)
-        self._lists[place] = (content, result)
-        return result
+            self._lists_size = _bytes_of(stretches)
+        self._lists[place] = stretches
 
     def _pack_each(self, values: Sequence[Any], where: str) -> list[bytes]:
         """The bytes of each; those of a message are remembered by its encoded fields, which are quicker."""
         result: list[bytes] = []
         for value in values:
             content = _message_content([value])
-            data = self._memo.get(content) if content is not None else None
+            key = None if content is None else (content.types[0], content.fields)
+            data = self._memo.get(key) if key is not None else None
             if data is None:
                 data = self.pack(value, where)
-                if content is not None:
-                    self._memoize(content, data)
+                if key is not None:
+                    self._memoize(key, data)
             result.append(data)
         return result
 
-    def _memoize(self, content: bytes, data: bytes) -> None:
+    def _memoize(self, key: tuple[type, bytes], data: bytes) -> None:
         if self._memo_size > MEMO_BYTES:
             self._memo.clear()
             self._memo_size = 0
-        self._memo[content] = data
-        self._memo_size += len(content) + len(data)
+        self._memo[key] = data
+        self._memo_size += len(key[1]) + len(data)
 
     def check_types(self, data: bytes, where: str) -> None:
         """Refuse bytes that hold a type which would not be found again by its name.
@@ -288,6 +316,10 @@ class Serializer(SerializerProtocol):
         if name not in self._reported:
             self._reported.add(name)
             logger.warning(message, ".".join(name), detail)
+
+
+def _bytes_of(stretches: Sequence[_EncodedStretch]) -> int:
+    return sum(len(stretch.content.fields) for stretch in stretches)
 
 
 class DataSerializer(Serializer):
