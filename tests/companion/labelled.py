@@ -15,13 +15,16 @@ DEVELOPMENT, FIFTH = "development", "fifth"
 """What is learnt from, and the fifth of it that the network was not taught with: it is measured there."""
 FOLDS, UNHEARD = 5, 0
 """The folds that the development part is cut into, and the one that is the fifth."""
+CONVERSATIONS_ONLY = ("held_out_4",)
+"""The parts whose files all hold conversations, whatever they are called."""
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One turn of a conversation."""
+    """One turn of a conversation. ``level`` is there where each turn of the person is labelled by itself."""
 
     role: str
     text: str
+    level: int | None = None
 
 
 class LabelledMessage(msgspec.Struct, frozen=True):
@@ -56,15 +59,20 @@ def messages(part: str) -> list[LabelledMessage]:
     ]
 
 
-def conversations(part: str) -> list[Conversation]:
-    """The conversations of a part, file by file."""
+def conversations(part: str, name: str = "*") -> list[Conversation]:
+    """The conversations of a part, file by file, or of its one file of this name."""
     if part == FIFTH:
-        return [one for one in conversations(DEVELOPMENT) if fold(one) == UNHEARD]
-    return [msgspec.convert(line, Conversation) for file in _files(part, talks=True) for line in _lines(file)]
+        return [one for one in conversations(DEVELOPMENT, name) if fold(one) == UNHEARD]
+    files = [file for file in _files(part, talks=True) if file.match(f"{name}.jsonl")]
+    return [msgspec.convert(line, Conversation) for file in files for line in _lines(file)]
 
 
 def _files(part: str, *, talks: bool) -> list[Path]:
-    return [file for file in sorted((HERE / part).glob("*.jsonl")) if ("conversations" in file.name) == talks]
+    return [file for file in sorted((HERE / part).glob("*.jsonl")) if _holds_conversations(file) == talks]
+
+
+def _holds_conversations(file: Path) -> bool:
+    return "conversations" in file.name or file.parent.name in CONVERSATIONS_ONLY
 
 
 def _lines(file: Path) -> list[Any]:
@@ -78,17 +86,20 @@ def as_messages(turns: Sequence[Turn]) -> list[Message]:
 
 def user_turns(conversation: Conversation) -> list[tuple[int, str, list[Message], int]]:
     """What the person says: where, the words, the turns before, and how serious it is labelled there."""
-    due = conversation.at_risk_from
     return [
-        (
-            at,
-            turn.text,
-            as_messages(conversation.turns[:at]),
-            conversation.level if due is not None and at >= due else 0,
-        )
+        (at, turn.text, as_messages(conversation.turns[:at]), _level(conversation, at))
         for at, turn in enumerate(conversation.turns)
         if turn.role == "user"
     ]
+
+
+def _level(conversation: Conversation, at: int) -> int:
+    """How serious a turn is: its own label, or else that of the conversation from where the risk shows."""
+    label = conversation.turns[at].level
+    if label is not None:
+        return label
+    due = conversation.at_risk_from
+    return conversation.level if due is not None and at >= due else 0
 
 
 def fold(one: LabelledMessage | Conversation) -> int:
