@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import Annotated, TypedDict, cast
 
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
 from agents.extensions.memory import SQLAlchemySession
-from agents.items import TResponseInputItem
+from agents.items import TResponseInputItem, TResponseStreamEvent
 from agents.memory import SQLiteSession
 from google.adk.events import Event, EventActions
 from google.adk.sessions import DatabaseSessionService
@@ -20,6 +21,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_che
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -27,8 +31,8 @@ from bench.clock import Act, Contestant
 from bench.raw import postgres_detail
 from bench.turns import Turn, responses, turn
 
-TURNS_PER_GRAPH_THREAD = 100
-"""LangGraph stores the whole channel at every put; longer threads would drown the run."""
+TURNS_PER_THREAD = 100
+"""Some of them store or read the whole thread at every turn; longer threads would drown the run."""
 
 PRAGMAS = ("journal_mode", "synchronous")
 LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
@@ -51,6 +55,46 @@ def openai_sqlite(folder: Path) -> Iterator[Contestant]:
         yield Contestant(name="OpenAI Agents SQLiteSession", detail=detail, ready=ready)
     finally:
         session.close()
+
+
+class _Echo(Model):
+    """A model for the runner that answers every request with the same words, without a pause."""
+
+    def __init__(self, answer: str) -> None:
+        text = ResponseOutputText(text=answer, type="output_text", annotations=[])
+        self._message = ResponseOutputMessage(
+            id="message", content=[text], role="assistant", status="completed", type="message"
+        )
+
+    async def get_response(self, *_: object, **__: object) -> ModelResponse:
+        """The words."""
+        return ModelResponse(output=[self._message], usage=Usage(requests=1), response_id=None)
+
+    def stream_response(self, *_: object, **__: object) -> AsyncIterator[TResponseStreamEvent]:
+        """Nothing is streamed."""
+        raise NotImplementedError
+
+
+@contextmanager
+def openai_runner(folder: Path) -> Iterator[Contestant]:
+    """A turn of OpenAI Agents' Runner on a SQLiteSession, a new session every hundred turns."""
+    agent = Agent(name="bench", model=_Echo(turn(0).answer))
+    config = RunConfig(tracing_disabled=True)
+    path = folder / "runner.db"
+    sessions: dict[int, SQLiteSession] = {}
+
+    def ready(number: int) -> Act:
+        name = number // TURNS_PER_THREAD
+        if name not in sessions:
+            sessions[name] = SQLiteSession(f"alice-{name}", path)
+        return lambda: Runner.run(agent, turn(number).question, session=sessions[name], run_config=config)
+
+    try:
+        detail = f"openai-agents {version('openai-agents')}, Runner.run, threads of {TURNS_PER_THREAD} turns"
+        yield Contestant(name="OpenAI Agents SQLiteSession", detail=detail, ready=ready)
+    finally:
+        for session in sessions.values():
+            session.close()
 
 
 @asynccontextmanager
@@ -118,6 +162,29 @@ async def langgraph_postgres(url: str) -> AsyncIterator[Contestant]:
         yield _graph(saver, "LangGraph AsyncPostgresSaver", detail)
 
 
+class _Chat(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@asynccontextmanager
+async def langgraph_turns(folder: Path) -> AsyncIterator[Contestant]:
+    """A turn of a LangGraph graph of one node on its AsyncSqliteSaver, a new thread every hundred turns."""
+    answer = turn(0).answer
+    builder = StateGraph(_Chat)
+    builder.add_node("answer", lambda state: {"messages": [AIMessage(answer)]})
+    builder.add_edge(START, "answer")
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "graph.db")) as saver:
+        graph = builder.compile(checkpointer=saver)
+
+        def ready(number: int) -> Act:
+            config: RunnableConfig = {"configurable": {"thread_id": f"alice-{number // TURNS_PER_THREAD}"}}
+            state: _Chat = {"messages": [HumanMessage(turn(number).question)]}
+            return lambda: graph.ainvoke(state, config)
+
+        detail = f"langgraph {version('langgraph')}, one node, threads of {TURNS_PER_THREAD} turns"
+        yield Contestant(name="LangGraph AsyncSqliteSaver", detail=detail, ready=ready, share=0.2)
+
+
 def _graph(saver: BaseCheckpointSaver[str], name: str, detail: str) -> Contestant:
     """One put per turn: the least a graph can do (a one-node graph makes three)."""
     messages: list[AnyMessage] = []
@@ -128,7 +195,7 @@ def _graph(saver: BaseCheckpointSaver[str], name: str, detail: str) -> Contestan
 
         async def act() -> None:
             nonlocal config
-            if number % TURNS_PER_GRAPH_THREAD == 0:
+            if number % TURNS_PER_THREAD == 0:
                 messages.clear()
                 config = {"configurable": {"thread_id": f"alice-{number}", "checkpoint_ns": ""}}
             messages.extend(new)
@@ -138,7 +205,7 @@ def _graph(saver: BaseCheckpointSaver[str], name: str, detail: str) -> Contestan
 
         return act
 
-    note = f"one put per turn, threads of {TURNS_PER_GRAPH_THREAD} turns"
+    note = f"one put per turn, threads of {TURNS_PER_THREAD} turns"
     return Contestant(name=name, detail=f"{detail}, {note}", ready=ready, share=0.5)
 
 

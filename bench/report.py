@@ -16,7 +16,7 @@ from bench.verdict import Section, Verdict
 
 BEGIN = "<!-- bench: begin (written by `make bench`; only the last column is kept) -->"
 END = "<!-- bench: end -->"
-SKELETON = f"# Performance\n\n![Time to append one turn](performance.svg)\n\n{BEGIN}\n{END}\n"
+SKELETON = f"# Performance\n\n![Append, turn and search beside others](performance.svg)\n\n{BEGIN}\n{END}\n"
 CLAIMS = "| claim | bound | measured (median / mean) | | what bounds it |\n|---|---|---|---|---|"
 TIMINGS = "| | p50 | p99 | mean | per second | how |\n|---|---|---|---|---|---|"
 

@@ -53,6 +53,8 @@ class Section:
     timings: list[Timing]
     verdicts: list[Verdict]
     notes: tuple[str, ...] = ()
+    caption: str = ""
+    """The words over its bars in the picture of the page; without them it is not drawn."""
 
 
 def of_latency(bound: Bound, timings: Iterable[Timing], name: str, against: str) -> list[Verdict]:

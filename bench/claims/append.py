@@ -20,6 +20,7 @@ async def measure(ground: Ground) -> Section:
         timings = await one_by_one(contestants, ground.pace(rounds=40, block=50))
     return Section(
         title="SQLite: append one turn",
+        caption="Append a turn of four items to a SQLite file",
         timings=timings,
         verdicts=[
             *of_latency(AGAINST_RAW, timings, "Clew", "raw apsw"),
