@@ -1,5 +1,6 @@
 """Clew: durable threads for AI agents."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import ClewError, VersionConflict
@@ -11,25 +12,36 @@ from clew.database.thread import Thread
 from clew.urls import open
 
 if TYPE_CHECKING:
+    from clew.agents import Agent
     from clew.runtime import (
         Context,
         Delta,
         Message,
+        MessageAdded,
+        ModelRequest,
+        RunFinished,
         Runtime,
         RuntimeConfig,
         State,
         StateLog,
+        Suspend,
+        TextDelta,
+        ToolContext,
+        guardrail,
         input,
         loaded,
         persistent,
+        respond,
         run_agent,
         tool,
     )
+    from clew.testing import ScriptedModel
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Absent",
+    "Agent",
     "AnyVersion",
     "Changeset",
     "ClewError",
@@ -41,18 +53,26 @@ __all__ = [
     "Job",
     "Limits",
     "Message",
+    "MessageAdded",
+    "ModelRequest",
     "Record",
+    "RunFinished",
     "Runtime",
     "RuntimeConfig",
     "Scope",
+    "ScriptedModel",
     "State",
     "StateLog",
+    "Suspend",
+    "TextDelta",
     "Thread",
+    "ToolContext",
     "VersionConflict",
     "append",
     "assistant",
     "call",
     "delete",
+    "guardrail",
     "increment",
     "input",
     "insert",
@@ -63,6 +83,7 @@ __all__ = [
     "open",
     "persistent",
     "remove",
+    "respond",
     "result",
     "run_agent",
     "set",
@@ -72,11 +93,17 @@ __all__ = [
     "user",
 ]
 
+_ROOMS = {"Agent": "clew.agents", "ScriptedModel": "clew.testing"}
+"""The packages of names that are not the runtime's, and are likewise imported when they are first used."""
+
 
 def __getattr__(name: str) -> Any:
     """The names of the runtime, which is imported when one of them is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'clew' has no attribute {name!r}")
-    from clew import runtime
+    return getattr(import_module(_ROOMS.get(name, "clew.runtime")), name)
 
-    return getattr(runtime, name)
+
+def __dir__() -> list[str]:
+    """Every public name, those that are not imported yet among them."""
+    return sorted({*globals(), *__all__})

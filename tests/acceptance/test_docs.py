@@ -89,6 +89,26 @@ def test_a_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pyte
     assert outputs == [(block.line, block.output) for block in blocks]
 
 
+@pytest.mark.parametrize("tutorial", ["first-thread", "first-agent"])
+def test_a_tutorial_can_be_pasted_at_the_prompt(tutorial: str, tmp_path: Path) -> None:
+    """In one go, as a browser's clipboard gives it; the last part of one asks for another prompt."""
+    blocks = blocks_of((ROOT / f"docs/tutorial/{tutorial}.md").read_text(encoding="utf-8"))
+    text = "\n".join(block.code for block in blocks if "clew.sync" not in block.code)
+
+    process = subprocess.run(
+        [sys.executable, "-m", "asyncio"],
+        input=text,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert "Error" not in process.stderr
+    assert process.stderr.rstrip().endswith("exiting asyncio REPL...")
+
+
 def test_what_is_not_run_is_known() -> None:
     omissions = {
         name_of(page): sum(not block.runs for block in blocks_of(page.read_text(encoding="utf-8")))

@@ -8,9 +8,11 @@ import sys
 import clew
 
 NAMES = """
-    Absent AnyVersion Changeset ClewError Context Database Delta Exact Item Job Limits Message Record Runtime
-    RuntimeConfig Scope State StateLog Thread VersionConflict append assistant call delete increment input
-    insert loaded max merge min open persistent remove result run_agent set system tool union user
+    Absent Agent AnyVersion Changeset ClewError Context Database Delta Exact Item Job Limits Message
+    MessageAdded ModelRequest Record RunFinished Runtime RuntimeConfig Scope ScriptedModel State StateLog
+    Suspend TextDelta Thread ToolContext VersionConflict append assistant call delete guardrail increment
+    input insert loaded max merge min open persistent remove respond result run_agent set system tool
+    union user
 """
 DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
 
@@ -24,6 +26,21 @@ def imports_of(statement: str) -> set[str]:
 
 def test_the_public_names_are_these() -> None:
     assert clew.__all__ == NAMES.split()
+
+
+def test_every_public_name_is_listed_before_it_is_imported() -> None:
+    code = "import clew; print(set(clew.__all__) - set(dir(clew)), 'Runtime' in vars(clew))"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert process.stdout == "set() False\n"
+
+
+def test_the_package_runs_as_the_command() -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "clew", "--version"], capture_output=True, text=True, check=True
+    )
+
+    assert clew.__version__ in process.stdout
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
