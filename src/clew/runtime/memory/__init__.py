@@ -6,6 +6,7 @@ from clew.runtime.memory.learn.notice import notice
 from clew.runtime.memory.learn.promotion import PromotionDecision, PromotionRules, RuleMatch
 from clew.runtime.memory.memory import Memory, answer_pending, memory_of
 from clew.runtime.memory.merge import LearnResult
+from clew.runtime.memory.past import FactLineage
 from clew.runtime.memory.phrases.statements import statements_in
 from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, render_entry
 from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever, WorkingMemory
@@ -13,6 +14,7 @@ from clew.runtime.memory.values import (
     Arc,
     Candidate,
     Fact,
+    FactPattern,
     ForgetResult,
     ForgetTarget,
     MemoryListing,
@@ -30,6 +32,8 @@ __all__ = [
     "Candidate",
     "EpisodicEntry",
     "Fact",
+    "FactLineage",
+    "FactPattern",
     "Finalizer",
     "ForgetResult",
     "ForgetTarget",

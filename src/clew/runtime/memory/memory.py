@@ -26,6 +26,14 @@ from clew.database.database import Database
 from clew.runtime.memory import merge
 from clew.runtime.memory import undo as memory_undo
 from clew.runtime.memory.merge import LearnResult, MergeResult, StoredFact, merge_candidates
+from clew.runtime.memory.past import (
+    FactLineage,
+    period_of,
+    read_arcs_in_time,
+    read_facts_in_time,
+    read_lineage,
+    visible_past_items,
+)
 from clew.runtime.memory.thread import (
     PENDING,
     RECALL,
@@ -44,6 +52,7 @@ from clew.runtime.memory.values import (
     ARCS,
     FACTS,
     MOST_THEMES,
+    PAST,
     Arc,
     Candidate,
     Fact,
@@ -59,6 +68,7 @@ from clew.runtime.memory.values import (
     fact_of,
     item_of,
     rule_of,
+    slot_id,
 )
 from clew.runtime.memory.vectors.embedding import vector_id
 
@@ -67,13 +77,13 @@ def change_for_learning(
     result: MergeResult, stored_facts: dict[str, StoredFact], run: str | None, key: str | None
 ) -> MemoryChange:
     """The change that keeps what some candidates came to."""
-    ends = [stored_facts[id].item for id in result.facts if id in stored_facts]
+    ends = [stored_facts[id].item for id in (*result.facts, *result.ended_ids) if id in stored_facts]
     archive_ids = {rule.id for rule in result.rules_to_archive}
     return MemoryChange(
         reason="Learn",
         ends=ends,
         items=[
-            *(item_of(fact) for fact in result.facts.values()),
+            *(item_of(fact) for fact in (*result.facts.values(), *result.past.values())),
             *(item_of(rule) for rule in result.rules_to_archive),
         ],
         patches=[
@@ -92,10 +102,11 @@ def apply_correction(
     """The entry with a correction of the user applied.
 
     Raises:
-        InvalidArgument: It is an arc.
+        InvalidArgument: It is an arc, or a past fact.
     """
-    if isinstance(entry, Arc):
-        raise InvalidArgument(problem="An arc tells what was; forget it, or leave it as it is.")
+    if isinstance(entry, Arc) or (isinstance(entry, Fact) and entry.ended):
+        kind = "An arc" if isinstance(entry, Arc) else "A past fact"
+        raise InvalidArgument(problem=f"{kind} tells what was; forget it, or leave it as it is.")
     if isinstance(entry, Rule):
         return msgspec.structs.replace(entry, text=object, how="user", last_referenced=now)
     return msgspec.structs.replace(
@@ -154,11 +165,29 @@ class Memory:
         return (await self._read_snapshot()).profile
 
     async def page(
-        self, kind: Literal["facts", "arcs"] = "facts", *, limit: int = 20, before: int | None = None
+        self,
+        kind: Literal["facts", "arcs"] = "facts",
+        *,
+        limit: int = 20,
+        before: int | None = None,
+        at: str | int | None = None,
+        past: bool = False,
     ) -> MemoryListing:
-        """A page of entries, newest first; ``before`` is the end of the page before."""
+        """A page of entries, newest first; ``before`` is the end of the page before.
+
+        With ``past`` the facts that held once come behind those that hold. With ``at`` the page has what was
+        so in a year, in a month, on a day or at a moment: "2026-05", "2026-05-15", or milliseconds.
+
+        Raises:
+            InvalidArgument: There is no such kind, or it is no such time.
+        """
         if kind not in (FACTS, ARCS) or limit < 1:
             raise InvalidArgument(problem="List facts or arcs, at least one at a time.")
+        period = None if at is None else period_of(at)
+        if kind == FACTS and (past or period is not None):
+            return await read_facts_in_time(self.db, self.thread, limit=limit, before=before, period=period)
+        if period is not None:
+            return await read_arcs_in_time(self.db, self.thread, limit=limit, before=before, period=period)
         items, more = await log_page(self.db, self.thread, kind, limit=limit, before=before)
         if kind == FACTS:
             return MemoryListing(facts=tuple(map(fact_of, items)), next=more)
@@ -179,6 +208,10 @@ class Memory:
         items = await self.db.thread(self.thread).items_by_id([id])
         return [fact_of(item) for item in items if item.log == FACTS]
 
+    async def lineage(self, facts: Sequence[Fact]) -> dict[str, FactLineage]:
+        """The lineage of facts by their ids: those that they replaced, and those that replaced them."""
+        return await read_lineage(self.db, self.thread, await self._read_snapshot(), facts)
+
     # Learning.
 
     async def learn(
@@ -186,6 +219,7 @@ class Memory:
     ) -> LearnResult:
         """Keep candidates, in one change: repetitions refresh, contradictions supersede, the rest is new.
 
+        A candidate that ``ends`` what it names ends that fact. What is superseded or ended stays, as past.
         With a ``key`` the same call a second time changes nothing.
         """
         candidate_list = list(candidates)
@@ -228,27 +262,33 @@ class Memory:
         quote: str = "",
         source: MemorySource | None = None,
         negated: bool = False,
+        since: str | int | None = None,
     ) -> Fact | Rule:
         """Put right what a fact says of its subject, or how a rule is worded.
 
-        A fact that is then about something else gets the id of that.
+        A fact that is then about something else gets the id of that. What it says holds since the old one was
+        thought to, as that was wrong; or ``since`` a time, if that was right until then.
 
         Raises:
             RecordNotFound: It is not known, or not any more.
+            InvalidArgument: It tells what was, or ``since`` is no time.
         """
+        changed = None if since is None else period_of(since).begin
 
         async def plan(snapshot: MemoryThread) -> tuple[MemoryChange, Fact | Rule]:
             before, item = (await self._entries(snapshot, [id]))[id]
             after = apply_correction(before, object, quote, source, negated=negated, now=self._clock())
             if isinstance(after, Rule):
                 return MemoryChange(reason="Correct", patches=[patch.set([RULES, id], as_json(after))]), after
+            assert isinstance(before, Fact)
             after = msgspec.structs.replace(after, id=merge.fact_id(after, snapshot.salt))
+            facts = merge.correct_fact(before, after, changed=changed, now=self._clock(), salt=snapshot.salt)
             namesakes = await visible_items(self.db, self.thread, snapshot, {after.id} - {id}, FACTS)
             ends = [entry for entry in (item, *namesakes.values()) if entry is not None]
             change = MemoryChange(
-                reason="Correct", ends=ends, items=[item_of(after)], writes=self._vector_drops(ends)
+                reason="Correct", ends=ends, items=list(map(item_of, facts)), writes=self._vector_drops(ends)
             )
-            return change, after
+            return change, facts[0]
 
         _, entry = await self._change(plan)
         return entry
@@ -358,6 +398,7 @@ class Memory:
             "rules": as_json(profile.rules),
             "archived_rules": as_json([rule_of(item) for item in await self._all_items(ARCHIVED)]),
             "facts": as_json([fact_of(item) for item in await self._all_items(FACTS)]),
+            "past_facts": as_json([fact_of(item) for item in await self._all_items(PAST)]),
             "arcs": as_json([arc_of(item) for item in await self._all_items(ARCS)]),
         }
 
@@ -396,23 +437,44 @@ class Memory:
     ) -> tuple[MemoryChange, MergeResult]:
         stored_facts = await self._stored_facts(snapshot, candidates)
         result = merge_candidates(
-            candidates, stored_facts, snapshot.rules, salt=snapshot.salt, now=self._clock()
+            candidates,
+            stored_facts,
+            snapshot.rules,
+            salt=snapshot.salt,
+            now=self._clock(),
+            ends=await self._end_times(snapshot, candidates, stored_facts),
         )
-        return change_for_learning(result, stored_facts, run, key), result
+        change = change_for_learning(result, stored_facts, run, key)
+        drops = self._vector_drops(item for item in change.ends if item.id in result.ended_ids)
+        return msgspec.structs.replace(change, writes=drops), result
 
     async def _stored_facts(
         self, snapshot: MemoryThread, candidates: Sequence[Candidate]
     ) -> dict[str, StoredFact]:
+        """The facts that candidates are about: that repeat or replace them, or that they end."""
+        patterns = [each for candidate in candidates for each in merge.ended_patterns(candidate)]
         ids = [merge.fact_id(entry, snapshot.salt) for entry in candidates if entry.kind == "fact"]
+        ids += [id for pattern in patterns for id in merge.pattern_ids(pattern, snapshot.salt)]
         items = await visible_items(self.db, self.thread, snapshot, ids, FACTS)
+        if any(not pattern.object for pattern in patterns):
+            items |= {item.id or "": item for item in await self._all_items(FACTS)}
         return {id: StoredFact(fact=fact_of(item), item=item) for id, item in items.items()}
+
+    async def _end_times(
+        self, snapshot: MemoryThread, candidates: Sequence[Candidate], stored_facts: dict[str, StoredFact]
+    ) -> dict[str, int]:
+        """The times when facts ended that candidates tell again and that hold no longer."""
+        ids = {merge.fact_id(entry, snapshot.salt) for entry in candidates if entry.kind == "fact"}
+        past = await visible_past_items(self.db, self.thread, snapshot, ids - stored_facts.keys())
+        return {slot_id(id): fact_of(item).ended for id, item in past.items()}
 
     async def _entries(self, snapshot: MemoryThread, ids: Sequence[str]) -> EntriesById:
         """The entries of some ids, with the items that hold them; rules are in the state."""
         facts = await visible_items(self.db, self.thread, snapshot, ids, FACTS)
         arcs = await visible_items(self.db, self.thread, snapshot, ids, ARCS)
+        past = await self._past_items(snapshot, ids)
         entries: EntriesById = {
-            **{id: (fact_of(item), item) for id, item in facts.items()},
+            **{id: (fact_of(item), item) for id, item in (facts | past).items()},
             **{id: (arc_of(item), item) for id, item in arcs.items()},
             **{id: (rule, None) for id, rule in snapshot.rules.items()},
         }
@@ -430,16 +492,25 @@ class Memory:
         for target in targets:
             log = ARCS if target.kind == "arc" else FACTS
             items = await visible_items(self.db, self.thread, snapshot, [target.id], log)
+            items |= await self._past_items(snapshot, [target.id])
             rule = snapshot.rules.get(target.id)
             if rule is not None and rule_fingerprint(rule) == target.seen:
                 patches.append(patch.delete([RULES, target.id]))
             elif target.id in items and items[target.id].place == target.seen:
-                ends.append(items[target.id])
+                # What a fact said before goes with it.
+                past = await visible_past_items(self.db, self.thread, snapshot, [target.id])
+                ends += [items[target.id], *past.values()]
             else:
                 stale_ids.append(target.id)
         ids = tuple(target.id for target in targets if target.id not in stale_ids)
         change = MemoryChange(reason="Forget", ends=ends, patches=patches, writes=self._vector_drops(ends))
         return change, ForgetResult(version=0, ids=ids, changed=tuple(stale_ids))
+
+    async def _past_items(self, snapshot: MemoryThread, ids: Iterable[str]) -> dict[str, Item]:
+        """The items of those of some ids that are of past facts."""
+        past_ids = {id for id in ids if slot_id(id) != id}
+        items = await visible_past_items(self.db, self.thread, snapshot, map(slot_id, past_ids))
+        return {id: item for id, item in items.items() if id in past_ids}
 
     def _vector_drops(self, ends: Iterable[Item]) -> list[Drop]:
         """The writes that drop the vectors of some items."""

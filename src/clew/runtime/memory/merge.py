@@ -8,7 +8,7 @@ import msgspec
 
 from clew.core.text.words import stem, words
 from clew.core.values import Item
-from clew.runtime.memory.values import Candidate, EntryKind, Fact, MemorySource, Rule
+from clew.runtime.memory.values import Candidate, EndKind, EntryKind, Fact, FactPattern, MemorySource, Rule
 
 
 def slot(entry: Candidate | Fact) -> tuple[str, ...]:
@@ -23,6 +23,66 @@ def slot(entry: Candidate | Fact) -> tuple[str, ...]:
 def fact_id(entry: Candidate | Fact, salt: str) -> str:
     """The id of the fact of a slot in one memory. The salt keeps it from being guessed from its words."""
     return f"fact-{_digest(salt, *slot(entry))}"
+
+
+def past_fact(fact: Fact, end: EndKind, *, at: int, salt: str, replaced_by: str = "") -> Fact:
+    """The fact as one that held until a time."""
+    id, ended = past_id(fact, salt), max(at, fact.began)
+    return msgspec.structs.replace(fact, id=id, ended=ended, end=end, replaced_by=replaced_by)
+
+
+def past_id(fact: Fact, salt: str) -> str:
+    """The id that a fact gets when it ends: its own, with a suffix for what it says and since when."""
+    return f"{fact.id}.{_digest(salt, fact.object, str(fact.negated), str(fact.began))[:PAST_DIGITS]}"
+
+
+def is_of_pattern(fact: Fact | Candidate, pattern: FactPattern | Candidate) -> bool:
+    """Return whether a fact is one of those that a pattern names; forms of a word are one: nurse, nursing."""
+    one, other = (
+        tuple(" ".join(words(part)) for part in (each.subject, each.predicate)) for each in (fact, pattern)
+    )
+    stems = list(map(stem, words(pattern.object)))
+    is_of_object = not stems or stems == list(map(stem, words(fact.object)))
+    return one == other and fact.negated == pattern.negated and is_of_object
+
+
+def ended_patterns(candidate: Candidate) -> tuple[FactPattern | Candidate, ...]:
+    """The patterns of the facts that a candidate ends."""
+    return (candidate,) if candidate.ends else candidate.supersedes
+
+
+def candidates_that_hold(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, in the order in which they were said, without those that a later one ends."""
+    lasting: list[Candidate] = []
+    for candidate in candidates:
+        patterns = ended_patterns(candidate)
+        lasting = [each for each in lasting if not any(is_of_pattern(each, pattern) for pattern in patterns)]
+        lasting += [] if candidate.ends else [candidate]
+    return lasting
+
+
+def pattern_ids(pattern: FactPattern | Candidate, salt: str) -> list[str]:
+    """The ids that a fact of a pattern with an object can have."""
+    entry = Candidate(subject=pattern.subject, predicate=pattern.predicate, object=pattern.object)
+    return [fact_id(msgspec.structs.replace(entry, single=single), salt) for single in (False, True)]
+
+
+def correct_fact(before: Fact, after: Fact, *, changed: int | None, now: int, salt: str) -> list[Fact]:
+    """The fact as corrected, and the one before it as past, unless both say the same.
+
+    ``changed`` is the time until when the old one was right. Without it, it was wrong.
+    """
+    if (before.object, before.negated) == (after.object, after.negated):
+        return [after]
+    end: EndKind = "corrected" if changed is None else "superseded"
+    past = past_fact(before, end, at=now if changed is None else changed, salt=salt, replaced_by=after.id)
+    began = before.began if changed is None else changed
+    return [msgspec.structs.replace(after, began=began, replaces=(past.id,)), past]
+
+
+def statement_time(candidate: Candidate, now: int) -> int:
+    """The time when something was said; now if that is not known."""
+    return (candidate.source.time if candidate.source is not None else 0) or now
 
 
 def rule_id(about: str, salt: str) -> str:
@@ -52,7 +112,8 @@ def _digest(*parts: str) -> str:
     return sha256(data).hexdigest()[:20]
 
 
-OutcomeKind: TypeAlias = Literal["learned", "merged", "superseded", "archived"]
+PAST_DIGITS = 8
+OutcomeKind: TypeAlias = Literal["learned", "merged", "superseded", "ended", "archived"]
 MOST_RULES = 20
 MOST_EVIDENCE = 3
 
@@ -80,9 +141,11 @@ class StoredFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergeResult(msgspec.Struct, kw_only=True):
-    """The result of merging candidates: facts to write, rules to write, rules to archive."""
+    """The result of merging candidates: facts and past ones to write, facts that end, and rules."""
 
     facts: dict[str, Fact]
+    past: dict[str, Fact]
+    ended_ids: set[str]
     rules: dict[str, Rule]
     rules_to_archive: list[Rule]
     outcomes: list[CandidateOutcome]
@@ -95,31 +158,101 @@ def merge_candidates(
     *,
     salt: str,
     now: int,
+    ends: Mapping[str, int] | None = None,
 ) -> MergeResult:
-    """Candidates among what is known: a repetition refreshes, a contradiction replaces, the rest is new."""
-    result = MergeResult(facts={}, rules={}, rules_to_archive=[], outcomes=[])
-    facts = {id: entry.fact for id, entry in stored_facts.items()}
-    for candidate in candidates:
+    """Candidates among what is known: a repetition refreshes, a contradiction replaces, the rest is new.
+
+    They are taken in the order in which they were said. ``ends`` has the time when a fact ended that holds no
+    longer: what was said before is not learned again.
+    """
+    result = MergeResult(facts={}, past={}, ended_ids=set(), rules={}, rules_to_archive=[], outcomes=[])
+    merge = _FactMerge(result, {id: entry.fact for id, entry in stored_facts.items()}, ends or {}, salt, now)
+    for candidate in sorted(candidates, key=lambda each: statement_time(each, now)):
         if candidate.kind == "rule":
             id = rule_id(candidate.subject, salt)
             rule, kind = _merge_rule(id, candidate, {**rules, **result.rules}.get(id), now)
             result.rules[id] = rule
+            result.outcomes.append(CandidateOutcome(id=id, what=kind))
+        elif candidate.ends:
+            merge.end_facts(candidate, candidate, "ended")
         else:
-            id = fact_id(candidate, salt)
-            fact, kind = _merge_fact(id, candidate, {**facts, **result.facts}.get(id), now)
-            result.facts[id] = fact
-        result.outcomes.append(CandidateOutcome(id=id, what=kind))
+            merge.add(candidate)
     _archive_oldest_rules(result, rules)
     return result
 
 
+class _FactMerge:
+    """The facts that hold while candidates are merged into them, one after the other."""
+
+    def __init__(
+        self, result: MergeResult, facts: dict[str, Fact], ends: Mapping[str, int], salt: str, now: int
+    ) -> None:
+        self._result = result
+        self._facts = facts
+        self._ends = ends
+        self._salt = salt
+        self._now = now
+
+    def add(self, candidate: Candidate) -> None:
+        """Merge one fact into those that hold."""
+        id = fact_id(candidate, self._salt)
+        current = self._facts.get(id)
+        if current is None and statement_time(candidate, self._now) < self._ends.get(id, 0):
+            self._note(id, "merged")
+            return
+        fact, kind = _merge_fact(id, candidate, current, self._now)
+        if kind == "superseded" and current is not None:
+            fact = self._replace(current, fact)
+        self._hold(fact, kind)
+        for pattern in candidate.supersedes:
+            self.end_facts(candidate, pattern, "superseded", by=id)
+
+    def end_facts(
+        self, candidate: Candidate, pattern: FactPattern | Candidate, end: EndKind, *, by: str = ""
+    ) -> None:
+        """End the facts that a pattern names, unless they were stated after the candidate."""
+        facts = [fact for fact in self._facts.values() if fact.id != by and is_of_pattern(fact, pattern)]
+        for fact in facts:
+            if _is_earlier(candidate.source, fact.source):
+                continue
+            del self._facts[fact.id]
+            self._result.facts.pop(fact.id, None)
+            self._result.ended_ids.add(fact.id)
+            if by:
+                self._hold(self._replace(fact, self._facts[by], end), None)
+            else:
+                at = statement_time(candidate, self._now)
+                self._keep_past(past_fact(fact, end, at=at, salt=self._salt))
+            self._note(fact.id, "superseded" if by else "ended")
+
+    def _replace(self, old: Fact, new: Fact, end: EndKind = "superseded") -> Fact:
+        """The new fact in the place of the old one, which is kept as past."""
+        past = past_fact(old, end, at=new.began, salt=self._salt, replaced_by=new.id)
+        self._keep_past(past)
+        return msgspec.structs.replace(new, replaces=(*new.replaces, past.id))
+
+    def _hold(self, fact: Fact, kind: OutcomeKind | None) -> None:
+        self._facts[fact.id] = self._result.facts[fact.id] = fact
+        self._result.ended_ids.discard(fact.id)
+        if kind is not None:
+            self._note(fact.id, kind)
+
+    def _keep_past(self, fact: Fact) -> None:
+        self._result.past[fact.id] = fact
+
+    def _note(self, id: str, kind: OutcomeKind) -> None:
+        self._result.outcomes.append(CandidateOutcome(id=id, what=kind))
+
+
 def _merge_fact(id: str, candidate: Candidate, current: Fact | None, now: int) -> tuple[Fact, OutcomeKind]:
+    began = candidate.began or statement_time(candidate, now)
     if current is not None and is_same_statement(current, candidate):
         repetition = msgspec.structs.replace(
             current,
             last_referenced=max(now, current.last_referenced),
             times=current.times + 1,
             confidence=max(current.confidence, candidate.confidence),
+            began=min(began, current.began),
         )
         return repetition, "merged"
     if current is not None and _is_earlier(candidate.source, current.source):
@@ -138,6 +271,7 @@ def _merge_fact(id: str, candidate: Candidate, current: Fact | None, now: int) -
         source=candidate.source,
         learned=now,
         last_referenced=now,
+        began=began,
     )
     return fact, "learned" if current is None else "superseded"
 

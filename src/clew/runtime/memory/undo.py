@@ -8,7 +8,10 @@ from clew.core.ops import Document, Op
 from clew.core.values import Changeset, Cut, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
+from clew.runtime.memory.merge import past_id
+from clew.runtime.memory.past import visible_past_items
 from clew.runtime.memory.thread import RECALL, RULES, MemoryChange, MemoryThread, visible_items
+from clew.runtime.memory.values import FACTS, PAST, fact_of
 
 UNDO = "Undo"
 NEUTRAL_REASONS = ("Propose", "Cancel")
@@ -94,14 +97,30 @@ def _version_taken_back(change: Changeset) -> int:
 async def _items_as_they_were(
     db: Database, id: str, snapshot: MemoryThread, items: Sequence[Item]
 ) -> list[Item]:
-    """The items that a change added and that are unchanged. Those forgotten since need no undoing."""
+    """The items that a change added and that are unchanged. Those forgotten since need no undoing.
+
+    A fact can have several past ones, so each of those is looked for at its own place.
+    """
+    thread = db.thread(id)
     result: list[Item] = []
     for item in items:
+        if item.log == PAST:
+            result += await thread.items(after=item.place - 1, before=item.place + 1, log=PAST, last=1)
+            continue
+        if item.log == FACTS and await _has_ended(db, id, snapshot, item):
+            raise RewindRefused(thread=id, problem=f"{item.id!r} has ended since")
         current = (await visible_items(db, id, snapshot, [item.id or ""], item.log)).get(item.id or "")
-        if current is not None and current.place != item.place:
+        # By what it says: an undo in between has put it back at another place.
+        if current is not None and current.body != item.body:
             raise RewindRefused(thread=id, problem=f"{item.id!r} has been changed again since")
         result += [current] if current is not None else []
     return result
+
+
+async def _has_ended(db: Database, id: str, snapshot: MemoryThread, item: Item) -> bool:
+    """Return whether the fact of an item is past by now."""
+    fact = fact_of(item)
+    return past_id(fact, snapshot.salt) in await visible_past_items(db, id, snapshot, [fact.id])
 
 
 async def _items_of_cut(thread: Thread, cut: Cut, version: int) -> Sequence[Item]:
@@ -117,6 +136,8 @@ async def _check_not_relearned(
     """Refuse to bring back what is there again by a later change."""
     leaving_places = {item.place for item in new_items}
     for item in old_items:
+        if item.log == PAST:
+            continue
         current = (await visible_items(db, id, snapshot, [item.id or ""], item.log)).get(item.id or "")
         if current is not None and current.place not in leaving_places:
             raise RewindRefused(thread=id, problem=f"{item.id!r} has been learned again since")

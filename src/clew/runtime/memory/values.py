@@ -7,8 +7,8 @@ import msgspec
 from clew.core.encoding import JSON, as_json
 from clew.core.values import Item
 
-FACTS, ARCS, ARCHIVED = "facts", "arcs", "archived"
-"""The logs of a memory thread: one item for each fact, ended episode and archived rule."""
+FACTS, PAST, ARCS, ARCHIVED = "facts", "past", "arcs", "archived"
+"""The logs of a memory thread: one item for each fact, past fact, ended episode and archived rule."""
 
 LONGEST_QUOTE = 280
 MOST_THEMES = 3
@@ -16,6 +16,9 @@ MOST_THEMES = 3
 EntryKind: TypeAlias = Literal["fact", "arc", "rule"]
 LearningMethod: TypeAlias = Literal["stated", "model", "user", "exercise"]
 """The way something was learned: said plainly, found by a model, by a correction, or by an action."""
+
+EndKind: TypeAlias = Literal["superseded", "corrected", "ended"]
+"""The way a fact ended: another took its place, it was put right, or it just holds no longer."""
 
 
 class MemorySource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,11 +32,24 @@ class MemorySource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     time: int = 0
 
 
+class FactPattern(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The facts of a subject and a predicate: those with one object, or without it, all of them."""
+
+    subject: str = "User"
+    predicate: str
+    object: str = ""
+    negated: bool = False
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something noticed in one turn: a fact, or a rule of style (then ``object`` is its wording).
 
     ``single`` says that a subject can have one such object only, so that another replaces it. ``plain`` says
     that it was stated outright, and ``fleeting`` that it was meant for the moment.
+
+    ``ends`` says that what it names holds no longer ("I'm not allergic to nuts any more"): the fact ends, and
+    none takes its place. ``supersedes`` names other facts that end since this one holds ("I eat meat again").
+    ``began`` is the time since when it holds, if it was said; else that is the time of the statement.
     """
 
     kind: Literal["fact", "rule"] = "fact"
@@ -48,12 +64,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     how: LearningMethod = "stated"
     plain: bool = False
     fleeting: bool = False
+    ends: bool = False
+    supersedes: tuple[FactPattern, ...] = ()
+    began: int = 0
     turn: int = 0
     source: MemorySource | None = None
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fact, with the words it comes from and their turn. Times are milliseconds."""
+    """One fact, with the words it comes from and their turn. Times are milliseconds.
+
+    It holds from ``began``, as far as is known, until ``ended``, which is 0 while it holds. ``end`` says how
+    a past fact ended, and ``replaced_by`` which fact took its place. ``replaces`` has the ids of past facts.
+    """
 
     id: str
     category: str
@@ -69,6 +92,11 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     learned: int = 0
     last_referenced: int = 0
     times: int = 1
+    began: int = 0
+    ended: int = 0
+    end: EndKind | None = None
+    replaces: tuple[str, ...] = ()
+    replaced_by: str = ""
 
     @property
     def predicate_text(self) -> str:
@@ -166,15 +194,30 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def item_of(entry: MemoryEntry) -> Item:
-    """The item that an entry is kept as. ``text`` is what a search reads of it."""
+    """The item that an entry is kept as. ``text`` is what a search reads of it.
+
+    A past fact has none, since a search finds what holds. Its item has the id of the fact that it was, so
+    that the fact cannot be erased by its id without its past.
+    """
+    if isinstance(entry, Fact) and entry.ended:
+        return Item(body=as_json(entry), kind=PAST, id=slot_id(entry.id), log=PAST)
     log = {Fact: FACTS, Arc: ARCS, Rule: ARCHIVED}[type(entry)]
     body: JSON = {**as_json(entry), "text": entry.text}
     return Item(body=body, kind=log.rstrip("s"), id=entry.id, log=log)
 
 
+def slot_id(id: str) -> str:
+    """The id that a fact has while it holds; that of a past one is this with a suffix."""
+    return id.partition(".")[0]
+
+
 def fact_of(item: Item) -> Fact:
-    """The fact behind an item."""
-    return msgspec.convert(item.body, Fact)
+    """The fact behind an item. One that was stored before facts had times holds since it was said."""
+    fact = msgspec.convert(item.body, Fact)
+    if fact.began:
+        return fact
+    time = fact.source.time if fact.source is not None else 0
+    return msgspec.structs.replace(fact, began=time or fact.learned)
 
 
 def arc_of(item: Item) -> Arc:
