@@ -17,8 +17,10 @@ from clew.runtime.execution.resume import resume_run
 from clew.runtime.execution.start import StartedTurn, TurnRequest, start_turn, turn_request
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.records.runs import KIND, Run, run_id_for_key, run_of
+from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, StateConfig
+from clew.runtime.state.run_state import RunState
 from clew.runtime.tools.tool import Effect, tool
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult
@@ -284,6 +286,20 @@ async def test_messages_of_two_turns_never_interleave(db: Database) -> None:
 
     assert error.value.path == ["history"]
     assert await texts_of(db) == ["Count", "I am in between"]
+
+
+@pytest.mark.promise("B-01", "T-09")
+async def test_a_run_whose_answer_is_refused_has_ended(db: Database) -> None:
+    async def interrupt(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
+        await db.thread("a").append(items=[clew.user("I am in between")])
+        return {}
+
+    runtime = Runtime(db, model=ScriptedModel("Yes."), stages=[interrupt, respond()])
+    with pytest.raises(StateConflict):
+        await runtime.run_turn("a", "Hi")
+    state = RunState.of(await db.thread("a").state())
+
+    assert (state.has_ended, await texts_of(db)) == (True, ["Hi", "I am in between"])
 
 
 @pytest.mark.promise("B-01", "T-17")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from clew.core.encoding import as_json
-from clew.core.errors import ClewError, Conflict, LeaseLost
+from clew.core.errors import ClewError, Conflict, LeaseLost, StateConflict
 from clew.runtime.execution.pipeline import ending_of, run_pipeline
 from clew.runtime.execution.safe_reply import add_safe_reply, own_messages, safe_result
 from clew.runtime.execution.start import StartedTurn
@@ -91,9 +91,12 @@ async def _finish_turn(turn: Turn, journal: ThreadJournal, settings: Settings, e
     try:
         await _commit_ending(turn, ending)
     except (ClewError, asyncio.CancelledError) as failure:
-        if turn.draft.deferred_checkpoint is None or isinstance(failure, Conflict | LeaseLost):
+        if isinstance(failure, StateConflict):
+            turn.draft.drop_delta()  # the same changes would be refused once more, and the end with them
+        elif turn.draft.deferred_checkpoint is None or isinstance(failure, Conflict):
             raise
-        # The answer was not stored: the run ends with that failure, and the answer is stored with its end.
+        # The answer was not stored: the run ends with that failure. Unless it was refused, the answer is
+        # stored with that end.
         turn.draft.drop_deferred_checkpoint()
         await _commit_ending(turn, ending_of(failure))
         raise
