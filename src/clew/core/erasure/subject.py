@@ -39,6 +39,7 @@ from clew.core.log.reader import END_OF_LOG, read_threads
 from clew.core.log.rows import (
     AskItems,
     AskJobs,
+    AskRecord,
     AskRecordsAbout,
     AskRecordsOfOwner,
     AskRowCounts,
@@ -53,7 +54,16 @@ from clew.core.log.rows import (
     UnreadableThread,
     ask,
 )
-from clew.core.values import THREAD_TAG, AnyVersion, Changeset, Item, Job, Limits, Record
+from clew.core.values import (
+    ACTIVE_EPISODE_KIND,
+    THREAD_TAG,
+    AnyVersion,
+    Changeset,
+    Item,
+    Job,
+    Limits,
+    Record,
+)
 
 VECTOR_KIND: Final = "memory.vector"
 THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE = 16, 500, 256
@@ -288,7 +298,9 @@ def plan_erase_items(
 ) -> StoreRead[Plan]:
     """Plan to blank some items of a large thread before the thread goes; an empty plan if none are left.
 
-    Its entries in the index are counted with the first items.
+    Its entries in the index are counted with the first items. The episode that it is in goes with any of
+    them: blanking moves no version, and a turn which starts from what it remembers of the thread, and not
+    from what is left, is refused by the revision of its episode.
     """
     row = yield from ask(AskThread(id))
     if row is None:
@@ -306,9 +318,14 @@ def plan_erase_items(
     guards = yield from read_hold_guards(row)
     sizes = yield from ask(AskRowCounts(row.key))
     counts = {"index entries": sizes["index entries"]} if above < 0 and sizes["index entries"] else {}
+    episode = yield from ask(AskRecord(ACTIVE_EPISODE_KIND, id))
+    drops: list[StoreWrite] = []
+    if episode is not None and episode.owner in (None, row.owner):
+        counts = add_counts(counts, ErasureBatch(records=(episode,)).counts)
+        drops = [DropRecord(kind=episode.kind, id=episode.id, before=episode.revision)]
     step = ErasureStep(counts=counts)
     receipt_plan = yield from plan_commit([receipt_append(receipt.id, limits, (STEP_LINE, step))], context)
-    writes: list[StoreWrite] = [*guards, EraseParts(key=row.key, items=items), *receipt_plan.writes]
+    writes = [*guards, EraseParts(key=row.key, items=items), *drops, *receipt_plan.writes]
     return msgspec.structs.replace(receipt_plan, writes=writes)
 
 

@@ -169,7 +169,9 @@ class Scheduler:
             return await self._resume_interrupted(placement, request, start, emit, place)
         place.start_turn()
         result = await drive_turn(start, placement.settings, emit)
-        place.end_turn(start.journal, suspended=result.termination == SUSPENDED)
+        is_incognito = placement.settings.memory_mode is MemoryMode.INCOGNITO
+        tails = {} if is_incognito else start.draft.tails  # what was said incognito is not remembered here
+        place.end_turn(start.journal, tails, suspended=result.termination == SUSPENDED)
         return result
 
     def touch_thread(self, placement: Placement, thread: str) -> None:

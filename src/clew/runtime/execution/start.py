@@ -74,7 +74,7 @@ from clew.runtime.records.turn_records import TurnRecord, stored_record
 from clew.runtime.settings import Settings
 from clew.runtime.stages import first_stage_name
 from clew.runtime.state.inputs import MESSAGE, TurnInput, inputs_on_thread, user_items
-from clew.runtime.state.log_entries import ReadLog
+from clew.runtime.state.log_entries import ReadLog, tails_after
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
 from clew.runtime.state.thread_agent import check_thread_agent
@@ -295,7 +295,7 @@ async def _commit_inbound(
     journal = ThreadJournal(db, run, version=commit.version, owner=owner, clock=settings.clock)
     journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
-    return StartedTurn(draft=_draft(db, head, change, request, settings), journal=journal, change=change)
+    return StartedTurn(draft=_draft(db, position, change, request, settings), journal=journal, change=change)
 
 
 def _turn_episode(
@@ -331,20 +331,30 @@ def _record_writes(
 
 
 def _draft(
-    db: Database, head: Head | None, change: Changeset, request: TurnRequest, settings: Settings
+    db: Database, position: ThreadPosition, change: Changeset, request: TurnRequest, settings: Settings
 ) -> Draft:
     """Return the draft on the state after the first changeset, without a read of what was just written."""
+    head = position.head
     before = head.state if head is not None else {}
     state = ops.apply_ops(before if change.snapshot is None else change.snapshot, change.patches)
-    sizes = sizes_after(head.counters.logs if head is not None else {}, change)
-    return Draft(settings.schema, state, sizes, request.inputs, log_reader(db.thread(request.thread)))
+    sizes = head.counters.logs if head is not None else {}
+    return Draft(
+        settings.schema,
+        state,
+        sizes_after(sizes, change),
+        request.inputs,
+        log_reader(db.thread(request.thread)),
+        # The first changeset was committed at the very version and hash of the position, so that nothing
+        # else has changed the thread since its tails were read.
+        tails_after(position.tails, [change], sizes),
+    )
 
 
 def log_reader(thread: Thread) -> ReadLog:
     """Return a function that reads the newest items of a thread's logs."""
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
-        return (await thread.items(last=count, log=log, whole=whole)).items
+        return await thread.items(last=count, log=log, whole=whole)
 
     return read
 

@@ -15,6 +15,7 @@ from clew.core.values import Head
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.records.episodes import Episode
+from clew.runtime.state.log_entries import LogTail, LogTails
 from clew.runtime.turn.journal import ThreadJournal
 
 HOLD_SECONDS = 0.5
@@ -24,13 +25,27 @@ YIELD_SECONDS = 1.5
 
 MOST_POSITIONS = 512
 MOST_BYTES = 32 * 1024
+"""The most that the state of a thread may take for its head to be remembered."""
+MOST_TAIL_ENTRIES, MOST_TAIL_BYTES = 256, 128 * 1024
+"""The longest and the largest tail of a log that is remembered."""
+MOST_BYTES_OF_TAILS = 32 * 1024 * 1024
+"""The most that the tails of all threads take together."""
 
 
 class ThreadPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread between two turns: its head, if it exists, and the episode that it is in, if any."""
+    """A thread between two turns: its head, if it exists, and the episode that it is in, if any.
+
+    ``tails`` are the newest items of its logs at the version of the head, as far as they are known.
+    """
 
     head: Head | None
     episode: Episode | None
+    tails: LogTails = {}
+
+    @property
+    def tail_bytes(self) -> int:
+        """About the bytes that the tails take in memory."""
+        return sum(tail.size for tail in self.tails.values())
 
 
 class TurnLine:
@@ -92,7 +107,7 @@ class LinePlace:
         if self._line.held_since is None:
             self._line.held_since = self._loop.time()
 
-    def end_turn(self, journal: ThreadJournal, *, suspended: bool) -> None:
+    def end_turn(self, journal: ThreadJournal, tails: LogTails, *, suspended: bool) -> None:
         """Leave the thread to the next in line, or to a turn of another process, if one waits and it is time.
 
         Without the latter a line that never empties would keep other processes out: it follows itself at
@@ -104,7 +119,8 @@ class LinePlace:
             line.is_awaited, line.held_since, line.yields_at = False, None, journal.version
         # The next turn on a suspended thread is refused or resumes the run, and both read the thread.
         if not suspended and journal.head is not None and journal.has_stored_episode:
-            line.position = ThreadPosition(head=journal.head, episode=journal.episode)
+            small_tails = {name: tail for name, tail in tails.items() if _is_small(tail, journal.head)}
+            line.position = ThreadPosition(head=journal.head, episode=journal.episode, tails=small_tails)
 
     def disperse(self) -> None:
         """Let every turn in the line try by itself, as if each were the first."""
@@ -115,6 +131,15 @@ class LinePlace:
         """Stop waiting."""
         if not self._reached.done():
             self._reached.set_result(None)
+
+
+def _is_small(tail: LogTail, head: Head) -> bool:
+    """Return whether a tail is that of a head, and small enough to be remembered."""
+    return (
+        tail.version == head.version
+        and len(tail.entries) <= MOST_TAIL_ENTRIES
+        and tail.size <= MOST_TAIL_BYTES
+    )
 
 
 class TurnLines:
@@ -129,6 +154,7 @@ class TurnLines:
         # By tenant, user and thread: no turn is in a line with turns that its user could not see.
         self._lines: dict[tuple[str, str | None, str], TurnLine] = {}
         self._positions: dict[tuple[str, str | None, str], ThreadPosition] = {}
+        self._tail_bytes = 0
 
     @contextmanager
     def join(self, db: Database, thread: str) -> Iterator[LinePlace]:
@@ -136,7 +162,7 @@ class TurnLines:
         key = (db.tenant, db.user, thread)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = TurnLine(self._positions.pop(key, None))
+            line = self._lines[key] = TurnLine(self._take(key))
         place = LinePlace(line)
         try:
             yield place
@@ -152,5 +178,13 @@ class TurnLines:
         if position is None or head is None or head.counters.size + head.counters.weight > MOST_BYTES:
             return
         self._positions[key] = position
-        if len(self._positions) > MOST_POSITIONS:
-            del self._positions[next(iter(self._positions))]
+        self._tail_bytes += position.tail_bytes
+        while len(self._positions) > MOST_POSITIONS or self._tail_bytes > MOST_BYTES_OF_TAILS:
+            self._take(next(iter(self._positions)))
+
+    def _take(self, key: tuple[str, str | None, str]) -> ThreadPosition | None:
+        """Return what is remembered of a thread, and forget it."""
+        position = self._positions.pop(key, None)
+        if position is not None:
+            self._tail_bytes -= position.tail_bytes
+        return position

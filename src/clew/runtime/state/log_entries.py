@@ -1,14 +1,18 @@
-"""The entries of logs: as items, and cached while a turn reads them again before it commits."""
+"""The entries of logs: as items, and as the tails that a turn, and the next one, need not read again."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import JSON, decode, encode
-from clew.core.values import Item
+from clew.core.encoding import JSON, as_json, decode, encode
+from clew.core.log.places import place_of
+from clew.core.values import Changeset, Item, LogSize, Window
 from clew.runtime.model.messages import THOUGHTS, Message, item_of, message_of
 from clew.runtime.state.schema import Field
+
+NO_VERSION = -1
+"""The version of a reading that does not say at which version it was."""
 
 
 def as_item(entry: Any, field: Field, by: str, run: str | None) -> Item:
@@ -48,51 +52,149 @@ class ReadLog(Protocol):
     """Reads the newest items of a log, or all; ``whole`` also what is no longer visible."""
 
     def __call__(self, log: str, count: int | None, *, whole: bool = False) -> Awaitable[Sequence[Item]]:
-        """The items, oldest first."""
+        """The items, oldest first; a window says at which version they were read."""
         ...
 
 
-class LogTail(msgspec.Struct, frozen=True):
-    """The newest items of a log, how many were asked for (None: all), and their bodies as they were read."""
+ITEM_BYTES = 400
+"""About what an item takes in memory beside its body."""
 
+
+class TailEntry(msgspec.Struct, frozen=True):
+    """An item of a tail as the store has it; ``body`` is its encoded body, if a reader could change that."""
+
+    item: Item
+    size: int
+    body: bytes | None = None
+
+    @classmethod
+    def of(cls, item: Item) -> "TailEntry":
+        """Return the entry of an item that was read."""
+        if item.codec != "json":
+            return cls(item, ITEM_BYTES + len(item.body))
+        data = encode(item.body)
+        if _is_flat(item.body):
+            return cls(item, ITEM_BYTES + len(data))
+        return cls(msgspec.structs.replace(item, body=None), ITEM_BYTES + len(data), data)
+
+    def copy(self) -> Item:
+        """Return the item; its reader shares nothing that can be changed."""
+        return self.item if self.body is None else msgspec.structs.replace(self.item, body=decode(self.body))
+
+
+def _is_flat(body: JSON) -> bool:
+    """Return whether nothing that is made of a body, such as a message, can change the body."""
+    values = body.values() if isinstance(body, dict) else [body]
+    return not any(isinstance(value, dict | list) for value in values)
+
+
+class LogTail(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest items of a log at a version of its thread.
+
+    ``limit`` is how many were asked for (None: all), ``is_whole`` says that the log has no others.
+    """
+
+    entries: tuple[TailEntry, ...]
     limit: int | None
-    items: Sequence[Item]
-    bodies: bytes
+    is_whole: bool
+    version: int
+
+    @property
+    def size(self) -> int:
+        """About the bytes that it takes in memory."""
+        return sum(entry.size for entry in self.entries)
 
     def has_newest(self, count: int | None) -> bool:
         """Return whether it has so many: they are there, or there are no more in the log."""
-        if self.limit is None or len(self.items) < self.limit:
-            return True
-        return count is not None and count <= self.limit
+        return self.is_whole or (count is not None and count <= len(self.entries))
 
     def newest(self, count: int | None) -> list[Item]:
         """Return copies of the newest items: an earlier reader may have changed those it got."""
-        start = 0 if count is None else max(len(self.items) - count, 0)
-        pairs = zip(self.items[start:], decode(self.bodies)[start:], strict=True)
-        return [item if body is None else msgspec.structs.replace(item, body=body) for item, body in pairs]
+        start = 0 if count is None else max(len(self.entries) - count, 0)
+        return [entry.copy() for entry in self.entries[start:]]
+
+    def extend(self, entries: Sequence[TailEntry], version: int) -> "LogTail":
+        """Return the tail after a changeset that appended these and changed nothing else of the log."""
+        every = (*self.entries, *entries)
+        start = 0 if self.limit is None else max(len(every) - self.limit, 0)
+        return LogTail(
+            entries=every[start:],
+            limit=self.limit,
+            is_whole=self.is_whole and not start,
+            version=version,
+        )
+
+
+LogTails: TypeAlias = Mapping[tuple[str, bool], LogTail]
+"""Tails by the name of the log, and by whether they have what is no longer visible."""
+
+
+def tails_after(tails: LogTails, changes: Iterable[Changeset], sizes: Mapping[str, LogSize]) -> LogTails:
+    """Return the tails of a thread after committed changesets, as a read would give them.
+
+    ``sizes`` are those of the logs before. A tail is dropped if the changesets do not follow its version, or
+    do to its log anything but append to it.
+    """
+    ends = {log: size.end for log, size in sizes.items()}
+    for change in changes:
+        if not tails:
+            break
+        # An item may be put between others, and a body that is not JSON is not looked into here.
+        changed_logs = {cut.log for cut in change.cuts}
+        changed_logs |= {item.log for item in change.items if item.place or item.codec != "json"}
+        entries = _entries_of(change, ends, {log for log, _ in tails} - changed_logs)
+        tails = {
+            (log, whole): tail.extend(entries[log], change.version)
+            for (log, whole), tail in tails.items()
+            if tail.version + 1 == change.version and log in entries
+        }
+    return tails
+
+
+def _entries_of(change: Changeset, ends: dict[str, int], logs: Collection[str]) -> dict[str, list[TailEntry]]:
+    """Return what a changeset appends to each of some logs, and move their ends."""
+    entries: dict[str, list[TailEntry]] = {log: [] for log in logs}
+    for item in change.items:
+        if item.log in logs:
+            ends[item.log] = ends.get(item.log, 0) + 1
+            stored_item = msgspec.structs.replace(
+                item,
+                body=as_json(item.body),
+                place=place_of(ends[item.log]),
+                version=change.version,
+                time=change.time,
+            )
+            entries[item.log].append(TailEntry.of(stored_item))
+    return entries
 
 
 class LogCache:
     """Reads logs for the stages of a turn, which mostly look at the same newest items."""
 
-    def __init__(self, read: ReadLog) -> None:
+    def __init__(self, read: ReadLog, tails: LogTails | None = None) -> None:
         self.read = read
-        self._tails: dict[tuple[str, bool], LogTail] = {}
+        self.tails: dict[tuple[str, bool], LogTail] = dict(tails or {})
 
     async def newest(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         """Return the newest items of a log, oldest first. Readers may change them: others get copies."""
-        tails = self._tails
+        tails = self.tails
         tail = tails.get((log, whole))
         if tail is not None and tail.has_newest(count):
             return tail.newest(count)
-        items = tuple(await self.read(log, count, whole=whole))
-        tails[log, whole] = LogTail(count, items, encode([_mutable_body(item.body) for item in items]))
-        return items
+        window = await self.read(log, count, whole=whole)
+        tails[log, whole] = LogTail(
+            entries=tuple(map(TailEntry.of, window)),
+            limit=count,
+            is_whole=count is None or len(window) < count,
+            # Without a version it serves until the next commit, and no longer.
+            version=window.version if isinstance(window, Window) else NO_VERSION,
+        )
+        return window
+
+    def follow(self, changes: Iterable[Changeset], sizes: Mapping[str, LogSize]) -> None:
+        """Go on after changesets that were committed; what is being read just now is not remembered."""
+        self.tails = dict(tails_after(self.tails, changes, sizes))
 
     def clear(self) -> None:
-        """Something was committed: read again, also what is being read just now."""
-        self._tails = {}
-
-
-def _mutable_body(body: JSON) -> JSON:
-    return body if isinstance(body, dict | list) else None
+        """Read again, also what is being read just now: nothing is known of what was committed."""
+        self.tails = {}

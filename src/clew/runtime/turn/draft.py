@@ -12,7 +12,7 @@ from clew.core.ops import MISSING, Document, Op
 from clew.core.values import HISTORY, Changeset, Item, LogSize
 from clew.runtime.records.steps import Step
 from clew.runtime.state.log import StateLog
-from clew.runtime.state.log_entries import LogCache, ReadLog, as_entries, as_item, entry_key
+from clew.runtime.state.log_entries import LogCache, LogTails, ReadLog, as_entries, as_item, entry_key
 from clew.runtime.state.reducers import fold_ops, value_at
 from clew.runtime.state.run_state import RUN_FIELDS, TURN_FIELDS, RunState, call_fields, stage_op
 from clew.runtime.state.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
@@ -69,6 +69,7 @@ class Draft:
         sizes: Mapping[str, LogSize],
         inputs: Mapping[str, JSON],
         read_log: ReadLog,
+        tails: LogTails | None = None,
     ) -> None:
         self.schema = schema
         self.state = state
@@ -76,7 +77,7 @@ class Draft:
         self._pending = RunDelta()
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
-        self._log_cache = LogCache(read_log)
+        self._log_cache = LogCache(read_log, tails)
         self._paths_by_prefix = _paths_by_prefix(schema)
         self.stores_turn_fields = value_at(state, TURN_FIELDS) is not MISSING
         # A run that waits or was interrupted is resumed with the fields of its turn. Once it has ended they
@@ -267,10 +268,21 @@ class Draft:
         """Let what was deferred be committed as part of the next checkpoint instead."""
         self.deferred_checkpoint = None
 
-    def confirm_delta(self, delta: RunDelta) -> None:
-        """Forget a delta that the store has. What came in while it was committed stays."""
+    @property
+    def tails(self) -> LogTails:
+        """The newest items of the logs that were read, as they are after the last commit."""
+        return self._log_cache.tails
+
+    def confirm_delta(self, delta: RunDelta, changes: Sequence[Changeset] = ()) -> None:
+        """Forget a delta that the store has. What came in while it was committed stays.
+
+        ``changes`` are the changesets that were made of it; without them the logs are read again.
+        """
         self.drop_deferred_checkpoint()
-        self._log_cache.clear()
+        if changes:
+            self._log_cache.follow(changes, self._sizes)
+        else:
+            self._log_cache.clear()
         self._sizes = sizes_after(self._sizes, Changeset(items=delta.items))
         for item in delta.items:
             if item.log in self._stored_keys:

@@ -203,7 +203,7 @@ class ThreadJournal(Journal):
                     )
                 continue
             # Only now: a delta that was not committed has to be in the next one.
-            draft.confirm_delta(delta)
+            draft.confirm_delta(delta, result)
             self._stored_usage = self.run.usage
             return result
 
