@@ -7,10 +7,11 @@ from clew.core.encoding import JSON
 
 
 class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Puts right what a fact or a rule says."""
+    """Puts right what a fact or a rule says. With ``since``, a fact was right until then."""
 
     object: str
     negated: bool = False
+    since: str | None = None
 
 
 class NewForgetRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,15 +34,28 @@ class RecallSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The memory of a user: facts or arcs, newest first, with their sources."""
+    """The memory of a user: facts or arcs, newest first, with their sources.
+
+    ``lineage`` has by the id of a fact what it replaced, and what replaced it.
+    """
 
     version: int
     recall: bool
     facts: list[JSON] = []
+    lineage: dict[str, JSON] = {}
     arcs: list[JSON] = []
     rules: list[JSON] = []
     pending: JSON = None
     next: str | None = None
+
+
+class MemoryAuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an audit: how many facts have what they need, and a finding for each problem."""
+
+    ok: bool
+    version: int
+    counts: dict[str, int]
+    findings: list[JSON] = []
 
 
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +80,7 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
 
 LIST_MEMORY = Route("list_memory", "GET", "/memory", MemoryPage)
 EXPORT_MEMORY = Route("export_memory", "GET", "/memory/export", dict[str, JSON])
+AUDIT_MEMORY = Route("audit_memory", "GET", "/memory/audit", MemoryAuditView)
 CATCH_UP = Route("catch_up", "GET", "/memory/catch-up", CatchUp)
 GET_MEMORY = Route("get_memory", "GET", "/memory/entries/{entry}", dict[str, JSON])
 CORRECT_MEMORY = Route(

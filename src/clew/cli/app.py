@@ -75,6 +75,7 @@ GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
             memory.undo,
             memory.recall,
             memory.export,
+            memory.audit,
         ),
     ),
     "session": (

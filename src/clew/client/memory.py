@@ -3,6 +3,7 @@
 from typing import Literal
 
 from clew.api.memory import (
+    AUDIT_MEMORY,
     CATCH_UP,
     CORRECT_MEMORY,
     EXPORT_MEMORY,
@@ -13,6 +14,7 @@ from clew.api.memory import (
     UNDO_MEMORY,
     CatchUp,
     ForgetView,
+    MemoryAuditView,
     MemoryPage,
     NewCorrection,
     NewForgetRequest,
@@ -32,13 +34,22 @@ class MemoryMethods:
         self,
         *,
         kind: Literal["facts", "arcs"] = "facts",
+        at: str | None = None,
+        past: bool = False,
         limit: int = 50,
         cursor: str | None = None,
         user: str | None = None,
         thread: str | None = None,
     ) -> ApiCall[MemoryPage]:
-        """Return a memory, page by page."""
-        return api_call(LIST_MEMORY, kind=kind, limit=limit, cursor=cursor, user=user, thread=thread)
+        """Return a memory, page by page: ``at`` a time ("2026-05"), or also what held once with ``past``."""
+        return api_call(
+            LIST_MEMORY, kind=kind, at=at, past=past, limit=limit, cursor=cursor, user=user, thread=thread
+        )
+
+    @CallMethod
+    def audit_memory(self, *, user: str | None = None, thread: str | None = None) -> ApiCall[MemoryAuditView]:
+        """Check every fact of a memory for its quote, its turn, and what excludes it."""
+        return api_call(AUDIT_MEMORY, user=user, thread=thread)
 
     @CallMethod
     def memory_entry(
@@ -66,12 +77,13 @@ class MemoryMethods:
         object: str,
         *,
         negated: bool = False,
+        since: str | None = None,
         user: str | None = None,
         thread: str | None = None,
         key: str | None = None,
     ) -> ApiCall[dict[str, JSON]]:
-        """Correct a fact or a rule."""
-        body = NewCorrection(object=object, negated=negated)
+        """Correct a fact or a rule; a fact that was right until a time, ``since`` that time."""
+        body = NewCorrection(object=object, negated=negated, since=since)
         return api_call(CORRECT_MEMORY, id, body=body, key=key, user=user, thread=thread)
 
     @CallMethod

@@ -37,6 +37,12 @@ async def tell_facts(
         await runtime.end_session(thread, user=user)
 
 
+async def delete_thread(url: str, tenant: str) -> None:
+    """Delete the session that things were said in."""
+    async with clew.open(url) as db:
+        await db.scope(tenant=tenant).thread("s1").delete()
+
+
 Place = tuple[str, str]
 """A database's URL and a tenant of it."""
 
@@ -114,6 +120,63 @@ def test_a_correction_shows_before_and_after_and_can_be_undone(commands: Command
     )
     assert history == ["Ann", "Anne"]
     assert "Ann" in commands.facts()
+
+
+@pytest.mark.promise("B-11")
+def test_what_was_so_once_is_listed_with_what_took_its_place(commands: Commands) -> None:
+    commands.code("correct", commands.facts()["Ann"], "Anne", "--since", "2030-06")
+    text = commands.text("list", "--all")
+    page = commands.value("list", "--all")
+    names = {fact["object"]: fact["id"] for fact in page["facts"]}
+
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "Facts that held once" in text
+    assert "until another took its place" in " ".join(text.split())
+    assert page["lineage"][names["Ann"]]["replacement"]["object"] == "Anne"
+    assert "now: sister is called Anne" in text
+    assert commands.value("show", names["Ann"])["lineage"]["replacement"]["id"] == names["Anne"]
+    assert "Ann" not in commands.facts()
+
+
+@pytest.mark.promise("B-11")
+@pytest.mark.parametrize(
+    ("at", "names"), [("2020-05", []), ("2030-05-15", ["Ann", "nuts"]), ("2030-07", ["Anne", "nuts"])]
+)
+def test_what_was_so_at_a_time_is_listed(commands: Commands, at: str, names: list[str]) -> None:
+    commands.code("correct", commands.facts()["Ann"], "Anne", "--since", "2030-06")
+
+    assert sorted(fact["object"] for fact in commands.value("list", "--at", at)["facts"]) == names
+
+
+def test_a_time_that_is_none_is_refused(commands: Commands) -> None:
+    assert "Give a year, a month, a day or a moment" in commands.text("list", "--at", "May", code=1)
+
+
+@pytest.mark.promise("B-11")
+def test_an_audit_that_finds_nothing_ends_with_0_and_says_what_it_counted(commands: Commands) -> None:
+    result = commands.value("audit")
+
+    assert (result["ok"], result["counts"]["facts"], result["counts"]["quote_found"]) == (True, 2, 2)
+    assert "1 memory checked: nothing is wrong." in commands.text("audit")
+
+
+@pytest.mark.promise("B-11")
+def test_an_audit_that_finds_something_ends_with_1_and_names_it(commands: Commands, place: Place) -> None:
+    asyncio.run(delete_thread(*place))
+    result = commands.value("audit", code=1)
+
+    assert {finding["kind"] for finding in result["memories"][0]["findings"]} == {"source_gone"}
+    assert "The turn that it comes from is not there." in " ".join(commands.text("audit", code=1).split())
+
+
+@pytest.mark.promise("B-11")
+def test_without_an_owner_every_memory_is_audited(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(tell_facts(*place))
+    asyncio.run(tell_facts(*place, user=None, thread="s2"))
+    result = Commands(place, capsys).value("audit")
+
+    assert sorted(audit["thread"] for audit in result["memories"]) == ["memory/@s2", "memory/alice"]
+    assert result["counts"]["facts"] == 4
 
 
 @pytest.mark.promise("A-06")

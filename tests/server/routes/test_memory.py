@@ -6,7 +6,7 @@ import pytest
 
 import clew
 from clew.client import AsyncClient
-from clew.core.errors import Forbidden, RecordNotFound
+from clew.core.errors import Forbidden, InvalidArgument, RecordNotFound
 from clew.core.values import Job
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
@@ -42,6 +42,50 @@ async def test_what_is_known_is_corrected_and_the_correction_undone(alice: Async
     assert correction["object"] == "Bergen"
     assert [fact["object"] for fact in after.facts] == ["Bergen"]
     assert [fact["object"] for fact in (await alice.memory()).facts] == ["Oslo"]
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_so_at_a_time_is_listed(alice: AsyncClient, fact_id: str) -> None:
+    await alice.correct_memory(fact_id, "Bergen", since="2030-06")
+    places = {at: (await alice.memory(at=at)).facts for at in ("2020", "2030-05", "2030-07-01")}
+
+    assert {at: [fact["object"] for fact in facts] for at, facts in places.items()} == {
+        "2020": [],
+        "2030-05": ["Oslo"],
+        "2030-07-01": ["Bergen"],
+    }
+
+
+@pytest.mark.promise("B-11")
+async def test_what_held_once_is_listed_with_what_took_its_place(alice: AsyncClient, fact_id: str) -> None:
+    await alice.correct_memory(fact_id, "Bergen", since="2030-06")
+    first = await alice.memory(past=True, limit=1)
+    second = await alice.memory(past=True, limit=1, cursor=first.next)
+    (bergen,), (oslo,) = first.facts, second.facts
+
+    assert (bergen["object"], oslo["object"], oslo["end"]) == ("Bergen", "Oslo", "superseded")
+    assert second.lineage[oslo["id"]]["replacement"]["id"] == bergen["id"]
+    assert first.lineage[bergen["id"]]["replaced"][0]["id"] == oslo["id"]
+    assert second.next is None
+
+
+async def test_a_time_that_is_none_is_refused(alice: AsyncClient) -> None:
+    with pytest.raises(InvalidArgument):
+        await alice.memory(at="in May")
+
+
+@pytest.mark.promise("B-11")
+async def test_a_memory_is_audited_for_its_user_alone(users: Users, fact_id: str) -> None:
+    audit = await users("alice").audit_memory()
+
+    assert (audit.ok, audit.counts["facts"], audit.counts["orphaned"]) == (False, 1, 1)
+    assert {(finding["fact"], finding["kind"]) for finding in audit.findings} == {
+        (fact_id, "no_source"),
+        (fact_id, "no_quote"),
+    }
+    assert (await users("bob").audit_memory()).counts["facts"] == 0
+    with pytest.raises(Forbidden):
+        await users("bob").audit_memory(user="alice")
 
 
 @pytest.mark.promise("A-06")

@@ -8,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clew.cli.render.values import clean, quantity, shorten, utc_time
+from clew.runtime.memory.audit import MemoryAudit, MemoryCounts
+from clew.runtime.memory.past import FactLineage
 from clew.runtime.memory.values import (
     Arc,
     Fact,
@@ -30,6 +32,13 @@ UNDO_OUTCOMES = {
 }
 
 
+END_WORDS = {
+    "superseded": "until another took its place",
+    "corrected": "until it was put right",
+    "ended": "until it was said to be over",
+}
+
+
 class MemoryOverview(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a memory. ``next`` is where the next page of a list begins, if it has one."""
 
@@ -42,16 +51,28 @@ class MemoryOverview(msgspec.Struct, frozen=True, kw_only=True):
     facts: Sequence[Fact]
     arcs: Sequence[Arc]
     next: Mapping[str, int | None]
+    lineage: Mapping[str, FactLineage] = {}
+    at: str | None = None
 
 
 def overview_detail(page: MemoryOverview) -> RenderableType:
     """A page of what is known: rules, facts and arcs, each with where it comes from."""
     parts: list[RenderableType] = [_title(page)]
-    for name, entries in (("Rules", page.rules), ("Facts", page.facts), ("Earlier sessions", page.arcs)):
+    if page.at is None:
+        facts = [fact for fact in page.facts if not fact.ended]
+        past_facts = [fact for fact in page.facts if fact.ended]
+    else:
+        facts, past_facts = list(page.facts), []
+    for name, entries in (
+        ("Rules", page.rules),
+        ("Facts", facts),
+        ("Facts that held once", past_facts),
+        ("Earlier sessions", page.arcs),
+    ):
         if entries:
-            parts += [Text(f"\n{name}", style="bold"), _entry_grid(entries)]
+            parts += [Text(f"\n{name}", style="bold"), _entry_grid(entries, page.lineage)]
     if len(parts) == 1:
-        parts.append(Text("\nNothing is remembered here."))
+        parts.append(Text(f"\nNothing is remembered {'here' if page.at is None else 'of that time'}."))
     if page.pending is not None:
         ids = ", ".join(target.id for target in page.pending.targets)
         parts.append(Text(f"\nWaits for a yes, to be forgotten: {clean(ids)}", style="yellow"))
@@ -63,15 +84,37 @@ def overview_detail(page: MemoryOverview) -> RenderableType:
 def _title(page: MemoryOverview) -> Text:
     recall = "recall is on" if page.recall else "recall is off"
     owner = page.owner or page.thread
-    return Text.assemble((clean(owner), "bold"), (f"  {recall} · version {page.version}", "dim"))
+    at = "" if page.at is None else f" · what was so in or at {clean(page.at)}"
+    return Text.assemble((clean(owner), "bold"), (f"  {recall} · version {page.version}{at}", "dim"))
 
 
-def _entry_grid(entries: Iterable[MemoryEntry]) -> Table:
+def _entry_grid(entries: Iterable[MemoryEntry], lineage: Mapping[str, FactLineage]) -> Table:
     grid = _empty_grid()
     for entry in entries:
-        grid.add_row(Text(clean(entry.id)), Text(entry_text(entry)))
+        is_past = isinstance(entry, Fact) and bool(entry.ended)
+        grid.add_row(Text(clean(entry.id)), Text(entry_text(entry), style="strike" if is_past else ""))
         grid.add_row(Text(), Text(_source_line(entry), style="dim"))
+        if isinstance(entry, Fact):
+            for line in _time_lines(entry, lineage.get(entry.id)):
+                grid.add_row(Text(), Text(line, style="dim"))
     return grid
+
+
+def _time_lines(fact: Fact, lineage: FactLineage | None) -> list[str]:
+    """The period in which a fact held, if that is over, what it replaced, and what replaced it."""
+    lines = [f"held {held_text(fact)}"] if fact.ended else []
+    if lineage is None:
+        return lines
+    lines += [f"replaced: {entry_text(other)}" for other in lineage.replaced]
+    return lines + ([f"now: {entry_text(lineage.replacement)}"] if lineage.replacement is not None else [])
+
+
+def held_text(fact: Fact) -> str:
+    """The period in which a fact holds or held, and how it ended."""
+    began = utc_time(fact.began)[:10] if fact.began else "…"
+    if not fact.ended:
+        return f"since {began}"
+    return f"from {began} to {utc_time(fact.ended)[:10]}, {END_WORDS[fact.end or 'ended']}"
 
 
 def _empty_grid() -> Table:
@@ -114,7 +157,9 @@ def _time_words(entry: MemoryEntry) -> list[str]:
     return [*([utc_time(entry.learned)[:10]] if entry.learned else []), *repeats]
 
 
-def entry_detail(entry: MemoryEntry, message: str | None, history: Sequence[Fact]) -> RenderableType:
+def entry_detail(
+    entry: MemoryEntry, message: str | None, history: Sequence[Fact], lineage: FactLineage | None = None
+) -> RenderableType:
     """One thing that is known, with everything about it."""
     details = Table.grid(padding=(0, 2))
     details.add_column(style="dim", no_wrap=True)
@@ -123,6 +168,7 @@ def entry_detail(entry: MemoryEntry, message: str | None, history: Sequence[Fact
         **_entry_fields(entry),
         **_source_fields(entry.source),
         "message": message or "",
+        **_lineage_fields(lineage),
     }.items():
         if value:
             details.add_row(name, Text(clean(value)))
@@ -155,6 +201,17 @@ def _entry_fields(entry: MemoryEntry) -> dict[str, str]:
         ),
         "learned": f"{utc_time(entry.learned)} UTC" if entry.learned else "",
         "said": quantity(entry.times, "time"),
+        "holds": held_text(entry) if isinstance(entry, Fact) else "",
+    }
+
+
+def _lineage_fields(lineage: FactLineage | None) -> dict[str, str]:
+    if lineage is None:
+        return {}
+    replacement = lineage.replacement
+    return {
+        "replaced": "\n".join(f"{entry_text(fact)} ({fact.id})" for fact in lineage.replaced),
+        "replaced by": "" if replacement is None else f"{entry_text(replacement)} ({replacement.id})",
     }
 
 
@@ -201,3 +258,39 @@ def undo_text(version: int, current_version: int, reason: str) -> Text:
     return Text(
         f"Change {version} is undone: {outcome}. To go back on that: clew memory undo {current_version}"
     )
+
+
+COUNT_LABELS = {
+    "facts": "facts that hold",
+    "past": "facts that held once",
+    "superseded": "of these, superseded",
+    "with_quote": "with a quote",
+    "quote_found": "quote found in its turn",
+    "source_found": "turn found",
+    "by_hand": "corrected by hand, without a turn",
+    "source_erased": "turn erased",
+    "orphaned": "without a turn",
+    "contradicted": "excluded by another",
+}
+
+
+def audit_report(audits: Sequence[MemoryAudit], counts: MemoryCounts) -> RenderableType:
+    """The counts of an audit, and each problem with the fact that has it."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    for name, label in COUNT_LABELS.items():
+        grid.add_row(str(getattr(counts, name)), label)
+    problems = _empty_grid()
+    for audit in audits:
+        for finding in audit.findings:
+            others = f" See {', '.join(finding.others)}." if finding.others else ""
+            problems.add_row(clean(finding.fact), shorten(finding.text, MOST_LETTERS))
+            problems.add_row("", Text(f"{finding.problem}{others}", style="yellow"))
+            problems.add_row("", Text(clean(audit.owner or audit.thread), style="dim"))
+    count = sum(len(audit.findings) for audit in audits)
+    total = "1 memory" if len(audits) == 1 else f"{len(audits):,} memories"
+    verdict = Text(f"{total} checked: {quantity(count, 'problem') if count else 'nothing is wrong'}.")
+    parts: list[RenderableType] = [grid, Text()]
+    parts += [problems, Text()] if count else []
+    return Group(*parts, verdict)

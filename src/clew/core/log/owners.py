@@ -75,6 +75,11 @@ def is_memory_of(id: str, owner: str | None) -> bool:
     return id == memory_thread_id(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
 
 
+def is_memory_thread(id: str, owner: str | None) -> bool:
+    """Return whether a thread of an owner is a memory that Clew keeps, and no guest framework."""
+    return id.startswith(f"{MEMORY_PREFIX}{OF_THREAD}") if owner is None else id == memory_thread_id(owner)
+
+
 def check_named_owner(id: str, owner: str | None) -> None:
     """Refuse a thread whose id names a user, unless that user owns it.
 

@@ -1,5 +1,6 @@
 """Memory that a person controls: learned by stated rules, seen, corrected, undone, forgotten."""
 
+from clew.runtime.memory.audit import MemoryAudit, MemoryCounts, MemoryFinding, audit_memory
 from clew.runtime.memory.learn.extraction import RememberResult, UserTurn, remember, user_turns
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.learn.notice import notice
@@ -41,6 +42,9 @@ __all__ = [
     "LearnResult",
     "LocalEmbedder",
     "Memory",
+    "MemoryAudit",
+    "MemoryCounts",
+    "MemoryFinding",
     "MemoryListing",
     "MemoryProfile",
     "MemorySource",
@@ -58,6 +62,7 @@ __all__ = [
     "UserTurn",
     "WorkingMemory",
     "answer_pending",
+    "audit_memory",
     "memory_of",
     "notice",
     "open_embedder",

@@ -6,7 +6,7 @@ undone, is exported, verified and erased like any other thread.
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Literal, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from clew.core.clock import now_ms
 from clew.core.encoding import JSON, as_json, encode
 from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
-from clew.core.log.owners import memory_thread_id
+from clew.core.log.owners import is_memory_thread, memory_thread_id
 from clew.core.ops import Op
 from clew.core.text.words import words
 from clew.core.values import Committed, Drop, Item, Write
@@ -137,7 +137,7 @@ def forget_target(entry: MemoryEntry, item: Item | None) -> ForgetTarget:
 
 
 T = TypeVar("T")
-ITEMS_PER_PAGE = 200
+ITEMS_PER_PAGE = THREADS_PER_PAGE = 200
 EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
 """Entries by their ids, each with the item that holds it if it is in a log."""
 
@@ -531,6 +531,22 @@ def _distinct_items(items: Iterable[Item]) -> list[Item]:
 def memory_of(db: Database, thread: str, user: str | None = None) -> Memory:
     """The memory of a user, which spans their threads; without a user, that of the thread alone."""
     return Memory(db, user) if user is not None else Memory(db, thread, of_thread=True)
+
+
+async def all_memories(db: Database) -> AsyncIterator[Memory]:
+    """Every memory of a tenant, of users and of threads without one."""
+    after: str | None = None
+    while True:
+        page = await db.threads(system=True, limit=THREADS_PER_PAGE, after=after)
+        for summary in page.threads:
+            if is_memory_thread(summary.id, summary.owner):
+                memory = Memory(db, summary.owner or summary.id, of_thread=summary.owner is None)
+                # The id of a thread cannot always be told from that of its memory: long ones are hashed.
+                memory.thread = summary.id
+                yield memory
+        after = page.next
+        if after is None:
+            return
 
 
 YES_WORDS = r"(?:yes|y|yeah|yep|yup|ja|jawohl|oui|si|sim|da|tak|hai|confirm|confirmed)"

@@ -102,6 +102,20 @@ def is_same_statement(entry: Fact | Candidate, candidate: Candidate) -> bool:
     return entry.negated == candidate.negated and (several or words(entry.object) == words(candidate.object))
 
 
+def exclude_each_other(one: Fact, other: Fact) -> bool:
+    """Return whether two facts cannot hold together, though each has a slot of its own.
+
+    That is so if one denies the other, or if both name an object where there can be only one. Slots keep it
+    from happening, unless one of the facts was noted as the only one of its kind and the other was not.
+    """
+    if slot(one)[:2] != slot(other)[:2]:
+        return False
+    stems = [list(map(stem, words(fact.object))) for fact in (one, other)]
+    if one.negated or other.negated:
+        return one.negated != other.negated and stems[0] == stems[1]
+    return (one.single or other.single) and stems[0] != stems[1]
+
+
 def is_same_rule(rule: Rule, text: str) -> bool:
     """Return whether a wording says the same as a rule."""
     return words(rule.text) == words(text)

@@ -20,6 +20,10 @@ UserQuery = Annotated[
 MemoryThreadQuery = Annotated[
     str | None, QueryParameter(description="The thread whose memory it is, if it is nobody's.")
 ]
+MemoryTime = Annotated[
+    str | None,
+    QueryParameter(max_length=40, description="A year, a month, a day or a moment: 2026-05, 2026-05-15."),
+]
 TimeQuery = Annotated[int | None, QueryParameter(ge=0, le=1 << 53, description="A time, itself included.")]
 Version = Annotated[
     int | None, QueryParameter(ge=0, le=1 << 53, description="A version instead of the newest.")

@@ -5,6 +5,7 @@ from typing import Literal
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from clew.api.memory import (
+    AUDIT_MEMORY,
     CATCH_UP,
     CORRECT_MEMORY,
     EXPORT_MEMORY,
@@ -15,6 +16,7 @@ from clew.api.memory import (
     UNDO_MEMORY,
     CatchUp,
     ForgetView,
+    MemoryAuditView,
     MemoryPage,
     NewCorrection,
     NewForgetRequest,
@@ -25,12 +27,13 @@ from clew.api.memory import (
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument
 from clew.core.log.owners import check_user_named
+from clew.runtime.memory import audit
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.server.http.callers import Caller, CurrentCaller
 from clew.server.http.endpoint import endpoint
-from clew.server.http.parameters import Cursor, Limit, MemoryThreadQuery, UserQuery
+from clew.server.http.parameters import Cursor, Limit, MemoryThreadQuery, MemoryTime, UserQuery
 from clew.server.http.paths import check_reachable
 
 
@@ -38,20 +41,27 @@ from clew.server.http.paths import check_reachable
 async def list_memory(
     caller: CurrentCaller,
     kind: FromQuery[Literal["facts", "arcs"]] = "facts",
+    at: MemoryTime = None,
+    *,
+    past: FromQuery[bool] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
     user: UserQuery = None,
     thread: MemoryThreadQuery = None,
 ) -> MemoryPage:
-    """List facts or arcs, the newest first, with the rules and what waits to be confirmed."""
+    """List facts or arcs, the newest first, with the rules and what waits to be confirmed.
+
+    With `past` the facts that held once follow those that hold. With `at` the list has what was so then.
+    """
     memory = await _memory_of(caller, user, thread)
-    pages = caller.pages(cursor, int, "memory", kind, memory.thread)
-    page = await memory.page(kind, limit=limit, before=pages.start)
+    pages = caller.pages(cursor, int, "memory", kind, memory.thread, at or "", str(past))
+    page = await memory.page(kind, limit=limit, before=pages.start, at=at, past=past)
     profile = await memory.profile()
     return MemoryPage(
         version=profile.version,
         recall=profile.recall,
         facts=as_json(page.facts),
+        lineage=as_json(await memory.lineage(page.facts)),
         arcs=as_json(page.arcs),
         rules=as_json(profile.rules),
         pending=as_json(profile.pending),
@@ -65,6 +75,20 @@ async def export_memory(
 ) -> dict[str, JSON]:
     """Export the whole memory, with the source of each entry, as one document."""
     return await (await _memory_of(caller, user, thread)).export()
+
+
+@endpoint(AUDIT_MEMORY)
+async def audit_memory(
+    caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
+) -> MemoryAuditView:
+    """Check every fact: its quote, the turn that it comes from, and whether another excludes it."""
+    result = await audit.audit_memory(await _memory_of(caller, user, thread))
+    return MemoryAuditView(
+        ok=result.ok,
+        version=result.version,
+        counts=as_json(result.counts),
+        findings=as_json(result.findings),
+    )
 
 
 @endpoint(CATCH_UP)
@@ -97,7 +121,10 @@ async def correct_memory(
 ) -> dict[str, JSON]:
     """Correct a fact or a rule; an undo brings back what it said before."""
     memory = await _memory_of(caller, user, thread)
-    fields: dict[str, JSON] = as_json(await memory.correct(entry, object=data.object, negated=data.negated))
+    correction = await memory.correct(
+        entry, object=data.object, negated=data.negated, since=data.since or None
+    )
+    fields: dict[str, JSON] = as_json(correction)
     return fields
 
 
@@ -160,6 +187,7 @@ async def _memory_of(caller: Caller, user: str | None, thread: str | None) -> Me
 MEMORY_ROUTES = [
     list_memory,
     export_memory,
+    audit_memory,
     catch_up,
     get_memory,
     correct_memory,
