@@ -86,7 +86,9 @@ class MemoryControl(State):
     action: Annotated[dict[str, Any], per_turn]
     """The command that the message gives: its kind, and what it is about."""
     pending_action: dict[str, Any] | None = None
-    """What would be forgotten, until the next message of the episode confirms it or not."""
+    """What would be forgotten or undone, until the next message of the episode confirms it or not."""
+    last_change: int = 0
+    """The version of the memory that the last command made which changed it; 0 if none did."""
 
 
 class GroundedLookup(State):

@@ -73,9 +73,11 @@ class ForgetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that was taken back."""
+    """The version that was taken back, the entries that are not known any more, and those known again."""
 
     undone: int
+    removed: list[JSON] = []
+    restored: list[JSON] = []
 
 
 LIST_MEMORY = Route("list_memory", "GET", "/memory", MemoryPage)

@@ -148,6 +148,13 @@ def test_what_was_so_at_a_time_is_listed(commands: Commands, at: str, names: lis
     assert sorted(fact["object"] for fact in commands.value("list", "--at", at)["facts"]) == names
 
 
+@pytest.mark.promise("B-11")
+def test_an_undo_names_what_it_takes_back(commands: Commands) -> None:
+    commands.code("correct", commands.facts()["Ann"], "Anne")
+
+    assert commands.text("undo").startswith("- sister is called Anne\n+ sister is called Ann\n")
+
+
 def test_a_time_that_is_none_is_refused(commands: Commands) -> None:
     assert "Give a year, a month, a day or a moment" in commands.text("list", "--at", "May", code=1)
 

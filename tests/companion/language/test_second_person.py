@@ -51,6 +51,11 @@ def test_words_are_turned_round(said: str, to_them: str) -> None:
         ("that I'm allergic to nuts", "that says that you are allergic to nuts"),
         ("my brother is a pilot", "that says that your brother is a pilot"),
         ("the dog I had", "about the dog you had"),
+        ("I have a dog called Bigos", "that says that you have a dog called Bigos"),
+        ("Bigos is my dog", "that says that Bigos is your dog"),
+        ("Mary Ann has left me", "that says that Mary Ann has left you"),
+        ("what is between us", "about what is between you"),
+        ("my last will", "about your last will"),
         ("live", "about where you live"),
     ],
 )
@@ -69,7 +74,7 @@ def test_a_thing_is_spoken_about_and_a_clause_is_said(said: str, phrase: str) ->
         ("Forget about my sister", "I have kept nothing about your sister, so"),
         ("Forget that I have a dog", "I have kept nothing that says that you have a dog, so"),
         ("No, it's Anna, not my Ann", "I remember nothing about your Ann, so"),
-        ("Was weißt du über meine Schwester?", "I remember nothing about Schwester."),
+        ("Was weißt du über meine Schwester?", "I remember nothing about “Schwester”."),
     ],
 )
 async def test_what_is_not_known_is_named_in_the_right_person(

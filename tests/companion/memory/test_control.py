@@ -208,6 +208,89 @@ async def test_recall_can_be_turned_off_and_on(in_memory: Database) -> None:
     assert [rule.text for rule in profile.rules] == ["Keep answers short."]
 
 
+@pytest.mark.promise("B-11")
+async def test_an_undo_names_what_it_takes_back_and_what_comes_back(in_memory: Database) -> None:
+    await memory_of_alice(in_memory)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("No, it's Anna, not Ann", "undo that")
+
+    removed, _, restored = output.response_text.partition("I remember again:")
+    assert "I no longer remember:\n- Your sister is called Anna." in removed
+    assert "Your sister is called Ann." in restored
+
+
+@pytest.mark.promise("B-11")
+async def test_an_undo_of_recall_says_what_holds_again(in_memory: Database) -> None:
+    await memory_of_alice(in_memory)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("Don't bring up what you remember", "undo that")
+
+    assert output.response_text == "Undone.\nI may bring up what I remember."
+
+
+@pytest.mark.promise("B-11")
+async def test_a_whole_session_is_named_and_asked_about_before_it_is_undone(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("I live in Rome.")
+        await runtime.end_session("s1", user="alice")
+        question = await talk.say("undo that")
+        before = await objects(memory_of(db, "s1", "alice"))
+        reply = await talk.say("yes")
+
+    assert "it is what I kept when a session ended. Shall I undo it?" in question.response_text
+    assert "I would no longer remember:\n- You live in Rome." in question.response_text
+    assert before == ["Rome"]
+    assert reply.response_text.startswith("Undone.\nI no longer remember:\n- You live in Rome.")
+    assert await objects(memory_of(db, "s1", "alice")) == []
+
+
+@pytest.mark.promise("B-11")
+@pytest.mark.parametrize("answer", ["no", "I had a long day at my job"])
+async def test_an_undo_that_is_not_confirmed_undoes_nothing(in_memory: Database, answer: str) -> None:
+    memory = await memory_of_alice(in_memory)
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("undo that", answer, "yes")
+
+    assert await objects(memory) == ["Ann", "Oslo"]
+
+
+@pytest.mark.promise("B-11")
+async def test_a_second_undo_is_asked_about(in_memory: Database) -> None:
+    memory = await memory_of_alice(in_memory)
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Remember that I like tea", "Remember that I like jam", "undo that")
+        after_one = await objects(memory)
+        output = await Talk(runtime).say("undo that")
+
+    assert after_one == ["Ann", "Oslo", "tea"]
+    assert "Shall I undo it?\nI would no longer remember:\n- You like tea." in output.response_text
+    assert await objects(memory) == after_one
+
+
+async def test_a_change_from_elsewhere_is_not_taken_for_the_last_command(in_memory: Database) -> None:
+    memory = await memory_of_alice(in_memory)
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Remember that I like tea")
+        (oslo,) = [fact for fact in (await memory.page()).facts if fact.object == "Oslo"]
+        await memory.correct(oslo.id, object="Bergen")
+        output = await talk.say("undo that")
+
+    assert "it is a correction. Shall I undo it?" in output.response_text
+    assert "Bergen" in await objects(memory)
+
+
+async def test_a_statement_that_was_not_kept_is_no_topic(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Bigos is my dog.", "Forget that Bigos is my dog")
+        later = await talk.say("What do you remember about me?")
+
+    assert output.response_text.startswith("I have kept nothing that says that Bigos is your dog, so")
+    assert "Bigos" not in later.response_text
+
+
 async def test_what_was_asked_to_be_remembered_and_undone_is_not_learned_when_the_session_ends(
     in_memory: Database,
 ) -> None:

@@ -37,9 +37,10 @@ async def test_what_is_known_is_shown_to_its_user_alone(users: Users, fact_id: s
 async def test_what_is_known_is_corrected_and_the_correction_undone(alice: AsyncClient, fact_id: str) -> None:
     correction = await alice.correct_memory(fact_id, "Bergen")
     after = await alice.memory()
-    await alice.undo_memory()
+    undo = await alice.undo_memory()
 
     assert correction["object"] == "Bergen"
+    assert [fact["object"] for fact in (*undo.removed, *undo.restored)] == ["Bergen", "Oslo"]
     assert [fact["object"] for fact in after.facts] == ["Bergen"]
     assert [fact["object"] for fact in (await alice.memory()).facts] == ["Oslo"]
 

@@ -51,10 +51,13 @@ def _clause() -> re.Pattern[str]:
     parts = {
         name: "|".join(_pattern_of(word) for word in words) for name, words in _table()["clauses"].items()
     }
-    within = rf"(?:\s+(?!(?:{parts['subjects']})\b)[\w'-]+){{1,{MOST_WORDS_BEFORE_VERB}}}?"
+    word = rf"(?!(?:{parts['subjects']}|{parts['links']})\b)[\w'-]+"
+    within = rf"(?:\s+{word}){{1,{MOST_WORDS_BEFORE_VERB}}}?"
+    # A will at the end is no verb, but what somebody leaves.
+    verb = rf"\s+(?!will\W*$)(?:{parts['verbs']})(?![\w'])"
     return re.compile(
         rf"(?:(?:{parts['subjects']})\s+\w|(?:{parts['contractions']})\s+\w|"
-        rf"(?:{parts['determiners']}){within}\s+(?:{parts['verbs']})(?![\w']))",
+        rf"(?:{parts['determiners']}){within}{verb}|{word}(?:\s+{word})?{verb})",
         re.IGNORECASE,
     )
 

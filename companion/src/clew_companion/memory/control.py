@@ -10,7 +10,16 @@ import msgspec
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
 from clew.core.text.words import stem, words
 from clew.runtime.context import Context, MemoryMode
-from clew.runtime.memory import Arc, Candidate, Fact, ForgetTarget, Memory, Rule, statements_in
+from clew.runtime.memory import (
+    Arc,
+    Candidate,
+    Fact,
+    ForgetTarget,
+    Memory,
+    Rule,
+    UndoPreview,
+    statements_in,
+)
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.phrases.refusals import refusals_in
 from clew.runtime.memory.recall.render import REQUEST_PREDICATE, entry_of, sentence_of
@@ -114,6 +123,9 @@ async def memory_control(state: CompanionState, context: Context) -> Delta:
     if memory is None:
         return _reply_delta(NO_MEMORY)
     delta = await _do_command(memory, state, context)
+    control = delta.get("memory_control", {})
+    if memory.last_version:
+        delta = {**delta, "memory_control": {**control, "last_change": memory.last_version}}
     return {**delta, "diagnostics": {"write_counts": {**NO_WRITES, **memory.write_counts}}}
 
 
@@ -139,7 +151,7 @@ async def _do_command(memory: Memory, state: CompanionState, context: Context) -
         case "remember":
             return _reply_delta(await _remember(memory, command.what, context, state.message))
         case "undo":
-            return _reply_delta(await _undo(memory))
+            return await _undo(memory, state.memory_control.last_change, context)
         case _:
             return _reply_delta(await _set_recall(memory, on=command.kind == "recall_on"))
 
@@ -171,8 +183,8 @@ async def _list_memory(
 
 
 def _topic(text: str, command: MemoryCommand) -> str:
-    """The topic of a command, in the right person; words of another language are left as they are."""
-    return f"about {text}" if command.language else topic_phrase(text)
+    """The topic of a command, in the right person; words of another language are quoted as they are."""
+    return f"about “{text}”" if command.language else topic_phrase(text)
 
 
 def _is_outdated_note(candidate: Candidate, entries: Sequence[MemoryEntry]) -> bool:
@@ -277,6 +289,9 @@ def was_command(message: Message, reply: Message) -> bool:
 async def _finish_pending(memory: Memory, pending: dict[str, Any], *, is_agreed: bool) -> dict[str, Any]:
     """Do what waited, or give it up."""
     no_pending = {"memory_control": {"pending_action": None}}
+    if pending.get("action") == UNDO_ACTION:
+        text = await _undo_version(memory, int(pending["version"])) if is_agreed else NOTHING_UNDONE
+        return {**_reply_delta(text), **no_pending}
     if not is_agreed:
         return {**_reply_delta("Nothing was forgotten. It stays as it is."), **no_pending}
     targets = msgspec.convert(pending.get("targets", []), list[ForgetTarget])
@@ -393,14 +408,63 @@ async def _remember(memory: Memory, what: str, context: Context, message: str) -
 LONGEST_QUOTE = 280
 
 
-async def _undo(memory: Memory) -> str:
+UNDO_ACTION = "undo"
+NOTHING_TO_UNDO = "There is nothing to undo in what I remember."
+CHANGED_AGAIN = "That has been changed again since, so I cannot take it back."
+NOTHING_UNDONE = "Nothing was undone. It stays as it is."
+CHANGE_WORDS = {
+    "CloseEpisode": "it is what I kept when a session ended",
+    "Learn": "it is something that I learned",
+    "Correct": "it is a correction",
+    "Forget": "something was forgotten",
+    "SetRecall": "bringing things up was switched on or off",
+    "Undo": "something was taken back",
+}
+"""The way a change came about, to the person who asks for its undoing."""
+
+
+async def _undo(memory: Memory, last_change: int, context: Context) -> dict[str, Any]:
+    """Undo the last command, and name what that takes back. Ask first if the last change was none."""
     try:
-        await memory.undo()
+        preview = await memory.preview_undo()
     except InvalidArgument:
-        return "There is nothing to undo in what I remember."
+        return _reply_delta(NOTHING_TO_UNDO)
     except RewindRefused:
-        return "That has been changed again since, so I cannot take it back."
-    return "Undone. What I remember is as it was before the last change."
+        return _reply_delta(CHANGED_AGAIN)
+    if preview.version == last_change:
+        return _reply_delta(await _undo_version(memory, preview.version))
+    reason = CHANGE_WORDS.get(preview.reason, "something changed")
+    text = (
+        f"The last change in what I remember is not your last command: {reason}. Shall I undo it?\n"
+        f"{_undo_lines(preview, would=True)}\nSay yes to undo it. Anything else leaves it as it is."
+    )
+    pending = {"action": UNDO_ACTION, "version": preview.version, "episode": episode_id(context)}
+    return {**_reply_delta(text), "memory_control": {"pending_action": pending}}
+
+
+async def _undo_version(memory: Memory, version: int) -> str:
+    try:
+        preview = await memory.preview_undo(version)
+        await memory.undo(version)
+    except InvalidArgument:
+        return NOTHING_TO_UNDO
+    except RewindRefused:
+        return CHANGED_AGAIN
+    return f"Undone.\n{_undo_lines(preview)}"
+
+
+def _undo_lines(preview: UndoPreview, *, would: bool = False) -> str:
+    """The effect of an undo, so that the person knows what it takes back."""
+    i = "I would" if would else "I"
+    parts = [f"{i} no longer remember:\n{_entry_lines(preview.removes)}"] if preview.removes else []
+    parts += [f"{i} remember again:\n{_entry_lines(preview.restores)}"] if preview.restores else []
+    if preview.recall is not None:
+        parts.append(RECALL_ON if preview.recall else RECALL_OFF)
+    return "\n".join(parts) or "What I remember says the same as before."
+
+
+RECALL_ON = "I may bring up what I remember."
+RECALL_OFF = "I do not bring up what I remember unless you ask."
 
 
 async def _set_recall(memory: Memory, *, on: bool) -> str:

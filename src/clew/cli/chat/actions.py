@@ -12,7 +12,7 @@ from rich.text import Text
 from clew.cli.chat import screen, views
 from clew.cli.chat.messages import ChatOutput, ChatQuestion
 from clew.cli.chat.session import Chat
-from clew.cli.render.memory import UNDO_OUTCOMES, entry_text
+from clew.cli.render.memory import UNDO_OUTCOMES, entry_text, undo_effects
 from clew.cli.render.values import clean, quantity
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import InvalidArgument
@@ -80,11 +80,12 @@ async def undo(chat: Chat, words: Sequence[str]) -> ChatOutput:
     if words:
         raise InvalidArgument(problem="Say /undo for what is remembered, or /undo turn for the last turn.")
     memory = chat.memory
-    version = await memory.undo()
-    (change,) = await memory.db.thread(memory.thread).changesets(after=version - 1, upto=version, limit=1)
-    outcome = UNDO_OUTCOMES.get(change.reason, "it is as it was")
-    facts = {"undone": version, "what": change.reason}
-    return ChatOutput(kind="undo", facts=facts, display=Text(f"Undone: {outcome}."))
+    preview = await memory.preview_undo()
+    await memory.undo(preview.version)
+    outcome = UNDO_OUTCOMES.get(preview.reason, "it is as it was")
+    facts = {"undone": preview.version, "what": preview.reason}
+    display = Group(*undo_effects(preview), Text(f"Undone: {outcome}."))
+    return ChatOutput(kind="undo", facts=facts, display=display)
 
 
 async def _undo_turn(chat: Chat) -> ChatOutput:

@@ -175,20 +175,22 @@ async def undo(
 ) -> CommandResult:
     """Take back the last change of a memory, or a named one.
 
-    An undo can be undone by its own version. What was changed again since is left alone.
+    It names what is not known any more, and what is known again. An undo can be undone by its own version.
+    What was changed again since is left alone.
 
     Example: clew memory undo --owner alice
     """
     async with _open_memory(call, owner, thread) as memory:
-        undo_version = await memory.undo(version)
-        current_version = (await memory.profile()).version
-        changes = await memory.db.thread(memory.thread).changesets(
-            after=undo_version - 1, upto=undo_version, limit=1
-        )
-    value = {"undone": undo_version, "version": current_version, "what": changes[0].reason}
-    return CommandResult(
-        value=value, display=render_memory.undo_text(undo_version, current_version, changes[0].reason)
-    )
+        preview = await memory.preview_undo(version)
+        await memory.undo(preview.version)
+    value = {
+        "undone": preview.version,
+        "version": memory.last_version,
+        "what": preview.reason,
+        "removed": preview.removes,
+        "restored": preview.restores,
+    }
+    return CommandResult(value=value, display=render_memory.undo_lines(preview, memory.last_version))
 
 
 async def recall(

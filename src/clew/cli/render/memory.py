@@ -10,6 +10,7 @@ from rich.text import Text
 from clew.cli.render.values import clean, quantity, shorten, utc_time
 from clew.runtime.memory.audit import MemoryAudit, MemoryCounts
 from clew.runtime.memory.past import FactLineage
+from clew.runtime.memory.undo import UndoPreview
 from clew.runtime.memory.values import (
     Arc,
     Fact,
@@ -252,12 +253,19 @@ def forget_result(result: ForgetResult, targets: Iterable[ForgetTarget]) -> Rend
     return Group(*lines, *warnings, *undo_hint)
 
 
-def undo_text(version: int, current_version: int, reason: str) -> Text:
-    """The change that was undone, and how to redo it."""
-    outcome = UNDO_OUTCOMES.get(reason, "it is as it was")
-    return Text(
-        f"Change {version} is undone: {outcome}. To go back on that: clew memory undo {current_version}"
-    )
+def undo_lines(preview: UndoPreview, current_version: int) -> RenderableType:
+    """The change that was undone, what that took back and brought back, and how to redo it."""
+    outcome = UNDO_OUTCOMES.get(preview.reason, "it is as it was")
+    redo = f"To go back on that: clew memory undo {current_version}"
+    return Group(*undo_effects(preview), Text(f"Change {preview.version} is undone: {outcome}. {redo}"))
+
+
+def undo_effects(preview: UndoPreview) -> list[Text]:
+    """A line for each entry that an undo takes back, or brings back."""
+    return [
+        *(Text(f"- {entry_text(entry)}", style="red") for entry in preview.removes),
+        *(Text(f"+ {entry_text(entry)}", style="green") for entry in preview.restores),
+    ]
 
 
 COUNT_LABELS = {

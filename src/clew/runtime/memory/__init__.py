@@ -11,6 +11,7 @@ from clew.runtime.memory.past import FactLineage
 from clew.runtime.memory.phrases.statements import statements_in
 from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, render_entry
 from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever, WorkingMemory
+from clew.runtime.memory.undo import UndoPreview
 from clew.runtime.memory.values import (
     Arc,
     Candidate,
@@ -59,6 +60,7 @@ __all__ = [
     "Rule",
     "RuleMatch",
     "SemanticEntry",
+    "UndoPreview",
     "UserTurn",
     "WorkingMemory",
     "answer_pending",

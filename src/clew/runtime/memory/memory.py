@@ -47,6 +47,7 @@ from clew.runtime.memory.thread import (
     write_counts,
     writes_of_change,
 )
+from clew.runtime.memory.undo import UndoPreview
 from clew.runtime.memory.values import (
     ARCHIVED,
     ARCS,
@@ -146,7 +147,8 @@ EntriesById: TypeAlias = dict[str, tuple[MemoryEntry, Item | None]]
 class Memory:
     """The memory of one owner. It writes at the version that it has read, and plans again on a conflict.
 
-    ``write_counts`` has the number of entries of each kind that were written through this object.
+    ``write_counts`` has the number of entries of each kind that were written through this object, and
+    ``last_version`` the version that the last change through it made; 0 if there was none.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class Memory:
         self.owner = None if of_thread else owner
         self.thread = memory_thread_id(owner, of_thread=of_thread)
         self.write_counts = Counter[str]()
+        self.last_version = 0
         self._clock = clock
 
     # Looking.
@@ -371,6 +374,19 @@ class Memory:
 
     # Undoing and carrying away.
 
+    async def preview_undo(self, version: int | None = None) -> UndoPreview:
+        """The effect that ``undo`` would have, to be shown first. Nothing changes.
+
+        Raises:
+            InvalidArgument: There is nothing to undo.
+            RewindRefused: What it did has been changed again since.
+        """
+        snapshot = await self._read_snapshot()
+        plan = await memory_undo.plan_undo(self.db, self.thread, snapshot, version)
+        target = int(plan.actions[0]["undo"])
+        changes = await self.db.thread(self.thread).changesets(after=target - 1, upto=target, limit=1)
+        return memory_undo.undo_preview(plan, changes[0].reason, snapshot)
+
     async def undo(self, version: int | None = None) -> int:
         """Take back the last change, or the one that made a version; the version it took back.
 
@@ -421,6 +437,7 @@ class Memory:
         commit, (change, result) = await change_memory(self.db, self.thread, self.owner, plan_with_change)
         if commit is not None and change is not None and not commit.repeated:
             self.write_counts.update(write_counts(change))
+            self.last_version = commit.version
         return commit, result
 
     async def _all_items(self, log: str) -> list[Item]:

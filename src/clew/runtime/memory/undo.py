@@ -2,22 +2,60 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from clew.core import patch
 from clew.core.errors import InvalidArgument, RewindRefused
-from clew.core.ops import Document, Op
+from clew.core.ops import Document, Op, Set
 from clew.core.values import Changeset, Cut, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.memory.merge import past_id
 from clew.runtime.memory.past import visible_past_items
 from clew.runtime.memory.thread import RECALL, RULES, MemoryChange, MemoryThread, visible_items
-from clew.runtime.memory.values import FACTS, PAST, fact_of
+from clew.runtime.memory.values import ARCS, FACTS, PAST, MemoryEntry, Rule, arc_of, fact_of
 
 UNDO = "Undo"
 NEUTRAL_REASONS = ("Propose", "Cancel")
 """Changes that leave what is known as it was."""
 
 CHANGES_PER_PAGE = 64
+
+
+class UndoPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of an undo: what is not known any more, what is known again, and recall if it is switched.
+
+    ``reason`` says how the change came about that made ``version``: Learn, CloseEpisode, Correct, Forget,
+    SetRecall or Undo.
+    """
+
+    version: int
+    reason: str
+    removes: tuple[MemoryEntry, ...] = ()
+    restores: tuple[MemoryEntry, ...] = ()
+    recall: bool | None = None
+
+
+def undo_preview(plan: MemoryChange, reason: str, snapshot: MemoryThread) -> UndoPreview:
+    """The effect of a planned undo, without past facts and what says the same before and after."""
+    removes, restores = _entries_of(plan.ends), _entries_of(plan.items)
+    rules = [op for op in plan.patches if op.path[:1] == (RULES,)]
+    removes += [snapshot.rules[id] for op in rules for id in map(str, op.path[1:]) if id in snapshot.rules]
+    restores += [msgspec.convert(op.value, Rule) for op in rules if isinstance(op, Set)]
+    recalls = [bool(op.value) for op in plan.patches if isinstance(op, Set) and op.path == (RECALL,)]
+    lasting = {(entry.id, entry.text) for entry in removes} & {(entry.id, entry.text) for entry in restores}
+    return UndoPreview(
+        version=int(plan.actions[0]["undo"]),
+        reason=reason,
+        removes=tuple(entry for entry in removes if (entry.id, entry.text) not in lasting),
+        restores=tuple(entry for entry in restores if (entry.id, entry.text) not in lasting),
+        recall=recalls[0] if recalls else None,
+    )
+
+
+def _entries_of(items: Sequence[Item]) -> list[MemoryEntry]:
+    facts: list[MemoryEntry] = [fact_of(item) for item in items if item.log == FACTS]
+    return [*facts, *(arc_of(item) for item in items if item.log == ARCS)]
 
 
 async def plan_undo(db: Database, id: str, snapshot: MemoryThread, version: int | None) -> MemoryChange:

@@ -149,7 +149,13 @@ async def undo_memory(
     data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> UndoView:
     """Undo the last change, or the one that made a version."""
-    return UndoView(undone=await (await _memory_of(caller, user, thread)).undo(data.version))
+    memory = await _memory_of(caller, user, thread)
+    preview = await memory.preview_undo(data.version)
+    return UndoView(
+        undone=await memory.undo(preview.version),
+        removed=as_json(preview.removes),
+        restored=as_json(preview.restores),
+    )
 
 
 @endpoint(SET_RECALL)
