@@ -11,7 +11,7 @@ from playwright.async_api import Page
 
 from tests.architecture.source import ROOT
 from tests.server.studio.conftest import Visitor, open_browser
-from tests.server.studio.studio_server import furnish, running
+from tests.server.studio.studio_server import furnish, move_house, running
 from tests.server.studio.workbench import equip
 
 IMAGES = ROOT / "docs/images"
@@ -20,7 +20,7 @@ PICTURES: list[tuple[str, str, int, int, str]] = [
     ("threads", "/studio/threads", 1120, 640, "light"),
     ("thread", f"/studio/threads/trip-{USER}?at=7", 1280, 760, "light"),
     ("approval", f"/studio/threads/invoice-{USER}", 1120, 640, "dark"),
-    ("memory", "/studio/memory", 1120, 640, "light"),
+    ("memory", "/studio/memory", 1120, 1010, "light"),
     ("workbench", f"/studio/workbench/trip-{USER}", 1120, 1010, "light"),
     ("system", "/studio/system", 1120, 760, "dark"),
     ("phone", f"/studio/threads/trip-{USER}", 360, 700, "light"),
@@ -32,6 +32,7 @@ async def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         async with running(Path(place) / "studio.db") as studio, open_browser() as windows:
             await furnish(studio, USER)
+            await move_house(studio, USER)
             await equip(studio, USER, f"trip-{USER}")
             visitor = Visitor(windows, studio, USER)
             for name, path, width, height, theme in PICTURES:
@@ -40,6 +41,8 @@ async def main(folder: Path) -> None:
                     for number in range(6 if name == "system" else 0):
                         await client.run_turn(f"busy-{number % 2}", "How is the weather?")
                         await asyncio.sleep(2)
+                if name == "memory":
+                    await page.get_by_role("switch", name="Also what held once").click()
                 if name == "workbench":
                     await page.get_by_role("button", name="Read tides.md").click()
                 await picture(page, folder / f"studio-{name}.png")

@@ -200,3 +200,20 @@ async def remember(studio: Studio, user: str) -> None:
         source=source,
     )
     await Memory(mine, user).learn([*candidates, rule])
+
+
+async def move_house(studio: Studio, user: str) -> None:
+    """A fact about a user that held from March to June of 2026, and the one that took its place."""
+    mine = studio.db.scope(tenant=studio.db.tenant, user=user)
+    for time, city in ((1_772_539_200_000, "Oslo"), (1_780_488_000_000, "Rome")):
+        source = MemorySource(thread=f"trip-{user}", version=3, time=time)
+        home = Candidate(
+            category="context",
+            predicate="LIVES_IN",
+            object=city,
+            single=True,
+            quote=f"I live in {city}.",
+            plain=True,
+            source=source,
+        )
+        await Memory(mine, user).learn([home])

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from clew.runtime.memory.memory import Memory
 from clew.server.routes.studio import studio_files
 from tests.server.studio.conftest import Visitor
-from tests.server.studio.studio_server import Studio, furnish, remember
+from tests.server.studio.studio_server import Studio, furnish, move_house, remember
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 
@@ -63,6 +63,75 @@ async def test_forgetting_takes_two_steps(visitor: Visitor) -> None:
 
     await expect(page.get_by_role("heading", name="User likes tiled houses")).to_have_count(0)
     assert (between, len((await memory.page()).facts)) == (3, 2)
+
+
+@pytest.mark.promise("B-11")
+async def test_a_fact_says_what_it_replaced_and_what_held_once_what_replaced_it(visitor: Visitor) -> None:
+    await memory_of_visitor(visitor)
+    await move_house(visitor.studio, visitor.user)
+    page = await visitor.open("/studio/memory")
+    rome = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="User lives in Rome"))
+    oslo = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="User lives in Oslo"))
+    await expect(rome).to_contain_text("In place of: User lives in Oslo (3 Mar 2026 – 3 Jun 2026)")
+    await expect(oslo).to_have_count(0)
+    await page.get_by_role("switch", name="Also what held once").click()
+
+    await expect(oslo).to_contain_text("Replaced by: User lives in Rome")
+    await expect(oslo).to_contain_text("“I live in Oslo.”")
+    await expect(oslo.get_by_role("link", name="where it was said")).to_be_visible()
+    await expect(oslo.get_by_role("button", name="Correct")).to_have_count(0)
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_so_on_a_day_or_in_its_month_is_shown(visitor: Visitor) -> None:
+    await memory_of_visitor(visitor)
+    await move_house(visitor.studio, visitor.user)
+    page = await visitor.open("/studio/memory")
+    headings = page.get_by_role("heading", level=2)
+    await page.get_by_label("As of").fill("2026-06-02")
+    await expect(headings).to_have_text(["User lives in Oslo"])
+    await page.get_by_label("How much of it").select_option("That month")
+    await expect(headings).to_have_text(["User lives in Rome", "User lives in Oslo"])
+    await page.get_by_role("button", name="Now").click()
+
+    await expect(headings).to_have_count(4)
+    await expect(page.get_by_role("heading", name="User lives in Oslo")).to_have_count(0)
+
+
+@pytest.mark.promise("B-11")
+async def test_every_fact_is_checked_and_problems_are_named(visitor: Visitor) -> None:
+    await memory_of_visitor(visitor)
+    page = await visitor.open("/studio/memory")
+    await page.get_by_role("button", name="Check every fact").click()
+
+    await expect(page.get_by_role("dialog")).to_contain_text("3 problems found.")
+    await expect(page.get_by_role("dialog")).to_contain_text("User likes tiled houses")
+
+
+@pytest.mark.promise("B-11")
+async def test_an_undo_names_what_it_took_back(visitor: Visitor) -> None:
+    await memory_of_visitor(visitor)
+    await move_house(visitor.studio, visitor.user)
+    page = await visitor.open("/studio/memory")
+    await page.get_by_role("button", name="Undo the last change").click()
+
+    await expect(
+        page.get_by_text("Not known any more: User lives in Rome. Known again: User lives in Oslo.")
+    ).to_be_visible()
+
+
+@pytest.mark.promise("B-11")
+async def test_a_correction_since_a_day_leaves_what_was_before(visitor: Visitor) -> None:
+    memory = await memory_of_visitor(visitor)
+    await move_house(visitor.studio, visitor.user)
+    page = await visitor.open("/studio/memory")
+    await page.get_by_role("button", name="Correct: User lives in Rome").click()
+    await page.get_by_role("textbox", name="User lives in").fill("Bergen")
+    await page.get_by_label("The old text was right until").fill("2026-08-01")
+    await page.get_by_role("button", name="Put right").click()
+    await expect(page.get_by_role("heading", name="User lives in Bergen")).to_be_visible()
+
+    assert [fact.object for fact in (await memory.page(at="2026-07")).facts] == ["Rome"]
 
 
 async def test_recall_is_switched_off_and_rules_are_shown(visitor: Visitor) -> None:

@@ -2,6 +2,7 @@
 
 const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" });
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -19,6 +20,11 @@ export function ago(milliseconds, now = Date.now()) {
 /** A date and a time of day. */
 export function moment(milliseconds) {
   return MOMENT.format(new Date(milliseconds));
+}
+
+/** A day: "15 May 2026", by the same calendar as the field for a day. */
+export function date(milliseconds) {
+  return DAY.format(new Date(milliseconds));
 }
 
 /** How long something took. */
