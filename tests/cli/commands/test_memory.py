@@ -133,7 +133,7 @@ def test_what_was_so_once_is_listed_with_what_took_its_place(commands: Commands)
     assert "Facts that held once" in text
     assert "until another took its place" in " ".join(text.split())
     assert page["lineage"][names["Ann"]]["replacement"]["object"] == "Anne"
-    assert "now: sister is called Anne" in text
+    assert "replaced by: sister is called Anne" in " ".join(text.split())
     assert commands.value("show", names["Ann"])["lineage"]["replacement"]["id"] == names["Anne"]
     assert "Ann" not in commands.facts()
 

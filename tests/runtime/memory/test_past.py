@@ -9,11 +9,14 @@ import msgspec
 import pytest
 
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
-from clew.core.values import Item
+from clew.core.values import Item, Scope
+from clew.database.archive import import_threads
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.past import Period, period_of
 from clew.runtime.memory.values import FACTS, Candidate, FactPattern, MemorySource
+from clew.runtime.person_export import export_person
+from clew.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.promise("B-11")
 
@@ -276,6 +279,27 @@ async def test_the_export_has_what_held_once(memory: Memory) -> None:
     (past,) = document["past_facts"]
 
     assert (past["object"], past["began"], past["ended"]) == ("Berlin", day("2026-03-10"), day("2026-06-15"))
+
+
+async def test_an_archive_of_a_person_keeps_the_times(memory: Memory, db: Database) -> None:
+    await memory.learn([home("2026-03-10", "Berlin")])
+    await memory.learn([home("2026-06-15", "Paris")])
+    store = MemoryStore()
+    await import_threads(store, Scope(), export_person(db, "alice"))
+    copy = Memory(Database(store), "alice")
+
+    assert (await copy.page(past=True)).facts == (await memory.page(past=True)).facts
+    assert await objects_at(copy, "2026-05") == ["Berlin"]
+
+
+@pytest.mark.security
+async def test_erasing_a_person_erases_their_past(memory: Memory, db: Database) -> None:
+    await memory.learn([home("2026-03-10", "Berlin")])
+    await memory.learn([home("2026-06-15", "Paris")])
+    await db.erase(owner="alice")
+
+    assert (await memory.page(past=True)).facts == ()
+    assert await objects_at(memory, "2026-05") == []
 
 
 async def test_a_fact_stored_without_times_holds_since_it_was_said(memory: Memory, db: Database) -> None:

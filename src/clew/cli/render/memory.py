@@ -85,7 +85,7 @@ def overview_detail(page: MemoryOverview) -> RenderableType:
 def _title(page: MemoryOverview) -> Text:
     recall = "recall is on" if page.recall else "recall is off"
     owner = page.owner or page.thread
-    at = "" if page.at is None else f" · what was so in or at {clean(page.at)}"
+    at = "" if page.at is None else f" · as of {clean(page.at)}"
     return Text.assemble((clean(owner), "bold"), (f"  {recall} · version {page.version}{at}", "dim"))
 
 
@@ -107,7 +107,9 @@ def _time_lines(fact: Fact, lineage: FactLineage | None) -> list[str]:
     if lineage is None:
         return lines
     lines += [f"replaced: {entry_text(other)}" for other in lineage.replaced]
-    return lines + ([f"now: {entry_text(lineage.replacement)}"] if lineage.replacement is not None else [])
+    return lines + (
+        [f"replaced by: {entry_text(lineage.replacement)}"] if lineage.replacement is not None else []
+    )
 
 
 def held_text(fact: Fact) -> str:
