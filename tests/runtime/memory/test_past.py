@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
+from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
-from clew.core.values import Item, Scope
+from clew.core.values import Item, RecordQuery, Scope
 from clew.database.archive import import_threads
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.past import Period, period_of
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import FACTS, Candidate, FactPattern, MemorySource
 from clew.runtime.person_export import export_person
 from clew.stores.memory import MemoryStore
@@ -36,6 +39,15 @@ def home(on: str, place: str, **more: Any) -> Candidate:
 
 def allergy(on: str, to: str, **more: Any) -> Candidate:
     return statement(on, "IS_ALLERGIC_TO", to, **more)
+
+
+class SameVector:
+    """An embedder to which all texts mean the same."""
+
+    name = "same"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.5] for _ in texts]
 
 
 @pytest.fixture
@@ -215,6 +227,36 @@ async def test_undo_restores_the_interval(memory: Memory) -> None:
     assert (await memory.page(past=True)).facts == before
 
 
+async def test_a_correction_of_a_correction_is_undone_step_by_step(memory: Memory) -> None:
+    await memory.learn([home("2026-01-01", "Rome")])
+    (fact,) = (await memory.page()).facts
+    for place in ("Bern", "Rome", "Oslo"):
+        await memory.correct(fact.id, object=place)
+    places = [await past_of(memory)]
+    for _ in range(3):
+        await memory.undo()
+        places.append(await past_of(memory))
+
+    assert [[place for place, _ in past] for past in places] == [
+        ["Rome", "Bern", "Rome"],
+        ["Bern", "Rome"],
+        ["Rome"],
+        [],
+    ]
+
+
+async def test_what_an_undo_brought_back_is_undone_with_its_past(memory: Memory) -> None:
+    await memory.learn([home("2026-01-01", "Rome")])
+    before = (await memory.page(past=True)).facts
+    await memory.learn([home("2026-03-10", "Berlin")])
+    (berlin,) = (await memory.page()).facts
+    await memory.forget(await memory.targets([berlin.id]))
+    await memory.undo()
+    await memory.undo()
+
+    assert (await memory.page(past=True)).facts == before
+
+
 async def test_undo_of_an_end_lets_the_fact_hold_again(memory: Memory) -> None:
     await memory.learn([allergy("2026-01-01", "nuts")])
     before = (await memory.page(past=True)).facts
@@ -241,6 +283,16 @@ async def test_a_forgotten_fact_takes_its_past_along_and_brings_it_back(memory: 
     await memory.undo()
 
     assert (forgotten, (await memory.page(past=True)).facts) == ((), before)
+
+
+async def test_a_fact_whose_past_is_forgotten_keeps_its_vector(memory: Memory, db: Database) -> None:
+    await memory.learn([home("2026-03-10", "Berlin")])
+    await memory.learn([home("2026-06-15", "Paris")])
+    await Retriever(memory, SameVector()).embed_missing()
+    _, berlin = (await memory.page(past=True)).facts
+    await memory.forget(await memory.targets([berlin.id]))
+
+    assert len(await db.records.find(RecordQuery(kind=VECTOR_KIND, owner="alice"))) == 1
 
 
 async def test_a_past_fact_is_forgotten_alone(memory: Memory) -> None:

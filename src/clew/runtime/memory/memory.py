@@ -530,10 +530,9 @@ class Memory:
         return {id: item for id, item in items.items() if id in past_ids}
 
     def _vector_drops(self, ends: Iterable[Item]) -> list[Drop]:
-        """The writes that drop the vectors of some items."""
-        return [
-            Drop(kind=VECTOR_KIND, id=vector_id(self.thread, item.id or "")) for item in _distinct_items(ends)
-        ]
+        """The writes that drop the vectors of some items. A past fact has none of its own."""
+        items = _distinct_items(item for item in ends if item.log != PAST)
+        return [Drop(kind=VECTOR_KIND, id=vector_id(self.thread, item.id or "")) for item in items]
 
 
 def _targets_of(entries: EntriesById) -> tuple[ForgetTarget, ...]:

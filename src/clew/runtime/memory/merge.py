@@ -26,14 +26,11 @@ def fact_id(entry: Candidate | Fact, salt: str) -> str:
 
 
 def past_fact(fact: Fact, end: EndKind, *, at: int, salt: str, replaced_by: str = "") -> Fact:
-    """The fact as one that held until a time."""
-    id, ended = past_id(fact, salt), max(at, fact.began)
+    """The fact as one that held until a time. Its id is its own, with a suffix for what it says and when."""
+    ended = max(at, fact.began)
+    suffix = _digest(salt, fact.object, str(fact.negated), str(fact.began), str(ended))[:PAST_DIGITS]
+    id = f"{fact.id}.{suffix}"
     return msgspec.structs.replace(fact, id=id, ended=ended, end=end, replaced_by=replaced_by)
-
-
-def past_id(fact: Fact, salt: str) -> str:
-    """The id that a fact gets when it ends: its own, with a suffix for what it says and since when."""
-    return f"{fact.id}.{_digest(salt, fact.object, str(fact.negated), str(fact.began))[:PAST_DIGITS]}"
 
 
 def is_of_pattern(fact: Fact | Candidate, pattern: FactPattern | Candidate) -> bool:

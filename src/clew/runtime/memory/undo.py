@@ -10,10 +10,9 @@ from clew.core.ops import Document, Op, Set
 from clew.core.values import Changeset, Cut, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.runtime.memory.merge import past_id
 from clew.runtime.memory.past import visible_past_items
 from clew.runtime.memory.thread import RECALL, RULES, MemoryChange, MemoryThread, visible_items
-from clew.runtime.memory.values import ARCS, FACTS, PAST, MemoryEntry, Rule, arc_of, fact_of
+from clew.runtime.memory.values import ARCS, FACTS, PAST, Fact, MemoryEntry, Rule, arc_of, fact_of
 
 UNDO = "Undo"
 NEUTRAL_REASONS = ("Propose", "Cancel")
@@ -137,28 +136,29 @@ async def _items_as_they_were(
 ) -> list[Item]:
     """The items that a change added and that are unchanged. Those forgotten since need no undoing.
 
-    A fact can have several past ones, so each of those is looked for at its own place.
+    A fact can have several past ones, so those are told apart by the ids of their own.
     """
-    thread = db.thread(id)
     result: list[Item] = []
     for item in items:
         if item.log == PAST:
-            result += await thread.items(after=item.place - 1, before=item.place + 1, log=PAST, last=1)
+            past = await visible_past_items(db, id, snapshot, [item.id or ""])
+            result += [past[name] for name in [fact_of(item).id] if name in past]
             continue
-        if item.log == FACTS and await _has_ended(db, id, snapshot, item):
-            raise RewindRefused(thread=id, problem=f"{item.id!r} has ended since")
         current = (await visible_items(db, id, snapshot, [item.id or ""], item.log)).get(item.id or "")
         # By what it says: an undo in between has put it back at another place.
         if current is not None and current.body != item.body:
             raise RewindRefused(thread=id, problem=f"{item.id!r} has been changed again since")
+        if current is None and item.log == FACTS and await _has_ended(db, id, snapshot, fact_of(item)):
+            raise RewindRefused(thread=id, problem=f"{item.id!r} has ended since")
         result += [current] if current is not None else []
     return result
 
 
-async def _has_ended(db: Database, id: str, snapshot: MemoryThread, item: Item) -> bool:
-    """Return whether the fact of an item is past by now."""
-    fact = fact_of(item)
-    return past_id(fact, snapshot.salt) in await visible_past_items(db, id, snapshot, [fact.id])
+async def _has_ended(db: Database, id: str, snapshot: MemoryThread, fact: Fact) -> bool:
+    """Return whether a fact is past by now."""
+    past = map(fact_of, (await visible_past_items(db, id, snapshot, [fact.id])).values())
+    state = (fact.object, fact.negated, fact.began)
+    return any((other.object, other.negated, other.began) == state for other in past)
 
 
 async def _items_of_cut(thread: Thread, cut: Cut, version: int) -> Sequence[Item]:
@@ -172,12 +172,12 @@ async def _check_not_relearned(
     db: Database, id: str, snapshot: MemoryThread, old_items: Sequence[Item], new_items: Sequence[Item]
 ) -> None:
     """Refuse to bring back what is there again by a later change."""
-    leaving_places = {item.place for item in new_items}
+    leaving_places = {(item.log, item.place) for item in new_items}
     for item in old_items:
         if item.log == PAST:
             continue
         current = (await visible_items(db, id, snapshot, [item.id or ""], item.log)).get(item.id or "")
-        if current is not None and current.place not in leaving_places:
+        if current is not None and (current.log, current.place) not in leaving_places:
             raise RewindRefused(thread=id, problem=f"{item.id!r} has been learned again since")
 
 
