@@ -15,7 +15,7 @@ from clew.core.values import SummaryPage, Window
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import EmbeddingProvider, MakeContext, MemoryMode, plain_context
-from clew.runtime.execution.scheduler import Scheduler, ignore_event
+from clew.runtime.execution.scheduler import Scheduler
 from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
 from clew.runtime.maintenance.idle import compact_idle_thread
@@ -25,7 +25,7 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
 from clew.runtime.placement import Placement, Placements, default_mode
 from clew.runtime.records.episodes import Episode, Finalize, finalize_nothing
-from clew.runtime.records.events import Event, Mark, events_of
+from clew.runtime.records.events import Event, Mark, events_of, ignore_event
 from clew.runtime.records.feedback import Feedback
 from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord

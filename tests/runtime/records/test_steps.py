@@ -236,7 +236,7 @@ async def test_steps_cost_no_trip_and_no_row(local: Database) -> None:
     before = store.calls
     await runtime.run_turn("a", "And now?")
 
-    assert store.calls - before == 3
+    assert store.calls - before == 2
 
 
 async def test_a_turn_that_keeps_nothing_is_priced_too() -> None:

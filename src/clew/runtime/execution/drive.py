@@ -10,7 +10,7 @@ from clew.core.errors import ClewError, Conflict, LeaseLost, StateConflict
 from clew.runtime.execution.pipeline import ending_of, run_pipeline
 from clew.runtime.execution.safe_reply import add_safe_reply, own_messages, safe_result
 from clew.runtime.execution.start import StartedTurn
-from clew.runtime.records.events import Event, error_event, events_of
+from clew.runtime.records.events import Event, error_event
 from clew.runtime.records.runs import CANCELLED, ERROR, Ending
 from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
@@ -38,8 +38,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
         prices=settings.config.prices,
     )
     turn.own_calls |= start.own_calls
-    for event in events_of(start.change):
-        emit(event)
+    turn.notify_of(start.change)
     task = asyncio.current_task()
     assert task is not None
     lease = Lease(start.journal, settings.config.leases.seconds, settings.clock, task.cancel)

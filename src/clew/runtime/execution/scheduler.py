@@ -25,7 +25,7 @@ from clew.runtime.execution.start import (
 )
 from clew.runtime.execution.turn_lines import LinePlace, TurnLines
 from clew.runtime.placement import Placement
-from clew.runtime.records.events import Event
+from clew.runtime.records.events import Event, ignore_event
 from clew.runtime.records.runs import INTERRUPTED, QUEUED, SUSPENDED, Run, run_id_for_key
 from clew.runtime.state.call_state import Decision
 from clew.runtime.turn.result import TurnResult
@@ -280,7 +280,3 @@ class Scheduler:
             await queue.run_queued_turns(placement.db, thread, run_turn)
         except ClewError as error:  # nobody awaits it; the next sweep looks at the queue again
             log.warning("The queued turns of thread %s wait for the next sweep: %s", thread, error)
-
-
-def ignore_event(event: Event) -> None:
-    """Ignore an event: the turn has no listener."""

@@ -194,7 +194,7 @@ async def start_turn(
         left_position = place.take_position() if place is not None else None
         position = left_position or await _read_position(db, thread, settings)
         try:
-            return await _start_at(db, position, request, settings, queue_entry)
+            return await _start_at(db, thread, position, request, settings, queue_entry)
         except RevisionConflict as conflict:
             _check_queued(queue_entry, conflict)
             attempts.count(conflict)
@@ -231,10 +231,15 @@ async def _read_position(db: Database, thread: Thread, settings: Settings) -> Th
 
 
 async def _start_at(
-    db: Database, position: ThreadPosition, request: TurnRequest, settings: Settings, queue_entry: Drop | None
+    db: Database,
+    thread: Thread,
+    position: ThreadPosition,
+    request: TurnRequest,
+    settings: Settings,
+    queue_entry: Drop | None,
 ) -> StartedTurn:
     """Start a turn at a known position of its thread."""
-    thread, head = db.thread(request.thread), position.head
+    head = position.head
     if head is not None:
         await check_thread_agent(thread, head, settings.agent)
         check_user_named(head.id, head.owner, request.user or db.user)
@@ -295,7 +300,9 @@ async def _commit_inbound(
     journal = ThreadJournal(db, run, version=commit.version, owner=owner, clock=settings.clock)
     journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
-    return StartedTurn(draft=_draft(db, position, change, request, settings), journal=journal, change=change)
+    return StartedTurn(
+        draft=_draft(journal.thread, position, change, request, settings), journal=journal, change=change
+    )
 
 
 def _turn_episode(
@@ -331,7 +338,7 @@ def _record_writes(
 
 
 def _draft(
-    db: Database, position: ThreadPosition, change: Changeset, request: TurnRequest, settings: Settings
+    thread: Thread, position: ThreadPosition, change: Changeset, request: TurnRequest, settings: Settings
 ) -> Draft:
     """Return the draft on the state after the first changeset, without a read of what was just written."""
     head = position.head
@@ -343,7 +350,7 @@ def _draft(
         state,
         sizes_after(sizes, change),
         request.inputs,
-        log_reader(db.thread(request.thread)),
+        log_reader(thread),
         # The first changeset was committed at the very version and hash of the position, so that nothing
         # else has changed the thread since its tails were read.
         tails_after(position.tails, [change], sizes),

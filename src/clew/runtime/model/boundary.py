@@ -12,6 +12,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -25,28 +26,42 @@ CUT_OFF = "the stream ended before the reply did"
 END = object()
 
 
-@contextmanager
-def model_boundary(model: str) -> Iterator[None]:
+def model_boundary(model: str) -> "ModelBoundary":
     """Turn whatever a model's own code raises into ``ModelFailed``. Enclose that code alone, and no other.
 
     The words of the error are not taken over: they may hold a path, a key or what a user said.
 
     Raises:
-        ModelFailed: The model raised something. If it was about a connection, asking again may help.
+        ModelFailed: (by the block) The model raised something. If it was about a connection, asking again may
+            help.
     """
-    try:
-        yield
-    except ClewError:
-        raise
-    except asyncio.CancelledError as error:
-        if _is_cancelled():
-            raise
-        raise ModelFailed(model=model, problem="it cancelled itself") from error
-    except Exception as error:
-        if _is_cancelled():  # the model has made something else of it
-            raise asyncio.CancelledError from error
-        problem = f"it raised {type(error).__name__}"
-        raise ModelFailed(model=model, problem=problem, retry=isinstance(error, OSError)) from error
+    return ModelBoundary(model)
+
+
+class ModelBoundary:
+    """A block of a model's own code. It is a class because every piece of a reply enters one."""
+
+    __slots__ = ("_model",)
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, ClewError):
+            return
+        if isinstance(error, asyncio.CancelledError):
+            if not _is_cancelled():
+                raise ModelFailed(model=self._model, problem="it cancelled itself") from error
+        elif isinstance(error, Exception):
+            if _is_cancelled():  # the model has made something else of it
+                raise asyncio.CancelledError from error
+            problem = f"it raised {type(error).__name__}"
+            raise ModelFailed(model=self._model, problem=problem, retry=isinstance(error, OSError)) from error
 
 
 def _is_cancelled() -> bool:

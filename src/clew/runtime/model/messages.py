@@ -42,6 +42,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def message_of(item: Item) -> Message:
     """The message behind an item of our own format."""
     body: dict[str, Any] = item.body if isinstance(item.body, dict) else {"content": item.body}
+    if len(body) == 1 and "content" in body and item.kind != RESULT:  # plain words, as most items are
+        return Message(
+            role=item.role,
+            content=body["content"],
+            kind=item.kind,
+            id=item.id,
+            call=item.call,
+            run=item.run,
+            step=item.step,
+            visibility=item.visibility,
+        )
     content = body.get("output", "") if item.kind == RESULT else body.get("content", "")
     return Message(
         role=item.role,

@@ -104,6 +104,10 @@ Event: TypeAlias = (
 )
 
 
+def ignore_event(event: Event) -> None:
+    """Ignore an event: the turn has no listener."""
+
+
 def events_of(change: Changeset) -> list[Event]:
     """Return the durable events of a changeset, in order, numbered."""
     return [

@@ -20,6 +20,8 @@ from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message, item_of, 
 from clew.runtime.model.protocol import Reply, ToolCall
 
 WINDOW = 40
+CALL_KINDS = frozenset((CALL, RESULT, REPAIR))
+"""The kinds of messages that are about tool calls."""
 SUMMARY = "summary"
 """The kind of an item that replaces others, and the mark in the state that there is one."""
 
@@ -99,7 +101,10 @@ async def messages_for_model(
         InvalidValue: What was prepared holds something that is not JSON.
     """
     messages = [*await _summary(context, tail), *tail.messages]
-    visible = [message for message in pair_calls(messages) if shows is None or shows(message)]
+    visible = pair_calls(messages)
+    if shows is None and prepare is None:
+        return visible
+    visible = [message for message in visible if shows is None or shows(message)]
     if prepare is not None:
         result = prepare([_copy_message(message) for message in visible], context)
         new_messages = await result if inspect.isawaitable(result) else result
@@ -178,6 +183,8 @@ def pair_calls(messages: Sequence[Message]) -> list[Message]:
 
     A call that was closed without an answer gets the reason as its result.
     """
+    if {message.kind for message in messages}.isdisjoint(CALL_KINDS):
+        return list(messages)
     answers = _answers(messages)
     counts: Counter[tuple[str | None, str | None]] = Counter()
     result: list[Message] = []

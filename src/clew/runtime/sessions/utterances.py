@@ -23,10 +23,10 @@ from clew.core.values import HISTORY, Head, Item, LogSize, Put, Record
 from clew.database.database import Database
 from clew.runtime.execution.pipeline import context_of, run_stages
 from clew.runtime.execution.safe_reply import GATE, log_text_of
-from clew.runtime.execution.scheduler import ignore_event
 from clew.runtime.execution.start import log_reader
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.records.episodes import Episode, active_episode
+from clew.runtime.records.events import ignore_event
 from clew.runtime.records.runs import Run, run_id_for_key
 from clew.runtime.records.turn_records import TurnRecord, level_of, retained_turn_record
 from clew.runtime.respond.respond import Stage

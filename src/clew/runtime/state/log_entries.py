@@ -1,11 +1,11 @@
 """The entries of logs: as items, and as the tails that a turn, and the next one, need not read again."""
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from clew.core.encoding import JSON, as_json, decode, encode
+from clew.core.encoding import JSON, decode, encode
 from clew.core.log.places import place_of
 from clew.core.values import Changeset, Item, LogSize, Window
 from clew.runtime.model.messages import THOUGHTS, Message, item_of, message_of
@@ -68,11 +68,11 @@ class TailEntry(msgspec.Struct, frozen=True):
     body: bytes | None = None
 
     @classmethod
-    def of(cls, item: Item) -> "TailEntry":
-        """Return the entry of an item that was read."""
+    def of(cls, item: Item, data: bytes | None = None) -> "TailEntry":
+        """Return the entry of an item as the store has it; ``data`` is its encoded body, if that is known."""
         if item.codec != "json":
             return cls(item, ITEM_BYTES + len(item.body))
-        data = encode(item.body)
+        data = encode(item.body) if data is None else data
         if _is_flat(item.body):
             return cls(item, ITEM_BYTES + len(data))
         return cls(msgspec.structs.replace(item, body=None), ITEM_BYTES + len(data), data)
@@ -91,18 +91,15 @@ def _is_flat(body: JSON) -> bool:
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The newest items of a log at a version of its thread.
 
-    ``limit`` is how many were asked for (None: all), ``is_whole`` says that the log has no others.
+    ``limit`` is how many were asked for (None: all), ``is_whole`` says that the log has no others. ``size``
+    is about the bytes that it takes in memory.
     """
 
     entries: tuple[TailEntry, ...]
     limit: int | None
     is_whole: bool
     version: int
-
-    @property
-    def size(self) -> int:
-        """About the bytes that it takes in memory."""
-        return sum(entry.size for entry in self.entries)
+    size: int
 
     def has_newest(self, count: int | None) -> bool:
         """Return whether it has so many: they are there, or there are no more in the log."""
@@ -122,49 +119,53 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
             limit=self.limit,
             is_whole=self.is_whole and not start,
             version=version,
+            size=self.size + _size_of(entries) - _size_of(every[:start]),
         )
+
+
+def _size_of(entries: Sequence[TailEntry]) -> int:
+    return sum([entry.size for entry in entries])
 
 
 LogTails: TypeAlias = Mapping[tuple[str, bool], LogTail]
 """Tails by the name of the log, and by whether they have what is no longer visible."""
 
 
-def tails_after(tails: LogTails, changes: Iterable[Changeset], sizes: Mapping[str, LogSize]) -> LogTails:
+def tails_after(tails: LogTails, changes: Sequence[Changeset], sizes: Mapping[str, LogSize]) -> LogTails:
     """Return the tails of a thread after committed changesets, as a read would give them.
 
     ``sizes`` are those of the logs before. A tail is dropped if the changesets do not follow its version, or
     do to its log anything but append to it.
     """
-    ends = {log: size.end for log, size in sizes.items()}
+    after: dict[tuple[str, bool], LogTail] = {}
+    for (log, whole), tail in tails.items():
+        entries = _appended_entries(changes, log, tail.version, sizes.get(log, LogSize()).end)
+        if entries is not None:
+            after[log, whole] = tail.extend(entries, changes[-1].version)
+    return after
+
+
+def _appended_entries(
+    changes: Sequence[Changeset], log: str, version: int, end: int
+) -> list[TailEntry] | None:
+    """Return what changesets after a version append to a log; None if they do anything else to it."""
+    entries: list[TailEntry] = []
     for change in changes:
-        if not tails:
-            break
-        # An item may be put between others, and a body that is not JSON is not looked into here.
-        changed_logs = {cut.log for cut in change.cuts}
-        changed_logs |= {item.log for item in change.items if item.place or item.codec != "json"}
-        entries = _entries_of(change, ends, {log for log, _ in tails} - changed_logs)
-        tails = {
-            (log, whole): tail.extend(entries[log], change.version)
-            for (log, whole), tail in tails.items()
-            if tail.version + 1 == change.version and log in entries
-        }
-    return tails
-
-
-def _entries_of(change: Changeset, ends: dict[str, int], logs: Collection[str]) -> dict[str, list[TailEntry]]:
-    """Return what a changeset appends to each of some logs, and move their ends."""
-    entries: dict[str, list[TailEntry]] = {log: [] for log in logs}
-    for item in change.items:
-        if item.log in logs:
-            ends[item.log] = ends.get(item.log, 0) + 1
+        version += 1
+        if change.version != version or any(cut.log == log for cut in change.cuts):
+            return None
+        for item in change.items:
+            if item.log != log:
+                continue
+            # An item may be put between others, and a body that is not JSON is not looked into here.
+            if item.place or item.codec != "json":
+                return None
+            end += 1
+            data = encode(item.body)
             stored_item = msgspec.structs.replace(
-                item,
-                body=as_json(item.body),
-                place=place_of(ends[item.log]),
-                version=change.version,
-                time=change.time,
+                item, body=decode(data), place=place_of(end), version=version, time=change.time
             )
-            entries[item.log].append(TailEntry.of(stored_item))
+            entries.append(TailEntry.of(stored_item, data))
     return entries
 
 
@@ -182,16 +183,18 @@ class LogCache:
         if tail is not None and tail.has_newest(count):
             return tail.newest(count)
         window = await self.read(log, count, whole=whole)
+        entries = tuple(map(TailEntry.of, window))
         tails[log, whole] = LogTail(
-            entries=tuple(map(TailEntry.of, window)),
+            entries=entries,
             limit=count,
             is_whole=count is None or len(window) < count,
             # Without a version it serves until the next commit, and no longer.
             version=window.version if isinstance(window, Window) else NO_VERSION,
+            size=_size_of(entries),
         )
         return window
 
-    def follow(self, changes: Iterable[Changeset], sizes: Mapping[str, LogSize]) -> None:
+    def follow(self, changes: Sequence[Changeset], sizes: Mapping[str, LogSize]) -> None:
         """Go on after changesets that were committed; what is being read just now is not remembered."""
         self.tails = dict(tails_after(self.tails, changes, sizes))
 

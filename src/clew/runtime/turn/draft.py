@@ -73,6 +73,7 @@ class Draft:
     ) -> None:
         self.schema = schema
         self.state = state
+        self._run_state: tuple[Document, RunState] | None = None
         self.deferred_checkpoint: RunDelta | None = None
         self._pending = RunDelta()
         self._sizes = dict(sizes)
@@ -82,14 +83,16 @@ class Draft:
         self.stores_turn_fields = value_at(state, TURN_FIELDS) is not MISSING
         # A run that waits or was interrupted is resumed with the fields of its turn. Once it has ended they
         # are as unset as before a first turn, even where a state of that time still holds them.
-        self._hides_turn_fields = RunState.of(state).has_ended
+        self._hides_turn_fields = self.run_state.has_ended
         self._stored_keys: dict[str, list[bytes]] = {}
         self._written_keys: dict[str, list[bytes]] = {}
 
     @property
     def run_state(self) -> RunState:
         """The run, with what changed since the last commit."""
-        return RunState.of(self.state)
+        if self._run_state is None or self._run_state[0] is not self.state:
+            self._run_state = (self.state, RunState.of(self.state))  # no op changes a state in place
+        return self._run_state[1]
 
     # What a stage reads.
 

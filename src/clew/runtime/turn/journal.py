@@ -160,7 +160,8 @@ class ThreadJournal(Journal):
         clock: Callable[[], int],
     ) -> None:
         super().__init__(run, owner=owner, clock=clock)
-        self.db, self.thread = db, db.thread(run.thread)
+        self.db: Database = db
+        self.thread: Thread = db.thread(run.thread)
         self.version = version
         self.output: dict[str, JSON] | None = None
         self.head: Head | None = None

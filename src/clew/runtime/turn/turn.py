@@ -16,7 +16,7 @@ from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
 from clew.runtime.records.episodes import Episode
-from clew.runtime.records.events import ASSISTANT, RUN_FINISHED, Event, TextDelta, events_of
+from clew.runtime.records.events import ASSISTANT, RUN_FINISHED, Event, TextDelta, events_of, ignore_event
 from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Price, StepKind
 from clew.runtime.records.turn_records import TurnRecord
@@ -161,7 +161,14 @@ class Turn:
 
     def notify(self, event: Event) -> None:
         """Send an event to the listener of the turn."""
-        self._emit(msgspec.structs.replace(event, run=self.id))
+        if self._emit is not ignore_event:
+            self._emit(msgspec.structs.replace(event, run=self.id))
+
+    def notify_of(self, change: Changeset) -> None:
+        """Send the durable events of a changeset to the listener of the turn."""
+        if self._emit is not ignore_event:
+            for event in events_of(change):
+                self._emit(event)
 
     async def ask(self, model: Model | None, request: ModelRequest, *, quiet: bool = False) -> Reply:
         """Ask a model for a reply; unless ``quiet``, its text goes to the listener as it comes.
@@ -248,8 +255,7 @@ class Turn:
 
     async def _commit(self, reason: str, ending: Ending | None) -> None:
         for change in await self._journal.commit(self.draft, reason, ending):
-            for event in events_of(change):
-                self._emit(event)
+            self.notify_of(change)
 
     async def append_change(self, change: Changeset) -> Changeset:
         """Make a change durable that has nothing of the draft, then send its events.
@@ -258,8 +264,7 @@ class Turn:
             VersionConflict: Another writer was faster; nothing was changed.
         """
         committed_change = await self._journal.append(change)
-        for event in events_of(committed_change):
-            self._emit(event)
+        self.notify_of(committed_change)
         return committed_change
 
     def __repr__(self) -> str:
