@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import report
+from bench.against import compare
 from bench.ground import Ground, prepare_ground
 from bench.verdict import Section
 
@@ -29,6 +30,7 @@ CLAIMS = (
     "fork",
     "crowd",
     "turns",
+    "first_turn",
     "turn_growth",
     "turns_many",
     "turns_waiting",
@@ -41,6 +43,8 @@ CLAIMS = (
     "imports",
     "langgraph",
     "server",
+    "server_turns",
+    "server_workers",
 )
 
 
@@ -48,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for."""
     options = _parser().parse_args(arguments)
     names = [name for name in options.only or CLAIMS if not options.floor or name in FLOOR]
+    if options.against is not None:
+        compare(names, options.against.resolve(), rounds=options.rounds, quick=options.quick)
+        return
     build = Path("build")
     build.mkdir(exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=build)).resolve()
@@ -92,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a short run, to see that it runs")
     parser.add_argument("--floor", action="store_true", help="only the raw drivers and the peers")
     parser.add_argument("--json", action="store_true", help="print the figures instead of writing the page")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        help="another checkout: measure both in processes that take turns, and compare",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="how often each of the two is measured")
     parser.add_argument("--out", type=Path, help="folder for the page (default: docs, after a whole run)")
     return parser
 

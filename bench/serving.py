@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
@@ -65,9 +66,11 @@ def main(program: str) -> None:
         listener.close()
         _granian(port)
         return
+    workers = from_variables(os.environ).workers
     config = uvicorn.Config(
-        app,
+        "bench.serving:app",
         factory=True,
+        workers=workers,
         http=Connection if program == "uvicorn" else "httptools",
         log_level="error",
         access_log=False,
@@ -77,7 +80,10 @@ def main(program: str) -> None:
         backlog=4096,
         timeout_keep_alive=120,
     )
-    uvicorn.Server(config).run([listener])
+    if workers == 1:
+        uvicorn.Server(config).run([listener])
+    else:
+        Multiprocess(config, sockets=[listener]).run()
 
 
 def _granian(port: int) -> None:

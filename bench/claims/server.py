@@ -155,11 +155,13 @@ class Load:
     losses: int = 0
 
 
-async def under_load(ground: Ground, program: str) -> tuple[Timing, Load]:
+async def under_load(
+    ground: Ground, program: str, *, name: str = "", seconds: float = SECONDS, **settings: object
+) -> tuple[Timing, Load]:
     """Clients that each send one turn after another, and afterwards count what is there."""
-    clients, seconds = ground.count(CLIENTS, 50), SECONDS if not ground.quick else 5.0
+    clients, seconds = ground.count(CLIENTS, 50), seconds if not ground.quick else 5.0
     load = Load(clients=clients)
-    async with serving(ground, program) as server:
+    async with serving(ground, program, **settings) as server:
         lines = [Line(server.port, f"user-{number}") for number in range(clients)]
         start = time.perf_counter()
         await asyncio.gather(*(_talk(line, f"t-{n}", load, start + seconds) for n, line in enumerate(lines)))
@@ -168,7 +170,7 @@ async def under_load(ground: Ground, program: str) -> tuple[Timing, Load]:
             load.losses += await _missing(line, f"t-{number}", load.turns[f"t-{number}"])
             line.close()
     return _timing(
-        f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, duration
+        name or f"{clients} clients", f"turns one after another, {seconds:.0f} s", load.samples, duration
     ), load
 
 

@@ -44,11 +44,12 @@ def sdk_items(items: Iterable[Item], session: str) -> list[TResponseInputItem]:
     Raises:
         InvalidArgument: One of them was not written by such a session.
     """
-    result: list[TResponseInputItem] = []
+    result: list[JSON] = []
     for item in items:
-        check_format(item, session)
-        result.append(cast(TResponseInputItem, item.body))
-    return result
+        if item.format != FORMAT:
+            check_format(item, session)
+        result.append(item.body)
+    return cast(list[TResponseInputItem], result)
 
 
 class HiddenItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -232,10 +232,15 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> StoreRead[Window]:
             break
         # The head counts the cuts of each log, so one that was never cut costs no question.
         cuts = (yield from _read_cuts(sources, query.log, rows)) if has_cuts and not query.whole else []
-        visible_rows = (row for row in rows if not (query.whole and places.is_inserted(row.place)))
-        batch = [item_of(row) for row in visible_rows if not (cuts and is_cut(row, cuts))]
+        visible_rows = rows
+        if query.whole:
+            visible_rows = [row for row in rows if not places.is_inserted(row.place)]
+        elif cuts:
+            visible_rows = [row for row in rows if not is_cut(row, cuts)]
+        batch = [item_of(row) for row in visible_rows]
         entries += batch
-        remaining = None if remaining is None else remaining - sum(isinstance(entry, Item) for entry in batch)
+        if remaining is not None:
+            remaining -= len([entry for entry in batch if isinstance(entry, Item)])
         end = _next_bound(rows[-1].place, cuts, backwards=backwards)
         above, below = (above, end) if backwards else (end, below)
     if backwards:
