@@ -59,8 +59,9 @@ def _comparisons(name: str, tree: Path, *, rounds: int, quick: bool) -> Iterator
             for section in _measure(name, source, quick=quick):
                 for timing in section.timings:
                     figures.setdefault(timing.name, []).append((timing.per_second, timing.p50))
-    for contestant in here.keys() & there.keys():
-        yield Comparison(name=contestant, here=here[contestant], there=there[contestant])
+    for contestant, figures_here in here.items():
+        if contestant in there:
+            yield Comparison(name=contestant, here=figures_here, there=there[contestant])
 
 
 def _measure(name: str, source: Path, *, quick: bool) -> list[Section]:

@@ -13,7 +13,7 @@ from clew.runtime.settings import RuntimeConfig, SessionConfig
 from clew_companion.agent import companion
 
 EARLY, LATE = 10, 5_000
-MILLISECONDS = 15.0
+MILLISECONDS = 12.0
 MESSAGES = (
     "My manager asked me to stay late again today, and I said yes although I did not want to.",
     "I had soup with my sister at noon. She told me about her new flat and the long way to work.",

@@ -152,7 +152,7 @@ def _appended_entries(
     entries: list[TailEntry] = []
     for change in changes:
         version += 1
-        if change.version != version or any(cut.log == log for cut in change.cuts):
+        if change.version != version or (change.cuts and log in [cut.log for cut in change.cuts]):
             return None
         for item in change.items:
             if item.log != log:
