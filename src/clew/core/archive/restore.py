@@ -11,7 +11,7 @@ from clew.core.encoding import decode
 from clew.core.errors import InvalidArgument, ThreadExists
 from clew.core.log import chain, places
 from clew.core.log.codec import Envelope, content_of, envelope_of, fingerprint, meta_of
-from clew.core.log.commit import Plan, PlanContext, ThreadHead, advance_head
+from clew.core.log.commit import Plan, PlanContext, ThreadHead, advance_head, place_ranges
 from clew.core.log.rows import (
     Advance,
     AskThread,
@@ -76,8 +76,9 @@ def _replay_changeset(
     """One step of a thread's life; an erased one leads to the state that the archive gives."""
     envelope, content = envelope_of(change), content_of(change)
     _check_places(head.row, items)
+    facts = [meta_of(item) for item in items]
     advance, after = advance_head(
-        head, change, tuple(items), [meta_of(item) for item in items], envelope.cuts, content
+        head, change, tuple(items), place_ranges(items), facts, envelope.cuts, content
     )
     if envelope.key is not None and change.version > own_start:
         digest = _fingerprint(change, envelope, items)

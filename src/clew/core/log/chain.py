@@ -41,8 +41,8 @@ def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRo
     # The envelope enters as it is; content and bodies by commitments, so that they can be erased.
     parts = [head, _commitment_of(change.erased, change.salt, change.content)]
     for item in items:
-        log = item.log.encode()
-        parts.append(b"%d %d:%b%d:%b" % (item.place, len(log), log, len(item.meta), item.meta))
+        log, meta = item.log.encode(), item.meta
+        parts.append(b"%d %d:%b%d:%b" % (item.place, len(log), log, len(meta), meta))
         parts.append(_commitment_of(item.erased, item.salt, item.body))
     return sha256(b"".join(parts)).digest()
 
@@ -50,7 +50,7 @@ def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRo
 def _commitment_of(commitment_of_erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
     if commitment_of_erased is not None:
         return commitment_of_erased
-    return NO_COMMITMENT if body is None else commitment(salt or b"", body)
+    return NO_COMMITMENT if body is None else sha256((salt or b"") + body).digest()
 
 
 def segments_of(thread: ThreadRow) -> list[Segment]:

@@ -92,6 +92,9 @@ MIN_ANCHOR_BYTES = 4096
 ROW_WEIGHT = 64
 """The bytes that a row of a changeset counts for beside its content: reading it costs something too."""
 
+NO_ITEMS = LogSize()
+"""The size of a log before its first item."""
+
 _by_place = attrgetter("log", "place")
 
 
@@ -130,6 +133,10 @@ def plan_commit(writes: Sequence[PreparedWrite], context: PlanContext) -> StoreR
 
     Writes that go with an append which its key says was made before were made with it: nothing is written.
     """
+    # Most commits are one append to a remembered head, for which nothing has to be asked.
+    plan = _plan_known_append(writes, context)
+    if plan is not None:
+        return plan
     # An append alone looks for its repetition itself, in _plan_append_to.
     may_repeat = len(writes) > 1 and any(_key_of(write) is not None for write in writes)
     # A used key makes the first plan stale, so a second one looks for a repetition before it writes.
@@ -207,7 +214,24 @@ def _plan_repeat(writes: Sequence[PreparedWrite]) -> StoreRead[Plan | None]:
     return Plan(results=results)
 
 
-# Appends.
+# Appends. What is known is planned by plain functions; the generators fetch what is missing and call them.
+
+
+def _plan_known_append(writes: Sequence[PreparedWrite], context: PlanContext) -> Plan | None:
+    """The plan of one append to a head that is remembered; None if anything has to be asked first."""
+    write = writes[0] if len(writes) == 1 and not context.fresh else None
+    if not isinstance(write, PreparedAppend):
+        return None
+    head = _remembered_head(write.thread, context)
+    if head is None or _lacks_state(write, head) or _has_inserted(write.change):
+        return None
+    plan = Plan()
+    try:
+        _check_expectation(write, head)
+        _add_append(write, head, context, plan)
+    except ClewError:  # a refusal is never given on a remembered head alone
+        return None
+    return plan
 
 
 def _plan_append(write: PreparedAppend, context: PlanContext, plan: Plan) -> StoreRead[None]:
@@ -231,45 +255,77 @@ def _plan_append_to(
 ) -> StoreRead[None]:
     """Append to what is known of a thread; if ``check_key``, look first whether the key was used before."""
     key = write.change.key
-    digest = _fingerprint(write) if key is not None else None
     # A key is looked for only if the first plan failed: the write finds a used one without a question.
     if check_key and key is not None and head is not None:
-        result = yield from _earlier_append(head.row, key, digest)
+        result = yield from _earlier_append(head.row, key, _fingerprint(write))
         if result is not None:
             plan.results.append(result)
             return
-    error = _expectation_error(write, head)
-    if error is not None:
-        raise error
+    _check_expectation(write, head)
     start = head or _new_head(write, context)
-    advance, after = yield from _plan_advance(write, start, context, digest)
-    plan.writes.extend([advance] if head else [AddThread(start.row), advance])
+    if _has_inserted(write.change):
+        yield from check_inserted_places(start.row, write.change)
+    if _lacks_state(write, start):
+        start = ThreadHead(start.row, (yield from read_state(start.row, start.row.version)))
+    _add_append(write, start, context, plan, is_new=head is None)
+
+
+def _add_append(
+    write: PreparedAppend, head: ThreadHead, context: PlanContext, plan: Plan, *, is_new: bool = False
+) -> None:
+    """Add an append to a plan: it may be made, and nothing is missing of what it needs of the head."""
+    advance, after = _plan_advance(write, head, context)
+    if is_new:
+        plan.writes.append(AddThread(head.row))
+    plan.writes.append(advance)
     plan.heads[write.thread] = after
-    plan.results.append(
-        Committed(thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash)
-    )
+    row = after.row
+    plan.results.append(Committed(thread=write.thread, version=row.version, time=row.updated, hash=row.hash))
 
 
 def _find_head(id: str, context: PlanContext, plan: Plan) -> StoreRead[tuple[ThreadHead | None, bool]]:
     """Find the head of a thread, and whether it may be out of date."""
     if id in plan.heads:
         return plan.heads[id], False
-    head = None if context.fresh else context.find_head(id)
-    # Heads are remembered for the whole tenant; a user's scope must not see those of others.
-    if head is not None and context.scope.user in (None, head.row.owner):
+    head = None if context.fresh else _remembered_head(id, context)
+    if head is not None:
         return head, True
     row = yield from ask(AskThread(id))
     return (ThreadHead(row) if row else None), False
 
 
-def _expectation_error(write: PreparedAppend, head: ThreadHead | None) -> Exception | None:
-    """The error of a thread that is not where the write expects it; None if it is."""
+def _remembered_head(id: str, context: PlanContext) -> ThreadHead | None:
+    head = context.find_head(id)
+    # Heads are remembered for the whole tenant; a user's scope must not see those of others.
+    return head if head is not None and context.scope.user in (None, head.row.owner) else None
+
+
+def _lacks_state(write: PreparedAppend, head: ThreadHead) -> bool:
+    """Return whether the state has to be read: most appends neither change it nor are due for an anchor."""
+    if head.state is not None:
+        return False
+    needs_anchor = _patch_weight(head.row, 0) > max(MIN_ANCHOR_BYTES, head.row.counters.size)
+    return write.encoded_content is not None or needs_anchor
+
+
+def _has_inserted(change: Changeset) -> bool:
+    """Return whether an item names the place that it wants, which may be taken."""
+    for item in change.items:  # written out, since it is asked for every append
+        if item.place:
+            return True
+    return False
+
+
+def _check_expectation(write: PreparedAppend, head: ThreadHead | None) -> None:
+    """Refuse a thread that is not where the write expects it."""
     expect = write.expect
-    if isinstance(expect, Absent):
-        return None if head is None else ThreadExists(thread=write.thread)
     if head is None:
-        return ThreadNotFound(thread=write.thread)
-    return version_conflict(head.row, expect)
+        if not isinstance(expect, Absent):
+            raise ThreadNotFound(thread=write.thread)
+        return
+    error = version_conflict(head.row, expect)
+    if error is not None:
+        raise error
 
 
 def version_conflict(row: ThreadRow, expect: Expectation) -> VersionConflict | ThreadExists | None:
@@ -321,59 +377,72 @@ def new_thread_row(id: str, owner: str | None, context: PlanContext) -> ThreadRo
 
 
 def _plan_advance(
-    write: PreparedAppend, head: ThreadHead, context: PlanContext, digest: bytes | None
-) -> StoreRead[tuple[Advance, ThreadHead]]:
+    write: PreparedAppend, head: ThreadHead, context: PlanContext
+) -> tuple[Advance, ThreadHead]:
     """The rows of one more changeset."""
-    row, change = head.row, write.change
+    row, state, change = head.row, head.state, write.change
     salts = context.random(chain.SALT_BYTES * (len(write.bodies) + 1))
-    item_places = yield from assign_places(row, change)
     # The times of a thread never run backwards, even if the clock was set back.
     time = max(context.now, row.updated)
-    items = _item_rows(write, item_places, salts, row.version + 1, time)
+    items = _item_rows(write, assign_places(row, change), salts, row.version + 1, time)
+    ranges = place_ranges(items)
+    content = write.content
+    if state is not None and ERASED_KEY in state and content.patches and content.snapshot is None:
+        problem = f"What the state of {row.id!r} was at its fork has been erased. Give it one by a snapshot."
+        raise InvalidArgument(problem=problem)
     changeset_row = ChangesetRow(
         version=row.version + 1,
         time=time,
-        envelope=encode_envelope(change, place_ranges(items)),
+        envelope=encode_envelope(change, ranges),
         content=write.encoded_content,
         salt=salts[: chain.SALT_BYTES] if write.encoded_content is not None else None,
         hash=b"",
         counters=row.counters,
     )
-    state = head.state
-    # Most appends neither change the state nor are due for an anchor: then it need not be known.
-    needs_anchor = _patch_weight(row, 0) > max(MIN_ANCHOR_BYTES, row.counters.size)
-    if state is None and (write.encoded_content is not None or needs_anchor):
-        state = yield from read_state(row, row.version)
-    content = write.content
-    if state is not None and ERASED_KEY in state and content.patches and content.snapshot is None:
-        problem = f"What the state of {row.id!r} was at its fork has been erased. Give it one by a snapshot."
-        raise InvalidArgument(problem=problem)
     return advance_head(
-        ThreadHead(row, state),
+        head,
         changeset_row,
         items,
+        ranges,
         change.items,
         change.cuts,
         content,
         idempotency_key=change.key,
-        fingerprint=digest,
+        fingerprint=_fingerprint(write) if change.key is not None else None,
     )
 
 
-def assign_places(row: ThreadRow, change: Changeset) -> StoreRead[list[int]]:
-    """The place of each item of a changeset."""
+def assign_places(row: ThreadRow, change: Changeset) -> list[int]:
+    """The place of each item of a changeset; one that names its own must be checked to be free."""
     # The head knows how many items each log has, so an append reads nothing to find its places.
-    ends = {log: size.end for log, size in row.counters.logs.items()}
+    ends: dict[str, int] = {}
     item_places: list[int] = []
     for item in change.items:
         if item.place:
-            yield from _check_place_free(row, item, ends.get(item.log, 0), change, item_places)
             item_places.append(item.place)
             continue
-        ends[item.log] = ends.get(item.log, 0) + 1
-        places.check_room(ends[item.log], row.id, item.log)
-        item_places.append(places.place_of(ends[item.log]))
+        log = item.log
+        ends[log] = number = (ends.get(log) or _log_end(row, log)) + 1
+        places.check_room(number, row.id, log)
+        item_places.append(places.place_of(number))
     return item_places
+
+
+def _log_end(row: ThreadRow, log: str) -> int:
+    size = row.counters.logs.get(log)
+    return size.end if size is not None else 0
+
+
+def check_inserted_places(row: ThreadRow, change: Changeset) -> StoreRead[None]:
+    """Check the places that items of a changeset name themselves."""
+    item_places = assign_places(row, change)
+    ends: dict[str, int] = {}
+    for index, item in enumerate(change.items):
+        end = ends.get(item.log, _log_end(row, item.log))
+        if item.place:
+            yield from _check_place_free(row, item, end, change, item_places[:index])
+        else:
+            ends[item.log] = end + 1
 
 
 def _check_place_free(
@@ -399,15 +468,20 @@ def _check_place_free(
         raise LogFull(thread=row.id, log=log)
 
 
-def place_ranges(items: tuple[ItemRow, ...]) -> tuple[PlaceRange, ...]:
+def place_ranges(items: Sequence[ItemRow]) -> tuple[PlaceRange, ...]:
     """Items joined where one follows another."""
     ranges: list[PlaceRange] = []
+    log, first, count, next_place = "", 0, 0, -1
     for item in items:
-        last = ranges[-1] if ranges else None
-        if last and last.log == item.log and places.last_place(last.first, last.count + 1) == item.place:
-            ranges[-1] = PlaceRange(last.log, last.first, last.count + 1)
+        if item.place == next_place and item.log == log:
+            count += 1
         else:
-            ranges.append(PlaceRange(item.log, item.place, 1))
+            if count:
+                ranges.append(PlaceRange(log, first, count))
+            log, first, count = item.log, item.place, 1
+        next_place = places.last_place(first, count + 1)
+    if count:
+        ranges.append(PlaceRange(log, first, count))
     return tuple(ranges)
 
 
@@ -415,25 +489,20 @@ def _item_rows(
     write: PreparedAppend, item_places: Sequence[int], salts: bytes, version: int, time: int
 ) -> tuple[ItemRow, ...]:
     """The rows of a changeset's items; the first salt is for its content, then comes one for each."""
+    width = chain.SALT_BYTES
+    parts = zip(
+        write.change.items,
+        item_places,
+        write.metas,
+        write.bodies,
+        range(width, len(salts), width),
+        strict=True,
+    )
     return tuple(
-        ItemRow(
-            log=item.log,
-            place=place,
-            version=version,
-            meta=meta,
-            body=body,
-            salt=salts[at : at + chain.SALT_BYTES],
-            id=item.id,
-            time=time,
-        )
-        for item, place, meta, body, at in zip(
-            write.change.items,
-            item_places,
-            write.metas,
-            write.bodies,
-            range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
-            strict=True,
-        )
+        [
+            ItemRow(item.log, place, version, time, meta, body, salts[at : at + width], None, item.id)
+            for item, place, meta, body, at in parts
+        ]
     )
 
 
@@ -441,6 +510,7 @@ def advance_head(
     head: ThreadHead,
     changeset_row: ChangesetRow,
     items: tuple[ItemRow, ...],
+    ranges: Sequence[PlaceRange],
     facts: Sequence[ItemFacts],
     cuts: Sequence[Cut],
     content: Content,
@@ -448,11 +518,14 @@ def advance_head(
     idempotency_key: str | None = None,
     fingerprint: bytes | None = None,
 ) -> tuple[Advance, ThreadHead]:
-    """A changeset in its place: state folded, counters moved, chained, anchored if it is time."""
+    """A changeset in its place: state folded, counters moved, chained, anchored if it is time.
+
+    ``ranges`` are the places of its items, and ``facts`` say what each of them is.
+    """
     row, state = head.row, head.state
     if changeset_row.content is not None and state is not None:
         state = apply_ops(state if content.snapshot is None else content.snapshot, content.patches)
-    counters = counters_after(row, items, facts, cuts, len(changeset_row.content or b""))
+    counters = counters_after(row, items, ranges, facts, cuts, len(changeset_row.content or b""))
     # A cache, not part of the chain: it bounds what a reader must fold to about the size of the state.
     anchor = None
     if state is not None and (
@@ -461,7 +534,8 @@ def advance_head(
         anchor = encode(state)
         counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
     # The chain takes items by place, as they can be read back; the envelope keeps the order they came in.
-    hash = chain.changeset_hash(row.hash, changeset_row, sorted(items, key=_by_place))
+    ordered_items = items if len(ranges) <= 1 else sorted(items, key=_by_place)
+    hash = chain.changeset_hash(row.hash, changeset_row, ordered_items)
     change = msgspec.structs.replace(changeset_row, hash=hash, counters=counters)
     after = msgspec.structs.replace(
         row, version=change.version, hash=hash, counters=counters, updated=change.time
@@ -491,6 +565,7 @@ def _cut_rows(cuts: Sequence[Cut], version: int) -> tuple[CutRow, ...]:
 def counters_after(
     row: ThreadRow,
     items: Sequence[ItemRow],
+    ranges: Sequence[PlaceRange],
     facts: Sequence[ItemFacts],
     cuts: Sequence[Cut],
     content: int,
@@ -499,7 +574,7 @@ def counters_after(
     logs, open_calls = dict(row.counters.logs), row.counters.open
     # Cuts come first: a cut ends what was there before its changeset, never the items beside it.
     for cut in cuts:
-        size = logs.get(cut.log, LogSize())
+        size = logs.get(cut.log, NO_ITEMS)
         if not 0 < cut.first <= cut.last <= places.end_of(size.end) or not 0 <= cut.count <= size.length:
             raise InvalidArgument(
                 problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}."
@@ -508,11 +583,12 @@ def counters_after(
         open_calls = cut.open
     conversation = [meta for item, meta in zip(items, facts, strict=False) if is_conversation(item.log, meta)]
     open_calls = open_calls_after(open_calls, conversation, row.id)
-    for item in items:
-        size = logs.get(item.log, LogSize())
-        # An inserted item makes the log longer, but its end stays where it is.
-        end = size.end if places.is_inserted(item.place) else item.place // places.SPACING
-        logs[item.log] = LogSize(end, size.length + 1, size.cuts)
+    for places_in_log in ranges:
+        size = logs.get(places_in_log.log, NO_ITEMS)
+        # Inserted items make the log longer, but its end stays where it is.
+        last = places.last_place(places_in_log.first, places_in_log.count)
+        end = max(size.end, last // places.SPACING)
+        logs[places_in_log.log] = LogSize(end, size.length + places_in_log.count, size.cuts)
     return Counters(logs=logs, open=open_calls, weight=_patch_weight(row, content), size=row.counters.size)
 
 
