@@ -8,10 +8,19 @@ from uuid import uuid4
 
 import pytest
 
+from clew.stores.sqlite import store
 from tests.support.postgres import PostgresAddress
-from tests.support.stores import shared_url
+from tests.support.stores import POSTGRES
 
-__all__ = ["empty_url", "shared_url"]
+
+@pytest.fixture(params=["sqlite thread", "sqlite loop", POSTGRES])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty store that several processes can open; SQLite with either way of commits."""
+    if request.param == "postgres":
+        database = request.getfixturevalue("postgres_database")
+        return str(database.url)
+    monkeypatch.setattr(store, "COMMITS", request.param.removeprefix("sqlite "))
+    return f"sqlite:///{tmp_path / 'test.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

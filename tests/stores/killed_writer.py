@@ -17,6 +17,9 @@ import clew
 from clew.core.values import Committed
 from clew.stores.sqlite import writer
 from clew.stores.sqlite.store import SqliteStore
+from clew.stores.sqlite.transactions import Transactions
+from clew.stores.sqlite.writer import CommitWay
+from clew.stores.watch import ChangeWaiters
 from tests.stores.workload import make_changeset
 
 Answer = tuple[int, str, int, str]
@@ -59,8 +62,8 @@ class Trap:
 class WatchedStore(SqliteStore):
     """A store whose writing connection reports what it is about to do."""
 
-    def __init__(self, path: str, trap: Trap) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, trap: Trap, way: CommitWay) -> None:
+        super().__init__(path, commits=way)
         self._trap = trap
         self._at_begin = False
         self._inserts = 0
@@ -102,18 +105,29 @@ def _watch(trap: Trap) -> None:
 
         return call
 
-    cls = writer.Writer
-    cls._answer = reporting("after the commit", cls._answer)  # type: ignore[method-assign] # only in this process
-    cls._checkpoint = reporting("before a checkpoint", cls._checkpoint)  # type: ignore[method-assign] # as above
-    writer._deliver = reporting("before the caller wakes", writer._deliver)
+    def reporting_after(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            result = original(*args)
+            trap.pass_point(name)
+            return result
+
+        return call
+
+    cls = Transactions
+    cls.commit = reporting_after("after the commit", cls.commit)  # type: ignore[method-assign] # only in this process
+    cls.try_commit = reporting_after("after the commit", cls.try_commit)  # type: ignore[method-assign] # as above
+    cls.checkpoint = reporting("before a checkpoint", cls.checkpoint)  # type: ignore[method-assign] # as above
+    ChangeWaiters.wake = reporting("before the caller wakes", ChangeWaiters.wake)  # type: ignore[method-assign] # as above
     writer.CHECKPOINT_PAGES = CHECKPOINT_PAGES
 
 
-def write_all(path: str, numbers: Sequence[int], point: str | None, nth: int, answers: Connection) -> None:
+def write_all(
+    path: str, numbers: Sequence[int], point: str | None, nth: int, way: CommitWay, answers: Connection
+) -> None:
     """Append each number, some one by one and some at once, and tell every answer; unless killed before."""
     trap = Trap(point, nth)
     _watch(trap)
-    asyncio.run(_write_all(WatchedStore(path, trap), numbers, answers))
+    asyncio.run(_write_all(WatchedStore(path, trap, way), numbers, answers))
 
 
 async def _write_all(store: SqliteStore, numbers: Sequence[int], answers: Connection) -> None:

@@ -16,6 +16,7 @@ from clew.core.log.commit import Plan
 from clew.core.log.rows import StoreRead
 from clew.core.values import AppendTo, Committed, Enqueue, Put, Write
 from clew.stores.sqlite.store import SqliteStore
+from clew.stores.sqlite.writer import CommitWay
 
 T = TypeVar("T")
 Fact = list[str | int]
@@ -47,9 +48,12 @@ def make_changeset(number: int, *, items: int, **more: Any) -> clew.Changeset:
 class Day:
     """The workload, on one store. Commits that fail are repeated, since the disk may be well again."""
 
-    def __init__(self, store: SqliteStore, tell: Tell, failures: list[StoreFailed]) -> None:
+    def __init__(
+        self, store: SqliteStore, tell: Tell, failures: list[StoreFailed], commits: CommitWay
+    ) -> None:
         self.failures = failures
         self.commits = 0
+        self._commits = commits
         self._store = store
         self._db = clew.Database(store)
         self._tell = tell
@@ -75,6 +79,9 @@ class Day:
     async def _group(self, turn: int) -> None:
         """Commits that wait at the same moment, on several threads and twice on one."""
         targets = [*MAIN, MAIN[turn % 4], MAIN[(turn + 1) % 4]]
+        if self._commits == "loop":  # there, what is ready in one pass is a group
+            await asyncio.gather(*(self._append(target, items=2) for target in targets))
+            return
         gate = threading.Event()
         holding = asyncio.ensure_future(self._store.change(clew.Scope(), lambda _: _blocking_plan(gate)))
         await asyncio.sleep(0)
@@ -188,24 +195,29 @@ def _blocking_plan(gate: threading.Event) -> StoreRead[Plan]:
 class Workday:
     """The workload on a store of its own, opened with patience."""
 
-    def __init__(self, path: str, *, vfs: str, synchronous: str = "FULL") -> None:
+    def __init__(
+        self, path: str, *, vfs: str, synchronous: str = "FULL", commits: CommitWay = "thread"
+    ) -> None:
         self.failures: list[StoreFailed] = []
         self.commits = 0
         self._path = path
         self._vfs = vfs
         self._synchronous = synchronous
+        self._commits = commits
 
     async def spend(self, tell: Tell, rounds: int) -> None:
         """Open, work, close."""
         store = await self._open()
-        day = Day(store, tell, self.failures)
+        day = Day(store, tell, self.failures, self._commits)
         await day.spend(rounds)
         self.commits = day.commits
         await store.close()
 
     async def _open(self) -> SqliteStore:
         for _ in range(TRIES):
-            store = SqliteStore(self._path, vfs=self._vfs, synchronous=self._synchronous)
+            store = SqliteStore(
+                self._path, vfs=self._vfs, synchronous=self._synchronous, commits=self._commits
+            )
             try:
                 await store.start()
                 return store

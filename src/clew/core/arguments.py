@@ -57,14 +57,20 @@ class _Parameters:
             each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
         ]
 
+    @property
+    def checks_places(self) -> bool:
+        """True if an argument that is given by its place is checked at all."""
+        return bool(self._positional) or self._rest is not None
+
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         # Every public call comes through here, so the quick part of ``allows`` is written out.
         count = len(args)
         for index, name, shape in self._positional:
             if index >= count:
                 break
-            if type(args[index]) not in shape.certain and not shape.fits(args[index]):
-                shape.refuse(name, args[index])
+            value = args[index]
+            if type(value) not in shape.certain:
+                shape.admit(name, value)
         if self._rest is not None:
             self._check_rest(args[self._places :], *self._rest)
         for name, value in kwargs.items():
@@ -72,8 +78,8 @@ class _Parameters:
             if shape_by_name is None:
                 if not self._open:
                     raise TypeError(self._unknown(name))
-            elif type(value) not in shape_by_name.certain and not shape_by_name.fits(value):
-                shape_by_name.refuse(name, value)
+            elif type(value) not in shape_by_name.certain:
+                shape_by_name.admit(name, value)
 
     def _check_rest(self, values: Sequence[object], name: str, shape: ValueShape) -> None:
         for value in values:
@@ -105,14 +111,17 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     The wrapper raises ``TypeError`` for an option that does not exist, naming the nearest, and
     ``InvalidArgument`` for a value of another type. A coroutine function refuses when it is called, too.
     """
-    parameters: _Parameters | None = None
+    check: Callable[[Sequence[object], Mapping[str, object]], None] | None = None
+    checks_places = True
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        nonlocal parameters
-        if parameters is None:
+        nonlocal check, checks_places
+        if check is None:
             parameters = _Parameters(function)
-        parameters.check(args, kwargs)
+            check, checks_places = parameters.check, parameters.checks_places
+        if kwargs or checks_places:
+            check(args, kwargs)
         return function(*args, **kwargs)
 
     if sys.version_info >= (3, 12) and inspect.iscoroutinefunction(function):

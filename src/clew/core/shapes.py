@@ -43,6 +43,15 @@ class ValueShape:
         """Return whether a value is certainly allowed."""
         return True
 
+    def admit(self, name: str, value: object) -> None:
+        """Refuse a value, unless it is allowed.
+
+        Raises:
+            InvalidArgument: The value is not allowed.
+        """
+        if not self.fits(value):
+            self.refuse(name, value)
+
     def refuse(self, name: str, value: object) -> None:
         """Refuse a value that did not fit; a shape with a check of its own may still allow it here.
 
@@ -231,6 +240,9 @@ class _CheckedValue(ValueShape):
     def __init__(self, check: ValueCheck, plain: ValueShape) -> None:
         self._check = check
         self.text = plain.text
+
+    def admit(self, name: str, value: object) -> None:
+        self._check(value, name)
 
     def fits(self, value: object) -> bool:
         return False

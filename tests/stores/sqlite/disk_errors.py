@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from clew.stores.sqlite import writer
+from clew.stores.sqlite.writer import CommitWay
 from clew.testing.disk import Fault, FaultyDisk, write_image
 from tests.stores.sqlite.contents import Contents, missing
 from tests.stores.sqlite.power_loss import FILE, lines, look
@@ -29,9 +30,10 @@ class Plan:
     first: int = 1
     stride: int = 1
     lasts: int = 1
+    commits: CommitWay = "thread"
 
     def __str__(self) -> str:
-        return f"{self.kind} at {self.first} and every {self.stride} for {self.lasts}"
+        return f"{self.kind} at {self.first} and every {self.stride} for {self.lasts}, {self.commits}"
 
 
 @dataclass(kw_only=True)
@@ -57,12 +59,12 @@ def fail_everywhere(plan: Plan, directory: str) -> Findings:
     """Run the workload again and again, each time with the fault at another point."""
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads
     well = Path(directory) / "well"
-    points = _run(well, None).points
+    points = _run(well, None, plan.commits).points
     shape = _shape(look(str(well / "live" / FILE)))
     findings = Findings(points=points)
     for point in range(plan.first, points + 1, plan.stride):
         place = Path(directory) / str(point)
-        run = _run(place, Fault(plan.kind, at=point, until=point + plan.lasts - 1))
+        run = _run(place, Fault(plan.kind, at=point, until=point + plan.lasts - 1), plan.commits)
         findings.faults += 1
         findings.reports += bool(run.codes)
         # A power loss leaves no more than there is, so mostly it is enough to look at what it leaves.
@@ -75,12 +77,12 @@ def fail_everywhere(plan: Plan, directory: str) -> Findings:
     return findings
 
 
-def _run(place: Path, fault: Fault | None) -> Run:
+def _run(place: Path, fault: Fault | None, commits: CommitWay) -> Run:
     """The workload in a process of its own. It leaves the file, and what a power loss would leave of it."""
     for name in ("live", "after"):
         (place / name).mkdir(parents=True)
     run = Run()
-    for line in lines(lambda tell, _: _work(place, fault, tell)):
+    for line in lines(lambda tell, _: _work(place, fault, commits, tell)):
         match line:
             case ["end", points, codes]:
                 run.points, run.codes = points, codes
@@ -90,12 +92,12 @@ def _run(place: Path, fault: Fault | None) -> Run:
     return run
 
 
-def _work(place: Path, fault: Fault | None, tell: Callable[[list[Any]], None]) -> None:
+def _work(place: Path, fault: Fault | None, commits: CommitWay, tell: Callable[[list[Any]], None]) -> None:
     writer.CHECKPOINT_PAGES = CHECKPOINT_PAGES
     disk = FaultyDisk("failing")
     if fault is not None:
         disk.arm(fault)
-    day = Workday(str(place / "live" / FILE), vfs=disk.name)
+    day = Workday(str(place / "live" / FILE), vfs=disk.name, commits=commits)
     asyncio.run(day.spend(tell, ROUNDS))
     write_image(disk.trace().image_at(disk.points + 1, "lose"), place / "after")
     tell(["end", disk.points, [failure.code for failure in day.failures]])

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.stores.sqlite import writer
+from clew.stores.sqlite.writer import CommitWay
 from clew.testing.disk import (
     POWER_LOST,
     DiskOperation,
@@ -41,6 +42,7 @@ class Plan:
     first: int = 1
     stride: int = 1
     synchronous: str = "FULL"
+    commits: CommitWay = "thread"
     rounds: int = FULL_ROUNDS
     seed: int = 0
 
@@ -135,7 +137,7 @@ def _work(plan: Plan, directory: Path, tell: Callable[[list[Any]], None], wait: 
     disk = StoppingDisk("stopping", plan, directory, report)
     place = directory / "live"
     place.mkdir()
-    day = Workday(str(place / FILE), vfs=disk.name, synchronous=plan.synchronous)
+    day = Workday(str(place / FILE), vfs=disk.name, synchronous=plan.synchronous, commits=plan.commits)
     asyncio.run(day.spend(tell, plan.rounds))
     disk.stop_a_copy(DiskStep(disk.points + 1, "sync", 0, ""))
     tell(["end", disk.points, day.commits, checkpoints(disk)])

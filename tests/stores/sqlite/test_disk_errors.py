@@ -12,9 +12,19 @@ from tests.support.child_process import run_in_child
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
 
-# Each takes every second point, so that all points are met by one of the two.
-EVERYWHERE = (Plan(kind="eio", first=1, stride=2), Plan(kind="enospc", first=2, stride=2))
-FOR_A_WHILE = (Plan(kind="eio", stride=13, lasts=3), Plan(kind="enospc", stride=13, lasts=3))
+# On either way all points are met by one of the two errors.
+EVERYWHERE = (
+    Plan(kind="eio", first=1, stride=2),
+    Plan(kind="enospc", first=2, stride=2),
+    Plan(kind="eio", first=2, stride=2, commits="loop"),
+    Plan(kind="enospc", first=1, stride=2, commits="loop"),
+)
+FOR_A_WHILE = (
+    Plan(kind="eio", stride=13, lasts=3),
+    Plan(kind="enospc", stride=13, lasts=3),
+    Plan(kind="eio", stride=13, lasts=3, commits="loop"),
+    Plan(kind="enospc", stride=13, lasts=3, commits="loop"),
+)
 
 
 def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from clew.stores.sqlite.writer import CommitWay
 from tests.stores.killed_writer import POINTS, Answer, numbers_at, write_all
 from tests.support.child_process import ChildProcess, pipe, run_in_child
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
+WAYS: tuple[CommitWay, ...] = ("loop", "thread")
 TOTAL = 120
 MANY = 6000
 KILLS = 4
@@ -26,15 +28,16 @@ REPEATS = 4
 class Rounds:
     """A writer on one file, started again and again until everything is written."""
 
-    def __init__(self, path: Path, total: int) -> None:
+    def __init__(self, path: Path, total: int, way: CommitWay) -> None:
         self.answers: dict[int, Answer] = {}
         self._path = path
         self._total = total
+        self._way = way
 
     def start(self, point: str | None = None, nth: int = 0) -> tuple[ChildProcess[None], Connection]:
         """A writer for what was not answered, and for the last answers once more."""
         ours, theirs = pipe()
-        writer = ChildProcess(write_all, str(self._path), self._remaining(), point, nth, theirs)
+        writer = ChildProcess(write_all, str(self._path), self._remaining(), point, nth, self._way, theirs)
         theirs.close()
         return writer, ours
 
@@ -69,9 +72,12 @@ class TestKill:
     store_name = "sqlite"
 
     @pytest.mark.promise("T-02", "S-02", "S-04", "B-02")
+    @pytest.mark.parametrize("way", WAYS)
     @pytest.mark.parametrize("point", POINTS)
-    def test_a_writer_killed_at_a_point_loses_and_doubles_nothing(self, tmp_path: Path, point: str) -> None:
-        rounds = Rounds(tmp_path / "agent.db", TOTAL)
+    def test_a_writer_killed_at_a_point_loses_and_doubles_nothing(
+        self, tmp_path: Path, point: str, way: CommitWay
+    ) -> None:
+        rounds = Rounds(tmp_path / "agent.db", TOTAL, way)
         chance = random.Random(point)
         for _ in range(KILLS):
             writer, answers = rounds.start(point, chance.randint(1, 3 if "checkpoint" in point else 12))
@@ -83,8 +89,11 @@ class TestKill:
         rounds.finish()
 
     @pytest.mark.promise("T-02", "S-02", "S-04", "B-02")
-    def test_a_writer_killed_at_any_moment_loses_and_doubles_nothing(self, tmp_path: Path) -> None:
-        rounds = Rounds(tmp_path / "agent.db", MANY)
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_writer_killed_at_any_moment_loses_and_doubles_nothing(
+        self, tmp_path: Path, way: CommitWay
+    ) -> None:
+        rounds = Rounds(tmp_path / "agent.db", MANY, way)
         chance = random.Random(7)
         for _ in range(RANDOM_KILLS):
             writer, answers = rounds.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clew.stores.sqlite import writer
+from clew.stores.sqlite.writer import CommitWay
 from clew.testing.disk import POWER_LOST, Fault, FaultyDisk
 from tests.stores.sqlite.contents import missing, read_contents
 from tests.stores.sqlite.power_loss import CHECKPOINT_PAGES, FILE, Findings, Plan, stop_everywhere
@@ -20,6 +21,7 @@ from tests.support.child_process import run_in_child
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
 
 SHARES = 4
+WAYS: tuple[CommitWay, ...] = ("loop", "thread")
 
 
 def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> None:
@@ -37,10 +39,11 @@ class TestPowerLoss:
     store_name = "sqlite"
 
     @pytest.mark.promise("T-02", "S-02", "S-04", "T-13")
+    @pytest.mark.parametrize("commits", WAYS)
     def test_nothing_acknowledged_is_lost_with_the_unsynced_writes(
-        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], commits: CommitWay
     ) -> None:
-        plan = Plan(mode="lose")
+        plan = Plan(mode="lose", commits=commits)
         findings = run_in_child(stop_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
@@ -54,7 +57,10 @@ class TestPowerLoss:
     def test_nothing_acknowledged_is_lost_with_torn_writes(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], share: int
     ) -> None:
-        plan = Plan(mode="torn", first=2 * share, stride=2 * SHARES, seed=share)  # half of them, for time
+        # Half of the points, and each way at half of these, for time.
+        plan = Plan(
+            mode="torn", first=2 * share, stride=2 * SHARES, seed=share, commits=WAYS[share % len(WAYS)]
+        )
         findings = run_in_child(stop_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
@@ -71,30 +77,32 @@ class TestPowerLoss:
         assert any("was lost" in wrong for wrongs in findings.wrong.values() for wrong in wrongs)
         assert len(findings.wrong) > findings.stops / 2
 
-    def test_a_process_that_really_stops_leaves_the_same(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("commits", WAYS)
+    def test_a_process_that_really_stops_leaves_the_same(self, tmp_path: Path, commits: CommitWay) -> None:
         """The points above are met by copies of one process; here each process is stopped for good."""
         for point in range(20, 2400, 130):
             directory = tmp_path / str(point)
             directory.mkdir()
-            facts = run_in_child(run_until_power_loss, point, str(directory))
+            facts = run_in_child(run_until_power_loss, point, str(directory), commits)
 
             contents = run_in_child(read_contents, str(directory / FILE))
             assert [*contents.problems, *missing(facts, contents)] == []
 
-    def test_two_runs_ask_the_same_of_the_disk(self, tmp_path: Path) -> None:
-        first, second = (run_in_child(disk_steps, str(tmp_path / name)) for name in ("one", "two"))
+    @pytest.mark.parametrize("commits", WAYS)
+    def test_two_runs_ask_the_same_of_the_disk(self, tmp_path: Path, commits: CommitWay) -> None:
+        first, second = (run_in_child(disk_steps, str(tmp_path / name), commits) for name in ("one", "two"))
 
         assert first == second
 
 
-def disk_steps(path: str) -> list[str]:
+def disk_steps(path: str, commits: CommitWay) -> list[str]:
     """What the workload asks of a disk, without the bytes."""
     disk = FaultyDisk("asked")
-    asyncio.run(Workday(path, vfs=disk.name).spend(lambda _: None, FULL_ROUNDS))
+    asyncio.run(Workday(path, vfs=disk.name, commits=commits).spend(lambda _: None, FULL_ROUNDS))
     return [str(step) for step in disk.steps]
 
 
-def run_until_power_loss(point: int, directory: str) -> list[Fact]:
+def run_until_power_loss(point: int, directory: str, commits: CommitWay) -> list[Fact]:
     """What was acknowledged by a process that lost power at a point."""
     out, into = os.pipe()
 
@@ -106,7 +114,8 @@ def run_until_power_loss(point: int, directory: str) -> list[Fact]:
             writer.CHECKPOINT_PAGES = CHECKPOINT_PAGES
             disk = FaultyDisk("stopped")
             disk.arm(Fault("stop", at=point))
-            asyncio.run(Workday(str(Path(directory) / FILE), vfs=disk.name).spend(tell, FULL_ROUNDS))
+            day = Workday(str(Path(directory) / FILE), vfs=disk.name, commits=commits)
+            asyncio.run(day.spend(tell, FULL_ROUNDS))
         finally:
             os._exit(1)
     os.close(into)

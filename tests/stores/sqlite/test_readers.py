@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -15,17 +16,19 @@ import clew
 from clew.core.log.rows import Ask, AskThread, AskThreads, StoreRead, ask
 from clew.core.values import Scope
 from clew.stores.sqlite import readers
+from clew.stores.sqlite.loop_limits import DiskReads
 from clew.stores.sqlite.store import SqliteStore
 
 SCOPE = Scope()
 QUICK, MANY = AskThread("trip"), AskThreads(None, None, 10)
 LOOP, THREAD = "MainThread", "clew-reader"
+MOMENT = 0.2
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moments so long that a busy machine does not end them."""
-    monkeypatch.setattr(readers, "LOOP_SECONDS", 0.2)
+    monkeypatch.setattr(readers, "LOOP_SECONDS", MOMENT)
     monkeypatch.setattr(readers, "SLOW_SECONDS", 0.3)
 
 
@@ -68,15 +71,16 @@ async def test_a_search_through_many_rows_is_left_to_a_thread(store: SqliteStore
 
 
 async def test_a_reading_whose_moment_is_over_goes_on_in_a_thread(store: SqliteStore) -> None:
-    where = await store.read(SCOPE, goes(QUICK, QUICK, QUICK, seconds=1.2 * readers.LOOP_SECONDS))
+    where = await store.read(SCOPE, goes(QUICK, QUICK, QUICK, seconds=1.2 * MOMENT))
 
     assert where == [LOOP, THREAD, THREAD]
 
 
-async def test_after_a_long_one_readings_are_left_to_threads_for_a_while(
+async def test_after_one_that_waited_for_the_disk_readings_are_left_to_threads_for_a_while(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "AVOID_LOOP_SECONDS", 0.2)
+    monkeypatch.setattr(DiskReads, "have_risen", lambda _: True)
     await store.read(SCOPE, goes(QUICK, seconds=1.2 * readers.SLOW_SECONDS))
     wary = await store.read(SCOPE, goes(QUICK))
     await asyncio.sleep(0.3)
@@ -85,11 +89,36 @@ async def test_after_a_long_one_readings_are_left_to_threads_for_a_while(
     assert (wary, calm) == ([THREAD], [LOOP])
 
 
+async def test_a_long_one_that_asked_nothing_of_the_disk_keeps_no_reading_from_the_loop(
+    store: SqliteStore,
+) -> None:
+    for _ in range(3):
+        await store.read(SCOPE, goes(QUICK, seconds=1.2 * readers.SLOW_SECONDS))
+    where = await store.read(SCOPE, goes(QUICK))
+
+    assert where == [LOOP]
+
+
+def test_what_a_thread_reads_from_the_disk_is_counted(tmp_path: Path) -> None:
+    """A file that is not in the system's memory any more has to be read."""
+    path = tmp_path / "cold"
+    path.write_bytes(os.urandom(1 << 20))
+    reads = DiskReads()
+    reads.have_risen()
+    idle = reads.have_risen()
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        file.read()
+
+    assert (idle, reads.have_risen()) == (False, True)
+
+
 async def test_a_reading_that_moves_to_a_thread_still_sees_one_moment(store: SqliteStore) -> None:
     def twice() -> StoreRead[tuple[int, int]]:
         before = yield from version()
         beside(store.path)
-        time.sleep(1.2 * readers.LOOP_SECONDS)
+        time.sleep(1.2 * MOMENT)
         yield from ask(MANY)
         return before, (yield from version())
 

@@ -21,7 +21,7 @@ from clew.core.values import Scope
 from clew.stores.sqlite import answers, row_writes
 from clew.stores.sqlite.connection import QUERIES, rows_of
 from clew.stores.sqlite.row_writes import SqlWrites
-from clew.stores.sqlite.writer import Writer
+from clew.stores.sqlite.transactions import Transactions
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -99,30 +99,30 @@ def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
 def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
     """What was written before a commit failed stays."""
 
-    def apply(self: Writer, writes: SqlWrites, plan: Plan) -> None:
-        writes.apply(plan.writes)
+    def apply(self: Transactions, plan: Plan, scope: Scope) -> None:
+        self._sql_writes.apply(plan.writes, scope)
 
-    patch.setattr(Writer, "_apply_in_savepoint", apply)
+    patch.setattr(Transactions, "_apply_in_savepoint", apply)
 
 
 def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
     """Threads that are made together get the same key."""
 
-    def careless(self: Writer) -> int:
+    def careless(self: Transactions) -> int:
         rows = rows_of(self._connection, QUERIES["last_thread_key"], ())
         return int(rows[0][0]) + 1 if rows else 1
 
-    patch.setattr(Writer, "_new_key", careless)
+    patch.setattr(Transactions, "_new_key", careless)
 
 
 def empty_salt(patch: pytest.MonkeyPatch) -> None:
     """Bodies enter the chain without a salt, so that the same words can be told by their hash."""
-    honest = Writer._plan_context
+    honest = Transactions._plan_context
 
-    def constant(self: Writer, scope: Scope, *, fresh: bool) -> PlanContext:
+    def constant(self: Transactions, scope: Scope, *, fresh: bool) -> PlanContext:
         return msgspec.structs.replace(honest(self, scope, fresh=fresh), random=bytes)
 
-    patch.setattr(Writer, "_plan_context", constant)
+    patch.setattr(Transactions, "_plan_context", constant)
 
 
 def damage_hides_neighbours(patch: pytest.MonkeyPatch) -> None:

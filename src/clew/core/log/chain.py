@@ -41,16 +41,19 @@ def changeset_hash(previous: bytes, change: ChangesetRow, items: Iterable[ItemRo
     # The envelope enters as it is; content and bodies by commitments, so that they can be erased.
     parts = [head, _commitment_of(change.erased, change.salt, change.content)]
     for item in items:
-        log, meta = item.log.encode(), item.meta
+        log, meta, body, salt = item.log.encode(), item.meta, item.body, item.salt
         parts.append(b"%d %d:%b%d:%b" % (item.place, len(log), log, len(meta), meta))
-        parts.append(_commitment_of(item.erased, item.salt, item.body))
+        if item.erased is None and body is not None and salt is not None:
+            parts.append(sha256(salt + body).digest())  # written out, since it is so for all but the erased
+        else:
+            parts.append(_commitment_of(item.erased, salt, body))
     return sha256(b"".join(parts)).digest()
 
 
 def _commitment_of(commitment_of_erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
     if commitment_of_erased is not None:
         return commitment_of_erased
-    return NO_COMMITMENT if body is None else sha256((salt or b"") + body).digest()
+    return NO_COMMITMENT if body is None else commitment(salt or b"", body)
 
 
 def segments_of(thread: ThreadRow) -> list[Segment]:

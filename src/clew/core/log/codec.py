@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 import msgspec
 
 from clew.core.arguments import check_fields
-from clew.core.encoding import JSON, check_id, decoder, encode_checked, is_shallow
+from clew.core.encoding import JSON, check_id, decoder, encode_checked, is_shallow, try_encode
 from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
 from clew.core.log.rows import ChangesetRow, ItemRow
 from clew.core.ops import Document, Op
@@ -121,7 +121,7 @@ def prepare_append(thread: str, change: Changeset, expect: Expectation, limits: 
     """
     _check_parts(change)
     _check_names(change)
-    bodies = tuple(_encode_body(item, index, limits) for index, item in enumerate(change.items))
+    bodies = tuple([_encode_body(item, index, limits) for index, item in enumerate(change.items)])
     encoded_content, content = _encode_content(change)
     size = sum(map(len, bodies)) + len(encoded_content or b"")
     if size > limits.changeset:
@@ -187,15 +187,17 @@ Patches: TypeAlias = Annotated[Sequence[Op], check_patches]
 
 
 def _check_names(change: Changeset) -> None:
-    for what, name in (
-        ("run id", change.run_id),
-        ("parent run id", change.parent_run_id),
-        ("idempotency key", change.key),
-        ("author", change.author),
-    ):
-        if name is not None:
-            check_id(name, what)
-    check_id(change.reason, "reason")
+    # One after the other, since every append comes through here.
+    if change.run_id is not None:
+        check_id(change.run_id, "run id")
+    if change.parent_run_id is not None:
+        check_id(change.parent_run_id, "parent run id")
+    if change.key is not None:
+        check_id(change.key, "idempotency key")
+    if change.author is not None:
+        check_id(change.author, "author")
+    if change.reason != "append":
+        check_id(change.reason, "reason")
     for cut in change.cuts:
         check_id(cut.log, "log name")
     for index, item in enumerate(change.items):
@@ -203,14 +205,18 @@ def _check_names(change: Changeset) -> None:
 
 
 def _check_item(item: Item, index: int) -> None:
-    words = (item.log, item.format, item.codec, item.kind, item.visibility, item.role or "none")
     try:
-        _check_words(*words)
+        _check_words(item.log, item.format, item.codec, item.kind, item.visibility, item.role or "none")
     except TypeError:  # something that cannot be remembered is not text either
-        _check_words.__wrapped__(*words)
-    for what, name in (("item id", item.id), ("item run", item.run), ("call id", item.call)):
-        if name is not None:
-            check_id(name, what)
+        _check_words.__wrapped__(
+            item.log, item.format, item.codec, item.kind, item.visibility, item.role or "none"
+        )
+    if item.id is not None:
+        check_id(item.id, "item id")
+    if item.run is not None:
+        check_id(item.run, "item run")
+    if item.call is not None:
+        check_id(item.call, "call id")
     if type(item.place) is not int or type(item.step or 0) is not int:
         raise InvalidValue(path=f"items[{index}]", problem="step and place are integers")
 
@@ -228,7 +234,7 @@ def _check_words(log: str, format: str, codec: str, kind: str, visibility: str, 
 
 def _encode_body(item: Item, index: int, limits: Limits) -> bytes:
     if item.codec == "json":
-        body, _ = encode_checked(item.body, f"items[{index}].body")
+        body, _ = try_encode(item.body) or encode_checked(item.body, f"items[{index}].body")
     elif isinstance(item.body, bytes):
         body = item.body
     else:

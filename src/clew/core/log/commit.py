@@ -68,6 +68,7 @@ from clew.core.ops import Document, apply_ops
 from clew.core.values import (
     ABOUT_KEY,
     ERASED_KEY,
+    HISTORY,
     Absent,
     Changeset,
     Committed,
@@ -96,6 +97,7 @@ NO_ITEMS = LogSize()
 """The size of a log before its first item."""
 
 _by_place = attrgetter("log", "place")
+_place_of = attrgetter("place")
 
 
 class ThreadHead(msgspec.Struct, frozen=True):
@@ -310,10 +312,7 @@ def _lacks_state(write: PreparedAppend, head: ThreadHead) -> bool:
 
 def _has_inserted(change: Changeset) -> bool:
     """Return whether an item names the place that it wants, which may be taken."""
-    for item in change.items:  # written out, since it is asked for every append
-        if item.place:
-            return True
-    return False
+    return any(map(_place_of, change.items))
 
 
 def _check_expectation(write: PreparedAppend, head: ThreadHead | None) -> None:
@@ -423,8 +422,9 @@ def assign_places(row: ThreadRow, change: Changeset) -> list[int]:
             continue
         log = item.log
         ends[log] = number = (ends.get(log) or _log_end(row, log)) + 1
-        places.check_room(number, row.id, log)
         item_places.append(places.place_of(number))
+    for log, end in ends.items():
+        places.check_room(end, row.id, log)
     return item_places
 
 
@@ -471,15 +471,15 @@ def _check_place_free(
 def place_ranges(items: Sequence[ItemRow]) -> tuple[PlaceRange, ...]:
     """Items joined where one follows another."""
     ranges: list[PlaceRange] = []
-    log, first, count, next_place = "", 0, 0, -1
+    log, first, count, step = "", 0, 0, 0
     for item in items:
-        if item.place == next_place and item.log == log:
+        if count and item.place == first + count * step and item.log == log:
             count += 1
-        else:
-            if count:
-                ranges.append(PlaceRange(log, first, count))
-            log, first, count = item.log, item.place, 1
-        next_place = places.last_place(first, count + 1)
+            continue
+        if count:
+            ranges.append(PlaceRange(log, first, count))
+        log, first, count = item.log, item.place, 1
+        step = places.last_place(first, 2) - first
     if count:
         ranges.append(PlaceRange(log, first, count))
     return tuple(ranges)
@@ -548,7 +548,7 @@ def advance_head(
         after=after,
         change=change,
         items=items,
-        cuts=_cut_rows(cuts, change.version),
+        cuts=_cut_rows(cuts, change.version) if cuts else (),
         anchor=anchor,
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
@@ -581,8 +581,9 @@ def counters_after(
             )
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
         open_calls = cut.open
-    conversation = [meta for item, meta in zip(items, facts, strict=False) if is_conversation(item.log, meta)]
-    open_calls = open_calls_after(open_calls, conversation, row.id)
+    if len(ranges) != 1 or ranges[0].log != HISTORY:
+        facts = [meta for item, meta in zip(items, facts, strict=False) if is_conversation(item.log, meta)]
+    open_calls = open_calls_after(open_calls, facts, row.id)
     for places_in_log in ranges:
         size = logs.get(places_in_log.log, NO_ITEMS)
         # Inserted items make the log longer, but its end stays where it is.

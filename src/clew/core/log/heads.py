@@ -19,6 +19,10 @@ class HeadCache:
         self._heads: dict[tuple[str, str], ThreadHead] = {}
         self._bytes = 0
 
+    def find(self, tenant: str, id: str) -> ThreadHead | None:
+        """The remembered head of a tenant's thread."""
+        return self._heads.get((tenant, id))
+
     def finder(self, tenant: str) -> Callable[[str], ThreadHead | None]:
         """A function that finds the remembered head of a tenant's thread."""
         return lambda id: self._heads.get((tenant, id))

@@ -304,9 +304,18 @@ def run_read(read: StoreRead[T], answer: Callable[[Ask[Any]], Any]) -> T:
 
     What is damaged is raised where it was asked for, so that a reading may pass over it.
     """
-    result = run_read_while(read, answer, _always)
-    assert not isinstance(result, OpenQuestion)
-    return result
+    reply: Any = None
+    damage: StoreDamaged | None = None
+    while True:
+        try:
+            question = read.send(reply) if damage is None else read.throw(damage)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            reply, damage = answer(question), None
+        except StoreDamaged as error:
+            damage = error
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
@@ -333,10 +342,6 @@ def run_read_while(
             reply, damage = answer(question), None
         except StoreDamaged as error:
             damage = error
-
-
-def _always(question: Ask[Any]) -> bool:
-    return True
 
 
 def resume_read(read: StoreRead[T], question: Ask[Any]) -> StoreRead[T]:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -24,6 +25,8 @@ from clew.stores.sqlite.wal import copy_wal
 
 LOOK_SECONDS = 0.05
 """Seconds for which readers rely on the last check."""
+COUNT_SECONDS = 1.0
+"""Seconds after which a store that is not alone with its file looks whether it is by now."""
 
 
 class NamedFile:
@@ -70,6 +73,7 @@ class OpenFile:
         self._loss_lock = threading.Lock()
         self._last_look = 0.0
         self._is_shared = True
+        self._last_count = 0.0
         self._has_news = False
         self._has_turn = False
 
@@ -148,13 +152,17 @@ class OpenFile:
         """
         if not self._is_shared and not self._take_news():
             return
-        self._is_shared = self._is_shared or not self._is_alone()
+        self._is_shared = self._is_shared_now()
         times = 0
         while not self._take(WRITING):
             if not wait_a_little(times):
                 raise StoreBusy(store=self._path)
             times += 1
         self._has_turn = True
+
+    def needs_no_turn(self) -> bool:
+        """Return whether this store is alone with the file, and nothing has happened to it."""
+        return not self._is_shared and self._lost is None and not self._take_news()
 
     def give_turn(self) -> None:
         """Let other stores write."""
@@ -219,6 +227,16 @@ class OpenFile:
 
     def _is_alone(self) -> bool:
         return self._lock is not None and self._lock.is_alone()
+
+    def _is_shared_now(self) -> bool:
+        """Return whether another store has the file open; one that has gone is noticed after a while."""
+        if self._is_shared:
+            now = time.monotonic()
+            if now - self._last_count < COUNT_SECONDS or self._watch is None or not self._watch.is_active:
+                return True
+            self._last_count = now
+        # One that comes after this look announces itself, and the watch reports it.
+        return not self._is_alone()
 
     def _take(self, byte: int) -> bool:
         try:

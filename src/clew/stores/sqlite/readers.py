@@ -2,7 +2,8 @@
 
 To hand a short reading to a thread and to wake up again costs more than the reading. So it begins where it
 was called, as long as its questions are quick ones, and goes on in a thread, in the same transaction, when
-its moment is over. After one that waited for the disk, the next ones are left to the threads for a while.
+its moment is over. After one that waited for the disk, the next ones are left to the threads for a while;
+one that was only kept from running by others, on a machine with too much to do, changes nothing.
 """
 
 import asyncio
@@ -19,40 +20,17 @@ import apsw
 import msgspec
 
 from clew.core.errors import InvalidArgument, StoreClosed
-from clew.core.log.rows import (
-    Ask,
-    AskAnchor,
-    AskChangesets,
-    AskCuts,
-    AskIdempotencyKey,
-    AskItems,
-    AskItemsById,
-    AskJob,
-    AskRecord,
-    AskRecordsById,
-    AskThread,
-    OpenQuestion,
-    StoreRead,
-    resume_read,
-    run_read,
-    run_read_while,
-)
+from clew.core.log.rows import Ask, OpenQuestion, StoreRead, resume_read, run_read, run_read_while
 from clew.stores.sqlite.connection import clew_error
+from clew.stores.sqlite.loop_limits import LOOP_SECONDS, QUICK_QUESTIONS, DiskReads, LoopShare
 from clew.stores.sqlite.open_file import OpenFile
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[apsw.Connection], T]
 AnswerFactory: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
 """A function that makes the answers to questions on a connection."""
-QUICK_QUESTIONS = frozenset(
-    {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
-    | {AskItemsById, AskIdempotencyKey, AskRecord, AskRecordsById, AskJob}
-)
-"""Questions that are looked up by their key; others may go through many rows."""
-LOOP_SECONDS = 0.001
-"""Seconds for which a reading may ask questions on the loop."""
 SLOW_SECONDS, AVOID_LOOP_SECONDS = 0.005, 1.0
-"""After a reading that held the loop so long, none is begun there for so long."""
+"""After a reading that held the loop so long to wait for the disk, none is begun there for so long."""
 
 
 class Readers:
@@ -63,9 +41,16 @@ class Readers:
     """
 
     def __init__(
-        self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, count: int
+        self,
+        connect: Callable[[], apsw.Connection],
+        file: OpenFile,
+        store: str,
+        count: int,
+        share: LoopShare,
     ) -> None:
         self._file = file
+        self._share = share
+        self._disk_reads = DiskReads()
         self._free = [_Reader(connect, store, number) for number in range(count)]
         self._all = tuple(self._free)
         self._waiting: deque[ReadTask] = deque()
@@ -73,7 +58,8 @@ class Readers:
         self._avoid_loop_until = 0.0
 
     def start(self) -> None:
-        """Begin to wait for work."""
+        """Begin to wait for work. Called on the loop that will read."""
+        self._disk_reads.have_risen()  # counted from here on
         for reader in self._all:
             reader.start()
 
@@ -87,11 +73,12 @@ class Readers:
         if reader is None or reader.connection is None:
             return await self.run(lambda connection: _run_whole_read(connection, read, answers))
         result = reader.run_quick(read, answers, start + LOOP_SECONDS)
-        if (now := time.monotonic()) - start > SLOW_SECONDS:
+        seconds = (now := time.monotonic()) - start
+        if seconds > SLOW_SECONDS and self._disk_reads.have_risen():
             self._avoid_loop_until = now + AVOID_LOOP_SECONDS
         if isinstance(result, _ReadRest):
             return await self.run(result.work)  # by the same reader: it is still the last of the free ones
-        await asyncio.sleep(0)  # others on this loop have their turn, as after any other wait
+        await self._share.spend(seconds)
         return result
 
     async def run(self, work: Work[T]) -> T:

@@ -1,7 +1,6 @@
 """The writes of a plan as SQL, inside a transaction that the writer holds."""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, ClassVar, Final
 
 import apsw
@@ -37,27 +36,37 @@ _ADVANCE: Final = QUERIES["advance"]
 _ADD_ITEM: Final = QUERIES["add_item"]
 _ADD_FOUR_ITEMS: Final = QUERIES["add_four_items"]
 _ADD_UNINDEXED: Final = QUERIES["add_unindexed"]
+_ITEM_COLUMNS: Final = 7
+MOST_UNINDEXED: Final = 10_000
+"""Threads remembered to be noted for the search index, so that an append need not note them again."""
 _PURGES: Final = [name for name in QUERIES if name.startswith("purge_")]
 PURGE_BY_LOG: Final = ("purge_items", "purge_cuts")
 
 
 class SqlWrites:
-    """The writes of a plan, on one connection, in one scope."""
+    """The writes of plans, on one connection."""
 
-    def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
+    def __init__(self, connection: apsw.Connection, logs: LogKeys) -> None:
         self._connection = connection
-        self._execute = connection.execute
-        self._scope = {"tenant": scope.tenant, "user": scope.user}
+        self._execute = connection.cursor().execute  # at half the cost of the connection's own
+        self._scope: dict[str, str | None] = {}
         self._logs = logs
+        self._unindexed: set[int] = set()
 
-    def apply(self, writes: Sequence[StoreWrite]) -> None:
-        """Apply writes in order.
+    def apply(self, writes: Sequence[StoreWrite], scope: Scope) -> None:
+        """Apply writes in order, in a scope.
 
         Raises:
             StalePlan: Something they assume is no longer so; what was written must be undone.
         """
+        self._scope = {"tenant": scope.tenant, "user": scope.user}
         for write in writes:
             self._by_write[type(write)](self, write)
+
+    def forget(self) -> None:
+        """Forget what is remembered of rows: some were undone, or another connection has written."""
+        self._logs.forget()
+        self._unindexed.clear()
 
     def _run(self, query: str, **values: Any) -> int:
         """Run a named query; how many rows it changed."""
@@ -121,8 +130,15 @@ class SqlWrites:
         self._add_rows(write)
         if after.title != before.title or after.labels != before.labels:
             self._run("rename_thread", key=after.key, title=after.title, labels=_encode(after.labels))
-        # The search index is brought up to date later; here it is only noted that it must be.
-        self._execute(_ADD_UNINDEXED, (after.key,))
+        if after.key not in self._unindexed:
+            self._add_unindexed(after.key)
+
+    def _add_unindexed(self, key: int) -> None:
+        """Note that the search index must be brought up to date, which is done later."""
+        self._execute(_ADD_UNINDEXED, (key,))
+        if len(self._unindexed) >= MOST_UNINDEXED:  # anything may be forgotten: it is noted once more then
+            self._unindexed.clear()
+        self._unindexed.add(key)
 
     def _add_rows(self, advance: Advance) -> None:
         """The rows that go with a changeset."""
@@ -150,10 +166,14 @@ class SqlWrites:
             raise StalePlan from None
 
     def _add_items(self, key: int, items: Sequence[ItemRow]) -> None:
-        log_key = self._logs.get_or_add
-        rows = [
-            (
-                (log_key(self._connection, key, item.log) << 32) + item.place,
+        values: list[Any] = []
+        log, first = "", 0
+        for item in items:
+            if item.log != log:
+                log = item.log
+                first = self._logs.get_or_add(self._connection, key, log) << 32
+            values += (
+                first + item.place,
                 item.version,
                 item.time,
                 item.meta,
@@ -161,18 +181,16 @@ class SqlWrites:
                 item.salt,
                 item.erased,
             )
-            for item in items
-        ]
         # One statement for four rows costs less than four statements.
-        fours = len(rows) - len(rows) % 4
-        for start in range(0, fours, 4):
-            self._execute(_ADD_FOUR_ITEMS, tuple(chain.from_iterable(rows[start : start + 4])))
-        for row in rows[fours:]:
-            self._execute(_ADD_ITEM, row)
+        rest = len(items) % 4 * _ITEM_COLUMNS
+        for start in range(0, len(values) - rest, 4 * _ITEM_COLUMNS):
+            self._execute(_ADD_FOUR_ITEMS, values[start : start + 4 * _ITEM_COLUMNS])
+        for start in range(len(values) - rest, len(values), _ITEM_COLUMNS):
+            self._execute(_ADD_ITEM, values[start : start + _ITEM_COLUMNS])
         for item in items:
             if item.id is not None:
-                log = self._logs.get_or_add(self._connection, key, item.log)
-                self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
+                log_key = self._logs.get_or_add(self._connection, key, item.log)
+                self._execute(QUERIES["add_name"], (key, item.id, log_key, item.place))
 
     def _restore_thread(self, write: RestoreThread) -> None:
         self._insert_thread(write.row)
@@ -182,7 +200,7 @@ class SqlWrites:
             at = (write.row.key << 32) + change.version
             self._execute(QUERIES["add_changeset"], (at, *values, _encode(change.counters), change.erased))
             self._add_rows(advance)
-        self._execute(_ADD_UNINDEXED, (write.row.key,))
+        self._add_unindexed(write.row.key)
 
     def _copy_lineage(self, write: CopyLineage) -> None:
         for segment in write.segments:
@@ -211,6 +229,7 @@ class SqlWrites:
             key = orphan[0][0]
 
     def _purge(self, key: int) -> None:
+        self._unindexed.discard(key)
         logs = self._rows("logs_of", {"key": key, **self._scope})
         for log, _ in logs:
             for query in PURGE_BY_LOG:
@@ -316,6 +335,7 @@ class SqlWrites:
             self._execute(QUERIES["add_text_row"], (row.key, log, text.place, row_id))
         self._execute(QUERIES["set_indexed"], (row.key, write.upto))
         self._run("drop_unindexed", key=row.key, upto=write.upto)
+        self._unindexed.discard(row.key)
 
     _by_write: ClassVar[dict[type, Callable[["SqlWrites", Any], None]]] = {
         AddThread: _add_thread,

@@ -29,17 +29,20 @@ from clew.stores.sqlite.connection import (
     prepare_file,
     translate_errors,
 )
+from clew.stores.sqlite.loop_limits import LoopShare
 from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.readers import Readers
 from clew.stores.sqlite.vacuum import BEYOND, scrub
 from clew.stores.sqlite.wal import refuse_orphan
-from clew.stores.sqlite.writer import Writer
+from clew.stores.sqlite.writer import CommitWay, Writer
 from clew.stores.watch import ChangeWaiters
 
 T = TypeVar("T")
 READERS = 3
 POLL_SECONDS = 0.05
 BACKUP_PAGES = 256
+COMMITS: CommitWay = "auto"
+"""The way of commits, unless a store is given another."""
 
 
 class SqliteStore:
@@ -56,6 +59,7 @@ class SqliteStore:
         random: Callable[[int], bytes] | None = None,
         vfs: str | None = None,
         synchronous: str = "FULL",
+        commits: CommitWay | None = None,
     ) -> None:
         self.path = path
         # Connections are opened later too, when the working directory may be another.
@@ -67,8 +71,17 @@ class SqliteStore:
         self._logs = LogKeys()
         self._process = OwningProcess()
         self._file = OpenFile(self._file_path)
-        self._writer = Writer(self._connect_and_prepare, self._file, path, clock, random or RandomBytes())
-        self._readers = Readers(self._connect, self._file, path, READERS)
+        share = LoopShare()
+        self._writer = Writer(
+            self._connect_and_prepare,
+            self._file,
+            path,
+            clock,
+            random or RandomBytes(),
+            share,
+            commits or COMMITS,
+        )
+        self._readers = Readers(self._connect, self._file, path, READERS, share)
         self._change_poll = ChangePoll(self._connect, self._file, path, self._readers)
         self._waiters = ChangeWaiters(self._change_poll, seconds=POLL_SECONDS)
 
