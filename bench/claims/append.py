@@ -9,8 +9,8 @@ from bench.clock import Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, of_latency
 
-AGAINST_RAW = Bound(what="SQLite: append one turn, against raw synchronous apsw", sign="≤", target=1.8)
-AGAINST_OPENAI = Bound(what="SQLite: append one turn, against SQLiteSession.add_items", sign="≤", target=0.6)
+AGAINST_RAW = Bound(what="SQLite: append one turn, against raw synchronous apsw", sign="≤", target=1.75)
+AGAINST_OPENAI = Bound(what="SQLite: append one turn, against SQLiteSession.add_items", sign="≤", target=0.82)
 
 
 async def measure(ground: Ground) -> Section:

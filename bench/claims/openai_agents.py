@@ -19,7 +19,7 @@ from bench.verdict import Bound, Section, of_latency, of_throughput
 
 LAST = 20
 TASKS = 64
-WRITE = Bound(what="OpenAI Agents: write a turn, against SQLiteSession", sign="≤", target=0.8)
+WRITE = Bound(what="OpenAI Agents: write a turn, against SQLiteSession", sign="≤", target=0.9)
 READ = Bound(what="OpenAI Agents: last 20 items of 5,000 turns, against SQLiteSession", sign="≤", target=0.5)
 MANY = Bound(what="OpenAI Agents: 64 sessions at once, turns/s, against SQLiteSession", sign="≥", target=5.0)
 
