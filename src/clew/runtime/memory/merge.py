@@ -1,5 +1,6 @@
 """Merging of candidates into the entries that are stored: decided here, purely."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Literal, TypeAlias
@@ -8,6 +9,8 @@ import msgspec
 
 from clew.core.text.words import stem, words
 from clew.core.values import Item
+from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
+from clew.runtime.memory.phrases.tables import lasting_predicates, word_table
 from clew.runtime.memory.values import Candidate, EndKind, EntryKind, Fact, FactPattern, MemorySource, Rule
 
 
@@ -35,17 +38,45 @@ def past_fact(fact: Fact, end: EndKind, *, at: int, salt: str, replaced_by: str 
 
 def is_of_pattern(fact: Fact | Candidate, pattern: FactPattern | Candidate) -> bool:
     """Return whether a fact is one of those that a pattern names; forms of a word are one: nurse, nursing."""
-    one, other = (
-        tuple(" ".join(words(part)) for part in (each.subject, each.predicate)) for each in (fact, pattern)
+    is_about_same = all(
+        not named or words(named) == words(said)
+        for named, said in ((pattern.subject, fact.subject), (pattern.predicate, fact.predicate))
     )
     stems = list(map(stem, words(pattern.object)))
     is_of_object = not stems or stems == list(map(stem, words(fact.object)))
-    return one == other and fact.negated == pattern.negated and is_of_object
+    if not is_about_same or fact.negated != pattern.negated or not is_of_object:
+        return False
+    return isinstance(pattern, Candidate) or not pattern.words or _is_told_by(fact, pattern)
+
+
+def _is_told_by(fact: Fact | Candidate, pattern: FactPattern) -> bool:
+    """Return whether the words of a pattern tell a fact: one has all the words of the other that matter."""
+    if not pattern.predicate and fact.predicate in lasting_predicates():
+        return False
+    stems, object_stems = _telling_stems(pattern.words), _telling_stems(fact.object)
+    is_in_fact = bool(stems) and stems <= _telling_stems(f"{fact.subject} {fact.predicate} {fact.object}")
+    names = {stem(word) for name in NAME.findall(fact.object) for word in words(name)}
+    return is_in_fact or (bool(object_stems) and object_stems <= stems) or not names.isdisjoint(stems)
+
+
+def _telling_stems(text: str) -> set[str]:
+    """The stems of those words of a text that tell one fact from another."""
+    common = word_table("common")
+    return {
+        stem(word)
+        for word in words(text)
+        if word not in FUNCTION_WORDS and word not in common and not word.isdigit()
+    }
+
+
+NAME = re.compile(r"(?<!^)\b(?!I\b)[A-ZÀ-Þ][\w'\-]+|^[A-ZÀ-Þ][\w'\-]+$")
+
+"""A name in the object of a fact: a word with a capital that does not only begin it."""
 
 
 def ended_patterns(candidate: Candidate) -> tuple[FactPattern | Candidate, ...]:
     """The patterns of the facts that a candidate ends."""
-    return (candidate,) if candidate.ends else candidate.supersedes
+    return (candidate, *candidate.supersedes) if candidate.ends else candidate.supersedes
 
 
 def candidates_that_hold(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -185,7 +216,8 @@ def merge_candidates(
             result.rules[id] = rule
             result.outcomes.append(CandidateOutcome(id=id, what=kind))
         elif candidate.ends:
-            merge.end_facts(candidate, candidate, "ended")
+            for pattern in ended_patterns(candidate):
+                merge.end_facts(candidate, pattern, "ended")
         else:
             merge.add(candidate)
     _archive_oldest_rules(result, rules)

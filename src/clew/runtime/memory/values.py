@@ -33,12 +33,17 @@ class MemorySource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class FactPattern(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts of a subject and a predicate: those with one object, or without it, all of them."""
+    """The facts of a subject and a predicate: those with one object, or without it, all of them.
+
+    ``words`` are others by which to tell them, as "the cello" tells a fact of playing it in an orchestra. An
+    empty subject or predicate is any.
+    """
 
     subject: str = "User"
-    predicate: str
+    predicate: str = ""
     object: str = ""
     negated: bool = False
+    words: str = ""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

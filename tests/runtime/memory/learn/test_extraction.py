@@ -22,11 +22,11 @@ from clew.testing.scripted_model import ScriptedModel
 
 TURNS = [
     UserTurn(text="My sister is called Ann.", source=MemorySource(thread="chat", item="m1")),
-    UserTurn(text="Walking helps me when it  gets bad", source=MemorySource(thread="chat", item="m2")),
+    UserTurn(text="Walks do help when it  gets bad", source=MemorySource(thread="chat", item="m2")),
 ]
 HELPS = {
     "message": 2,
-    "quote": "Walking helps me",
+    "quote": "Walks do help",
     "category": "coping_strategy",
     "subject": "User",
     "predicate": "uses",
@@ -91,7 +91,7 @@ async def test_where_somebody_lives_is_one_place_whatever_the_model_says() -> No
 
 
 async def test_a_rule_of_a_model_is_a_candidate_too() -> None:
-    rule = {"message": 2, "quote": "Walking helps me", "about": "walks", "rule": "Suggest a walk."}
+    rule = {"message": 2, "quote": "Walks do help", "about": "walks", "rule": "Suggest a walk."}
     extraction = await by_model(lambda _: {"rules": [rule]})
 
     assert [(entry.kind, entry.object) for entry in extraction.candidates[1:]] == [

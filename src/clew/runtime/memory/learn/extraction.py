@@ -20,7 +20,7 @@ from clew.runtime.memory.learn.promotion import (
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.merge import LearnResult, slot
 from clew.runtime.memory.phrases.statements import is_fleeting, statements_in
-from clew.runtime.memory.phrases.tables import SINGLE_PREDICATES
+from clew.runtime.memory.phrases.tables import single_predicates
 from clew.runtime.memory.values import LONGEST_QUOTE, Candidate, MemorySource
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
@@ -156,7 +156,7 @@ def _candidate_of_fact(finding: NoticedFact) -> Candidate:
         predicate=predicate,
         object=finding.object,
         negated=finding.negated,
-        single=finding.only_one or predicate in SINGLE_PREDICATES,
+        single=finding.only_one or predicate in single_predicates(),
         quote=finding.quote[: LONGEST_QUOTE + 1],
         confidence=min(max(finding.confidence, 0.0), 1.0),
         how="model",
@@ -248,7 +248,7 @@ async def decide_promotions(
 def _distinct_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The candidates without repetitions: one noticed twice in a turn counts once."""
     candidates_by_key = {
-        (each.kind, each.turn, each.subject, each.predicate, each.object, each.negated): each
+        (each.kind, each.turn, each.subject, each.predicate, each.object, each.negated, each.ends): each
         for each in candidates
     }
     return list(candidates_by_key.values())

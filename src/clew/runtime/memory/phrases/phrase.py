@@ -1,16 +1,22 @@
-"""Patterns of plain statements, found without a model. English well, a few other languages modestly."""
+"""A phrase: one way to state something, as its data file tells it, and what it states."""
 
 import re
-from functools import cache
+from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
+from clew.runtime.memory.values import FactPattern
 
-class Phrase(msgspec.Struct, frozen=True, kw_only=True):
+
+class Phrase(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A way to state something, and what it states; ``{who}`` and ``{what}`` are replaced by the words said.
 
-    ``splits`` says that it may list several things, ``lower`` that capitals in it mean nothing.
+    ``splits`` says that it may list several things, ``lower`` that capitals in it mean nothing, ``past`` that
+    it may be told of the past, ``negative`` that it may deny, and ``last`` that it is tried where no
+    other fits. What was said passes the check ``needs``, and does not pass ``bars``. ``ends`` is what else it
+    ends, and ``only_ends`` says that it teaches nothing besides.
     """
 
     template: str
@@ -21,97 +27,42 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "{what}"
     single: bool = False
     plain: bool = True
+    negated: bool = False
     splits: bool = False
     lower: bool = False
+    past: bool = False
+    last: bool = False
+    only_ends: bool = False
+    negative: bool = False
     confidence: float = 0.9
+    needs: str = ""
+    bars: str = ""
+    ends: tuple[FactPattern, ...] = ()
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern."""
-        return _compile(self.template)
+        return re.compile(self.template, re.IGNORECASE)
 
 
-@cache
-def _compile(template: str) -> re.Pattern[str]:
-    return re.compile(template.format(**PATTERN_PARTS), re.IGNORECASE)
+class WordCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of words: some word of them is in a table, or a pattern is found in them."""
+
+    words: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+
+    def passes(self, text: str) -> bool:
+        """Return whether a text has such a word."""
+        if self.pattern is not None and self.pattern.search(text):
+            return True
+        if not self.words:
+            return False
+        text_words = WORD.findall(text.lower())
+        pairs = (f"{one} {two}" for one, two in pairwise(text_words))
+        return not self.words.isdisjoint(text_words) or not self.words.isdisjoint(pairs)
 
 
-CLAUSE_END = (
-    r"(?=\s*(?:[.;!?\n]|$|\b(?:but|because|so|since|when)\b|\band\s+(?:i|i['’]m|my|we|she|he|they|it)\b))"
-)
-PATTERN_PARTS = {
-    "start": r"(?:^|[,:;–—(]\s*|\b(?:and|but|so|oh|hi|hey|hello|also|actually|please|pls|ok|okay)[,\s]+)",
-    "polite": r"(?:(?:can|could|would|will)\s+(?:you|we)\s+)?(?:please\s+|pls\s+|just\s+|always\s+)*",
-    "name": (
-        r"(?P<what>(?:(?-i:Dr|Mr|Mrs|Ms|Mx|Prof)\.?\s+)?"
-        r"(?-i:[A-ZÀ-ÞА-Я])[\w'’\-]*(?:\s+(?-i:[A-ZÀ-ÞА-Я])[\w'’\-]*){0,2})"
-    ),
-    "thing": r"(?P<what>[^.,;!?\n]{2,60}?)" + CLAUSE_END.replace("[.;", "[.,;"),
-    "things": r"(?P<what>[^.;!?\n]{2,80}?)" + CLAUSE_END,
-    "whole": r"(?P<what>\S+\s+\S+\s+[^.;!?\n]{1,160})",
-    "iam": r"\b(?:i\s+am|i['’]?m)\s+",
-    "not": r"(?:don['’]?t|do\s+not|no\s+longer)",
-    "have": r"\bi(?:\s+have|['’]ve|\s+got|\s+have\s+got|['’]ve\s+got)\s+",
-    "relation": (
-        r"(?P<who>(?:(?:older|younger|little|big|best|late|ex)[\s-]+)?(?:sister|brother|mother|mom|mum|father|dad|"
-        r"wife|husband|partner|girlfriend|boyfriend|son|daughter|child|baby|friend|boss|manager|therapist|doctor|"
-        r"dog|cat|pet|horse|rabbit|grandmother|grandma|grandfather|grandpa|aunt|uncle|cousin|niece|nephew|"
-        r"roommate|flatmate|teacher|neighbou?r|colleague|fianc[ée]e?))"
-    ),
-    "style": (
-        r"(?P<what>bullet\s*points?|bullets|bulleted\s+lists|lists|numbered\s+lists|emojis?|markdown|headings|"
-        r"headers|jargon|exclamation\s+(?:marks|points)|tables|bold(?:\s+text)?|code\s+blocks|small\s+talk|slang|"
-        r"swear\s+words|swearing|long\s+answers|long\s+replies|metaphors|clich[ée]s|questions|advice|"
-        r"(?:toxic\s+)?positivity|diagnoses|nicknames|pet\s+names|abbreviations|technical\s+terms|examples|"
-        r"metric\s+units|imperial\s+units|(?:simple|plain)\s+(?:language|words)|pep\s+talks|platitudes|small\s+words)"
-    ),
-    "end": r"(?=\s*(?:[.,;:!?)]|$|\b(?:please|pls|in|when|for|from|with|at|any\s?more|thanks|and|or)\b))",
-    "manner": (
-        r"(?P<what>short|shorter|brief|briefer|concise|simple|simpler|long|longer|detailed|more\s+detailed|direct|"
-        r"gentle|formal|informal|casual|honest|blunt|to\s+the\s+point|practical)"
-    ),
-    "answers": r"(?:it|things|answers|replies|responses|messages|explanations|your\s+\w+)",
-    "length": (
-        r"(?P<what>(?:at\s+most\s+)?(?:one|two|three|four|five|six|a\s+few|\d{1,3})\s+"
-        r"(?:short\s+)?(?:sentences?|words?|lines?|paragraphs?))"
-    ),
-    "language": (
-        r"(?P<what>english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|arabic|chinese|"
-        r"japanese|korean|hindi|ukrainian|swedish)"
-    ),
-}
-
-PLURAL_RELATIONS = frozenset(
-    (
-        *(
-            "friend",
-            "colleague",
-            "cousin",
-            "aunt",
-            "uncle",
-            "niece",
-            "nephew",
-            "neighbor",
-            "neighbour",
-            "child",
-        ),
-        *("son", "daughter", "grandmother", "grandfather", "teacher", "roommate", "flatmate"),
-        *("dog", "cat", "pet", "horse", "rabbit"),
-    )
-)
-"""Of whom one has several, so that another name is another one. Of a sister it rather is a correction."""
-
-ENGLISH_RELATIONS = {
-    "mom": "mother", "mum": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather",
-    "schwester": "sister", "bruder": "brother", "mutter": "mother", "vater": "father", "hund": "dog",
-    "katze": "cat", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "boyfriend",
-    "soeur": "sister", "sœur": "sister", "frère": "brother", "mère": "mother", "père": "father",
-    "chien": "dog", "chienne": "dog", "chat": "cat", "chatte": "cat", "femme": "wife", "mari": "husband",
-    "ami": "friend", "amie": "friend", "hermana": "sister", "hermano": "brother", "madre": "mother",
-    "padre": "father", "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat", "mujer": "wife",
-    "marido": "husband", "amigo": "friend", "amiga": "friend",
-}  # fmt: skip
-"""What relations are called in English, so that a sister is a sister in any language."""
+WORD = re.compile(r"[^\W\d_]+(?:['\-/][^\W_]+)*")
 
 
 _ENGLISH_WORDS = (
