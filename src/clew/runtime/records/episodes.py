@@ -43,7 +43,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turn noted, ``candidates`` are what may be remembered once it ends. ``modality`` is that of its last turn.
     ``until`` is when a call is taken for lost, if its client has promised to say that it is there.
     ``write_counts`` is what its end wrote: the candidates that were held, and the facts, rules and arcs that
-    came of them.
+    came of them; ``rejected`` are findings of a model whose quote is not in the turn they name.
     """
 
     id: str

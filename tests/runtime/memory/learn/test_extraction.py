@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clew.core.errors import ModelFailed
 from clew.core.items import assistant, user
 from clew.core.values import Item
+from clew.database.database import Database
+from clew.runtime.memory import memory_of, remember
 from clew.runtime.memory.learn.extraction import (
     MOST_FINDINGS,
     Extraction,
@@ -127,3 +131,63 @@ async def test_only_what_the_user_said_is_read_whatever_the_format() -> None:
     turns = user_turns([user("I'm vegan", id="a"), assistant("I live in a box"), guest], "chat")
 
     assert [(turn.text, turn.source.item) for turn in turns] == [("I'm vegan", "a"), ("I live in Oslo", "g")]
+
+
+async def test_the_prompt_asks_for_typed_facts_with_their_sentence() -> None:
+    model = ScriptedModel(lambda _: {"facts": []})
+
+    async def ask_model(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
+        return (await fill(model, request, kind, RetryPolicy(attempts=1)))[0]
+
+    await extract_candidates(TURNS, ask_model)
+    (request,) = model.requests
+
+    kinds = ("partner", "child", "pet", "home", "work", "medication", "health", "diet", "schedule", "belief")
+    assert all(kind in (request.instructions or "") for kind in kinds)
+    assert "quote: the sentence it stands in, copied word for word" in (request.instructions or "")
+    assert "[2] Walks do help" in request.messages[0].text
+
+
+async def test_the_kind_of_a_fact_gives_its_category_if_the_model_gives_none() -> None:
+    takes = {**HELPS, "category": "", "kind": "medication", "predicate": "TAKES", "object": "iron"}
+    extraction = await by_model(lambda _: {"facts": [takes]})
+
+    assert extraction.candidates[-1].category == "health"
+
+
+async def test_a_model_may_tell_that_something_ended() -> None:
+    extraction = await by_model(lambda _: {"facts": [{**HELPS, "ends": True, "negated": True}]})
+
+    assert [(entry.ends, entry.negated) for entry in extraction.candidates[1:]] == [(True, False)]
+
+
+@pytest.mark.promise("B-11")
+async def test_every_stored_quote_is_found_in_its_turn_and_others_are_refused_and_counted(
+    db: Database,
+) -> None:
+    thread = await db.create("s1", owner="alice")
+    await thread.append(items=[user("The evenings are hard,  mostly. My sister is called Ann.")])
+    await thread.append(items=[user("Evenings, long and hard.")])
+    said = {"message": 1, "quote": "The evenings are hard, mostly.", "subject": "User", "confidence": 0.9}
+    facts = [
+        {**said, "predicate": "FINDS_HARD", "object": "evenings"},
+        {**said, "predicate": "FINDS_HARD", "object": "evening", "quote": "I hate evenings"},
+        {**said, "predicate": "NEEDS", "object": "walks", "quote": "Evenings, long and hard."},
+        {**said, "predicate": "NEEDS", "object": "long walks", "message": 2, "quote": "LONG AND HARD"},
+        {**said, "predicate": "NEEDS", "object": "rest", "message": 7},
+        {**said, "predicate": "NEEDS", "object": "quiet", "quote": ""},
+    ]
+    model = ScriptedModel(lambda _: {"facts": facts})
+
+    async def ask_model(request: ModelRequest, kind: type[ModelFindings]) -> ModelFindings:
+        return (await fill(model, request, kind, RetryPolicy(attempts=1)))[0]
+
+    memory = memory_of(db, "s1", "alice")
+    turns = user_turns(await thread.items(), "s1")
+    result = await remember(memory, turns, fill=ask_model)
+    texts = {turn.source.place: " ".join(turn.text.split()) for turn in turns}
+    stored = (await memory.page()).facts
+
+    assert result.rejected_count == 5
+    assert {fact.object for fact in stored} == {"Ann", "evenings"}
+    assert all(fact.source and " ".join(fact.quote.split()) in texts[fact.source.place] for fact in stored)

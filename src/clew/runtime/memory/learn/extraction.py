@@ -26,13 +26,33 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 
 INSTRUCTIONS = """\
-List what these messages of one person tell about them that is worth knowing in a later conversation:
-people, places, health, likes, worries, goals, and how they want to be answered. Take nothing from your
-own knowledge and guess nothing. For each give the number of the message and a quote that stands in it
-word for word, at most 280 letters. Leave out what is meant for the moment only, and whatever the person
-asked not to remember. A fact has a category, a subject ("User" for the person), a predicate in capitals
-such as IS_CALLED, LIVES_IN, LIKES, WORRIES_ABOUT, WANTS, USES, EXPERIENCED, and an object. A rule is
-one short sentence that tells how to answer, and what it is about."""
+List what these messages of one person tell about them that is worth knowing in a later conversation. Take
+nothing from your own knowledge and guess nothing. Leave out what is meant for the moment only, what others
+are said to say, what is supposed, wished, joked or long past, and whatever the person asked not to remember.
+
+For each fact give:
+- kind: one of name, age, partner, child, family, pet, home, work, medication, health, diet, care, hobby,
+  language, belief, schedule, like, worry, goal, experience, other
+- message: the number of the message
+- quote: the sentence it stands in, copied word for word from that message, at most 280 letters
+- category, subject ("User" for the person, or who of theirs it is about: sister, dog), predicate in
+  capitals such as IS_CALLED, IS_AGED, LIVES_IN, WORKS_AS, TAKES, IS_ALLERGIC_TO, EATS, SEES, SPEAKS,
+  BELIEVES, LIKES, WORRIES_ABOUT, WANTS, USES, EXPERIENCED, and object: the thing alone, in few words
+- negated: true if it is denied; ends: true if it held and holds no longer ("I stopped taking it")
+- only_one: true if there can be only one such object at a time
+
+A rule is one short sentence that tells how to answer, and what it is about, with its message and quote."""
+
+CATEGORIES = {
+    **dict.fromkeys(("partner", "child", "family", "pet"), "relationship"),
+    **dict.fromkeys(("medication", "health", "diet", "care"), "health"),
+    **dict.fromkeys(("hobby", "like"), "preference"),
+    "belief": "belief",
+    "schedule": "routine",
+    "worry": "concern",
+    "goal": "goal",
+}
+"""The categories of the kinds of facts that a model is asked for; of others it is ``context``."""
 
 MOST_FINDINGS = 200
 """The facts, and the rules, that are taken from a model at most: each is compared with every other."""
@@ -43,11 +63,13 @@ class NoticedFact(msgspec.Struct, frozen=True, kw_only=True):
 
     message: int
     quote: str
-    category: str
+    category: str = ""
     subject: str
     predicate: str
     object: str
+    kind: str = "other"
     negated: bool = False
+    ends: bool = False
     only_one: bool = False
     confidence: float = 0.5
 
@@ -151,11 +173,12 @@ def _model_request(turns: Sequence[UserTurn]) -> ModelRequest:
 def _candidate_of_fact(finding: NoticedFact) -> Candidate:
     predicate = finding.predicate.upper().replace(" ", "_")
     return Candidate(
-        category=finding.category,
+        category=finding.category or CATEGORIES.get(finding.kind, "context"),
         subject=finding.subject,
         predicate=predicate,
         object=finding.object,
-        negated=finding.negated,
+        negated=finding.negated and not finding.ends,
+        ends=finding.ends,
         single=finding.only_one or predicate in single_predicates(),
         quote=finding.quote[: LONGEST_QUOTE + 1],
         confidence=min(max(finding.confidence, 0.0), 1.0),
@@ -201,11 +224,15 @@ EARLIER_ARCS = 100
 
 
 class RememberResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision on each candidate, the outcome of those that were stored, and who noticed them."""
+    """The decision on each candidate, the outcome of those that were stored, and who noticed them.
+
+    ``rejected_count`` is the number of findings of the model whose quote is not in the message they name.
+    """
 
     decisions: tuple[PromotionDecision, ...]
     result: LearnResult
     by: Literal["model", "statements"]
+    rejected_count: int = 0
     problem: str | None = None
 
 
@@ -229,7 +256,11 @@ async def remember(
     decisions = await decide_promotions(memory, turns, [*earlier, *extraction.candidates], rules)
     result = await memory.learn(candidates_to_keep(decisions), run=run, key=key)
     return RememberResult(
-        decisions=tuple(decisions), result=result, by=extraction.by, problem=extraction.problem
+        decisions=tuple(decisions),
+        result=result,
+        by=extraction.by,
+        rejected_count=extraction.rejected_count,
+        problem=extraction.problem,
     )
 
 

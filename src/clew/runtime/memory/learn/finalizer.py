@@ -104,7 +104,11 @@ class Finalizer:
 
         async def plan(episode: Episode) -> EpisodeResult:
             result = await self._plan_result(db, episode, turns, fresh, summary)
-            return msgspec.structs.replace(result, replan=plan)
+            counts = result.episode.write_counts
+            if extraction.rejected_count:
+                counts = {**counts, "rejected": extraction.rejected_count}
+            counted = msgspec.structs.replace(result.episode, write_counts=counts)
+            return msgspec.structs.replace(result, episode=counted, replan=plan)
 
         return await plan(episode)
 

@@ -70,6 +70,12 @@ def lasting_predicates() -> frozenset[str]:
 
 
 @cache
+def own_words_predicates() -> frozenset[str]:
+    """Predicates of facts whose object is a clause in the words of the person."""
+    return frozenset(_read("facts")["own_words"])
+
+
+@cache
 def predicates_of_topic(predicate: str) -> tuple[str, ...]:
     """The predicates that tell the same matter as one, itself among them; none if it is of no topic."""
     topics: dict[str, list[str]] = _read("facts")["topics"]

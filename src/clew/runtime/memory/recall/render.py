@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments
+from clew.runtime.memory.phrases.tables import own_words_predicates
 from clew.runtime.memory.values import Arc, Candidate, Fact, MemoryEntry, Rule
 
 
@@ -118,6 +119,8 @@ def sentence_of(entry: MemoryEntry) -> str:
         )
     if isinstance(entry, Arc):
         return f"Earlier session: {entry.summary}"
+    if entry.predicate in own_words_predicates() and entry.quote:
+        return f"You said: “{entry.quote}”"
     if entry.predicate == BIRTHDAY_PREDICATE:
         sentence = f"Your birthday is {'' if TIME_PREPOSITION.match(entry.object) else 'on '}{entry.object}."
     elif entry.predicate == REQUEST_PREDICATE:
