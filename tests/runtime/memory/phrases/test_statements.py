@@ -132,6 +132,12 @@ def test_a_fact_is_found_in_one_statement(text: str, facts: list[tuple[str, str]
     assert statements(text) == facts
 
 
+def test_two_wishes_in_one_sentence_are_both_found() -> None:
+    rules = [statement.object for statement in statements_in("Please call me Sam, and no bullet points.")]
+
+    assert rules == ["Call the user Sam.", "Answer without bullet points."]
+
+
 @pytest.mark.parametrize(
     "text",
     [
