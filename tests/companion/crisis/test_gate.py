@@ -32,7 +32,7 @@ from clew_companion.agent import answer, companion
 from clew_companion.crisis.classifier import MessageScorer
 from clew_companion.crisis.floor import FloorVerdict, judge_message
 from clew_companion.crisis.gate import crisis_gate, make_crisis_gate
-from clew_companion.crisis.help import crisis_reply, crisis_response, find_region, resources_in
+from clew_companion.crisis.help import crisis_reply, crisis_response, find_region
 from clew_companion.crisis.judgement import Judgement, decide_level
 from clew_companion.crisis.log import Assessment, Crisis, crises, record_crisis
 from clew_companion.crisis.message import LONG_MESSAGE_WORDS, judge_alone, judge_in_context
@@ -644,22 +644,22 @@ async def test_without_a_location_no_resources_are_found_and_general_lines_are_g
 
 @pytest.mark.promise("A-09")
 async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) -> None:
-    *_, danger = await outputs_of(db, "I live in Dublin", DANGER)
+    *_, danger = await outputs_of(db, "I live in Sydney", DANGER)
 
-    assert (danger.inferred_location, danger.resource_lookup_status) == ("IE", "found")
-    assert [line["phone"] for line in danger.found_resources] == ["116 123"]
-    assert danger.response_text == crisis_reply("level_3", "en", "IE")
+    assert (danger.inferred_location, danger.resource_lookup_status) == ("AU", "found")
+    assert [line["phone"] for line in danger.found_resources] == ["13 11 14"]
+    assert danger.response_text == crisis_reply("level_3", "en", "AU")
 
 
 @pytest.mark.parametrize(
     ("said_before", "region"),
     [
-        (["I live in Manchester"], ("GB", "found")),
-        (["Ich wohne in Wien"], ("AT", "found")),
-        (["vivo en la playa", "Vivo en Madrid"], ("ES", "found")),
+        (["I live in Manchester"], ("GB", "no_verified_results")),
+        (["Ich wohne in Wien"], ("AT", "no_verified_results")),
+        (["vivo en la playa", "Vivo en Madrid"], ("ES", "no_verified_results")),
         (["j'habite à Lyon"], ("FR", "found")),
-        (["Mieszkam w Krakowie"], ("PL", "found")),
-        (["İstanbul'da yaşıyorum"], ("TR", "found")),
+        (["Mieszkam w Krakowie"], ("PL", "no_verified_results")),
+        (["İstanbul'da yaşıyorum"], ("TR", "no_verified_results")),
         (["My aunt is in Canada"], ("", "no_location")),
         (["I live in Berlin", "I moved to Toronto"], ("CA", "found")),
         (["I'm in Germany", "I won't say where I am"], ("", "location_refused")),
@@ -672,10 +672,10 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
         (["I am not saying which country"], ("", "location_refused")),
         (["Ich will dir nicht sagen, wo ich bin"], ("", "location_refused")),
         (["Je ne veux pas te dire où je suis"], ("", "location_refused")),
-        (["I cannot say where it hurts", "I live in Dublin"], ("IE", "found")),
-        (["I won't say where I am", "I live in Dublin"], ("IE", "found")),
+        (["I cannot say where it hurts", "I live in Dublin"], ("IE", "no_verified_results")),
+        (["I won't say where I am", "I live in Dublin"], ("IE", "no_verified_results")),
         (["I live in New York, near the park"], ("US", "found")),
-        (["I moved from Berlin, and now I live in Dublin"], ("IE", "found")),
+        (["I moved from Berlin, and now I live in Dublin"], ("IE", "no_verified_results")),
     ],
 )
 def test_where_somebody_is_comes_from_their_own_words(
@@ -774,31 +774,6 @@ async def test_no_number_of_a_model_is_ever_shown(db: Database) -> None:
 
     assert result.output.response_text == crisis_reply("level_3", "en")
     assert "555" not in result.output.response_text
-
-
-def test_the_lines_of_a_country_are_the_bundled_ones() -> None:
-    assert {line.region for line in resources_in("NL")} == {"NL"}
-    assert resources_in("XX") == []
-
-
-@pytest.mark.promise("A-09")
-@pytest.mark.parametrize(
-    ("region", "language", "first"),
-    [
-        ("BE", "fr", "Centre de Prévention du Suicide"),
-        ("BE", "nl", "Zelfmoordlijn 1813"),
-        ("AU", "en", "Lifeline"),
-        ("PL", "pl", "Telefon dla dorosłych w kryzysie emocjonalnym"),
-    ],
-)
-def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
-    region: str, language: str, first: str
-) -> None:
-    text = crisis_reply("level_3", language, region)
-    names = [line.name for line in resources_in(region, language)]
-
-    assert names[0] == first
-    assert sorted(names, key=text.index) == names
 
 
 # What is kept of an episode, and of a judgement.
@@ -948,7 +923,8 @@ async def test_a_row_of_a_call_belongs_to_whoever_spoke(db: Database) -> None:
 @pytest.mark.parametrize(
     ("messages", "status"),
     [
-        (["I live in Dublin", DANGER], "found"),
+        (["I live in Sydney", DANGER], "found"),
+        (["I live in Dublin", DANGER], "no_verified_results"),
         ([DANGER], "no_location"),
         (["I'm in Berlin", f"{DANGER}. I won't tell you where I am"], "location_refused"),
         (["I'm from Croatia", DANGER], "no_verified_results"),

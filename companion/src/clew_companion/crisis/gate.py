@@ -13,7 +13,7 @@ from clew.runtime.execution.safe_reply import gate
 from clew.runtime.model.boundary import is_unforeseen
 from clew.runtime.model.messages import Message
 from clew_companion.crisis.floor import FloorVerdict, language_of
-from clew_companion.crisis.help import CLARIFY, CLARIFY_AGAIN, crisis_reply, find_region, wording_for
+from clew_companion.crisis.help import find_region, next_crisis_reply, wording_for
 from clew_companion.crisis.judgement import (
     GateDecision,
     Judgement,
@@ -99,12 +99,10 @@ def _declare_safe_reply(
 
 
 def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
-    """The words of a wording; a question that was asked in them the last time, in others."""
-    text = crisis_reply(wording, gate_input.language, gate_input.region)
-    other_text = crisis_reply(CLARIFY_AGAIN, gate_input.language, gate_input.region)
+    """The words of a wording, after what was said."""
+    texts = texts_of_person(gate_input.message, gate_input.before)
     replies = [turn.text for turn in gate_input.before if turn.role == "assistant"]
-    questions = [each for each in replies if each in (legible_text(text), legible_text(other_text))]
-    return other_text if wording == CLARIFY and questions[-1:] == [legible_text(text)] else text
+    return next_crisis_reply(wording, gate_input.language, gate_input.region, texts, replies)
 
 
 async def _decide(

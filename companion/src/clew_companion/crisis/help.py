@@ -1,4 +1,4 @@
-"""Replies in danger and lines to call: fixed words and bundled entries, never generated."""
+"""Replies in danger: fixed words and bundled lines, never generated."""
 
 import functools
 import importlib.resources
@@ -10,20 +10,41 @@ from typing import Any
 
 from clew.runtime.context import Context
 from clew.runtime.turn.draft import Delta
+from clew_companion.crisis.concepts import read_message
 from clew_companion.crisis.floor import ANOTHER, language_of
 from clew_companion.crisis.lexicon import load_lexicon
+from clew_companion.crisis.lines import (
+    directory_addresses,
+    emergency_number,
+    line_by_id,
+    lines_in,
+    resources_in,
+    tell_contacts,
+    tell_number,
+)
 from clew_companion.crisis.message import earlier_turns, legible_text, texts_of_person
 from clew_companion.crisis.words import COMMA, simplify_text, tokenize
+from clew_companion.offline.remarks import least_recent
 from clew_companion.state import CompanionState
-from clew_companion.values import CrisisLevel, Resource, ResourceStatus
+from clew_companion.values import CrisisLevel, ResourceStatus
 
-MOST_LINES = 5
-"""How many lines of a country are shown."""
-GENERAL_KIND = "crisis line"
-"""The kind of a line that is there for everybody in crisis."""
 CHECK, HELPER, HARM, CLARIFY = "check", "helper", "harm_to_others", "level_1"
 CLARIFY_AGAIN = "level_1_again"
 """The question of the first level in other words, for who has heard it."""
+RECENT_TEXTS = 4
+"""So many of the person's messages decide whether violence at home is spoken of."""
+SAID_BEFORE = {
+    "level_2": ("level_2", "level_3"),
+    "level_3": ("level_3",),
+    HELPER: (HELPER,),
+    HARM: (HARM,),
+}
+"""The wordings after which a wording is continued in a few words and not said whole."""
+CONTINUATION_CONCEPTS = {
+    "nobody": ("nobody", "-nobody", "cannot"),
+    "means": ("pills", "gun", "rope", "knife", "height", "poison"),
+}
+"""What a person speaks of where a continuation is for that."""
 
 
 def wording_for(level: int, *, about: str = "", kind: str = "") -> str:
@@ -35,35 +56,86 @@ def wording_for(level: int, *, about: str = "", kind: str = "") -> str:
     return HARM if kind == "harm to others" else f"level_{int(level)}"
 
 
-def crisis_reply(wording: str, language: str, region: str = "") -> str:
+def crisis_reply(wording: str, language: str, region: str = "", *, is_violence: bool = False) -> str:
     """A fixed wording in a language, with the lines of a country, or with the general ones."""
-    texts_by_language = _wording()["languages"]
-    texts = texts_by_language.get(language) or texts_by_language["en"]
-    parts = texts["wordings"][wording]
-    text = "\n\n".join(parts[name] for name in _wording()["parts"])
-    lines = _help_lines(texts, language, region)
-    return text.replace("{lines}", lines).replace("{emergency}", _emergency_number(texts, region))
+    parts = _texts(language)["wordings"][wording]
+    template = "\n\n".join(parts[name] for name in _wording()["parts"])
+    return _fill_template(template, language, region, is_violence=is_violence)
 
 
-def resources_in(region: str, language: str = "") -> list[Resource]:
-    """The lines of a country that come with the companion, those first that speak a language, and for all."""
-    lines = [line for line in _resources()["resources"] if line["region"] == region]
-    lines.sort(key=lambda line: (language not in line["languages"], line["kind"] != GENERAL_KIND))
-    return [
-        Resource(name=line["name"], phone=line["phone"], website=line["website"], region=line["region"])
-        for line in lines[:MOST_LINES]
+def next_crisis_reply(
+    wording: str, language: str, region: str, texts: Sequence[str], replies: Sequence[str]
+) -> str:
+    """The reply in danger after what was said: never the same text twice running.
+
+    ``texts`` are the person's messages, ``replies`` those to them, the newest last. A question that was asked
+    in the same words the last time is asked in others. A wording that has just been said is followed up in a
+    few words that go by the newest message.
+    """
+    is_violence = speaks_of_violence(texts)
+    text = crisis_reply(wording, language, region, is_violence=is_violence)
+    if wording == CLARIFY:
+        other_text = crisis_reply(CLARIFY_AGAIN, language, region, is_violence=is_violence)
+        questions = [each for each in replies if _is_said(CLARIFY, each) or _is_said(CLARIFY_AGAIN, each)]
+        return other_text if questions and _is_said(CLARIFY, questions[-1]) else text
+    if not replies or not any(_is_said(each, replies[-1]) for each in SAID_BEFORE.get(wording, ())):
+        return text
+    template = _continuation(wording, language, texts[-1] if texts else "", replies)
+    return _fill_template(template, language, region, is_violence=is_violence)
+
+
+def _continuation(wording: str, language: str, message: str, replies: Sequence[str]) -> str:
+    """The continuation that fits what a message speaks of, or one that was not said lately."""
+    concepts = read_message(message, load_lexicon(), language).concepts
+    entries = _texts(language)["continuations"][wording]
+    fitting = [
+        entry["says"]
+        for entry in entries
+        if "for" in entry and not concepts.isdisjoint(CONTINUATION_CONCEPTS[entry["for"]])
     ]
+    new = [says for says in fitting if not replies[-1].startswith(_opening(says))]
+    openings = {_opening(entry["says"]): entry["says"] for entry in entries if "for" not in entry}
+    return str(new[0] if new else openings[least_recent(list(openings), replies)])
+
+
+def _is_said(wording: str, reply: str) -> bool:
+    """Return whether a reply is a wording, or a continuation of it, in any of the languages."""
+    return any(
+        reply.startswith(texts["wordings"][wording]["notice"])
+        or any(reply.startswith(_opening(each["says"])) for each in texts["continuations"].get(wording, ()))
+        for texts in _wording()["languages"].values()
+    )
+
+
+def _opening(template: str) -> str:
+    """The first words of a continuation, as far as nothing is filled in."""
+    return template.partition("{")[0]
+
+
+def speaks_of_violence(texts: Sequence[str]) -> bool:
+    """Return whether somebody has said lately that a person close to them hurts them."""
+    return any(_violence_pattern().search(simplify_text(text)) for text in texts[-RECENT_TEXTS:])
+
+
+def _fill_template(template: str, language: str, region: str, *, is_violence: bool) -> str:
+    texts = _texts(language)
+    lines = _help_lines(texts, language, region, is_violence=is_violence)
+    number = _help_number(texts, language, region, is_violence=is_violence)
+    emergency = emergency_number(region) or str(texts["emergency"])
+    filled = template.replace("{lines}", lines).replace("{number}", number)
+    return filled.replace("{emergency}", emergency)
 
 
 def find_region(texts: Sequence[str]) -> tuple[str, ResourceStatus]:
-    """The country that a person says they are in, by their newest words, and whether there are lines."""
+    """The country that a person says they are in, by their newest words, and whether a line was verified."""
     for text in reversed(texts):
         plain = " " + " ".join(tokenize(text, load_lexicon().spelling)) + " "
         if _refusal_pattern().search(plain.replace(f" {COMMA} ", " ")):
             return "", "location_refused"
         region = _region_in(plain)
         if region:
-            return region, "found" if resources_in(region) else "no_verified_results"
+            is_found = resources_in(region, is_violence=speaks_of_violence(texts))
+            return region, "found" if is_found else "no_verified_results"
     return "", "no_location"
 
 
@@ -84,26 +156,35 @@ def _is_own_place(before: str, after: str) -> bool:
     return has_lead or any(after.startswith(f" {word} ") for word in _places()["behind"])
 
 
-def _help_lines(texts: Mapping[str, Any], language: str, region: str) -> str:
-    regional_lines = resources_in(region, language)
+def _help_lines(texts: Mapping[str, Any], language: str, region: str, *, is_violence: bool) -> str:
+    """The lines of a country, one a line; without any, the general ones of a language and the directories."""
+    regional_lines = lines_in(region, language, is_violence=is_violence)
     if regional_lines:
-        return "\n".join(f"{line.name}: {line.phone}" for line in regional_lines)
-    lines_by_id = {line["id"]: line for line in _resources()["resources"]}
+        return "\n".join(f"{line.name}: {tell_contacts(line, texts)}" for line in regional_lines)
+    general_lines = [(line_by_id(entry["resource"]), entry["where"]) for entry in texts["lines"]]
     return "\n".join(
-        texts["line"].format(
-            where=general["where"],
-            phone=lines_by_id[general["resource"]]["phone"],
-            name=lines_by_id[general["resource"]]["name"],
-        )
-        for general in texts["lines"]
+        [
+            *(f"{where}: {line.name}, {tell_contacts(line, texts)}" for line, where in general_lines),
+            texts["elsewhere"].format(addresses=", ".join(directory_addresses())),
+        ]
     )
 
 
-def _emergency_number(texts: Mapping[str, Any], region: str) -> str:
-    for entry in _resources()["emergency"]:
-        if entry["region"] == region:
-            return " / ".join([entry["number"], *entry.get("also", [])])
-    return str(texts["emergency"])
+def _help_number(texts: Mapping[str, Any], language: str, region: str, *, is_violence: bool) -> str:
+    """The first line of a country within a sentence, or the general ones."""
+    regional_lines = lines_in(region, language, is_violence=is_violence)
+    if regional_lines:
+        return tell_number(regional_lines[0], regional_lines[0].name, texts)
+    return ", ".join(
+        tell_number(line_by_id(entry["resource"]), entry["where"], texts) for entry in texts["lines"]
+    )
+
+
+def _texts(language: str) -> Mapping[str, Any]:
+    """The wordings of a language; English if there are none."""
+    texts_by_language = _wording()["languages"]
+    texts: Mapping[str, Any] = texts_by_language.get(language) or texts_by_language["en"]
+    return texts
 
 
 @functools.cache
@@ -112,8 +193,10 @@ def _wording() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _resources() -> Mapping[str, Any]:
-    return _read_json("resources.json")
+def _violence_pattern() -> re.Pattern[str]:
+    file = importlib.resources.files("clew_companion.crisis").joinpath("violence.toml")
+    patterns = [each for listed in tomllib.loads(file.read_text("utf-8")).values() for each in listed]
+    return re.compile(rf"\b(?:{'|'.join(patterns)})\b")
 
 
 @functools.cache
@@ -159,7 +242,8 @@ def _read_json(name: str) -> Mapping[str, Any]:
 async def crisis_response(state: CompanionState, context: Context) -> Delta:
     """Say the fixed words that the level asks for: never a model's."""
     before = await earlier_turns(state, context)
-    region, status = find_region(texts_of_person(state.message, before))
+    texts = texts_of_person(state.message, before)
+    region, status = find_region(texts)
     language = language_of(legible_text(state.message), before)
     text = context.turn.safe_reply_text or _fallback_reply(state, language, region)
     style = "crisis_response" if state.crisis.needs_crisis_response else "safety_check"
@@ -168,7 +252,7 @@ async def crisis_response(state: CompanionState, context: Context) -> Delta:
         "response_style": style,
         "response_style_source": "crisis_gate",
         "inferred_location": region,
-        "found_resources": resources_in(region, language),
+        "found_resources": resources_in(region, language, is_violence=speaks_of_violence(texts)),
         "resource_lookup_status": status,
     }
 
