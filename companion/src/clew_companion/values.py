@@ -36,7 +36,7 @@ ResponseType: TypeAlias = Literal["", "crisis", "therapeutic"]
 ResponseStyleType: TypeAlias = Literal["", "conversation", "exercise", "safety", "service"]
 ResponseStyleSource: TypeAlias = Literal["", "rules", "model", "exercise", "crisis_gate", "command", "lookup"]
 ClassifierPath: TypeAlias = Literal[
-    "", "floor_only", "llm_primary", "floor_after_llm_failure", "floor_override"
+    "", "floor_only", "llm_primary", "floor_after_llm_failure", "floor_override", "unread"
 ]
 OverrideKind: TypeAlias = Literal[
     "explicit",

@@ -12,8 +12,8 @@ import clew
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.model.boundary import is_unforeseen
 from clew.runtime.model.messages import Message
-from clew_companion.crisis.floor import FloorVerdict, language_of
-from clew_companion.crisis.help import find_region, next_crisis_reply, wording_for
+from clew_companion.crisis.floor import FloorVerdict
+from clew_companion.crisis.help import find_region, next_crisis_reply, reply_language, wording_for
 from clew_companion.crisis.judgement import (
     GateDecision,
     Judgement,
@@ -26,9 +26,9 @@ from clew_companion.crisis.message import (
     earlier_turns,
     judge_alone,
     judge_in_context,
-    legible_text,
     texts_of_person,
 )
+from clew_companion.crisis.unread import find_unread, heed_unread, settle_unread
 from clew_companion.memory.load import episode_id
 from clew_companion.state import CompanionState
 from clew_companion.values import CrisisLevel, assessment
@@ -49,12 +49,13 @@ def make_crisis_gate(
     async def crisis_gate(state: CompanionState, context: clew.Context) -> clew.Delta:
         """Judge the message, declare the safe reply, and log what was found."""
         start = time.perf_counter()
-        alone = judge_alone(state.message)
-        _declare_safe_reply(context, alone, GateInput(state.message, ()))  # before anything that can fail
+        alone, unread = judge_alone(state.message), find_unread(state.message)
+        # before anything that can fail
+        _declare_safe_reply(context, heed_unread(alone, unread), GateInput(state.message, ()))
         gate_input = GateInput(state.message, await earlier_turns(state, context))
         verdict = judge_in_context(alone, gate_input.message, gate_input.before)
-        _declare_safe_reply(context, verdict, gate_input)
-        decision = await _decide(context, gate_input, verdict, seconds)
+        _declare_safe_reply(context, heed_unread(verdict, unread), gate_input)
+        decision = settle_unread(await _decide(context, gate_input, verdict, seconds), unread)
         if decision.level > verdict.level:
             _declare_safe_reply(context, decision, gate_input)
         record_crisis(context.turn, _assessment_of(decision), days=keep_days)
@@ -85,8 +86,8 @@ class GateInput:
 
     @cached_property
     def language(self) -> str:
-        """The language that they write in."""
-        return language_of(legible_text(self.message), self.before)
+        """The language that they are answered in."""
+        return reply_language(self.message, self.before, self.region)
 
 
 def _declare_safe_reply(

@@ -9,20 +9,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.runtime.context import Context
+from clew.runtime.model.messages import Message
 from clew.runtime.turn.draft import Delta
 from clew_companion.crisis.concepts import read_message
 from clew_companion.crisis.floor import ANOTHER, language_of
 from clew_companion.crisis.lexicon import load_lexicon
 from clew_companion.crisis.lines import (
+    HelpLine,
     directory_addresses,
     emergency_number,
     line_by_id,
     lines_in,
+    lines_speaking,
     resources_in,
     tell_contacts,
     tell_number,
 )
 from clew_companion.crisis.message import earlier_turns, legible_text, texts_of_person
+from clew_companion.crisis.unread import find_unread, unread_texts
 from clew_companion.crisis.words import COMMA, simplify_text, tokenize
 from clew_companion.offline.remarks import least_recent
 from clew_companion.state import CompanionState
@@ -77,7 +81,8 @@ def next_crisis_reply(
     if wording == CLARIFY:
         other_text = crisis_reply(CLARIFY_AGAIN, language, region, is_violence=is_violence)
         questions = [each for each in replies if _is_said(CLARIFY, each) or _is_said(CLARIFY_AGAIN, each)]
-        return other_text if questions and _is_said(CLARIFY, questions[-1]) else text
+        question = other_text if questions and _is_said(CLARIFY, questions[-1]) else text
+        return "\n\n".join([*_own_words(texts[-1] if texts else "", region, replies), question])
     if not replies or not any(_is_said(each, replies[-1]) for each in SAID_BEFORE.get(wording, ())):
         return text
     template = _continuation(wording, language, texts[-1] if texts else "", replies)
@@ -98,10 +103,63 @@ def _continuation(wording: str, language: str, message: str, replies: Sequence[s
     return str(new[0] if new else openings[least_recent(list(openings), replies)])
 
 
+def reply_language(message: str, before: Sequence[Message], region: str) -> str:
+    """The language that a person is answered in: theirs, if there are words in it.
+
+    Who writes in a language that is not read is answered in the one that they used before, in one of the
+    place, or in English.
+    """
+    if find_unread(legible_text(message)) is None:
+        return language_of(legible_text(message), before)
+    readable = [turn for turn in before if turn.role == "user" and find_unread(turn.text) is None]
+    if readable:
+        return language_of(readable[-1].text)
+    spoken = (language for line in lines_in(region) for language in line.languages)
+    return next((language for language in spoken if language in _wording()["languages"]), "en")
+
+
+def unread_reply(message: str, language: str, region: str, replies: Sequence[str]) -> str:
+    """The reply to a message that nothing has read: that this is so, and where people answer.
+
+    It is said in the person's language, if there are words in it, and in ``language``.
+    """
+    own_words, unread = _own_words(message, region, replies), _texts(language)["unread"]
+    if own_words:
+        return "\n\n".join([*own_words, f"{unread['says'].partition('. ')[0]}."])
+    is_again = any(reply.startswith(_opening(unread["says"])) for reply in replies[-1:])
+    template = unread["again" if is_again else "says"]
+    if not lines_in(region):  # lines of other countries are no help to who may be anywhere
+        template = template.replace("{lines}", "\n".join(directory_addresses()))
+    return _fill_template(template, language, region, is_violence=False)
+
+
+def _own_words(message: str, region: str, replies: Sequence[str]) -> list[str]:
+    """The paragraph in the person's own unread language, with lines; none if there are no words in it."""
+    unread = find_unread(legible_text(message))
+    templates = unread_texts(unread.language) if unread is not None else ()
+    if unread is None or not templates:
+        return []
+    is_again = any(reply.startswith(_opening(templates[0])) for reply in replies[-1:])
+    lines = lines_in(region) or lines_speaking(unread.language)
+    emergency = emergency_number(region or (lines[0].region if lines else "")) or str(
+        _texts("en")["emergency"]
+    )
+    return [
+        templates[int(is_again)]
+        .strip()
+        .replace("{lines}", "\n".join([*map(_line_with_country, lines), *directory_addresses()]))
+        .replace("{emergency}", emergency)
+    ]
+
+
+def _line_with_country(line: HelpLine) -> str:
+    return f"{line.name} ({line.region}): {tell_contacts(line, _texts('en'))}"
+
+
 def _is_said(wording: str, reply: str) -> bool:
     """Return whether a reply is a wording, or a continuation of it, in any of the languages."""
     return any(
-        reply.startswith(texts["wordings"][wording]["notice"])
+        texts["wordings"][wording]["notice"] in reply
         or any(reply.startswith(_opening(each["says"])) for each in texts["continuations"].get(wording, ()))
         for texts in _wording()["languages"].values()
     )
@@ -239,12 +297,28 @@ def _read_json(name: str) -> Mapping[str, Any]:
     return document
 
 
+async def answer_unread(state: CompanionState, context: Context) -> Delta:
+    """Say that a message could not be read, and where people answer: by fixed words, never a model's."""
+    before = await earlier_turns(state, context)
+    region, status = find_region(texts_of_person(state.message, before))
+    language = reply_language(state.message, before, region)
+    replies = [turn.text for turn in before if turn.role == "assistant"]
+    return {
+        "response_text": unread_reply(state.message, language, region, replies),
+        "response_style": "clarifying",
+        "response_style_source": "crisis_gate",
+        "inferred_location": region,
+        "found_resources": resources_in(region, language),
+        "resource_lookup_status": status,
+    }
+
+
 async def crisis_response(state: CompanionState, context: Context) -> Delta:
     """Say the fixed words that the level asks for: never a model's."""
     before = await earlier_turns(state, context)
     texts = texts_of_person(state.message, before)
     region, status = find_region(texts)
-    language = language_of(legible_text(state.message), before)
+    language = reply_language(state.message, before, region)
     text = context.turn.safe_reply_text or _fallback_reply(state, language, region)
     style = "crisis_response" if state.crisis.needs_crisis_response else "safety_check"
     return {

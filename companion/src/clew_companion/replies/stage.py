@@ -9,6 +9,8 @@ from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.respond.respond import Stage
 from clew.runtime.turn.draft import Delta
+from clew_companion.crisis.help import answer_unread
+from clew_companion.crisis.unread import UNREAD
 from clew_companion.exercises.catalogue import Exercise, catalogue
 from clew_companion.exercises.guide import current_exercise
 from clew_companion.exercises.selection import fitting_exercises
@@ -26,6 +28,8 @@ def make_reply_stage(skills: Mapping[str, str]) -> Stage:
     """The branch that answers in words, with the skills that are installed."""
 
     async def therapeutic_reply(state: CompanionState, context: Context) -> Delta:
+        if state.crisis_audit.classifier_path == UNREAD:
+            return {**(await answer_unread(state, context) or {}), "diagnostics": {"reply_path": UNREAD}}
         messages = await recent_messages(state)
         request = ModelRequest(messages=messages, instructions=instructions(state, skills))
         text, path = await _word_reply(state, request, context)
