@@ -115,7 +115,7 @@ def diagnostics(url: str, thread: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        ("I live in Dublin and I want to kill myself", "found"),
+        ("I live in Sydney and I want to kill myself", "found"),
         ("I'm from Croatia and I want to kill myself", "no_verified_results"),
         ("I want to kill myself and I won't tell you where I am", "location_refused"),
         ("I want to kill myself", "no_location"),

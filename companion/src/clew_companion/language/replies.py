@@ -68,6 +68,15 @@ QUESTION_START = re.compile(
     re.IGNORECASE,
 )
 LONGEST_QUESTION = 30
+LAST_SESSION_QUESTION = re.compile(
+    r"^(?=.*\b(?:last\s+(?:time|session|week|conversation|chat|talk)|(?:previous|earlier)\s+(?:session|conversation|"
+    r"talk|chat)|the\s+other\s+day|yesterday|when\s+we\s+last)\b)"
+    r"(?=.*\b(?:(?:did|have|were)\s+we|we\s+(?:talk|spoke|spoken|discuss|stopp|left)\w*|"
+    r"(?:did|had|have)\s+i\s+(?:tell|told|say|said|mention\w*)|(?:you|still)\s+(?:remember|know|recall)|remind\s+me|"
+    r"was\s+it\s+about)\b)(?=.*\?)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A question about what was spoken about another time."""
 
 
 def is_yes(message: str) -> bool:
@@ -101,3 +110,9 @@ def is_question(message: str) -> bool:
     if len(message.split()) > LONGEST_QUESTION or "?" not in message:
         return False
     return QUESTION_START.match(message) is not None or message.rstrip().endswith("?")
+
+
+def asks_about_last_session(message: str) -> bool:
+    """Return whether a message asks what was spoken about in an earlier session."""
+    is_short = len(message.split()) <= LONGEST_QUESTION
+    return is_short and LAST_SESSION_QUESTION.search(message) is not None

@@ -17,7 +17,9 @@ from clew.runtime.memory import (
     memory_of,
     user_turns,
 )
+from clew.runtime.memory.recall.render import working_entry
 from clew.runtime.turn.draft import Delta
+from clew_companion.language.replies import asks_about_last_session
 from clew_companion.state import CompanionState
 
 WorkingMemoryEntry: TypeAlias = SemanticEntry | EpisodicEntry | str
@@ -69,6 +71,8 @@ async def _memory_delta(memory: Memory, state: CompanionState, context: Context)
     with context.turn.step("retrieval", "memory"):
         working_memory = await retriever.working_memory(state.message, first_turn=is_first_turn(context))
     entries = [msgspec.to_builtins(entry) for entry in working_memory.result.entries]
+    if asks_about_last_session(state.message):
+        entries = [*await _last_arc(memory), *entries]
     return {
         "working_memory": [
             *state.caller_memory,
@@ -80,6 +84,12 @@ async def _memory_delta(memory: Memory, state: CompanionState, context: Context)
         },
         "diagnostics": working_memory.result.diagnostics,
     }
+
+
+async def _last_arc(memory: Memory) -> list[Any]:
+    """The arc of the last session, for who asks about it; none if there is none."""
+    arcs = (await memory.page("arcs", limit=1)).arcs
+    return [msgspec.to_builtins(working_entry(arc, is_catch_up=True)) for arc in arcs]
 
 
 def entries_of(state: CompanionState) -> Sequence[WorkingMemoryEntry]:

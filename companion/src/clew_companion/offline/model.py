@@ -4,6 +4,7 @@ It is simple and does not pretend otherwise: what it does not understand it call
 brings the same answer, it needs no key, and it reaches out to nothing.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 from clew.core.errors import ModelFailed
 from clew.core.text.words import words
+from clew.runtime.memory import statements_in
 from clew.runtime.memory.learn.finalizer import ConversationSummary
 from clew.runtime.memory.phrases.refusals import refusals_in
 from clew.runtime.memory.recall.render import MAY_MENTION
@@ -20,9 +22,12 @@ from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChun
 from clew_companion.crisis.floor import language_of
 from clew_companion.exercises.selection import exercise_in
 from clew_companion.language.phrases import LanguagePhrases, languages, phrases_of
-from clew_companion.language.replies import is_no
+from clew_companion.language.replies import asks_about_last_session, is_no
+from clew_companion.language.second_person import in_second_person
 from clew_companion.language.topics import is_asking_why, sentences, topics_in
+from clew_companion.memory.promotion import CRISIS_WORDS, HARSH_WORDS
 from clew_companion.memory.session import join_names, open_loops_in
+from clew_companion.offline.recollection import key_sentences, recollection
 from clew_companion.offline.reflection import OFFER, reflection
 from clew_companion.offline.remarks import RemarkMatch, least_recent, remark_in
 from clew_companion.values import Approach
@@ -64,7 +69,8 @@ IDENTITY = (
 NOT_KEEPING = "I will not keep that."
 MOST_CLOSING_WORDS = 12
 NAME_RULE = re.compile(r"Call the user (?P<name>[^\n.]{1,40})\.")
-LAST_SESSION = re.compile(r"Last session \((?P<themes>[^)\n]{1,80})\)")
+LAST_SESSION = re.compile(r"Last session(?: \((?P<themes>[^)\n]{1,80})\))?: (?P<summary>[^\n]+)")
+SUMMARY_QUOTES = re.compile(r"“(?P<quote>[^”]+)”")
 WISHES_HEADING = "How this user wants to be answered:"
 SHORT_WISH = re.compile(r"^- .*\b(?:short|brief|concise)\b", re.IGNORECASE | re.MULTILINE)
 FEWER_QUESTIONS_WISH = re.compile(r"^- Ask fewer questions", re.IGNORECASE | re.MULTILINE)
@@ -156,11 +162,37 @@ def summarize_conversation(messages: Sequence[Message]) -> ConversationSummary |
     approach, approach_context = _approach_of(messages, themes[0])
     return ConversationSummary(
         themes=themes,
-        summary=f"talked about {join_names(themes)}",
+        summary="; ".join([f"talked about {join_names(themes)}", *_key_quotes(messages)]),
         open_loops=loops[-MOST_THEMES:],
         approach=approach,
         approach_context=approach_context,
     )
+
+
+def _key_quotes(messages: Sequence[Message]) -> list[str]:
+    """The sentences that stand for a conversation, in the person's words; none of what is not to be kept."""
+    texts = [
+        message.text
+        for message, reply in itertools.zip_longest(messages, messages[1:])
+        if message.role == "user"
+        and not (reply is not None and reply.meta.get("response_style") in STYLES_WITHOUT_QUOTES)
+    ]
+    if len(texts) < LEAST_QUOTED_MESSAGES or refusals_in(texts):
+        return []
+    quotes = key_sentences([text for text in texts if len(text.split()) <= MOST_QUOTED_WORDS])
+    fit = [
+        each
+        for each in quotes
+        # what is kept as a fact is forgotten as one: its words must not outlive it here
+        if not (statements_in(each) or HARSH_WORDS.search(each) or CRISIS_WORDS.search(each))
+    ]
+    return [f"they said: {' '.join(f'“{each}”' for each in fit)}"] if fit else []
+
+
+STYLES_WITHOUT_QUOTES = ("crisis_response", "safety_check", "memory_control", "guided_exercise")
+"""Replies to messages of which no word goes into the summary of a conversation."""
+LEAST_QUOTED_MESSAGES, MOST_QUOTED_WORDS = 4, 60
+"""A shorter talk is told by its themes alone, and of a longer message nothing is quoted."""
 
 
 def _approach_of(messages: Sequence[Message], theme: str) -> tuple[Approach, str]:
@@ -237,11 +269,14 @@ def _direct_reply(texts: Sequence[str], replies: Sequence[str], instructions: st
         return "That is fine, we leave it. What would you rather talk about?"
     if is_closing(rest) and not is_no(rest):
         return _farewell(rest)
+    if asks_about_last_session(last):
+        return _last_session_reply(instructions)
     match = remark_in(rest)
     if match is not None:
         return _remark_reply(match, texts, replies, instructions)
     return (
         _unclear_reply(rest, replies)
+        or _recollection_reply(texts, replies, instructions)
         or _explanation(rest, texts[:-1])
         or _good_news_reply(rest, replies)
         or _question_reply(rest, replies)
@@ -273,7 +308,8 @@ def _greeting(instructions: str, replies: Sequence[str]) -> str:
         LAST_SESSION.search(instructions) if MAY_MENTION in instructions else None,
     )
     hello = f"Hello, {name['name']}." if name else "Hello."
-    before = f" Last time it was about {last['themes']}." if last else " It is good that you are here."
+    themes = last["themes"] if last else None
+    before = f" Last time it was about {themes}." if themes else " It is good that you are here."
     return f"{hello}{before} What is on your mind today?"
 
 
@@ -285,6 +321,38 @@ def _remark_reply(match: RemarkMatch, texts: Sequence[str], replies: Sequence[st
         if match.remark.id == "own_name"
         else _so_far_reply(texts[:-1])
     )
+
+
+def _last_session_reply(instructions: str) -> str:
+    """The reply that tells what the last session was about, from its arc."""
+    last = LAST_SESSION.search(instructions)
+    if last is None:
+        return "I remember nothing of an earlier conversation. What would you like to talk about?"
+    quotes = [in_second_person(quote["quote"]) for quote in SUMMARY_QUOTES.finditer(last["summary"])]
+    themes = f"it was about {last['themes']}" if last["themes"] else "we talked for a moment"
+    told = [f"{quote[0].upper()}{quote[1:].rstrip('.!… ')}." for quote in quotes]
+    return " ".join([f"Last time {themes}.", *(["You told me:", *told] if told else []), GO_ON_QUESTION])
+
+
+GO_ON_QUESTION = "Would you like to go on from there?"
+
+
+def _recollection_reply(texts: Sequence[str], replies: Sequence[str], instructions: str) -> str:
+    """The answer to a question by what the person said before that bears on it; empty if nothing does."""
+    last = texts[-1]
+    if "?" not in last:
+        return ""
+    told = recollection(last, texts[:-1], instructions)
+    return f"{told} {least_recent(RECOLLECTION_QUESTIONS, replies, last)}" if told else ""
+
+
+RECOLLECTION_QUESTIONS = (
+    "What would you like to do with that?",
+    "What speaks for it, and what against it?",
+    "What would be a first small step?",
+    "What would you say to a friend who asked you this?",
+)
+"""Questions after what a person has told before."""
 
 
 def _own_name_reply(texts: Sequence[str], instructions: str) -> str:

@@ -131,9 +131,20 @@ FEELING_QUESTIONS = (
 )
 """Questions about a feeling."""
 
-ACKNOWLEDGEMENTS = ("I hear you.", "Thank you for telling me.", "I am listening.")
+ACKNOWLEDGEMENTS = (
+    "I hear you.",
+    "Thank you for telling me.",
+    "I am listening.",
+    "That is good to know.",
+    "I see.",
+    "I am glad that you say it.",
+    "That stays with me.",
+)
 REFLECTION_STARTS = ("So ", "I hear that ", "You tell me that ")
 """Openings of a reflection."""
+REFLECTION_OPENINGS, FEELING_OPENING = REFLECTION_STARTS, "You say that you "
+REFLECT_EVERY = 10
+"""Replies in which the person's words are given back to them once: to listen is not to repeat."""
 
 LONG_MESSAGE_REPLY = "You have told me a lot there, and thank you for it. I can only pick up parts of it."
 LONG_MESSAGE_WORDS = 80
@@ -150,11 +161,15 @@ def _reflections(last: str, topics: Sequence[Topic], replies: Sequence[str]) -> 
     """The clauses of a message in a listener's words; none if none of them can be turned round."""
     if len(last.split()) > LONG_MESSAGE_WORDS:
         return [LONG_MESSAGE_REPLY, *_topic_reflection(topics, replies)]
-    feeling = feeling_reflection(last)
+    has_reflected = any(
+        reply.startswith(REFLECTION_OPENINGS) or FEELING_OPENING in reply
+        for reply in replies[-REFLECT_EVERY:]
+    )
+    feeling = "" if has_reflected else feeling_reflection(last)
     if feeling:
         return [*_topic_reflection(topics, replies), feeling]
     is_weighty = bool(topics) and topics[0].approach in ("grief_support", "pfa")
-    statement = "" if is_weighty else restatement(last)
+    statement = "" if is_weighty or has_reflected else restatement(last)
     opening = least_recent(REFLECTION_STARTS, replies[-2:], last)
     return [*([f"{opening}{statement}."] if statement else []), *_topic_reflection(topics, replies)]
 

@@ -1,6 +1,7 @@
 """The branch that words a reply: with the model, or by rules where it does not answer."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.core.errors import DeadlineExceeded, ModelFailed
@@ -15,12 +16,21 @@ from clew_companion.exercises.catalogue import Exercise, catalogue
 from clew_companion.exercises.guide import current_exercise
 from clew_companion.exercises.selection import fitting_exercises
 from clew_companion.offline.model import OfflineModel, aside_reply
+from clew_companion.offline.reflection import OFFER
 from clew_companion.offline.remarks import remark_in
 from clew_companion.replies.filter import ReplyFilter
 from clew_companion.replies.prompt import instructions
 from clew_companion.state import HISTORY_WINDOW, CompanionState
 
 MOST_CHOICES = 3
+ONE_SUGGESTION_WISH = re.compile(
+    r"\b(?:only|just|(?:no|not)\s+more\s+than|at\s+most)\s+(?:give\s+me\s+|suggest\s+|tell\s+me\s+)?(?:one|a\s+single|1)\s+"
+    r"(?:\w+\s+)?(?:suggestions?|ideas?|tips?|things?|options?|steps?|exercises?|piece)\b"
+    r"|\b(?:one|a\s+single|1)\s+(?:\w+\s+)?(?:suggestions?|ideas?|tips?|things?|options?|steps?|exercises?)\s+at\s+a\s+time\b"
+    r"|\bone\s+at\s+a\s+time\b",
+    re.IGNORECASE,
+)
+"""A wish for one suggestion, and no list."""
 STANDARD_EXERCISES = ("box_breathing", "grounding_5_4_3_2_1", "thought_record")
 
 
@@ -74,13 +84,17 @@ def _make_offline_model(state: CompanionState, request: ModelRequest, exercise: 
             aside_reply(state.message, replies) or exercise_remark(exercise, state.response_style)
         )
     is_offer = state.response_style == "technique" and remark_in(state.message) is None
-    return FixedModel(exercise_offer(state)) if is_offer else OfflineModel()
+    texts = [message.text for message in request.messages if message.role == "user"]
+    rules = [*state.procedural_profile.procedural_rules, *texts]
+    return FixedModel(exercise_offer(state, rules)) if is_offer else OfflineModel()
 
 
-def exercise_offer(state: CompanionState) -> str:
-    """Some exercises to choose from."""
+def exercise_offer(state: CompanionState, wishes: Sequence[str] = ()) -> str:
+    """Some exercises to choose from; one, if the person wishes for one suggestion at a time."""
     exercises = fitting_exercises([state.message, *state.session_memory.active_concerns])[:MOST_CHOICES]
     choices = exercises or [catalogue()[id] for id in STANDARD_EXERCISES]
+    if any(ONE_SUGGESTION_WISH.search(wish) for wish in wishes):
+        return f"One thing that may help is {choices[0].name}. {OFFER} {choices[0].name}?"
     lines = "\n".join(f"- {exercise.name}, about {exercise.minutes} minutes" for exercise in choices)
     return f"Here are some things that we could do together:\n{lines}\nTell me the name of the one you like."
 
