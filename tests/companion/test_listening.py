@@ -7,10 +7,11 @@ import pytest
 
 import clew
 from clew.database.database import Database
+from clew.runtime.memory.recall.render import ONLY_IF_ASKED
 from clew.runtime.model.messages import Message
 from clew_companion.agent import companion
 from clew_companion.language.replies import asks_about_last_session
-from clew_companion.offline.model import summarize_conversation
+from clew_companion.offline.model import offline_reply, summarize_conversation
 from clew_companion.offline.recollection import key_sentences, recollection
 from tests.companion.listening import held_out_sessions, play_sessions, repeats, score_session
 
@@ -74,6 +75,40 @@ def test_a_remembered_fact_is_found_as_well() -> None:
     assert recollection("What is a good gift for my cousin?", [], instructions) == (
         "You told me: your cousin is called Lena."
     )
+
+
+@pytest.mark.promise("A-05")
+@pytest.mark.parametrize(
+    ("then", "style"),
+    [
+        ("Forget that.", ""),
+        ("Forget about my cousin.", ""),
+        ("Please don't keep that.", ""),
+        ("", "safety_check"),
+    ],
+    ids=["forgotten", "forgotten by name", "refused", "in danger"],
+)
+def test_what_is_forgotten_refused_or_said_in_danger_is_not_told_again(then: str, style: str) -> None:
+    messages = [
+        Message(role="user", content=TODAY[0]),
+        Message(role="assistant", content="I see.", meta={"response_style": style}),
+        *([Message(role="user", content=then), Message(role="assistant", content="Yes.")] if then else []),
+        Message(role="user", content="What could I show my cousin here?"),
+    ]
+
+    assert "Lena" not in offline_reply(messages)
+
+
+@pytest.mark.promise("A-05")
+def test_who_does_not_want_the_past_to_be_brought_up_is_not_told_of_it() -> None:
+    messages = [
+        Message(role="user", content=TODAY[0]),
+        Message(role="assistant", content="I see."),
+        Message(role="user", content="What could I show my cousin here?"),
+    ]
+
+    assert "Lena" in offline_reply(messages)
+    assert "Lena" not in offline_reply(messages, ONLY_IF_ASKED)
 
 
 def test_a_conversation_is_told_by_what_it_comes_back_to() -> None:

@@ -15,19 +15,20 @@ from clew.core.text.words import words
 from clew.runtime.memory import statements_in
 from clew.runtime.memory.learn.finalizer import ConversationSummary
 from clew.runtime.memory.phrases.refusals import refusals_in
-from clew.runtime.memory.recall.render import MAY_MENTION
+from clew.runtime.memory.recall.render import MAY_MENTION, ONLY_IF_ASKED
 from clew.runtime.memory.values import MOST_THEMES
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew_companion.crisis.floor import language_of
 from clew_companion.exercises.selection import exercise_in
+from clew_companion.language.commands import command_in
 from clew_companion.language.phrases import LanguagePhrases, languages, phrases_of
 from clew_companion.language.replies import asks_about_last_session, is_no
 from clew_companion.language.second_person import in_second_person
 from clew_companion.language.topics import is_asking_why, sentences, topics_in
 from clew_companion.memory.promotion import CRISIS_WORDS, HARSH_WORDS
 from clew_companion.memory.session import join_names, open_loops_in
-from clew_companion.offline.recollection import key_sentences, recollection
+from clew_companion.offline.recollection import content_stems, key_sentences, recollection
 from clew_companion.offline.reflection import OFFER, reflection
 from clew_companion.offline.remarks import RemarkMatch, least_recent, remark_in
 from clew_companion.values import Approach
@@ -223,7 +224,7 @@ def offline_reply(messages: Sequence[Message], instructions: str = "") -> str:
     ]
     replies = [message.text for message in messages if message.role == "assistant"]
     wishes = instructions.partition(WISHES_HEADING)[2].partition("\n\n")[0]
-    text = _direct_reply(texts, replies, instructions) or reflection(
+    text = _direct_reply(texts, replies, instructions, tellable_texts(messages)) or reflection(
         texts, replies, is_short=bool(SHORT_WISH.search(wishes))
     )
     if texts and refusals_in(texts[-1:]):
@@ -257,7 +258,9 @@ def aside_reply(message: str, replies: Sequence[str]) -> str:
     return without_question(_explanation(message))
 
 
-def _direct_reply(texts: Sequence[str], replies: Sequence[str], instructions: str) -> str:
+def _direct_reply(
+    texts: Sequence[str], replies: Sequence[str], instructions: str, earlier_texts: Sequence[str]
+) -> str:
     """The answer to a greeting, a remark, a question or an unreadable message; empty for a story."""
     last = texts[-1] if texts else ""
     rest = _after_greeting(last)
@@ -276,7 +279,7 @@ def _direct_reply(texts: Sequence[str], replies: Sequence[str], instructions: st
         return _remark_reply(match, texts, replies, instructions)
     return (
         _unclear_reply(rest, replies)
-        or _recollection_reply(texts, replies, instructions)
+        or _recollection_reply(rest, replies, instructions, earlier_texts)
         or _explanation(rest, texts[:-1])
         or _good_news_reply(rest, replies)
         or _question_reply(rest, replies)
@@ -337,13 +340,38 @@ def _last_session_reply(instructions: str) -> str:
 GO_ON_QUESTION = "Would you like to go on from there?"
 
 
-def _recollection_reply(texts: Sequence[str], replies: Sequence[str], instructions: str) -> str:
-    """The answer to a question by what the person said before that bears on it; empty if nothing does."""
-    last = texts[-1]
-    if "?" not in last:
+def _recollection_reply(
+    last: str, replies: Sequence[str], instructions: str, earlier_texts: Sequence[str]
+) -> str:
+    """The answer to a question by what the person said before that bears on it; empty if nothing does.
+
+    Who does not want the past to be brought up is not told of it.
+    """
+    if "?" not in last or ONLY_IF_ASKED in instructions:
         return ""
-    told = recollection(last, texts[:-1], instructions)
+    told = recollection(last, earlier_texts, instructions)
     return f"{told} {least_recent(RECOLLECTION_QUESTIONS, replies, last)}" if told else ""
+
+
+def tellable_texts(messages: Sequence[Message]) -> list[str]:
+    """The person's earlier messages that they may be told of again.
+
+    Not those said in danger, nor what they asked not to keep or to forget.
+    """
+    texts = [(at, message.text) for at, message in enumerate(messages) if message.role == "user"]
+    refused = {turn for refusal in refusals_in([text for _, text in texts]) for turn in refusal.turns}
+    tellable: list[str] = []
+    for turn, (at, text) in enumerate(texts[:-1]):
+        reply = messages[at + 1]
+        command = command_in(text)
+        if command is not None and command.kind == "forget_that":
+            tellable = tellable[:-1]
+        elif command is not None and command.kind == "forget":
+            stems = content_stems(command.what)
+            tellable = [each for each in tellable if stems.isdisjoint(content_stems(each))]
+        elif turn not in refused and reply.meta.get("response_style") not in STYLES_WITHOUT_QUOTES:
+            tellable.append(text)
+    return tellable
 
 
 RECOLLECTION_QUESTIONS = (
