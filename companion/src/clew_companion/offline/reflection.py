@@ -59,7 +59,7 @@ def feeling_reflection(message: str) -> str:
         is_own = match is not None and not NOT_OWN_FEELING.search(sentence[: match.start()])
         what = NEXT_CLAUSE.sub("", match["what"]).strip() if match and is_own else ""
         if what and len(what.split()) <= MOST_FEELING_WORDS and not NOT_REPEATABLE.search(what):
-            return f"You say that you {_feeling_verb(match)} {in_second_person(what)}."
+            return f"{FEELING_OPENING}{_feeling_verb(match)} {in_second_person(what)}."
     return ""
 
 
@@ -142,7 +142,7 @@ ACKNOWLEDGEMENTS = (
 )
 REFLECTION_STARTS = ("So ", "I hear that ", "You tell me that ")
 """Openings of a reflection."""
-REFLECTION_OPENINGS, FEELING_OPENING = REFLECTION_STARTS, "You say that you "
+FEELING_OPENING = "You say that you "
 REFLECT_EVERY = 10
 """Replies in which the person's words are given back to them once: to listen is not to repeat."""
 
@@ -162,7 +162,7 @@ def _reflections(last: str, topics: Sequence[Topic], replies: Sequence[str]) -> 
     if len(last.split()) > LONG_MESSAGE_WORDS:
         return [LONG_MESSAGE_REPLY, *_topic_reflection(topics, replies)]
     has_reflected = any(
-        reply.startswith(REFLECTION_OPENINGS) or FEELING_OPENING in reply
+        reply.startswith(REFLECTION_STARTS) or FEELING_OPENING in reply
         for reply in replies[-REFLECT_EVERY:]
     )
     feeling = "" if has_reflected else feeling_reflection(last)
