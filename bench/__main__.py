@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ CLAIMS = (
     "adk",
     "openai_agents",
     "memory",
+    "search",
+    "retrieval",
     "vectors",
     "imports",
     "langgraph",
@@ -58,7 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     build = Path("build")
     build.mkdir(exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=build)).resolve()
-    with prepare_ground(root, quick=options.quick, with_us=not options.floor) as ground:
+    with prepare_ground(
+        root,
+        quick=options.quick,
+        with_us=not options.floor,
+        conversations=options.conversations,
+        embedder=options.embedder,
+    ) as ground:
         sections = asyncio.run(_measure_claims(names, ground))
     if options.json:
         print(report.as_json(sections))
@@ -106,6 +115,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each of the two is measured")
     parser.add_argument("--out", type=Path, help="folder for the page (default: docs, after a whole run)")
+    parser.add_argument(
+        "--conversations",
+        type=Path,
+        default=os.environ.get("CLEW_BENCH_CONVERSATIONS"),
+        help="a file in the form of LoCoMo, to measure retrieval on (default: CLEW_BENCH_CONVERSATIONS)",
+    )
+    parser.add_argument("--embedder", help="an embedder, such as openai:MODEL, to measure retrieval with")
     return parser
 
 

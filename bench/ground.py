@@ -23,6 +23,8 @@ class Ground:
     root: Path
     quick: bool
     with_us: bool
+    conversations: Path | None = None
+    embedder: str | None = None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _server: PostgresServer | None = None
 
@@ -67,9 +69,16 @@ class Ground:
 
 
 @contextmanager
-def prepare_ground(root: Path, *, quick: bool, with_us: bool) -> Iterator[Ground]:
+def prepare_ground(
+    root: Path,
+    *,
+    quick: bool,
+    with_us: bool,
+    conversations: Path | None = None,
+    embedder: str | None = None,
+) -> Iterator[Ground]:
     """A ground that leaves nothing behind."""
-    ground = Ground(root=root, quick=quick, with_us=with_us)
+    ground = Ground(root=root, quick=quick, with_us=with_us, conversations=conversations, embedder=embedder)
     try:
         yield ground
     finally:

@@ -82,6 +82,7 @@ async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest
 
 @pytest.mark.parametrize("any", [True, False])
 def test_of_a_thread_without_texts_the_index_is_not_asked(*, any: bool) -> None:
-    asking = search._search_or_backlog(WordQuery(words=("fox",), thread="thread"), 5, any=any)
+    query = WordQuery(words=("fox",), thread="thread")
+    asking = search._read_or_backlog(query, lambda _: search._search_all(query, 5), any=any)
 
     assert question_kinds(asking) == [AskThread]

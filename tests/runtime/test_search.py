@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 import clew
+from bench.retrieval.rankings import SessionClock
 from clew.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
 from clew.core.log.commit import Plan, Planner
 from clew.core.values import Scope
@@ -328,3 +330,43 @@ async def test_where_nothing_can_be_written_what_is_not_indexed_yet_is_found_too
     page = await search_everything(db, Search(query="apple pear"))
 
     assert [hit.text for hit in page.hits] == ["two apples and a fresh pear", "an indexed apple"]
+
+
+@pytest.mark.promise("B-12", "B-15")
+async def test_a_question_finds_the_turn_beside_its_words(db: Database) -> None:
+    thread = await db.create("talk", owner="alice")
+    await thread.append(
+        items=[clew.user("What was the name of the lighthouse keeper?"), clew.assistant("Anselm.")]
+    )
+
+    assert await texts(db, "name lighthouse keeper") == [
+        "What was the name of the lighthouse keeper?",
+        "Anselm.",
+    ]
+    assert await texts(db, "lighthouse keeper") == ["What was the name of the lighthouse keeper?"]
+
+
+@pytest.mark.promise("B-12", "B-15")
+async def test_what_was_said_in_the_period_of_a_question_comes_first() -> None:
+    clock = SessionClock()
+    db = Database(MemoryStore(clock=clock))
+    for month in (3, 5, 7):
+        clock.time = int(datetime(2024, month, 14, tzinfo=UTC).timestamp() * 1000)
+        thread = await db.create(f"talk-{month}", owner="alice")
+        await thread.append(items=[clew.user(f"We met at the market, number {month}")])
+
+    assert (await texts(db, "Who met us at the market in May?"))[0] == "We met at the market, number 5"
+    assert (await texts(db, "Who met us at the market in March?"))[0] == "We met at the market, number 3"
+
+
+@pytest.mark.promise("B-12")
+async def test_a_turn_that_is_only_alike_in_meaning_never_outranks_one_with_the_words(mine: Database) -> None:
+    topics = Topics()
+    await (await mine.create("note", owner="alice")).append(items=[clew.user("something about the sea")])
+    await mine.commit([embedding_job("trip", "alice", "asked", ["history"])])
+    await run_embedding_jobs(mine, topics)
+    search = Search(query="the sea", owner="alice", kinds=("items",))
+    page = await search_everything(mine, search, embedder=topics)
+
+    assert page.hits[0].text == "something about the sea"
+    assert len(page.hits) == 4

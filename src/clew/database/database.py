@@ -28,7 +28,7 @@ from clew.database.erasure import CountsListener, erase_subject, ignore_counts
 from clew.database.jobs import Jobs
 from clew.database.records import Records
 from clew.database.retention import Retention
-from clew.database.search import index_threads, search_words
+from clew.database.search import SearchIndex, index_threads, search_words
 from clew.database.thread import Thread
 
 
@@ -75,6 +75,11 @@ class Database:
     def records(self) -> Records:
         """Small documents beside the threads."""
         return Records(self.store, self._scope)
+
+    @property
+    def search_index(self) -> SearchIndex:
+        """The search index: places ranked for a query, and the items at them."""
+        return SearchIndex(self.store, self._scope)
 
     @property
     def jobs(self) -> Jobs:

@@ -1,17 +1,21 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from clew.core.errors import StoreDamaged, StoreReadOnly
-from clew.core.log import reader
+from clew.core.log import places, reader
 from clew.core.log.checks import check_limit
 from clew.core.log.codec import item_of
 from clew.core.log.commit import Plan
 from clew.core.log.rows import (
     AskCuts,
     AskHits,
+    AskTermCounts,
+    AskTextCount,
     AskThread,
     AskUnindexedThreads,
     AskWordCounts,
@@ -19,19 +23,35 @@ from clew.core.log.rows import (
     ItemRow,
     SearchText,
     StoreRead,
+    TermCounts,
     ThreadRow,
     ask,
 )
 from clew.core.ports import Store
 from clew.core.text import rank
-from clew.core.text.words import forms, stem, text_of, words
-from clew.core.values import Item, LogSize, Scope, SearchHit
+from clew.core.text.periods import Period
+from clew.core.text.turns import SHIPPED, CountedTurn, TurnWeights, turn_scores
+from clew.core.text.words import forms, speaker_of, stem, text_of, words
+from clew.core.values import MEMORY_PREFIX, Item, ItemQuery, LogSize, Scope, SearchHit
 
+T = TypeVar("T")
 MOST_UNINDEXED = 256
 CHANGESETS_PER_BATCH = 256
 UNCUT = LogSize()
-CANDIDATES = 512
+CANDIDATES = 1024
 """The most texts that a search for any of the words compares; of more, the newest."""
+
+MOST_TEXTS = 4096
+"""Texts of an owner are counted no further: among more, no word is rarer for it."""
+
+MOST_DATED = 256
+"""Of a ranking, so many are looked at for when they were said."""
+
+PERIOD_WEIGHT = 0.3
+"""What a turn of the period in question gains, as a part of the best score."""
+
+Place: TypeAlias = tuple[str, str, int]
+"""A thread, a log, and a place in it."""
 
 
 class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +62,106 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
     thread: str | None = None
     log: str | None = None
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The words in all of their forms."""
+        return tuple(dict.fromkeys(form for word in self.words for form in forms(word)))
+
+
+class RankedPlace(msgspec.Struct, frozen=True, gc=False):
+    """A place with its score for a query. Nothing is said of whether anything is visible there."""
+
+    place: Place
+    score: float
+    is_hit: bool = True
+
 
 class IndexBacklog(msgspec.Struct, frozen=True):
     """Threads that the index has to take in before a search, and up to which version it holds them."""
 
     rows: list[tuple[ThreadRow, int]]
+
+
+class SearchIndex:
+    """The search index of a database: what bears on a query, ranked by its words and its surroundings."""
+
+    def __init__(self, store: Store, scope: Scope, *, shape: TurnWeights = SHIPPED) -> None:
+        self._store = store
+        self._scope = scope
+        self._shape = shape
+
+    async def rank(
+        self,
+        query: str,
+        *,
+        owner: str | None = None,
+        thread: str | None = None,
+        log: str | None = None,
+    ) -> list[RankedPlace]:
+        """Places that hold any of the words in any form, and those beside them, the best first.
+
+        A turn is scored with its neighbours and its session. What is at a place may have been ended since,
+        and beside a hit there may be nothing: ``read`` gives what is there.
+        """
+        word_query = _word_query(query, owner, thread, log)
+        if not word_query.words:
+            return []
+        return await self._read_after_indexing(
+            word_query, lambda with_tail: _rank_places(word_query, with_tail=with_tail, shape=self._shape)
+        )
+
+    async def read(self, places: Sequence[Place]) -> dict[Place, Item]:
+        """The visible items at some places, with one question to the store."""
+        return await self._store.read(self._scope, _read_items(places))
+
+    async def search(self, query: WordQuery, limit: int, *, any: bool) -> list[SearchHit]:
+        """Visible items that hold all of the words, or any of them, the best first."""
+        if not any:
+            return await self._read_after_indexing(query, lambda _: _search_all(query, limit), any=False)
+        return await self._read_after_indexing(
+            query, lambda with_tail: _search_any(query, limit, with_tail=with_tail)
+        )
+
+    async def _read_after_indexing(
+        self, query: WordQuery, read: Callable[[bool], StoreRead[list[T]]], *, any: bool = True
+    ) -> list[T]:
+        """Read once the index holds what a query needs; it is told whether there is a tail to be read."""
+        result = await self._store.read(self._scope, _read_or_backlog(query, read, any=any))
+        if not isinstance(result, IndexBacklog):
+            return result
+        is_whole = await self._take_in(result)
+        return await self._store.read(self._scope, read(not is_whole))
+
+    async def _take_in(self, backlog: IndexBacklog) -> bool:
+        """Bring the index up to date; return whether it is."""
+        try:
+            if len(backlog.rows) == MOST_UNINDEXED:
+                await index_threads(self._store, self._scope)
+            else:
+                for row, upto in backlog.rows:
+                    await _index_thread(self._store, self._scope, row, upto)
+        except StoreReadOnly:
+            return False  # then the tail is read as it is, however long
+        return True
+
+
+async def prefer_period(
+    index: SearchIndex, ranking: Sequence[RankedPlace], period: Period
+) -> list[RankedPlace]:
+    """A ranking with what was said in a period before what was not, if it is as good otherwise."""
+    if not ranking:
+        return []
+    items = await index.read([ranked.place for ranked in ranking[:MOST_DATED]])
+    bonus = PERIOD_WEIGHT * ranking[0].score
+    scored = [
+        msgspec.structs.replace(
+            ranked, score=ranked.score + bonus * period.closeness(items[ranked.place].time)
+        )
+        if ranked.place in items
+        else ranked
+        for ranked in ranking
+    ]
+    return sorted(scored, key=_order)
 
 
 async def search_words(
@@ -66,42 +181,27 @@ async def search_words(
     for any of the words compares texts by how rare the words are, so there the index always comes first,
     unless nothing can be written.
     """
-    word_query = WordQuery(words=tuple(dict.fromkeys(words(query))), owner=owner, thread=thread, log=log)
+    word_query = _word_query(query, owner, thread, log)
     if not word_query.words or not (most := check_limit(limit)):
         return []
-    result = await store.read(scope, _search_or_backlog(word_query, most, any=any))
-    if not isinstance(result, IndexBacklog):
-        return result
-    is_whole = False
-    try:
-        if len(result.rows) == MOST_UNINDEXED:
-            await index_threads(store, scope)
-        else:
-            for row, upto in result.rows:
-                await _index_thread(store, scope, row, upto)
-        is_whole = True
-    except StoreReadOnly:
-        pass  # then the tail is read as it is, however long
-    if any:
-        return await store.read(scope, _search_any(word_query, most, with_tail=not is_whole))
-    return await store.read(scope, _search_all(word_query, most))
+    return await SearchIndex(store, scope).search(word_query, most, any=any)
 
 
-def _search_or_backlog(
-    query: WordQuery, limit: int, *, any: bool
-) -> StoreRead["list[SearchHit] | IndexBacklog"]:
-    """Search the index, or return what it has to take in first."""
+def _word_query(query: str, owner: str | None, thread: str | None, log: str | None) -> WordQuery:
+    return WordQuery(words=tuple(dict.fromkeys(words(query))), owner=owner, thread=thread, log=log)
+
+
+def _read_or_backlog(
+    query: WordQuery, read: Callable[[bool], StoreRead[list[T]]], *, any: bool
+) -> StoreRead[list[T] | IndexBacklog]:
+    """Read from the index, or return what it has to take in first."""
     if (yield from _item_count(query)) == 0:
         return []
     late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
-    backlog = (
-        late if len(late) == MOST_UNINDEXED else [row for row in late if any and _is_in_scope(row[0], query)]
-    )
-    if backlog:
-        return IndexBacklog(backlog)
-    if any:
-        return (yield from _search_any(query, limit, with_tail=False))
-    return (yield from _search_all(query, limit))
+    if len(late) < MOST_UNINDEXED:
+        late = [row for row in late if any and _is_in_scope(row[0], query)]
+    with_tail = False
+    return IndexBacklog(late) if late else (yield from read(with_tail))
 
 
 def _item_count(query: WordQuery) -> StoreRead[int | None]:
@@ -155,57 +255,111 @@ def _texts(items: Sequence[ItemRow]) -> list[SearchText]:
     entries = [entry for entry in map(item_of, items) if isinstance(entry, Item)]
     texts = [(entry, text_of(entry)) for entry in entries]
     return [
-        SearchText(log=entry.log, place=entry.place, version=entry.version, text=text)
+        SearchText(
+            log=entry.log,
+            place=entry.place,
+            version=entry.version,
+            text=text,
+            speaker=speaker_of(entry),
+        )
         for entry, text in texts
         if text
     ]
 
 
+# Ranking.
+
+
 def _search_any(query: WordQuery, limit: int, *, with_tail: bool) -> StoreRead[list[SearchHit]]:
     """Hits for any of the words in any of their forms: found by the rarest of them, ranked by all of them."""
-    length = yield from _item_count(query)
-    counts, hits = yield from _read_candidates(query, length)
-    if with_tail:
-        query_forms = [form for word in query.words for form in forms(word)]
-        tail = yield from _search_tail(query, lambda text_words: not text_words.isdisjoint(query_forms))
-        counts.update({word: max(counts.get(word, 0), 1) for word in query_forms})
-        hits += tail
-    if not hits:
-        return []
-    total = 2 * max(counts.values()) if length is None else length  # of all threads it is a guess
-    scores = rank.bm25([hit.text for hit in hits], counts, total)
-    ranking = sorted(zip(scores, hits, strict=True), key=lambda pair: (-pair[0], -pair[1].version))
+    ranking = yield from _rank_places(query, with_tail=with_tail, shape=SHIPPED)
+    hits = [ranked for ranked in ranking if ranked.is_hit]
     visible: list[SearchHit] = []
-    for start in range(0, len(ranking), limit):
-        page = [msgspec.structs.replace(hit, score=score) for score, hit in ranking[start : start + limit]]
-        visible += yield from _visible_hits(page)
+    for start in range(0, len(hits), limit):
+        page = hits[start : start + limit]
+        items = yield from _read_items([ranked.place for ranked in page])
+        visible += [_hit_of_item(ranked, items[ranked.place]) for ranked in page if ranked.place in items]
         if len(visible) >= limit:
             break
     return visible[:limit]
 
 
-def _read_candidates(
-    query: WordQuery, length: int | None
-) -> StoreRead[tuple[dict[str, int], list[SearchHit]]]:
+def _hit_of_item(ranked: RankedPlace, item: Item) -> SearchHit:
+    thread, log, place = ranked.place
+    return SearchHit(
+        thread=thread, log=log, place=place, version=item.version, text=text_of(item), score=ranked.score
+    )
+
+
+def _rank_places(query: WordQuery, *, with_tail: bool, shape: TurnWeights) -> StoreRead[list[RankedPlace]]:
+    """Rank what the index, and the tail that it does not hold yet, have for any of the words."""
+    length = yield from _item_count(query)
+    if length == 0:
+        return []
+    total = (yield from ask(AskTextCount(query.owner, MOST_TEXTS))) if length is None else length
+    counts, texts = yield from _read_candidates(query, total)
+    if with_tail:
+        counts.update({word: max(counts.get(word, 0), 1) for word in query.forms})
+        texts += yield from _tail_counts(query)
+    weights = rank.word_weights(counts, total)
+    stems = {word: stem(word) for word in counts}
+    return sorted(_score_texts(texts, weights, stems, shape), key=_order)
+
+
+def _order(ranked: RankedPlace) -> tuple[float, int, str, str]:
+    thread, log, place = ranked.place
+    return -ranked.score, -place, thread, log
+
+
+def _score_texts(
+    texts: Iterable[TermCounts], weights: dict[str, float], stems: dict[str, str], shape: TurnWeights
+) -> list[RankedPlace]:
+    """Score turns with those around them; what a memory holds has no neighbours that say anything of it."""
+    entries: list[tuple[Place, CountedTurn]] = []
+    threads: dict[str, list[CountedTurn]] = {}
+    turn_places: dict[tuple[str, int], Place] = {}
+    for text in texts:
+        place = (text.thread, text.log, text.place)
+        turn = CountedTurn(text.place // places.SPACING, text.length, rank.stem_counts(text.counts, stems))
+        if text.thread.startswith(MEMORY_PREFIX):
+            entries.append((place, turn))
+        else:
+            source = f"{text.thread}\n{text.log}"
+            threads.setdefault(source, []).append(turn)
+            turn_places[source, turn.number] = place
+    scores = turn_scores(threads, weights, shape)
+    alone = rank.bm25([(turn.length, turn.counts) for _, turn in entries], weights)
+    return [
+        *(RankedPlace(place, score * shape.alone) for (place, _), score in zip(entries, alone, strict=True)),
+        *(_ranked_turn(key, score, turn_places.get(key)) for key, score in scores.items()),
+    ]
+
+
+def _ranked_turn(key: tuple[str, int], score: float, hit: Place | None) -> RankedPlace:
+    if hit is not None:
+        return RankedPlace(hit, score)
+    thread, log = key[0].split("\n")
+    return RankedPlace((thread, log, places.place_of(key[1])), score, is_hit=False)
+
+
+def _read_candidates(query: WordQuery, total: int) -> StoreRead[tuple[dict[str, int], list[TermCounts]]]:
     """Read the number of texts with each word, and the texts to compare; of few, with one question."""
-    small_result = (yield from _read_small(query)) if length is not None and length < CANDIDATES else None
+    small_result = (yield from _read_small(query)) if total < CANDIDATES else None
     if small_result is not None:
         return small_result
     counts = yield from _read_form_counts(query)
     return counts, (yield from _find_candidates(query, counts)) if counts else []
 
 
-def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[SearchHit]] | None]:
+def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[TermCounts]] | None]:
     """Read the candidates with one question; None if there are more texts than it gives."""
-    query_forms = tuple(dict.fromkeys(form for word in query.words for form in forms(word)))
-    hits = yield from ask(_newest_hits(query, query_forms, any=True))
-    if len(hits) >= CANDIDATES:  # the index holds ended items too
+    texts = yield from ask(_any_counts(query, query.forms))
+    if len(texts) >= CANDIDATES:  # the index holds ended items too
         return None
-    word_sets = [set(words(hit.text)) for hit in hits]
-    numbers = {word: sum(word in word_set for word_set in word_sets) for word in query_forms}
-    counts = {word: number for word, number in numbers.items() if number}
-    rare = _rare_forms(counts)
-    return counts, [hit for hit, held in zip(hits, word_sets, strict=True) if not held.isdisjoint(rare)]
+    known_forms = set(query.forms)
+    counts = Counter(word for text in texts for word in text.counts if word in known_forms)
+    rare = set(_rare_forms(counts))
+    return counts, [text for text in texts if not rare.isdisjoint(text.counts)]
 
 
 def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
@@ -224,14 +378,14 @@ def _read_counts(query: WordQuery, words: tuple[str, ...]) -> StoreRead[dict[str
     return {word: number for word, number in zip(words, numbers, strict=True) if number}
 
 
-def _find_candidates(query: WordQuery, counts: dict[str, int]) -> StoreRead[list[SearchHit]]:
+def _find_candidates(query: WordQuery, counts: dict[str, int]) -> StoreRead[list[TermCounts]]:
     """Texts with any of the rarer words. If all are common, those first that hold each of them."""
-    hits: list[SearchHit] = []
+    texts: list[TermCounts] = []
     if min(rank.counts_by_stem(counts).values()) >= CANDIDATES:
-        hits = yield from ask(_newest_hits(query, query.words, any=False))
-    if len(hits) < CANDIDATES:
-        hits += yield from ask(_newest_hits(query, _rare_forms(counts), any=True))
-    return list({(hit.thread, hit.log, hit.place): hit for hit in hits[:CANDIDATES]}.values())
+        texts = yield from ask(_all_counts(query))
+    if len(texts) < CANDIDATES:
+        texts += yield from ask(_any_counts(query, _rare_forms(counts)))
+    return list({(text.thread, text.log, text.place): text for text in texts[:CANDIDATES]}.values())
 
 
 def _rare_forms(counts: dict[str, int]) -> tuple[str, ...]:
@@ -240,13 +394,45 @@ def _rare_forms(counts: dict[str, int]) -> tuple[str, ...]:
     return tuple(word for root in stems for word in counts if stem(word) == root)
 
 
-def _newest_hits(query: WordQuery, words: tuple[str, ...], *, any: bool) -> AskHits:
-    thread, log = query.thread, query.log
-    return AskHits(words, query.owner, CANDIDATES, any=any, newest=True, thread=thread, log=log)
+def _any_counts(query: WordQuery, words: tuple[str, ...]) -> AskTermCounts:
+    return AskTermCounts(words, query.forms, query.owner, CANDIDATES, thread=query.thread, log=query.log)
+
+
+def _all_counts(query: WordQuery) -> AskTermCounts:
+    every, within = query.words, {"thread": query.thread, "log": query.log}
+    return AskTermCounts(every, every, query.owner, CANDIDATES, all=True, **within)
+
+
+def _tail_counts(query: WordQuery) -> StoreRead[list[TermCounts]]:
+    """Count the words of what the index does not hold yet."""
+    known_forms = set(query.forms)
+    tail = yield from _read_tail(query, lambda text_words: not text_words.isdisjoint(known_forms))
+    return [
+        TermCounts(row.id, text.log, text.place, text.version, len(text_words), Counter(text_words))
+        for row, text, text_words in tail
+    ]
+
+
+def _read_items(places: Sequence[Place]) -> StoreRead[dict[Place, Item]]:
+    """The items at some places that a reader of their threads would see."""
+    rows: dict[str, ThreadRow | None] = {}
+    items: dict[Place, Item] = {}
+    for thread, log, place in places:
+        if thread not in rows:
+            rows[thread] = yield from _read_undamaged(thread)
+        row = rows[thread]
+        if row is not None:
+            query = ItemQuery(log=log, after=place - 1, before=place + 1, last=1)
+            window = yield from reader.read_window(row, query)
+            items.update({(thread, log, item.place): item for item in window})
+    return items
+
+
+# All of the words.
 
 
 def _search_all(query: WordQuery, limit: int) -> StoreRead[list[SearchHit]]:
-    tail = yield from _search_tail(query, lambda text_words: text_words.issuperset(query.words))
+    tail = yield from _search_tail(query)
     count = limit * 2
     while True:  # the index holds ended items too, and they may be the best
         hits = yield from ask(AskHits(query.words, query.owner, count, thread=query.thread, log=query.log))
@@ -284,9 +470,22 @@ def _is_visible(row: ThreadRow, hit: SearchHit) -> StoreRead[bool]:
     return not any(cut.version > hit.version for cut in cuts)
 
 
-def _search_tail(query: WordQuery, is_hit: Callable[[set[str]], bool]) -> StoreRead[list[SearchHit]]:
-    """Hits in changesets that the index does not hold yet, by the words that a text holds."""
-    hits: list[SearchHit] = []
+def _search_tail(query: WordQuery) -> StoreRead[list[SearchHit]]:
+    """Hits for all of the words in changesets that the index does not hold yet."""
+    tail = yield from _read_tail(query, lambda text_words: text_words.issuperset(query.words))
+    return [
+        SearchHit(
+            thread=row.id, log=text.log, place=text.place, version=text.version, text=text.text, score=0.0
+        )
+        for row, text, _ in tail
+    ]
+
+
+def _read_tail(
+    query: WordQuery, is_hit: Callable[[set[str]], bool]
+) -> StoreRead[list[tuple[ThreadRow, SearchText, list[str]]]]:
+    """The texts that the index does not hold yet, with their words, by whether these are a hit."""
+    hits: list[tuple[ThreadRow, SearchText, list[str]]] = []
     late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
     for row, upto in late:
         if not _is_in_scope(row, query):
@@ -294,13 +493,7 @@ def _search_tail(query: WordQuery, is_hit: Callable[[set[str]], bool]) -> StoreR
         after = max(upto, _own_start(row))
         while log := (yield from reader.read_changeset_rows(row, after, None, CHANGESETS_PER_BATCH)):
             after = log[-1].change.version
-            for _, items in log:
-                texts = [text for text in _texts(items) if query.log in (None, text.log)]
-                hits += [_hit(row, text) for text in texts if is_hit(set(words(text.text)))]
+            texts = [text for _, items in log for text in _texts(items) if query.log in (None, text.log)]
+            word_lists = [(text, [*words(text.speaker), *words(text.text)]) for text in texts]
+            hits += [(row, text, text_words) for text, text_words in word_lists if is_hit(set(text_words))]
     return hits
-
-
-def _hit(row: ThreadRow, text: SearchText) -> SearchHit:
-    return SearchHit(
-        thread=row.id, log=text.log, place=text.place, version=text.version, text=text.text, score=0.0
-    )

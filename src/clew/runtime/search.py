@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
@@ -15,10 +15,12 @@ from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.log.checks import check_limit
 from clew.core.log.owners import memory_thread_id
 from clew.core.text.excerpts import Excerpt, excerpt
+from clew.core.text.periods import named_period
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import stem, text_of, words
 from clew.core.values import HISTORY, MEMORY_PREFIX, Item, Record, RecordQuery
 from clew.database.database import Database
+from clew.database.search import Place, prefer_period
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.recall.retrieval import (
@@ -26,7 +28,6 @@ from clew.runtime.memory.recall.retrieval import (
     MOST_VECTORS,
     QUERY_SECONDS,
     RetrievalPath,
-    item_at,
     query_vector,
 )
 from clew.runtime.memory.thread import read_memory_thread
@@ -39,6 +40,9 @@ KINDS: tuple[SearchKind, ...] = ("items", "facts", "arcs", "rules")
 RULES = "rules"
 MOST_BY_MEANING = 100
 """The most hits that are found by meaning."""
+
+LEAST_WORDS_FOR_NEIGHBOURS = 3
+"""A query of fewer words looks for these words, not for what was said about something."""
 
 TAG_BYTES, SEAL_BYTES = 5, 8
 HitKey: TypeAlias = tuple[str, str, int | str]
@@ -123,30 +127,40 @@ async def search_everything(
     vector, path, problem = await query_vector(embedder, search.query, timeout_seconds)
     by_meaning = await _by_vector(db, search, vector, embedder) if vector and embedder else []
     rules = await _rules(db, search)
-    depth = len(earlier_tags) + limit + 1
-    while True:
-        by_words = await _by_words(db, search, depth)
-        scores = fuse_rankings([by_words, by_meaning, list(rules)])
-        new_scores = {key: score for key, score in scores.items() if _tag(key) not in earlier_tags}
-        hits, tags = await _hits(db, search, new_scores, rules, limit)
-        if len(hits) > limit or len(by_words) < depth:
-            break
-        depth *= 4
+    scores = _fuse(await _by_words(db, search), by_meaning, rules)
+    new_scores = {key: score for key, score in scores.items() if _tag(key) not in earlier_tags}
+    hits, tags = await _hits(db, search, new_scores, rules, limit)
     page = tuple(hits[:limit])
-    more = len(hits) > limit
-    next_cursor = _cursor(search, [*earlier_tags, *tags]) if more else None
+    next_cursor = _cursor(search, [*earlier_tags, *tags]) if len(hits) > limit else None
     return SearchPage(hits=page, next=next_cursor, path=path, problem=problem)
 
 
-async def _by_words(db: Database, search: Search, depth: int) -> list[HitKey]:
+def _fuse(
+    by_words: Sequence[HitKey], by_meaning: Sequence[HitKey], rules: dict[HitKey, Rule]
+) -> dict[HitKey, float]:
+    """One ranking of three. Turns that are only alike in meaning come last.
+
+    Names dominate the vectors of sentences, so a turn about the right person would outrank the right words.
+    """
+    entries = [key for key in by_meaning if _kind(key[0], key[1]) != "items"]
+    scores = fuse_rankings([by_words, entries, list(rules)])
+    last = min(scores.values(), default=1.0)
+    turns = [key for key in by_meaning if key not in scores]
+    return scores | {key: last / (rank + 1) for rank, key in enumerate(turns, start=1)}
+
+
+async def _by_words(db: Database, search: Search) -> list[HitKey]:
+    """All that bears on the words, the best first: what holds them, and the turns beside it."""
     thread, log = search.thread, None
     if search.kinds in (("facts",), ("arcs",)):
         log = search.kinds[0]
         thread = thread or (memory_thread_id(search.owner) if search.owner is not None else None)
-    hits = await db.search(
-        " ".join(search.significant_words), any=True, owner=search.owner, thread=thread, log=log, limit=depth
-    )
-    return [(hit.thread, hit.log, hit.place) for hit in hits]
+    index = db.search_index
+    ranking = await index.rank(" ".join(search.significant_words), owner=search.owner, thread=thread, log=log)
+    if (period := named_period(search.query, db.store.now())) is not None:
+        ranking = await prefer_period(index, ranking, period)
+    is_question = len(search.significant_words) >= LEAST_WORDS_FOR_NEIGHBOURS
+    return [ranked.place for ranked in ranking if ranked.is_hit or is_question]
 
 
 async def _by_vector(
@@ -206,27 +220,39 @@ async def _hits(
     """One hit more than asked for, if there are as many, and the tags of all that need no second look."""
     hits: list[Hit] = []
     tags: list[bytes] = []
-    for key, score in scores.items():
-        if len(hits) > limit:
-            break
-        hit = _hit_of_rule(search, key, rules[key]) if key in rules else await _item_hit(db, search, key)
-        if hit is not None and _is_within_filters(search, hit):
-            hits.append(msgspec.structs.replace(hit, score=score))
-        if len(hits) <= limit:
+    keys = list(scores)
+    for start in range(0, len(keys), limit + 1):
+        batch = keys[start : start + limit + 1]
+        items = await db.search_index.read(_item_places(search, batch))
+        for key in batch:
+            hit = _hit_at(search, key, rules, items)
+            if hit is not None and _is_within_filters(search, hit):
+                hits.append(msgspec.structs.replace(hit, score=scores[key]))
+            if len(hits) > limit:
+                return hits, tags
             tags.append(_tag(key))
     return hits, tags
 
 
-async def _item_hit(db: Database, search: Search, key: HitKey) -> Hit | None:
+def _item_places(search: Search, keys: Iterable[HitKey]) -> list[Place]:
+    """The places among some keys that may have an item of a kind that is searched."""
+    return [
+        (thread, log, place)
+        for thread, log, place in keys
+        if isinstance(place, int) and _kind(thread, log) in search.kinds
+    ]
+
+
+def _hit_at(
+    search: Search, key: HitKey, rules: dict[HitKey, Rule], items: Mapping[Place, Item]
+) -> Hit | None:
+    if key in rules:
+        return _hit_of_rule(search, key, rules[key])
     thread, log, place = key
-    kind = _kind(thread, log)
-    if kind not in search.kinds or not isinstance(place, int):
+    item = items.get((thread, log, place)) if isinstance(place, int) else None
+    if item is None or not text_of(item):
         return None
-    try:
-        item = await item_at(db, thread, log, place)
-    except ThreadNotFound:
-        return None
-    return None if item is None else _hit_of_item(search, kind, thread, item)
+    return _hit_of_item(search, _kind(thread, log), thread, item)
 
 
 def _hit_of_item(search: Search, kind: SearchKind, thread: str, item: Item) -> Hit:

@@ -39,6 +39,8 @@ from clew.core.log.rows import (
     AskRecordsOfOwner,
     AskRowCounts,
     AskTenants,
+    AskTermCounts,
+    AskTextCount,
     AskThread,
     AskThreads,
     AskUnindexedThreads,
@@ -61,6 +63,7 @@ from clew.core.log.rows import (
     StalePlan,
     StoreRead,
     StoreWrite,
+    TermCounts,
     ThreadRow,
     UnreadableThread,
     run_read,
@@ -292,12 +295,10 @@ def _unindexed_threads(
 def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit]:
     hits = []
     for rows, text in _indexed_texts(tenant, scope, question):
-        text_words = words(text.text)
+        text_words = [*words(text.speaker), *words(text.text)]
         matches = [word for word in question.words if word in text_words]
-        if matches if question.any else len(matches) == len(question.words):
-            score = (
-                0.0 if question.newest else sum(text_words.count(word) for word in matches) / len(text_words)
-            )
+        if len(matches) == len(question.words):
+            score = sum(text_words.count(word) for word in matches) / len(text_words)
             hits.append(
                 SearchHit(
                     thread=rows.thread.id,
@@ -308,18 +309,40 @@ def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit
                     score=score,
                 )
             )
-    if question.newest:
-        return hits[::-1][: question.limit]
     return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
 
 
+def _term_counts(tenant: TenantRows, scope: Scope, question: AskTermCounts) -> list[TermCounts]:
+    texts = []
+    for rows, text in _indexed_texts(tenant, scope, question):
+        text_words = [*words(text.speaker), *words(text.text)]
+        counts = {word: number for word in question.words if (number := text_words.count(word))}
+        hits = [word in counts for word in question.any]
+        if all(hits) if question.all else any(hits):
+            texts.append(
+                TermCounts(rows.thread.id, text.log, text.place, text.version, len(text_words), counts)
+            )
+    return texts[::-1][: question.limit]
+
+
+def _text_count(tenant: TenantRows, scope: Scope, question: AskTextCount) -> int:
+    threads = [tenant.rows[key] for key in tenant.ids.values()]
+    owners = [(rows.thread.owner, len(rows.texts)) for rows in threads]
+    total = sum(
+        count for owner, count in owners if scope.user in (None, owner) and question.owner in (None, owner)
+    )
+    return min(total, question.most)
+
+
 def _word_counts(tenant: TenantRows, scope: Scope, question: AskWordCounts) -> list[int]:
-    word_sets = [set(words(text.text)) for _, text in _indexed_texts(tenant, scope, question)]
+    word_sets = [
+        {*words(text.speaker), *words(text.text)} for _, text in _indexed_texts(tenant, scope, question)
+    ]
     return [min(sum(word in word_set for word_set in word_sets), question.most) for word in question.words]
 
 
 def _indexed_texts(
-    tenant: TenantRows, scope: Scope, question: AskHits | AskWordCounts
+    tenant: TenantRows, scope: Scope, question: AskHits | AskTermCounts | AskWordCounts
 ) -> Iterator[tuple[ThreadRows, SearchText]]:
     """The indexed texts that a question is about."""
     for id, key in tenant.ids.items():
@@ -350,6 +373,8 @@ _answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
     AskDueJobs: _due_jobs,
     AskUnindexedThreads: _unindexed_threads,
     AskHits: _hits,
+    AskTermCounts: _term_counts,
+    AskTextCount: _text_count,
     AskWordCounts: _word_counts,
 }
 

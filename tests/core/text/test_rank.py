@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.text.rank import bm25, fuse_rankings, rarest_words
+from clew.core.text.rank import bm25, fuse_rankings, rarest_words, stem_counts, word_weights
+from clew.core.text.words import words
+
+
+def scores(texts: list[str], counts: dict[str, int], total: int) -> list[float]:
+    """The score of each text for the words that are counted."""
+    stems = {word: word for word in counts}
+    held = [stem_counts({word: words(text).count(word) for word in words(text)}, stems) for text in texts]
+    lengths = [len(words(text)) for text in texts]
+    return bm25(list(zip(lengths, held, strict=True)), word_weights(counts, total))
 
 
 def test_a_rare_word_weighs_more_than_two_common_ones() -> None:
-    common, rare = bm25(["the dog", "a fox"], {"the": 90, "dog": 80, "fox": 1}, total=100)
+    common, rare = scores(["the dog", "a fox"], {"the": 90, "dog": 80, "fox": 1}, total=100)
 
     assert rare > common > 0
 
 
 def test_a_word_that_stands_everywhere_says_almost_nothing() -> None:
-    (everywhere,) = bm25(["the dog"], {"the": 100}, total=100)
+    (everywhere,) = scores(["the dog"], {"the": 100}, total=100)
 
     assert 0 < everywhere < 0.01
 
 
 def test_saying_it_in_fewer_words_is_better_and_more_often_too() -> None:
-    long, short, twice = bm25(["fox " + "word " * 20, "fox", "fox fox"], {"fox": 3}, total=100)
+    long, short, twice = scores(["fox " + "word " * 20, "fox", "fox fox"], {"fox": 3}, total=100)
 
     assert twice > short > long
 
 
 def test_a_text_without_the_words_is_worth_nothing() -> None:
-    assert bm25(["cat", ""], {"fox": 1}, total=2) == [0.0, 0.0]
-    assert bm25([], {"fox": 1}, total=2) == []
+    assert scores(["cat", ""], {"fox": 1}, total=2) == [0.0, 0.0]
+    assert scores([], {"fox": 1}, total=2) == []
 
 
 @pytest.mark.parametrize(

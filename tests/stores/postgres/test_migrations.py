@@ -31,8 +31,9 @@ print(len(asyncio.run(migrate(sys.argv[1]))))
 
 AS_BEFORE = """
 UPDATE clew.texts SET words = $$'fox':1 '#default'$$;
-DROP FUNCTION clew.within, clew.asked, clew.find_words, clew.words, clew.words_newest,
-    clew.word_count, clew.claim;
+DROP FUNCTION clew.within, clew.asked, clew.find_words, clew.words, clew.word_count, clew.claim,
+    clew.term_counts, clew.count_terms, clew.text_count, clew.count_texts;
+DROP INDEX clew.texts_owner;
 CREATE FUNCTION clew.claim(text, text, text[], bigint, bigint, bigint, bytea)
     RETURNS void LANGUAGE sql AS '';
 CREATE FUNCTION clew.find_words(tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';

@@ -242,15 +242,46 @@ class AskUnindexedThreads(Ask[list[tuple[ThreadRow, int]]], frozen=True):
 
 
 class AskHits(Ask[list[SearchHit]], frozen=True):
-    """Indexed texts that hold all of these words, or any of them; the best first, or the newest."""
+    """Indexed texts that hold all of these words, the best first."""
 
     words: tuple[str, ...]
     owner: str | None
     limit: int
-    any: bool = False
-    newest: bool = False
     thread: str | None = None
     log: str | None = None
+
+
+class TermCounts(msgspec.Struct, frozen=True, gc=False):
+    """An indexed text: its place, the number of its words, and how often it holds each that was asked for."""
+
+    thread: str
+    log: str
+    place: int
+    version: int
+    length: int
+    counts: dict[str, int]
+
+
+class AskTermCounts(Ask[list[TermCounts]], frozen=True):
+    """Indexed texts with any of these words, the newest first; all of ``words`` are counted in them.
+
+    With ``all`` they hold each of the words.
+    """
+
+    any: tuple[str, ...]
+    words: tuple[str, ...]
+    owner: str | None
+    limit: int
+    all: bool = False
+    thread: str | None = None
+    log: str | None = None
+
+
+class AskTextCount(Ask[int], frozen=True):
+    """The number of indexed texts of an owner, or of all, counted no further than ``most``."""
+
+    owner: str | None
+    most: int
 
 
 class AskWordCounts(Ask[list[int]], frozen=True):
@@ -484,12 +515,13 @@ class MoveJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchText(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of one item."""
+    """The words of one item, and the name of who said them, which are searched alike."""
 
     log: str
     place: int
     version: int
     text: str
+    speaker: str = ""
 
 
 class IndexTexts(msgspec.Struct, frozen=True, kw_only=True):

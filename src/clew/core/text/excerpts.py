@@ -1,5 +1,6 @@
 """Excerpts: the part of a text with the searched words, and their positions in it."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -33,25 +34,32 @@ def excerpt(text: str, query_words: Iterable[str], width: int = WIDTH) -> Excerp
 
 def _find_matches(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
     """The positions of the words, and which word is at each."""
+    if line.isascii():
+        # Every form of a word begins as its stem does, but for the last letter of that: most words of a long
+        # text are passed over by the pattern, and no stem is made of them.
+        line, pattern = line.lower(), _pattern_of_stems(stems)
+        candidates = ((match, [match[0]]) for match in pattern.finditer(line))
+    else:
+        candidates = ((match, words(match[0])) for match in WORD.finditer(line))
     matches = []
-    for match in WORD.finditer(line):
-        roots = [root for word in words(match[0]) if (root := stem(word)) in stems]
+    for match, folded_words in candidates:
+        roots = [root for word in folded_words if (root := stem(word)) in stems]
         if roots:
             matches.append((match.start(), match.end(), roots[0]))
     return matches
+
+
+def _pattern_of_stems(stems: set[str]) -> re.Pattern[str]:
+    """Words that may have one of the stems."""
+    beginnings = "|".join(sorted(re.escape(root[: max(1, len(root) - 1)]) for root in stems))
+    return re.compile(rf"(?<![^\W_])(?:{beginnings})[^\W_]*")
 
 
 def _window(line: str, matches: Sequence[tuple[int, int, str]], width: int) -> tuple[int, int]:
     """The range to show: around the words that are close together, from word to word."""
     if len(line) <= width:
         return 0, len(line)
-    best, most = 0, 0
-    for start, _, _ in matches:
-        count = len(
-            {root for first, last, root in matches if start <= first and last <= start + width * 3 // 4}
-        )
-        if count > most:
-            best, most = start, count
+    best = _densest(matches, width * 3 // 4)
     begin = max(0, min(best - width // 4, len(line) - width))
     if begin:
         begin = line.find(" ", begin, begin + width // 4) + 1 or begin
@@ -59,3 +67,17 @@ def _window(line: str, matches: Sequence[tuple[int, int, str]], width: int) -> t
     if end < len(line):
         end = max(line.rfind(" ", begin, end), begin + width * 3 // 4)
     return begin, end
+
+
+def _densest(matches: Sequence[tuple[int, int, str]], width: int) -> int:
+    """The start of the match after which most of the words are within a width."""
+    best, most = 0, 0
+    for index, (start, _, _) in enumerate(matches):
+        roots: set[str] = set()
+        for _, last, root in matches[index:]:
+            if last > start + width:
+                break
+            roots.add(root)
+        if len(roots) > most:
+            best, most = start, len(roots)
+    return best

@@ -1,11 +1,10 @@
 """Ranking of texts by a query: BM25 over a few candidates, and reciprocal ranks of several lists."""
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from clew.core.text.words import stem, words
+from clew.core.text.words import stem
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -14,16 +13,35 @@ LENGTH_WEIGHT = 0.75
 RECIPROCAL = 60
 
 
-def bm25(texts: Sequence[str], counts: Mapping[str, int], total: int) -> list[float]:
-    """The score of each text for a query of some words. The forms of a word count as that word.
+def word_weights(counts: Mapping[str, int], total: int) -> dict[str, float]:
+    """The weight of each word among so many texts, by its stem: the rarer, the more.
 
-    ``counts`` is the number of texts with each word, ``total`` that of all texts.
+    ``counts`` is the number of texts with each word.
     """
-    stems = {word: stem(word) for word in counts}
-    weights = {root: _word_weight(count, max(total, count)) for root, count in counts_by_stem(counts).items()}
-    word_lists = [words(text) for text in texts]
-    average_length = sum(map(len, word_lists)) / len(word_lists) if word_lists else 0.0
-    return [_score(word_list, stems, weights, average_length) for word_list in word_lists]
+    return {
+        root: math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
+        for root, count in counts_by_stem(counts).items()
+    }
+
+
+def stem_counts(counts: Mapping[str, int], stems: Mapping[str, str]) -> dict[str, int]:
+    """The number of times that a text holds each word in any of its forms, by the stem."""
+    totals: dict[str, int] = {}
+    for word, count in counts.items():
+        if (root := stems.get(word)) is not None:
+            totals[root] = totals.get(root, 0) + count
+    return totals
+
+
+def bm25(texts: Sequence[tuple[int, Mapping[str, int]]], weights: Mapping[str, float]) -> list[float]:
+    """The score of each text, given as its length and how often it holds each of the words."""
+    average_length = sum(length for length, _ in texts) / len(texts) if texts else 0.0
+    return [_score(length, counts, weights, average_length) for length, counts in texts]
+
+
+def term_score(weight: float, count: int, relative_length: float) -> float:
+    """The score of a text for one of its words; its length is 1 if it is as long as most."""
+    return weight * count * (SATURATION + 1) / (count + SATURATION * relative_length)
 
 
 def counts_by_stem(counts: Mapping[str, int]) -> dict[str, int]:
@@ -35,20 +53,11 @@ def counts_by_stem(counts: Mapping[str, int]) -> dict[str, int]:
     return totals
 
 
-def _word_weight(count: int, total: int) -> float:
-    """The weight of a word: the rarer, the more."""
-    return math.log(1 + (total - count + 0.5) / (count + 0.5))
-
-
 def _score(
-    word_list: Sequence[str], stems: Mapping[str, str], weights: Mapping[str, float], average_length: float
+    length: int, counts: Mapping[str, int], weights: Mapping[str, float], average_length: float
 ) -> float:
-    length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * len(word_list) / average_length if average_length else 1.0
-    times = Counter([stems[word] for word in word_list if word in stems])
-    return sum(
-        weights[word] * count * (SATURATION + 1) / (count + SATURATION * length)
-        for word, count in times.items()
-    )
+    relative_length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / average_length if average_length else 1.0
+    return sum(term_score(weights[word], count, relative_length) for word, count in counts.items())
 
 
 def rarest_words(counts: Mapping[str, int], budget: int) -> list[str]:

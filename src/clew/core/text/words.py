@@ -12,12 +12,27 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}")
 SHORT_SYLLABLE = re.compile(r"(^|[^aeiou])[aeiou][bdgklmnprt]$")
 SHORT = 3
 VOWELS = frozenset("aeiouy")
+ROLES = frozenset(
+    ["", "user", "assistant", "system", "developer", "tool", "function", "model", "human", "ai"]
+)
+"""The parts that are played in a conversation; any other role is a name."""
+
 TEXT_FIELDS = ("text", "content", "output", "arguments", "summary", "thinking", "refusal", "parts")
 
 
 def text_of(item: Item) -> str:
     """The readable text of an item; empty if it has none."""
     return "\n".join(_texts(item.body)) if item.codec == "json" else ""
+
+
+def speaker_of(item: Item) -> str:
+    """The name of the person who said something; empty if it is only known which part they play."""
+    if item.kind != "message":
+        return ""
+    name = item.body.get("name") if isinstance(item.body, dict) else None
+    if isinstance(name, str):
+        return name
+    return "" if item.role in ROLES else item.role
 
 
 def _texts(body: JSON) -> Iterator[str]:

@@ -29,6 +29,8 @@ from clew.core.log.rows import (
     AskRecordsOfOwner,
     AskRowCounts,
     AskTenants,
+    AskTermCounts,
+    AskTextCount,
     AskThread,
     AskThreads,
     AskUnindexedThreads,
@@ -38,6 +40,7 @@ from clew.core.log.rows import (
     ItemRow,
     KeyRow,
     Segment,
+    TermCounts,
     ThreadRow,
     UnreadableThread,
 )
@@ -173,6 +176,13 @@ def _hit(row: Row) -> SearchHit:
     return SearchHit(thread=thread, log=log, place=place, version=version, text=text.decode(), score=score)
 
 
+def _counted_text(row: Row) -> TermCounts:
+    thread, log, place, version, length, terms, counts = row
+    return TermCounts(
+        thread, log, place, version, length or 0, dict(zip(terms or (), counts or (), strict=True))
+    )
+
+
 def _one(make: Callable[[Row], Any]) -> Callable[[Sequence[Row]], Any]:
     return lambda rows: make(rows[0]) if rows else None
 
@@ -235,8 +245,14 @@ def _threads(question: AskThreads) -> Values:
 
 
 def _hits(question: AskHits) -> Values:
-    query = (" | " if question.any else " & ").join(map(index_word, question.words))
+    query = " & ".join(map(index_word, question.words))
     return (query, question.owner, question.thread, question.log, Int8(question.limit))
+
+
+def _term_counts(question: AskTermCounts) -> Values:
+    query = (" & " if question.all else " | ").join(map(index_word, question.any))
+    terms = TextArray(question.words)
+    return (query, terms, question.owner, question.thread, question.log, Int8(question.limit))
 
 
 def _word_counts(question: AskWordCounts) -> Values:
@@ -300,6 +316,12 @@ _queries: dict[type, _QueryKind] = {
         "unindexed", lambda question: (Int8(question.limit),), _unindexed_threads
     ),
     AskHits: _QueryKind("words", _hits, _many(_hit)),
+    AskTermCounts: _QueryKind("term_counts", _term_counts, _many(_counted_text)),
+    AskTextCount: _QueryKind(
+        "text_count",
+        lambda question: (question.owner, Int8(question.most)),
+        _one(lambda row: row[0]),
+    ),
     AskWordCounts: _QueryKind("word_count", _word_counts, _many(lambda row: row[0])),
 }
 
@@ -309,6 +331,4 @@ def query_of(question: Ask[Any]) -> QuestionQuery:
     name, values, answer = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
-    if isinstance(question, AskHits) and question.newest:
-        name = "words_newest"
     return QuestionQuery(name, values(question), answer)

@@ -119,13 +119,18 @@ FROM clew.unindexed(%b::text, %b::text, %b::bigint) AS p
 SELECT thread, log, place, version, said, score
 FROM clew.words(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
 
--- name: words_newest
-SELECT thread, log, place, version, said, score
-FROM clew.words_newest(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
+-- name: term_counts
+SELECT thread, log, place, version, length, terms, counts
+FROM clew.term_counts(
+    %b::text, %b::text, %b::text::tsquery, %b::text[], %b::text, %b::text, %b::text, %b::bigint
+)
 
 -- name: word_count
 SELECT found
 FROM clew.word_count(%b::text, %b::text, %b::text[]::tsquery[], %b::text, %b::text, %b::text, %b::bigint)
+
+-- name: text_count
+SELECT clew.text_count(%b::text, %b::text, %b::text, %b::bigint)
 
 -- Writes. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
 

@@ -303,7 +303,7 @@ def _index_texts(write: IndexTexts) -> _Calls:
                 TextArray([text.log for text in texts]),
                 IntegerArray([text.place for text in texts]),
                 IntegerArray([text.version for text in texts]),
-                TextArray([_text_vector(words(text.text)) for text in texts]),
+                TextArray([_text_vector([*words(text.speaker), *words(text.text)]) for text in texts]),
                 BlobArray([text.text.encode() for text in texts]),
             ),
         )

@@ -1,6 +1,6 @@
 """Questions answered with SQL: a named query in, typed rows out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -28,6 +28,8 @@ from clew.core.log.rows import (
     AskRecordsOfOwner,
     AskRowCounts,
     AskTenants,
+    AskTermCounts,
+    AskTextCount,
     AskThread,
     AskThreads,
     AskUnindexedThreads,
@@ -37,16 +39,21 @@ from clew.core.log.rows import (
     ItemRow,
     KeyRow,
     Segment,
+    TermCounts,
     ThreadRow,
     UnreadableThread,
 )
 from clew.core.values import Counters, Job, Record, Scope, SearchHit
-from clew.stores.sqlite.connection import QUERIES, LogKeys, rows_of
+from clew.stores.sqlite.connection import QUERIES, LogKeys, parse_term_counts, rows_of
 
 _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
 _labels = decoder(tuple[str, ...])
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
+
+
+def _column_terms(words: Iterable[str], between: str) -> str:
+    return between.join(f'words : "{word}"' for word in words)
 
 
 class SqlAnswers:
@@ -209,8 +216,8 @@ class SqlAnswers:
 
     def _hits(self, question: AskHits) -> list[SearchHit]:
         rows = self._rows(
-            "words_newest" if question.newest else "words",
-            match=self._match_expression(question.words, question, " OR " if question.any else " AND "),
+            "words",
+            match=self._match_expression(question.words, question, " AND "),
             owner=question.owner,
             thread=question.thread,
             log=question.log,
@@ -221,6 +228,24 @@ class SqlAnswers:
             for thread, log, place, version, text, score in rows
         ]
 
+    def _term_counts(self, question: AskTermCounts) -> list[TermCounts]:
+        match = self._match_expression(question.any, question, " AND " if question.all else " OR ")
+        twice: frozenset[str] = frozenset()
+        if not set(question.words).issubset(question.any):
+            # Only what is asked for is counted, so the other words are in it too. What must be there is then
+            # asked for twice, and counted twice.
+            twice = frozenset(question.any)
+            match = f"{match} AND ({_column_terms({*question.words, *question.any}, ' OR ')})"
+        within = {"owner": question.owner, "thread": question.thread, "log": question.log}
+        rows = self._rows("term_counts", match=match, limit=question.limit, **within)
+        return [
+            TermCounts(thread, log, place, version, *parse_term_counts(text, twice))
+            for thread, log, place, version, text in rows
+        ]
+
+    def _text_count(self, question: AskTextCount) -> int:
+        return int(self._rows("text_count", owner=question.owner, most=question.most)[0][0])
+
     def _word_counts(self, question: AskWordCounts) -> list[int]:
         within = {"owner": question.owner, "thread": question.thread, "log": question.log}
         return [
@@ -230,7 +255,9 @@ class SqlAnswers:
             for word in question.words
         ]
 
-    def _match_expression(self, words: Sequence[str], within: AskHits | AskWordCounts, between: str) -> str:
+    def _match_expression(
+        self, words: Sequence[str], within: AskHits | AskTermCounts | AskWordCounts, between: str
+    ) -> str:
         """The texts that hold these words, as FTS5 understands it; those of others cost nothing."""
         tenant = self._scope["tenant"] or ""
         if within.thread is not None:
@@ -238,8 +265,7 @@ class SqlAnswers:
         else:
             owner = within.owner if within.owner is not None else self._scope["user"]
             scope = scope_term(owner if owner is not None else tenant)
-        terms = between.join(f'words : "{word}"' for word in words)
-        return f'({terms}) AND scope : "{scope}"'
+        return f'({_column_terms(words, between)}) AND scope : "{scope}"'
 
     _by_question: ClassVar[dict[type, Callable[["SqlAnswers", Any], Any]]] = {
         AskThread: _thread,
@@ -262,6 +288,8 @@ class SqlAnswers:
         AskThreads: _threads,
         AskUnindexedThreads: _unindexed_threads,
         AskHits: _hits,
+        AskTermCounts: _term_counts,
+        AskTextCount: _text_count,
         AskWordCounts: _word_counts,
     }
 

@@ -1,6 +1,7 @@
 """The file: connecting to it, checking what it is, and migrating its schema."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -83,6 +84,7 @@ def connect(
         connection.set_busy_handler(wait_a_little)
         for pragma, value in {**pragmas, "journal_size_limit": WAL_BYTES}.items():
             connection.pragma(pragma, value)
+        connection.register_fts5_function("term_counts", _count_terms)
     except apsw.CorruptError as error:
         close_refused(connection)
         raise StoreDamaged(store=path, problem=f"{error}; {SHORT}") from error
@@ -91,6 +93,24 @@ def connect(
         close_refused(connection)
         raise
     return connection
+
+
+def _count_terms(text: apsw.FTS5ExtensionApi, *_: object) -> str:
+    """The length of an indexed text, and the words that it matches, as often as it holds each.
+
+    The index knows both, so neither is the text read nor are its words counted.
+    """
+    terms = [term for number in range(text.inst_count) for term in text.inst_tokens(number) or ()]
+    return " ".join([str(text.column_size(0)), *terms])
+
+
+def parse_term_counts(text: str, twice: frozenset[str]) -> tuple[int, dict[str, int]]:
+    """The length of a text, and how often it holds each word that it matches; some are counted twice."""
+    length, *terms = text.split(" ")
+    counts = Counter(terms)
+    return int(length), {
+        term: count // 2 if term in twice else count for term, count in counts.items()
+    } if twice else counts
 
 
 def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tuple[Any, ...]]:

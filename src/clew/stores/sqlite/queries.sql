@@ -249,8 +249,8 @@ WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL
 ORDER BY rank, threads.id, place
 LIMIT :limit;
 
--- name: words_newest
-SELECT threads.id, log, place, texts.version, text, 0.0
+-- name: term_counts
+SELECT threads.id, log, place, texts.version, term_counts(texts)
 FROM texts
 JOIN threads ON threads.key = texts.thread
 WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
@@ -268,6 +268,17 @@ FROM (
     WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
         AND (:owner IS NULL OR owner = :owner) AND (:thread IS NULL OR threads.id = :thread)
         AND (:log IS NULL OR log = :log)
+    LIMIT :most
+);
+
+-- name: text_count
+SELECT count(*)
+FROM (
+    SELECT 1
+    FROM threads
+    JOIN text_rows ON text_rows.thread = threads.key
+    WHERE tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+        AND (:owner IS NULL OR owner = :owner)
     LIMIT :most
 );
 

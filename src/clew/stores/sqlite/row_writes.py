@@ -327,7 +327,7 @@ class SqlWrites:
             where = {"key": row.key, "log": log, "place": text.place, **self._scope}
             if self._rows("text_row", where):
                 continue
-            index_text = " ".join(words(text.text))
+            index_text = " ".join([*words(text.speaker), *words(text.text)])
             scope = " ".join([*scopes, thread_term(tenant, row.id, text.log)])
             values = (index_text, scope, text.text, row.key, text.log, text.place, text.version)
             self._execute(QUERIES["add_text"], values)

@@ -3,6 +3,7 @@
 # ruff: noqa: D102, FBT001 - tests are named by sentences, and take fixtures.
 
 import asyncio
+import random
 
 import pytest
 
@@ -12,7 +13,10 @@ from clew.core.values import Item, Scope
 from clew.database.database import Database
 from clew.database.search import index_threads
 from clew.database.thread import Thread
+from clew.stores.memory import MemoryStore
 from clew.testing.fixtures import StoreFixtures
+
+VOCABULARY = ("walk", "walked", "house", "houses", "red", "glass", "the", "of", "to", "a", "river", "stone")
 
 
 async def search_texts(db: Database, query: str) -> list[str]:
@@ -274,3 +278,50 @@ class SearchContract(StoreFixtures):
 
         hits = await db.search("fox", limit=1)
         assert [hit.text for hit in hits] == ["fox fox"]
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_a_turn_is_ranked_with_those_around_it(self, store: Store, db: Database) -> None:
+        thread = await db.create("talk")
+        pause = [user("and so on") for _ in range(9)]
+        told = [user("a boat out there"), user("Ann steers, at the helm")]
+        await thread.append(items=[user("an old boat"), *pause, *told, *pause, user("she steers the boat")])
+        hits = await db.search("steers boat", any=True, limit=4)
+
+        assert [hit.text for hit in hits] == [
+            "she steers the boat",
+            "Ann steers, at the helm",
+            "a boat out there",
+            "an old boat",
+        ]
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_every_store_ranks_alike(self, store: Store, db: Database, indexed: bool) -> None:
+        databases = [db, Database(MemoryStore())]
+        chance = random.Random("texts")
+        sessions = [[" ".join(chance.choices(VOCABULARY, k=9)) for _ in range(12)] for _ in range(9)]
+        for database in databases:
+            for number, texts in enumerate(sessions):
+                thread = await database.create(f"talk-{number}", owner="ann")
+                await thread.append(items=[Item(body=text, role="Bo") for text in texts])
+        await self.update_index(store, indexed)
+        ours, reference = [
+            await database.search_index.rank("Bo walked to a house of red glass", owner="ann")
+            for database in databases
+        ]
+
+        assert sum(ranked.is_hit for ranked in ours) == 108
+        assert [ranked.place for ranked in ours] == [ranked.place for ranked in reference]
+        assert [ranked.score for ranked in ours] == pytest.approx([ranked.score for ranked in reference])
+
+    @pytest.mark.promise("T-14")
+    async def test_what_somebody_said_is_found_by_their_name(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("talk")
+        named = Item(body={"role": "user", "name": "Zoë", "content": "a quiet harbour"}, format="openai")
+        await thread.append(items=[named, Item(body="a loud harbour", role="Marek"), user("harbour")])
+        await self.update_index(store, indexed)
+
+        assert await search_texts(db, "zoe harbour") == ["a quiet harbour"]
+        assert await search_texts(db, "marek") == ["a loud harbour"]
+        assert await search_texts(db, "user") == []
