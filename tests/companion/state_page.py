@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "companion" / "state.md"
 SOURCE = ROOT / "companion" / "src" / "clew_companion"
 COMMAND = "python -m tests.companion.state_page"
 STAGES = {
-    "load_memory": ("memory/load.py", "load_memory"),
+    "load_memory": ("memory/load.py", "make_load_stage"),
     "crisis_gate": ("crisis/gate.py", "make_crisis_gate"),
     "triage": ("triage.py", "triage"),
     "crisis_response": ("crisis/help.py", "crisis_response"),

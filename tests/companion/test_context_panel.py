@@ -51,6 +51,16 @@ async def test_entries_read_in_the_panel_as_they_do_in_the_prompt(in_memory: Dat
     assert panel["rules"] == ["Keep answers short."]
 
 
+@pytest.mark.promise("B-15", "A-04")
+async def test_what_was_said_earlier_is_in_the_prompt_and_in_the_panel(in_memory: Database) -> None:
+    await contexts(in_memory, "The heating in the greenhouse broke again", thread="s1")
+    [(state, panel)] = await contexts(in_memory, "Is it the greenhouse or its heating that worries me?")
+    (line,) = [line for line in panel["working memory"] if line.startswith("Said on")]
+
+    assert "in s1: user: The heating in the greenhouse broke again / assistant: " in line
+    assert f"- {line}" in instructions(state)
+
+
 @pytest.mark.promise("A-10")
 async def test_the_panel_names_route_style_approach_session_and_retrieval(in_memory: Database) -> None:
     [(state, panel)] = await contexts(in_memory, "I miss my sister", embedder=HashingEmbedder())

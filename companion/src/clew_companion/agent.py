@@ -65,7 +65,11 @@ def companion(
         agent=NAME,
         schema=state_with_skills(skills or {}),
         stages=make_stages(
-            make_crisis_gate(keep_days=crisis_days), crisis_response, search=search, skills=skills
+            make_crisis_gate(keep_days=crisis_days),
+            crisis_response,
+            search=search,
+            skills=skills,
+            memory=config.memory,
         ),
         model=model,
         response_model=response_model or model or OfflineModel(),

@@ -11,13 +11,14 @@ from clew.runtime.context import Context
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.records.events import StageStarted, TextDelta
 from clew.runtime.respond.respond import Stage
+from clew.runtime.settings import MemoryConfig
 from clew.runtime.stages import label_stage, stage_label, stage_name
 from clew.runtime.state.schema import State
 from clew.runtime.turn.draft import Delta
 from clew_companion.exercises.guide import NO_EXERCISE, guided_exercise
 from clew_companion.lookup import make_lookup_stage
 from clew_companion.memory.control import memory_control
-from clew_companion.memory.load import episode_id, load_memory
+from clew_companion.memory.load import episode_id, make_load_stage
 from clew_companion.replies.stage import make_reply_stage
 from clew_companion.state import CompanionState
 from clew_companion.triage import triage
@@ -31,8 +32,10 @@ def make_stages(
     *,
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
+    memory: MemoryConfig | None = None,
 ) -> list[Stage]:
     """The stages of a turn: listen, sort, answer by one branch, finish."""
+    load_memory = make_load_stage(memory)
     branches = {
         "crisis": crisis_response,
         "memory_control": memory_control,

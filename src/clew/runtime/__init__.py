@@ -37,7 +37,7 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.sessions.status import SessionStatus
 from clew.runtime.sessions.utterances import GateSettings, GateVerdict, Utterance
 from clew.runtime.sessions.voice import VoiceCall
-from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig, StateConfig
+from clew.runtime.settings import LeaseConfig, MemoryConfig, RuntimeConfig, SessionConfig, StateConfig
 from clew.runtime.state.call_state import Approval, Decision, PassOn, Replay, UseResult
 from clew.runtime.state.inputs import TurnInput
 from clew.runtime.state.log import StateLog
@@ -80,6 +80,7 @@ __all__ = [
     "HistoryRewritten",
     "LeaseConfig",
     "MemoryBackend",
+    "MemoryConfig",
     "MemoryMode",
     "Message",
     "MessageAdded",

@@ -30,7 +30,7 @@ from clew.runtime.records.feedback import Feedback
 from clew.runtime.records.runs import DEFAULT_AGENT
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.respond.compaction import Compaction, CompactionResult, Summarize
-from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.respond.respond import Recall, Stage, respond
 from clew.runtime.sessions.feedback import record_session_feedback
 from clew.runtime.sessions.finish import end_episode
 from clew.runtime.sessions.status import SessionStatus, session_status
@@ -85,7 +85,12 @@ class Runtime(Generic[Shape, Output]):
         self._db = db
         self._exit_stack = AsyncExitStack()
         self._scheduler = Scheduler()
-        responder = respond(instructions=instructions, tools=tools, compaction=config.compaction)
+        responder = respond(
+            instructions=instructions,
+            tools=tools,
+            compaction=config.compaction,
+            recall=_recall_of(config),
+        )
         self._settings = Settings(
             agent=agent,
             schema=schema_of(schema, config.state.version),
@@ -515,3 +520,12 @@ class Runtime(Generic[Shape, Output]):
         )
         placement = self._placements.of(thread, user)
         return await compact_idle_thread(placement.db, thread, compaction, placement.settings)
+
+
+def _recall_of(config: RuntimeConfig) -> Recall | None:
+    """The recall of a turn, if it is wanted; its rules about phrases are not loaded where it is not."""
+    if config.memory is None:
+        return None
+    from clew.runtime.memory.recall.instructions import make_recall
+
+    return make_recall(config.memory)

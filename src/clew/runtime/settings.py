@@ -93,9 +93,24 @@ class LeaseConfig:
 
 @check_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConfig:
+    """The recall of a turn, beside facts and arcs.
+
+    At most ``passages`` earlier stretches of the user's threads that bear on the message are recalled, which
+    together take no more than about ``passage_tokens`` tokens. With 0 none are.
+    """
+
+    passages: Count = 3
+    passage_tokens: Count = 400
+
+
+@check_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
     """The configuration of a runtime: its limits, deadlines and clock.
 
+    With ``memory``, the instructions of a turn say what is remembered: rules, facts, arcs and what was said
+    earlier. It is off unless it is given; an agent that recalls by itself takes its settings from there.
     ``prices`` are those of models by name, for the cost of runs. ``pinned`` says that every request for a
     thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
     milliseconds, the store's unless another is given; ``new_id`` gives ids of runs. ``on_turn_end`` is called
@@ -109,6 +124,7 @@ class RuntimeConfig:
     deadlines: Deadlines = Deadlines()
     retry_policy: RetryPolicy = RetryPolicy()
     compaction: Compaction | None = None
+    memory: MemoryConfig | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     pinned: bool = True
     clock: Callable[[], int] | None = None

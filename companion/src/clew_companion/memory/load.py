@@ -9,20 +9,24 @@ import msgspec
 from clew.core.values import HISTORY
 from clew.runtime.context import Context
 from clew.runtime.memory import (
+    CurrentWindow,
     EpisodicEntry,
     Memory,
     MemorySource,
+    PassageEntry,
     Retriever,
     SemanticEntry,
     memory_of,
     user_turns,
 )
 from clew.runtime.memory.recall.render import working_entry
+from clew.runtime.respond.respond import Stage
+from clew.runtime.settings import MemoryConfig
 from clew.runtime.turn.draft import Delta
 from clew_companion.language.replies import asks_about_last_session
-from clew_companion.state import CompanionState
+from clew_companion.state import HISTORY_WINDOW, CompanionState
 
-WorkingMemoryEntry: TypeAlias = SemanticEntry | EpisodicEntry | str
+WorkingMemoryEntry: TypeAlias = SemanticEntry | EpisodicEntry | PassageEntry | str
 RECENT_ITEMS = 8
 NO_WRITES = {"candidates": 0, "facts": 0, "rules": 0, "arcs": 0}
 """The write counts of a turn that wrote nothing to a memory."""
@@ -53,23 +57,33 @@ async def message_source(context: Context) -> MemorySource | None:
     return turns[-1].source if turns else None
 
 
-async def load_memory(state: CompanionState, context: Context) -> Delta:
-    """Find what bears on the message, and how the person wants to be answered.
+def make_load_stage(config: MemoryConfig | None = None) -> Stage:
+    """Make the stage that loads the memory of a turn."""
 
-    What the caller knows comes first. A turn that keeps nothing has no memory of its own beside it.
-    """
-    start, memory = time.perf_counter(), memory_of_turn(context)
-    delta: dict[str, Any] = {"working_memory": list(state.caller_memory)}
-    if memory is not None:
-        delta = await _memory_delta(memory, state, context)
-    milliseconds = round((time.perf_counter() - start) * 1000, 3)
-    return {**delta, "diagnostics": {**delta.get("diagnostics", {}), "load_memory_ms": milliseconds}}
+    async def load_memory(state: CompanionState, context: Context) -> Delta:
+        """Find what bears on the message, and how the person wants to be answered.
+
+        What the caller knows comes first. A turn that keeps nothing has no memory of its own beside it.
+        """
+        start, memory = time.perf_counter(), memory_of_turn(context)
+        delta: dict[str, Any] = {"working_memory": list(state.caller_memory)}
+        if memory is not None:
+            delta = await _memory_delta(memory, state, context, config)
+        milliseconds = round((time.perf_counter() - start) * 1000, 3)
+        return {**delta, "diagnostics": {**delta.get("diagnostics", {}), "load_memory_ms": milliseconds}}
+
+    return load_memory
 
 
-async def _memory_delta(memory: Memory, state: CompanionState, context: Context) -> dict[str, Any]:
+async def _memory_delta(
+    memory: Memory, state: CompanionState, context: Context, config: MemoryConfig | None
+) -> dict[str, Any]:
     retriever = Retriever(memory, context.embedding_provider)
+    window = CurrentWindow(thread=context.turn.thread, length=HISTORY_WINDOW)
     with context.turn.step("retrieval", "memory"):
-        working_memory = await retriever.working_memory(state.message, first_turn=is_first_turn(context))
+        working_memory = await retriever.working_memory(
+            state.message, first_turn=is_first_turn(context), window=window, config=config
+        )
     entries = [msgspec.to_builtins(entry) for entry in working_memory.result.entries]
     if asks_about_last_session(state.message):
         entries = [*await _last_arc(memory), *entries]

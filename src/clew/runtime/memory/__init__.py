@@ -9,7 +9,15 @@ from clew.runtime.memory.memory import Memory, answer_pending, memory_of
 from clew.runtime.memory.merge import LearnResult
 from clew.runtime.memory.past import FactLineage
 from clew.runtime.memory.phrases.statements import statements_in
-from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, render_entry
+from clew.runtime.memory.recall.passages import CurrentWindow
+from clew.runtime.memory.recall.render import (
+    EpisodicEntry,
+    PassageEntry,
+    PassageTurn,
+    SemanticEntry,
+    prompt_part,
+    render_entry,
+)
 from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever, WorkingMemory
 from clew.runtime.memory.undo import UndoPreview
 from clew.runtime.memory.values import (
@@ -32,6 +40,7 @@ from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 __all__ = [
     "Arc",
     "Candidate",
+    "CurrentWindow",
     "EpisodicEntry",
     "Fact",
     "FactLineage",
@@ -49,6 +58,8 @@ __all__ = [
     "MemoryListing",
     "MemoryProfile",
     "MemorySource",
+    "PassageEntry",
+    "PassageTurn",
     "PendingForget",
     "PromotionDecision",
     "PromotionRules",

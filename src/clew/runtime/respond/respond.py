@@ -32,6 +32,9 @@ from clew.runtime.tools.toolbox import Toolbox
 from clew.runtime.turn.draft import Delta
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
+Recall: TypeAlias = Callable[[Context, str, int], Awaitable[str]]
+"""Gives what is recalled for the words of the user, beside a window of so many messages, as instructions."""
+
 MOST_STEPS = 32
 ENDS_TURN = "ends_with_its_answer"
 """The mark of a stage that does nothing more once its last answer is made: if no other stage follows, the
@@ -49,6 +52,7 @@ def respond(
     input_guardrails: Sequence[Guardrail] = (),
     output_guardrails: Sequence[Guardrail] = (),
     compaction: Compaction | None = None,
+    recall: Recall | None = None,
     live: bool = True,
     field: str = "reply",
     name: str = "respond",
@@ -58,8 +62,9 @@ def respond(
     The model sees the newest ``window`` messages, and all of this turn, of them those that ``shows`` lets
     through, in the shape that ``prepare`` gives them; the history is not touched by any of it. Guardrails
     look at the words of the user before anything of an answer is stored, and at each text of an answer before
-    it is stored. A function among the ``tools`` becomes one, as by ``@tool``. ``live`` says whether listeners
-    get text before it is stored. A second such stage needs another ``name``.
+    it is stored. A function among the ``tools`` becomes one, as by ``@tool``. ``recall`` gives what is added
+    to the instructions for the words of the user, beside a window of so many messages. ``live`` says whether
+    listeners get text before it is stored. A second such stage needs another ``name``.
     """
     responder = _Responder(
         toolbox=Toolbox(tools),
@@ -69,6 +74,7 @@ def respond(
         inputs=tuple(input_guardrails),
         outputs=tuple(output_guardrails),
         compaction=compaction,
+        recall=recall,
         live=live,
     )
 
@@ -90,24 +96,35 @@ class _Responder:
     inputs: Sequence[Guardrail]
     outputs: Sequence[Guardrail]
     compaction: Compaction | None
+    recall: Recall | None
     live: bool
 
     async def answer(self, context: Context, instructions: str) -> str:
         """Run the loop, and return the text of the last answer."""
         gauge = TokenGauge()
+        recollection: str | None = None
         for _ in range(MOST_STEPS):
             tail = await read_history_tail(context, self.window)
             calls = open_calls(tail.own)
             if not calls:
                 if tail.own and tail.own[-1].role == "assistant":
                     return _mark_handled(context, tail, tail.own[-1].text)
-                reply, calls = await self._ask_once(context, tail, instructions, gauge)
+                if recollection is None:
+                    recollection = await self._recollection(context, tail)
+                text = "\n\n".join(filter(None, (instructions, recollection)))
+                reply, calls = await self._ask_once(context, tail, text, gauge)
                 if not calls:
                     return _mark_handled(context, tail, reply.text, extra=1)
             await self.toolbox.answer_calls(context.turn, calls)
             await context.turn.checkpoint(TOOL_RESULTS)
             self.toolbox.check_approvals(context.turn)
         raise InvalidArgument(problem=f"The model called tools {MOST_STEPS} times without an answer.")
+
+    async def _recollection(self, context: Context, tail: HistoryTail) -> str:
+        """Return what is recalled for the words of the user."""
+        if self.recall is None or not tail.user_texts:
+            return ""
+        return await self.recall(context, "\n".join(tail.user_texts), self.window)
 
     async def _ask_once(
         self, context: Context, tail: HistoryTail, instructions: str, gauge: TokenGauge

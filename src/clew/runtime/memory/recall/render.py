@@ -34,7 +34,24 @@ class EpisodicEntry(msgspec.Struct, frozen=True, kw_only=True, tag="episodic"):
     id: str = ""
 
 
-WorkingEntry: TypeAlias = SemanticEntry | EpisodicEntry
+class PassageTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn of a passage: who said it, its words or the part of them that matters, and its place."""
+
+    speaker: str
+    text: str
+    place: int = 0
+
+
+class PassageEntry(msgspec.Struct, frozen=True, kw_only=True, tag="passage"):
+    """An earlier stretch of a conversation in working memory: its thread, its day, and its turns."""
+
+    thread: str
+    date: str
+    turns: tuple[PassageTurn, ...]
+    id: str = ""
+
+
+WorkingEntry: TypeAlias = SemanticEntry | EpisodicEntry | PassageEntry
 
 MAY_MENTION = "You may bring these up where it helps."
 ONLY_IF_ASKED = "Let these guide your tone. Do not bring them up unless the user asks about them."
@@ -67,6 +84,9 @@ def render_entry(entry: WorkingEntry | str) -> str:
     """One line for a prompt or a panel. A plain string, as old checkpoints hold it, is that line."""
     if isinstance(entry, str):
         return entry
+    if isinstance(entry, PassageEntry):
+        turns = " / ".join(f"{turn.speaker}: {turn.text}" for turn in entry.turns)
+        return f"Said on {entry.date}, in {entry.thread}: {turns}"
     if isinstance(entry, EpisodicEntry):
         themes = f" ({', '.join(entry.primary_themes)})" if entry.primary_themes else ""
         which = "Last session" if entry.is_catch_up else "Earlier session"

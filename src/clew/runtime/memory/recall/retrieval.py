@@ -19,6 +19,7 @@ from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
+from clew.runtime.memory.recall.passages import CurrentWindow, recall_passages
 from clew.runtime.memory.recall.render import WorkingEntry, working_entry
 from clew.runtime.memory.values import ARCS, FACTS, MemoryProfile, arc_of, fact_of
 from clew.runtime.memory.vectors.embedding import (
@@ -31,6 +32,7 @@ from clew.runtime.memory.vectors.embedding import (
 )
 from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 from clew.runtime.model.boundary import reason_of
+from clew.runtime.settings import MemoryConfig
 
 log = logging.getLogger("clew")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
@@ -97,8 +99,18 @@ class Retriever:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
 
-    async def working_memory(self, message: str, *, first_turn: bool) -> WorkingMemory:
-        """The working memory of a turn. On a thread's first turn it has the last episode too, however old."""
+    async def working_memory(
+        self,
+        message: str,
+        *,
+        first_turn: bool,
+        window: CurrentWindow | None = None,
+        config: MemoryConfig | None = None,
+    ) -> WorkingMemory:
+        """The working memory of a turn. On a thread's first turn it has the last episode too, however old.
+
+        With the ``window`` of the present thread it has what was said earlier too, unless recall is off.
+        """
         profile = await self._memory.profile()
         result = await self.recall(message)
         if first_turn and profile.version:
@@ -106,6 +118,12 @@ class Retriever:
             others = [entry for entry in result.entries if not last or entry.id != last[0].id]
             newest = [] if others else await self._newest_facts()
             result = msgspec.structs.replace(result, entries=(*last, *others, *newest))
+        if window is not None and profile.recall:
+            memory = self._memory
+            passages = await recall_passages(
+                memory.db, message, owner=memory.owner, window=window, config=config or MemoryConfig()
+            )
+            result = msgspec.structs.replace(result, entries=(*result.entries, *passages))
         return WorkingMemory(profile=profile, result=result)
 
     async def recall(self, message: str) -> RecallResult:
