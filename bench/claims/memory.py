@@ -19,7 +19,7 @@ BATCH = 1_000
 BOUND = Bound(
     what="SQLite: recall by words among 100,000 facts of one owner, rare and common words mixed",
     sign="≤",
-    target=20.0,
+    target=5.0,
     unit="ms",
 )
 COMMON = ("sister", "work", "sleep", "likes", "tea", "morning", "friend", "walk")

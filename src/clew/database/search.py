@@ -38,8 +38,11 @@ T = TypeVar("T")
 MOST_UNINDEXED = 256
 CHANGESETS_PER_BATCH = 256
 UNCUT = LogSize()
-CANDIDATES = 1024
-"""The most texts that a search for any of the words compares; of more, the newest."""
+CANDIDATES = 512
+"""The most texts of a thread that a search for any of the words compares; of more, the newest."""
+
+CANDIDATES_OF_OWNER = 1024
+"""The same for all threads of an owner, where turns gain by what is said around them."""
 
 MOST_TEXTS = 4096
 """Texts of an owner are counted no further: among more, no word is rarer for it."""
@@ -61,6 +64,11 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     thread: str | None = None
     log: str | None = None
+
+    @property
+    def candidates(self) -> int:
+        """The most texts that are compared."""
+        return CANDIDATES_OF_OWNER if self.thread is None else CANDIDATES
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -344,7 +352,7 @@ def _ranked_turn(key: tuple[str, int], score: float, hit: Place | None) -> Ranke
 
 def _read_candidates(query: WordQuery, total: int) -> StoreRead[tuple[dict[str, int], list[TermCounts]]]:
     """Read the number of texts with each word, and the texts to compare; of few, with one question."""
-    small_result = (yield from _read_small(query)) if total < CANDIDATES else None
+    small_result = (yield from _read_small(query)) if total < query.candidates else None
     if small_result is not None:
         return small_result
     counts = yield from _read_form_counts(query)
@@ -353,19 +361,19 @@ def _read_candidates(query: WordQuery, total: int) -> StoreRead[tuple[dict[str, 
 
 def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[TermCounts]] | None]:
     """Read the candidates with one question; None if there are more texts than it gives."""
-    texts = yield from ask(_any_counts(query, query.forms))
-    if len(texts) >= CANDIDATES:  # the index holds ended items too
+    texts = yield from ask(_any_counts(query, query.forms, query.forms))
+    if len(texts) >= query.candidates:  # the index holds ended items too
         return None
     known_forms = set(query.forms)
     counts = Counter(word for text in texts for word in text.counts if word in known_forms)
-    rare = set(_rare_forms(counts))
+    rare = set(_rare_forms(counts, query.candidates))
     return counts, [text for text in texts if not rare.isdisjoint(text.counts)]
 
 
 def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
     """Read the number of texts with each word and its other forms; those of a common word add nothing."""
     counts = yield from _read_counts(query, query.words)
-    rare = [word for word in query.words if counts.get(word, 0) < CANDIDATES]
+    rare = [word for word in query.words if counts.get(word, 0) < query.candidates]
     others = dict.fromkeys(form for word in rare for form in forms(word) if form not in query.words)
     return counts | (yield from _read_counts(query, tuple(others)))
 
@@ -373,7 +381,7 @@ def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
 def _read_counts(query: WordQuery, words: tuple[str, ...]) -> StoreRead[dict[str, int]]:
     if not words:
         return {}
-    question = AskWordCounts(words, query.owner, CANDIDATES, thread=query.thread, log=query.log)
+    question = AskWordCounts(words, query.owner, query.candidates, thread=query.thread, log=query.log)
     numbers = yield from ask(question)
     return {word: number for word, number in zip(words, numbers, strict=True) if number}
 
@@ -381,26 +389,27 @@ def _read_counts(query: WordQuery, words: tuple[str, ...]) -> StoreRead[dict[str
 def _find_candidates(query: WordQuery, counts: dict[str, int]) -> StoreRead[list[TermCounts]]:
     """Texts with any of the rarer words. If all are common, those first that hold each of them."""
     texts: list[TermCounts] = []
-    if min(rank.counts_by_stem(counts).values()) >= CANDIDATES:
+    if min(rank.counts_by_stem(counts).values()) >= query.candidates:
         texts = yield from ask(_all_counts(query))
-    if len(texts) < CANDIDATES:
-        texts += yield from ask(_any_counts(query, _rare_forms(counts)))
-    return list({(text.thread, text.log, text.place): text for text in texts[:CANDIDATES]}.values())
+    if len(texts) < query.candidates:
+        rare = _rare_forms(counts, query.candidates)
+        texts += yield from ask(_any_counts(query, rare, tuple(counts)))
+    return list({(text.thread, text.log, text.place): text for text in texts[: query.candidates]}.values())
 
 
-def _rare_forms(counts: dict[str, int]) -> tuple[str, ...]:
+def _rare_forms(counts: dict[str, int], budget: int) -> tuple[str, ...]:
     """The words that find texts to compare, in all of their forms."""
-    stems = rank.rarest_words(rank.counts_by_stem(counts), CANDIDATES)
+    stems = rank.rarest_words(rank.counts_by_stem(counts), budget)
     return tuple(word for root in stems for word in counts if stem(word) == root)
 
 
-def _any_counts(query: WordQuery, words: tuple[str, ...]) -> AskTermCounts:
-    return AskTermCounts(words, query.forms, query.owner, CANDIDATES, thread=query.thread, log=query.log)
+def _any_counts(query: WordQuery, any: tuple[str, ...], words: tuple[str, ...]) -> AskTermCounts:
+    return AskTermCounts(any, words, query.owner, query.candidates, thread=query.thread, log=query.log)
 
 
 def _all_counts(query: WordQuery) -> AskTermCounts:
     every, within = query.words, {"thread": query.thread, "log": query.log}
-    return AskTermCounts(every, every, query.owner, CANDIDATES, all=True, **within)
+    return AskTermCounts(every, every, query.owner, query.candidates, all=True, **within)
 
 
 def _tail_counts(query: WordQuery) -> StoreRead[list[TermCounts]]:

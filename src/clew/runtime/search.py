@@ -128,8 +128,10 @@ async def search_everything(
     by_meaning = await _by_vector(db, search, vector, embedder) if vector and embedder else []
     rules = await _rules(db, search)
     scores = _fuse(await _by_words(db, search), by_meaning, rules)
-    new_scores = {key: score for key, score in scores.items() if _tag(key) not in earlier_tags}
-    hits, tags = await _hits(db, search, new_scores, rules, limit)
+    if earlier_tags:
+        shown = set(earlier_tags)
+        scores = {key: score for key, score in scores.items() if _tag(key) not in shown}
+    hits, tags = await _hits(db, search, scores, rules, limit)
     page = tuple(hits[:limit])
     next_cursor = _cursor(search, [*earlier_tags, *tags]) if len(hits) > limit else None
     return SearchPage(hits=page, next=next_cursor, path=path, problem=problem)
