@@ -1,5 +1,5 @@
-"""Writes to commit together with `Database.commit`, and the query for records."""
+"""Writes to commit together with `Database.commit`, and the queries for records."""
 
-from clew.core.values import AppendTo, Drop, Enqueue, Finish, Put, RecordQuery, Require, Write
+from clew.core.values import AppendTo, Drop, Enqueue, Finish, Put, RecordQuery, Require, VectorQuery, Write
 
-__all__ = ["AppendTo", "Drop", "Enqueue", "Finish", "Put", "RecordQuery", "Require", "Write"]
+__all__ = ["AppendTo", "Drop", "Enqueue", "Finish", "Put", "RecordQuery", "Require", "VectorQuery", "Write"]

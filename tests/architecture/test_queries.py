@@ -59,6 +59,17 @@ ONLY_SQLITE = {
     ],
     "the index of a file is merged by hand": ["add_placeholder_text", "merge_index", "drop_placeholder_text"],
     "a function tags what it saves": ["add_tags", "drop_tags"],
+    "vectors lie in blocks, where a server has a row and an index for each": [
+        "vector_place",
+        "set_vector_place",
+        "open_vector_block",
+        "vector_slots",
+        "add_vector_block",
+        "count_free_slots",
+        "drop_vector_block",
+        "vector_blocks",
+        "records_placed",
+    ],
     "a function claims jobs, since others claim at the same moment": ["due_jobs"],
     "a function indexes many texts at once": [
         "add_text",
@@ -94,6 +105,8 @@ ONLY_POSTGRES = {
         "reset_settings",
         "reset_role",
     ],
+    "a function finds and reads the records of vectors in one trip": ["nearest"],
+    "an extension that the server may not have": ["add_vector_indexes"],
     "several records in one trip, where a file has no trips": ["records_named"],
     "a lock that one writer alone does not need": ["check_record"],
     "pragmas tell the file's schema and health": [

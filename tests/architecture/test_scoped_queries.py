@@ -12,7 +12,8 @@ from tests.architecture.source import SOURCES, modules
 TENANT = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
 USER = re.compile(r":user IS NULL (?:AND\b|OR (?:\w+\.)?:?owner = :user\b)")
 SCOPE_INSERT = re.compile(
-    r"^INSERT INTO (?:threads|records|jobs) \([^)]*\btenant\b[^)]*\)\s*SELECT [^;]*:tenant\b", re.DOTALL
+    r"^INSERT INTO (?:threads|records|jobs|vector_blocks) \([^)]*\btenant\b[^)]*\)\s*SELECT [^;]*:tenant\b",
+    re.DOTALL,
 )
 EMPTY = re.compile(r":(\w+) (?:=|IS) :\1\b")
 """A condition that is always true: it takes a parameter and binds nothing by it."""

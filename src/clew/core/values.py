@@ -386,6 +386,29 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[int, str] | None = None
 
 
+class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query for vectors: those of a space that are most like one, of the entries of some logs.
+
+    Without an owner it is the user on whose behalf the database is used, or everybody. ``least`` is how much
+    alike they must be: the cosine of their angle.
+    """
+
+    vector: tuple[float, ...]
+    space: Id
+    logs: tuple[str, ...]
+    owner: Id | None = None
+    thread: Id | None = None
+    limit: int = 20
+    least: float = -1.0
+
+
+class VectorMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a vector, and how much it is like the one that was searched by."""
+
+    likeness: float
+    record: Record
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest sizes allowed, in bytes."""
 

@@ -8,10 +8,11 @@ from clew.core.arguments import Count, check_methods
 from clew.core.encoding import Id
 from clew.core.errors import RecordNotFound
 from clew.core.log import commit
-from clew.core.log.checks import check_query, prepare_write
+from clew.core.log.checks import check_query, check_vector_query, prepare_write
 from clew.core.log.rows import AskRecord, AskRecords, ask
+from clew.core.log.vectors import read_nearest
 from clew.core.ports import Store
-from clew.core.values import Drop, Put, Record, RecordQuery, Scope
+from clew.core.values import Drop, Put, Record, RecordQuery, Scope, VectorMatch, VectorQuery
 
 
 @check_methods
@@ -52,6 +53,14 @@ class Records:
             InvalidArgument: A number in the query is out of range.
         """
         return await self._store.read(self._scope, ask(AskRecords(check_query(query))))
+
+    async def nearest(self, query: VectorQuery) -> Sequence[VectorMatch]:
+        """The records of the vectors that are most like one, the best first. All vectors are searched.
+
+        Raises:
+            InvalidArgument: A number in the query is out of range, or its vector has none.
+        """
+        return await self._store.read(self._scope, read_nearest(check_vector_query(query)))
 
     async def drop(self, kind: Id, id: Id, *, expect: Count | None = None) -> None:
         """Delete a record; one that is absent is fine unless a revision is expected."""

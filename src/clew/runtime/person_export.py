@@ -5,8 +5,8 @@ from typing import Final
 
 from clew.core.encoding import check_id
 from clew.core.erasure.receipts import RETAINED_KIND, RULE_KIND
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.log.holds import HOLD_KIND
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import Scope
 from clew.database.archive import export_threads, record_kinds
 from clew.database.database import Database

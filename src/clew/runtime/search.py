@@ -10,7 +10,6 @@ import msgspec
 
 from clew.core.arguments import check_arguments
 from clew.core.encoding import encode
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.log.checks import check_limit
 from clew.core.log.owners import memory_thread_id
@@ -18,14 +17,13 @@ from clew.core.text.excerpts import Excerpt, excerpt
 from clew.core.text.periods import named_period
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import stem, text_of, words
-from clew.core.values import HISTORY, MEMORY_PREFIX, Item, Record, RecordQuery
+from clew.core.values import HISTORY, MEMORY_PREFIX, Item, VectorQuery
 from clew.database.database import Database
 from clew.database.search import Place, prefer_period
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.memory.recall.retrieval import (
     LEAST_LIKENESS,
-    MOST_VECTORS,
     QUERY_SECONDS,
     RetrievalPath,
     query_vector,
@@ -33,16 +31,18 @@ from clew.runtime.memory.recall.retrieval import (
 from clew.runtime.memory.thread import read_memory_thread
 from clew.runtime.memory.values import ARCHIVED, ARCS, FACTS, Rule
 from clew.runtime.memory.vectors.embedding import birth_tag, vector_space
-from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 
 SearchKind: TypeAlias = Literal["items", "facts", "arcs", "rules"]
 KINDS: tuple[SearchKind, ...] = ("items", "facts", "arcs", "rules")
 RULES = "rules"
-MOST_BY_MEANING = 100
+MOST_BY_MEANING = 60
 """The most hits that are found by meaning."""
 
 LEAST_WORDS_FOR_NEIGHBOURS = 3
 """A query of fewer words looks for these words, not for what was said about something."""
+
+VECTOR_LOGS: dict[SearchKind, str] = {"facts": FACTS, "arcs": ARCS, "items": HISTORY}
+"""The kinds of hits that have vectors, and the logs that they are in."""
 
 TAG_BYTES, SEAL_BYTES = 5, 8
 HitKey: TypeAlias = tuple[str, str, int | str]
@@ -168,26 +168,22 @@ async def _by_words(db: Database, search: Search) -> list[HitKey]:
 async def _by_vector(
     db: Database, search: Search, vector: Sequence[float], embedder: EmbeddingProvider
 ) -> list[HitKey]:
-    """The hits nearest in meaning, of each kind that has vectors; of very many, among the newest."""
-    space = vector_space(embedder.name, vector)
-    within = () if search.thread is None else (search.thread,)
-    candidates: list[tuple[Record, StoredVector]] = []
-    for kind, log in (("facts", FACTS), ("arcs", ARCS), ("items", HISTORY)):
-        if kind in search.kinds:
-            query = RecordQuery(
-                kind=VECTOR_KIND,
-                owner=search.owner,
-                tags=(*within, log, space),
-                newest=True,
-                limit=MOST_VECTORS,
-            )
-            records = await db.records.find(query)
-            candidates += [(record, msgspec.convert(record.body, StoredVector)) for record in records]
-    matches = [record for _, record in nearest(vector, candidates, MOST_BY_MEANING, least=LEAST_LIKENESS)]
-    times = {thread: await _birth_time(db, thread) for thread in {record.tags[0] for record in matches}}
+    """The hits nearest in meaning, of the kinds that have vectors. All vectors are searched."""
+    logs = tuple(log for kind, log in VECTOR_LOGS.items() if kind in search.kinds)
+    query = VectorQuery(
+        vector=tuple(vector),
+        space=vector_space(embedder.name, vector),
+        logs=logs,
+        owner=search.owner,
+        thread=search.thread,
+        limit=MOST_BY_MEANING,
+        least=LEAST_LIKENESS,
+    )
+    records = [match.record for match in await db.records.nearest(query)]
+    times = {thread: await _birth_time(db, thread) for thread in {record.tags[0] for record in records}}
     return [
         (thread, log, record.sort)
-        for record in matches
+        for record in records
         for thread, log, _, time, *_ in [record.tags]
         if times[thread] == time
     ]

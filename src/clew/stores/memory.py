@@ -1,6 +1,7 @@
 """The store in memory: nothing durable, everything exact. The others are held to it."""
 
 import asyncio
+import heapq
 import os
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -32,6 +33,7 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
+    AskNearest,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -68,6 +70,7 @@ from clew.core.log.rows import (
     UnreadableThread,
     run_read,
 )
+from clew.core.log.vectors import VECTOR_KIND, indexed_vector
 from clew.core.ports import ScrubResult, StoreReport
 from clew.core.text.words import words
 from clew.core.values import Counters, Job, Limits, Record, Scope, SearchHit
@@ -259,6 +262,26 @@ def _records_about(tenant: TenantRows, scope: Scope, question: AskRecordsAbout) 
     return [r for r in records if names & {r.id, *r.tags} and scope.user in (None, r.owner)]
 
 
+def _nearest(tenant: TenantRows, scope: Scope, question: AskNearest) -> list[Record]:
+    signs = int.from_bytes(question.signs)
+    distances: list[tuple[int, str, Record]] = []
+    for (kind, id), data in tenant.records.items():
+        record = decode_record(data) if kind == VECTOR_KIND else None
+        vector = indexed_vector(record) if record is not None else None
+        if (
+            record is not None
+            and vector is not None
+            and scope.user in (None, record.owner)
+            and question.owner in (None, record.owner)
+            and question.thread in (None, vector.thread)
+            and vector.log in question.logs
+            and vector.space == question.space
+            and len(vector.signs) == len(question.signs)
+        ):
+            distances.append(((int.from_bytes(vector.signs) ^ signs).bit_count(), id, record))
+    return [record for _, _, record in heapq.nsmallest(question.limit, distances)]
+
+
 def _row_counts(tenant: TenantRows, scope: Scope, question: AskRowCounts) -> dict[str, int]:
     rows = tenant.rows[question.key]
     collections: tuple[Sized, ...] = (rows.changesets, rows.items, rows.anchors, rows.keys, rows.texts)
@@ -375,6 +398,7 @@ _answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
     AskHits: _hits,
     AskTermCounts: _term_counts,
     AskTextCount: _text_count,
+    AskNearest: _nearest,
     AskWordCounts: _word_counts,
 }
 

@@ -32,6 +32,7 @@ from clew.testing.contracts.search import SearchContract
 from clew.testing.contracts.shared_data import SharingContract
 from clew.testing.contracts.tool_calls import PairingContract
 from clew.testing.contracts.travel import TimeTravelContract
+from clew.testing.contracts.vectors import VectorContract
 from clew.testing.contracts.watch import WatchContract
 
 
@@ -51,6 +52,7 @@ class StoreContract(
     CommitContract,
     JobsContract,
     SearchContract,
+    VectorContract,
     ScopeContract,
     ListContract,
     BadInputContract,

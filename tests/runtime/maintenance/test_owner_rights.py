@@ -9,8 +9,8 @@ import pytest
 
 import clew
 from clew.core.encoding import JSON
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, StoreDamaged
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import Job, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.execution import queue

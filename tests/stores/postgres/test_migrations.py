@@ -34,6 +34,9 @@ UPDATE clew.texts SET words = $$'fox':1 '#default'$$;
 DROP FUNCTION clew.within, clew.asked, clew.find_words, clew.words, clew.word_count, clew.claim,
     clew.term_counts, clew.count_terms, clew.text_count, clew.count_texts;
 DROP INDEX clew.texts_owner;
+DROP TABLE clew.vectors;
+DROP FUNCTION clew.index_vector() CASCADE;
+DROP FUNCTION clew.signs_of, clew.find_vectors, clew.nearest, clew.add_vector_indexes;
 CREATE FUNCTION clew.claim(text, text, text[], bigint, bigint, bigint, bytea)
     RETURNS void LANGUAGE sql AS '';
 CREATE FUNCTION clew.find_words(tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';

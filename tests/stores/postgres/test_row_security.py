@@ -14,11 +14,13 @@ import clew
 from clew.core.values import Enqueue, Job, Put, Record, Scope
 from clew.database.search import index_threads
 from clew.stores.postgres.store import PostgresStore
+from clew.testing.contracts.vectors import vector_record
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.security, pytest.mark.postgres]
 
 Raw = psycopg.Connection[Any]
+VECTOR = [1.0, -1.0, 1.0, -1.0]
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'clew' ORDER BY tablename"
 SECURE_TABLES = """
 SELECT relname FROM pg_class
@@ -112,7 +114,8 @@ async def fill_for(db: clew.Database, user: str) -> None:
     await thread.log().pop()
     await thread.fork(f"{user}-s2")
     record = Record(kind="fact", id=f"of {user}", body={}, tags=("tag",))
-    await db.commit([Put(record=record), Enqueue(job=Job(id=f"job of {user}", kind="k"))])
+    vector = vector_record(f"vector of {user}", VECTOR, owner=user)
+    await db.commit([Put(record=record), Put(record=vector), Enqueue(job=Job(id=f"job of {user}", kind="k"))])
 
 
 @pytest.fixture
@@ -167,7 +170,7 @@ class TestSchema:
         with psycopg.connect(postgres_database.url) as admin:
             every, secure = admin.execute(TABLES).fetchall(), admin.execute(SECURE_TABLES).fetchall()
 
-        assert len(every) == 15
+        assert len(every) == 16
         assert secure == every
 
     def test_the_tenant_comes_first_in_every_key(self, postgres_database: PostgresDatabase) -> None:
@@ -261,7 +264,7 @@ class TestCatalogue:
         with psycopg.connect(postgres_database.url) as admin:
             names = [name for (name,) in admin.execute(DEFINERS)]
 
-            assert names == ["find_words"]  # it applies the scope itself; see TestRows
+            assert names == ["find_vectors", "find_words"]  # they apply the scope themselves; see TestRows
             assert admin.execute(LOOSE_FUNCTIONS).fetchall() == []
 
     @pytest.mark.parametrize(

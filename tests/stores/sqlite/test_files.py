@@ -304,6 +304,8 @@ class TestVersions:
             await db.index()
         connection = apsw.Connection(str(tmp_path / "agent.db"))
         connection.execute("UPDATE texts SET scope = 'x' || lower(hex('default'))")
+        connection.execute("DROP TABLE vector_blocks; DROP INDEX records_by_place")
+        connection.execute("ALTER TABLE records DROP COLUMN place")
         connection.pragma("user_version", 1)
         connection.close()
         async with clew.open(url) as db:

@@ -5,7 +5,6 @@ in the commit that removes it: a hash that only the thread's id leads to, and it
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -54,6 +53,7 @@ from clew.core.log.rows import (
     UnreadableThread,
     ask,
 )
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import (
     ACTIVE_EPISODE_KIND,
     THREAD_TAG,
@@ -65,7 +65,6 @@ from clew.core.values import (
     Record,
 )
 
-VECTOR_KIND: Final = "memory.vector"
 THREADS_PER_COMMIT, RECORDS_PER_COMMIT, ROWS_PER_PAGE = 16, 500, 256
 LARGE_THREAD_ITEMS, ITEMS_PER_COMMIT = 5000, 1000
 """A thread of so many items is emptied first, so many at a time: one long commit would hold up others."""

@@ -1,5 +1,6 @@
 """Writes checked and encoded as far as can be without a store."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias, get_args
 
@@ -26,6 +27,7 @@ from clew.core.values import (
     Record,
     RecordQuery,
     Require,
+    VectorQuery,
     Write,
 )
 
@@ -73,6 +75,18 @@ def check_query(query: RecordQuery) -> RecordQuery:
     check_fields(query)
     numbers = {"since": query.since, "until": query.until, "after": query.after and query.after[0]}
     _check_integers(**{name: number for name, number in numbers.items() if number is not None})
+    return msgspec.structs.replace(query, limit=check_limit(query.limit))
+
+
+def check_vector_query(query: VectorQuery) -> VectorQuery:
+    """A query for vectors that every store understands.
+
+    Raises:
+        InvalidArgument: A number in it is out of range, or its vector has none.
+    """
+    check_fields(query)
+    if not query.vector or not all(map(math.isfinite, query.vector)):
+        raise InvalidArgument(problem="A vector is made of finite numbers, and of one at least.")
     return msgspec.structs.replace(query, limit=check_limit(query.limit))
 
 

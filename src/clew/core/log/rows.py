@@ -294,6 +294,20 @@ class AskWordCounts(Ask[list[int]], frozen=True):
     log: str | None = None
 
 
+class AskNearest(Ask[list[Record]], frozen=True):
+    """Records of vectors whose signs differ least from these, in no order: so many, or all if they are fewer.
+
+    They are in a space, of the entries of some logs, and of an owner and a thread if these are given.
+    """
+
+    space: str
+    logs: tuple[str, ...]
+    owner: str | None
+    thread: str | None
+    signs: bytes
+    limit: int
+
+
 class AskTenants(Ask[list[str]], frozen=True):
     """The tenants that have a thread, a record or a job; ``Forbidden`` if the store's login sees not all."""
 

@@ -16,9 +16,9 @@ from clew.core import patch
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.clock import now_ms
 from clew.core.encoding import JSON, as_json, encode
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from clew.core.log.owners import is_memory_thread, memory_thread_id
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.ops import Op
 from clew.core.text.words import words
 from clew.core.values import Committed, Drop, Item, Write

@@ -22,6 +22,7 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
+    AskNearest,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -260,6 +261,11 @@ def _word_counts(question: AskWordCounts) -> Values:
     return (query, question.owner, question.thread, question.log, Int8(question.most))
 
 
+def _nearest(question: AskNearest) -> Values:
+    within = (question.space, TextArray(question.logs), question.owner, question.thread)
+    return (*within, question.signs, Int8(question.limit))
+
+
 def _records_by_id(question: AskRecordsById) -> Values:
     return (TextArray(kind for kind, _ in question.names), TextArray(id for _, id in question.names))
 
@@ -322,6 +328,7 @@ _queries: dict[type, _QueryKind] = {
         lambda question: (question.owner, Int8(question.most)),
         _one(lambda row: row[0]),
     ),
+    AskNearest: _QueryKind("nearest", _nearest, _many(_record)),
     AskWordCounts: _QueryKind("word_count", _word_counts, _many(lambda row: row[0])),
 }
 

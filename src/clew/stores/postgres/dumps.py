@@ -18,6 +18,8 @@ from clew.stores.postgres.schema import QUERIES, migrate_over, schema_of
 
 T = TypeVar("T")
 COPY_BYTES = 1 << 18
+VECTOR_INDEX = b"CREATE INDEX vectors_signs_"
+"""An index of pgvector, which this server may not have. The migration makes it anew if it has."""
 
 
 class ConnectionReader:
@@ -92,7 +94,7 @@ class Replacement(ConnectionReader):
             if line.startswith(b"COPY ") and line.endswith(b" FROM stdin;\n"):
                 await self._execute(statements)
                 await self._copy(line, script)
-            elif not line.startswith(b"\\"):  # a command to psql, not to the server
+            elif not line.startswith((b"\\", VECTOR_INDEX)):  # the first is a command to psql
                 statements.append(line)
             if line == b"CREATE SCHEMA clew;\n":
                 statements.append(QUERIES["let_maintenance_own"] + b";\n")

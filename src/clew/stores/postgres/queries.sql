@@ -132,6 +132,12 @@ FROM clew.word_count(%b::text, %b::text, %b::text[]::tsquery[], %b::text, %b::te
 -- name: text_count
 SELECT clew.text_count(%b::text, %b::text, %b::text, %b::bigint)
 
+-- name: nearest
+SELECT kind, id, body, owner, tags, sort, revision
+FROM clew.nearest(
+    %b::text, %b::text, %b::text, %b::text[], %b::text, %b::text, %b::bytea, %b::bigint
+)
+
 -- Writes. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
 
 -- name: add_thread
@@ -249,6 +255,9 @@ SELECT schema FROM clew.meta
 -- name: set_schema
 UPDATE clew.meta SET schema = %b::bigint
 
+-- name: add_vector_indexes
+SELECT clew.add_vector_indexes()
+
 -- name: lock_schema
 SELECT pg_advisory_xact_lock(hashtextextended('clew.migrate', 0))
 
@@ -262,7 +271,9 @@ SELECT current_setting('server_version') AS server,
        ) AS bypasses,
        pg_has_role(session_user, 'clew_maintenance', 'MEMBER') AS sees_all,
        greatest(0, (SELECT reltuples FROM pg_class WHERE oid = 'clew.threads'::regclass))::bigint AS threads,
-       pg_database_size(current_database()) AS bytes
+       pg_database_size(current_database()) AS bytes,
+       (SELECT extversion FROM pg_extension
+        WHERE extname = 'vector' AND to_regclass('clew.vectors_signs_384') IS NOT NULL) AS pgvector
 
 -- name: seen
 SELECT pg_current_snapshot()::text AS seen
@@ -285,7 +296,7 @@ SELECT (SELECT count(*) FROM pg_stat_activity, past
 -- name: vacuum
 VACUUM clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.unindexed, clew.texts
+    clew.jobs, clew.unindexed, clew.texts, clew.vectors
 
 -- A dump shows the moment of a snapshot; the heads that go with it are read in the transaction that exports it.
 -- name: export_snapshot
@@ -307,7 +318,7 @@ SET LOCAL lock_timeout = '10s'
 -- name: lock_tables
 LOCK TABLE clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.unindexed, clew.texts IN EXCLUSIVE MODE
+    clew.jobs, clew.unindexed, clew.texts, clew.vectors IN EXCLUSIVE MODE
 
 -- name: put_schema_aside
 ALTER SCHEMA clew RENAME TO clew_replaced

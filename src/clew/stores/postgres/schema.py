@@ -53,6 +53,8 @@ async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
             current = await schema_of(connection)
             migrations = pending_migrations(current, MIGRATIONS, STORE)
             if not migrations:
+                # Each time: pgvector may have been installed since, or a dump loaded without its indexes.
+                await connection.execute(QUERIES["add_vector_indexes"])
                 return numbers
             number, text = next(iter(migrations.items()))
             try:

@@ -392,7 +392,7 @@ class PostgresStore:
 
 def _report_of(row: Row, connections: int) -> StoreReport:
     """The report behind the answer of the query ``about_server``."""
-    server, schema, role, bypasses, sees_all, threads, size = row
+    server, schema, role, bypasses, sees_all, threads, size, pgvector = row
     warning = (
         f"Role {role!r} can bypass row-level security. Clew's own calls are held to it all the same; "
         "connect as a member of clew_app, so that nothing else reads across tenants either."
@@ -410,6 +410,7 @@ def _report_of(row: Row, connections: int) -> StoreReport:
             "threads_estimated": threads,
             "bytes": size,
             "connections": connections,
+            "vector_index": "none" if pgvector is None else f"pgvector {pgvector}",
         },
         problems=(warning,) if bypasses else (),
     )

@@ -21,6 +21,7 @@ from clew.core.log.rows import (
     AskItemsById,
     AskJob,
     AskJobs,
+    AskNearest,
     AskRecord,
     AskRecords,
     AskRecordsAbout,
@@ -43,8 +44,10 @@ from clew.core.log.rows import (
     ThreadRow,
     UnreadableThread,
 )
+from clew.core.log.vectors import thread_mark
 from clew.core.values import Counters, Job, Record, Scope, SearchHit
 from clew.stores.sqlite.connection import QUERIES, LogKeys, parse_term_counts, rows_of
+from clew.stores.sqlite.vectors import VectorBlock, closest_places
 
 _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
@@ -177,6 +180,19 @@ class SqlAnswers:
         names = encode(question.names).decode()
         return [record_of(row) for row in self._rows("records_about", names=names)]
 
+    def _nearest(self, question: AskNearest) -> list[Record]:
+        rows = self._rows(
+            "vector_blocks",
+            space=question.space,
+            logs=encode(question.logs).decode(),
+            owner=question.owner,
+            width=len(question.signs),
+        )
+        blocks = [VectorBlock(*row) for row in rows]
+        mark = None if question.thread is None else thread_mark(question.thread)
+        places = encode(closest_places(question.signs, blocks, mark, question.limit)).decode()
+        return [record_of(row) for row in self._rows("records_placed", places=places)]
+
     def _row_counts(self, question: AskRowCounts) -> dict[str, int]:
         rows = self._rows("sizes", key=question.key)
         return dict(zip(ROW_COUNT_NAMES, rows[0], strict=True)) if rows else {}
@@ -290,6 +306,7 @@ class SqlAnswers:
         AskHits: _hits,
         AskTermCounts: _term_counts,
         AskTextCount: _text_count,
+        AskNearest: _nearest,
         AskWordCounts: _word_counts,
     }
 

@@ -282,6 +282,18 @@ FROM (
     LIMIT :most
 );
 
+-- name: vector_blocks
+SELECT key, marks, signs
+FROM vector_blocks
+WHERE tenant = :tenant AND space = :space AND log IN (SELECT value FROM json_each(:logs)) AND width = :width
+    AND (:user IS NULL OR owner = :user) AND (:owner IS NULL OR owner = :owner);
+
+-- name: records_placed
+SELECT kind, records.id, owner, sort, revision, tags, body
+FROM json_each(:places) AS candidate
+CROSS JOIN records ON place = candidate.value
+WHERE tenant = :tenant AND (:user IS NULL OR owner = :user);
+
 -- name: add_thread
 INSERT INTO threads (
     key, tenant, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
@@ -491,6 +503,45 @@ WHERE thread = :key AND version = :version
 DELETE FROM anchors
 WHERE at > (:key << 32) AND at <= (:key << 32) + :states
     AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: vector_place
+SELECT place
+FROM records
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND place IS NOT NULL AND (:user IS NULL OR owner = :user);
+
+-- name: set_vector_place
+UPDATE records
+SET place = :place
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND (:user IS NULL OR owner = :user);
+
+-- name: open_vector_block
+SELECT key, marks
+FROM vector_blocks
+WHERE tenant = :tenant AND space = :space AND log = :log AND owner IS :owner AND width = :width AND free > 0
+    AND (:user IS NULL OR owner = :user)
+LIMIT 1;
+
+-- name: vector_slots
+SELECT coalesce(sum(slots), 0)
+FROM vector_blocks
+WHERE tenant = :tenant AND space = :space AND log = :log AND owner IS :owner AND width = :width
+    AND (:user IS NULL OR owner = :user);
+
+-- name: add_vector_block
+INSERT INTO vector_blocks (tenant, space, log, owner, width, free, slots, marks, signs)
+SELECT :tenant, :space, :log, :owner, :width, :slots, :slots, zeroblob(:slots * 8), zeroblob(:slots * :width)
+WHERE :user IS NULL OR :owner = :user
+RETURNING key;
+
+-- name: count_free_slots
+UPDATE vector_blocks
+SET free = free + :change
+WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user)
+RETURNING slots - free, width;
+
+-- name: drop_vector_block
+DELETE FROM vector_blocks
+WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user);
 
 -- name: save_record
 INSERT INTO records (tenant, kind, id, owner, sort, revision, tags, body)

@@ -26,10 +26,12 @@ from clew.core.log.rows import (
     StoreWrite,
     ThreadRow,
 )
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.text.words import words
 from clew.core.values import Job, Scope
 from clew.stores.sqlite.answers import scope_term, thread_term
 from clew.stores.sqlite.connection import QUERIES, LogKeys, rows_of
+from clew.stores.sqlite.vectors import VectorBlocks
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]
@@ -271,6 +273,8 @@ class SqlWrites:
         )
         if not count:
             raise StalePlan
+        if record.kind == VECTOR_KIND:
+            VectorBlocks(self._connection, self._scope).save(record)
         if record.tags:
             self._run("add_tags", kind=record.kind, tags=tags.decode(), sort=record.sort, id=record.id)
 
@@ -289,6 +293,8 @@ class SqlWrites:
 
     def _drop_record(self, write: DropRecord) -> None:
         self._drop_tags(self._record_at(write.kind, write.id, write.before))
+        if write.kind == VECTOR_KIND:
+            VectorBlocks(self._connection, self._scope).drop(write.id)
         self._run("drop_record", kind=write.kind, id=write.id)
 
     def _check_record(self, write: CheckRecord) -> None:

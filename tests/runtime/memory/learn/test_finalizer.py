@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import Context

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from clew.core.erasure.retention import DAY_MS
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory

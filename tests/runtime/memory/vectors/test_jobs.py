@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 import clew
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import HISTORY, Item, Job, RecordQuery
 from clew.database.database import Database
 from clew.runtime.memory.learn.finalizer import Finalizer

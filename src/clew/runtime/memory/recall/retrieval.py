@@ -10,11 +10,10 @@ import msgspec
 from clew.core.arguments import check_methods
 from clew.core.clock import now_ms
 from clew.core.erasure.retention import DAY_MS
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
-from clew.core.values import Item, RecordQuery, SearchHit
+from clew.core.values import Item, SearchHit, VectorQuery
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.memory import Memory
@@ -27,10 +26,8 @@ from clew.runtime.memory.vectors.embedding import (
     current_space,
     embed_batch,
     embed_texts,
-    joint_tag,
     vector_space,
 )
-from clew.runtime.memory.vectors.vectors import StoredVector, nearest
 from clew.runtime.model.boundary import reason_of
 from clew.runtime.settings import MemoryConfig
 
@@ -39,9 +36,6 @@ RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_a
 MOST_HITS = 20
 QUERY_SECONDS = 2.0
 """So many seconds are waited for the vector of a message."""
-
-MOST_VECTORS = 2_000
-"""How many vectors are compared at most, the newest; each is read and compared by itself."""
 
 IS_CALLED = " is called "
 """The form of a fact about a person's name."""
@@ -227,13 +221,20 @@ class Retriever:
             return []
         db, thread = self._memory.db, self._memory.thread
         try:
-            tags = (thread, log, vector_space(self._embedder.name, vector), await birth_tag(db, thread))
+            birth = await birth_tag(db, thread)
         except ThreadNotFound:
             return []
-        query = RecordQuery(kind=VECTOR_KIND, tags=(joint_tag(tags),), newest=True, limit=MOST_VECTORS)
-        records = await db.records.find(query)
-        vectors = ((record.sort, msgspec.convert(record.body, StoredVector)) for record in records)
-        return [place for _, place in nearest(vector, vectors, MOST_HITS, least=LEAST_LIKENESS)]
+        query = VectorQuery(
+            vector=tuple(vector),
+            space=vector_space(self._embedder.name, vector),
+            logs=(log,),
+            owner=self._memory.owner,
+            thread=thread,
+            limit=MOST_HITS,
+            least=LEAST_LIKENESS,
+        )
+        matches = await db.records.nearest(query)
+        return [match.record.sort for match in matches if birth in match.record.tags]
 
 
 async def query_vector(

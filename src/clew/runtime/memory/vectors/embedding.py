@@ -7,14 +7,13 @@ from hashlib import blake2b, sha256
 
 from clew.core.arguments import check_methods
 from clew.core.encoding import as_json
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import ModelFailed, ThreadNotFound
+from clew.core.log.vectors import VECTOR_KIND, quantize_vector, vector_length
 from clew.core.text.words import text_of, words
 from clew.core.values import Drop, Item, Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
-from clew.runtime.memory.vectors.vectors import quantize_vector, vector_length
 from clew.runtime.model.boundary import answer_check, model_boundary
 
 log = logging.getLogger("clew")

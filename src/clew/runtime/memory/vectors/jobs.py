@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from clew.core.arguments import check_arguments
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import (
     ClaimLost,
     ClewError,
@@ -18,6 +17,7 @@ from clew.core.errors import (
     RevisionConflict,
     ThreadNotFound,
 )
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import HISTORY, MEMORY_PREFIX, Enqueue, Job, Put, Record, RecordQuery, ThreadSummary
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
