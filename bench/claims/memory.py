@@ -1,4 +1,4 @@
-"""SQLite: what one owner's memory of 100,000 facts knows about a message, by words; and by vectors."""
+"""SQLite: what one owner's memory of 100,000 facts knows about a message, by words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from bench.clock import Act, Contestant, Timing, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.recall.retrieval import MOST_VECTORS, Retriever
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate, Fact, item_of
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.search import Search, SearchPage, search_everything
 
 BATCH = 1_000
@@ -33,15 +32,9 @@ async def measure(ground: Ground) -> Section:
     async with clew.open(url) as db:
         memory = await fill_memory(db, count)
         words = Retriever(memory)
-        embedder = HashingEmbedder()
-        vectors = Retriever(await fill_memory(db, MOST_VECTORS, owner="few"), embedder)
-        await vectors.embed_missing()
         contestants = [
             contestant("words", f"top 20 of {count:,} facts", words.recall),
             contestant("search", f"first page among {count:,} facts", lambda text: _search(db, text)),
-            contestant(
-                "words and vectors", f"hashing, {MOST_VECTORS:,} facts and vectors", vectors.recall, 0.1
-            ),
         ]
         timings = await one_by_one(contestants, ground.pace(rounds=20, block=20, warmup=20))
     return Section(
@@ -50,7 +43,6 @@ async def measure(ground: Ground) -> Section:
         verdicts=_verdicts(timings),
         notes=(
             "A message is three to six words; one in five has only words that stand in thousands of facts.",
-            f"The newest {MOST_VECTORS:,} vectors are compared by their signs, the best of them exactly.",
             "A search looks through everything that one owner has said and that is known of them.",
         ),
     )

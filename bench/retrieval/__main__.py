@@ -8,14 +8,12 @@ from tempfile import TemporaryDirectory
 
 import clew
 from bench.retrieval.dataset import Question, facts, questions
-from clew.core.text.rank import fuse_rankings
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import FACTS, fact_of
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 
 FIRST = 5
-PATHS = ("words", "hashing vectors", "both, fused")
+PATHS = ("words",)
 
 
 async def rank_all() -> dict[str, list[list[str]]]:
@@ -28,19 +26,12 @@ async def _rank_all(url: str) -> dict[str, list[list[str]]]:
     async with clew.open(url) as db:
         memory = Memory(db, "somebody")
         await memory.learn(facts())
-        embedder = HashingEmbedder()
-        retriever = Retriever(memory, embedder)
-        await retriever.embed_missing()
+        retriever = Retriever(memory)
         quotes = {item.place: fact_of(item).quote for item in await db.thread(memory.thread).items(log=FACTS)}
         rankings: dict[str, list[list[str]]] = {path: [] for path in PATHS}
         for question in questions():
             by_words = await retriever.places_by_words(question.text)
-            (vector,) = await embedder.embed([question.text])
-            by_vector = await retriever.places_by_vector(vector)
-            for path, places in zip(
-                PATHS, (by_words, by_vector, fuse_rankings([by_words, by_vector])), strict=True
-            ):
-                rankings[path].append([quotes[place] for place in places])
+            rankings["words"].append([quotes[place] for place in by_words])
         return rankings
 
 

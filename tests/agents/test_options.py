@@ -10,14 +10,15 @@ from clew.agents import Agent, plain_agent
 from clew.agents.options import AgentOptions, open_named_embedder, open_settings
 from clew.core.errors import InvalidArgument
 from clew.runtime.memory.vectors.embedders import RemoteEmbedder
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.testing import ScriptedModel
+from clew.testing.embedder import SpellingEmbedder
+from tests.support.embedders import SPELLING
 from tests.support.openai_server import EmbeddingReply, chat_server, letters_of
 
 MODULE = """
-from clew.runtime.memory import HashingEmbedder
+from clew.testing.embedder import SpellingEmbedder
 
-embedder = HashingEmbedder()
+embedder = SpellingEmbedder()
 
 class Letters:
     name = "letters"
@@ -40,10 +41,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_everything_that_the_options_name_is_opened(tmp_path: Path) -> None:
     (tmp_path / "brief.md").write_text("Be brief.", encoding="utf-8")
     options = AgentOptions(
-        embedder="hashing", search_provider="searxng:https://search.example.org", skills=str(tmp_path)
+        embedder=SPELLING,
+        search_provider="searxng:https://search.example.org",
+        skills=str(tmp_path),
     )
     async with open_settings(plain_agent, options, {}) as settings:
-        assert isinstance(settings.embedder, HashingEmbedder)
+        assert isinstance(settings.embedder, SpellingEmbedder)
         assert settings.search_provider is not None
         assert settings.search_provider.name == "searxng:search.example.org"
         assert settings.skills == {"brief": "Be brief."}
@@ -73,7 +76,7 @@ async def test_an_embedder_of_a_server_takes_key_and_address_from_the_environmen
     assert server.headers[0]["authorization"] == "Bearer sk-1"
 
 
-@pytest.mark.parametrize(("attribute", "name"), [("embedder", "hashing-512"), ("Letters", "letters")])
+@pytest.mark.parametrize(("attribute", "name"), [("embedder", "spelling-512"), ("Letters", "letters")])
 async def test_an_embedder_of_ones_own_is_named_by_module_and_attribute(
     module: str, attribute: str, name: str
 ) -> None:
@@ -87,9 +90,9 @@ async def test_an_embedder_of_ones_own_is_named_by_module_and_attribute(
     [
         (
             "word2vec",
-            "There is no embedder 'word2vec'. Use openai:MODEL, local:MODEL, hashing, none or module",
+            "There is no embedder 'word2vec'. Use openai:MODEL, local:MODEL, none or module",
         ),
-        ("hashing:3", "There is no embedder 'hashing:3'"),
+        ("hashing", "There is no embedder 'hashing'"),
         ("openai:", "There is no embedder 'openai:'"),
         ("nowhere_at_all:embedder", "There is no module 'nowhere_at_all'"),
         ("json:JSONDecoder", "Give an object with a name and an async method embed(texts)"),
@@ -104,5 +107,5 @@ async def test_a_name_that_leads_to_no_embedder_is_refused(name: str, problem: s
 
 async def test_an_agent_with_a_model_of_its_own_still_gets_the_rest() -> None:
     agent = Agent(name="own", make_runtime=plain_agent.make_runtime, brings_model=True)
-    async with open_settings(agent, AgentOptions(embedder="hashing"), {}) as settings:
+    async with open_settings(agent, AgentOptions(embedder=SPELLING), {}) as settings:
         assert settings.embedder is not None

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clew.database.database import Database
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.settings import RuntimeConfig
+from clew.testing.embedder import SpellingEmbedder
 from clew_companion.agent import companion, inputs_of
 from clew_companion.entry_point import agent
 from clew_companion.replies.prompt import instructions
@@ -63,7 +63,7 @@ async def test_what_was_said_earlier_is_in_the_prompt_and_in_the_panel(in_memory
 
 @pytest.mark.promise("A-10")
 async def test_the_panel_names_route_style_approach_session_and_retrieval(in_memory: Database) -> None:
-    [(state, panel)] = await contexts(in_memory, "I miss my sister", embedder=HashingEmbedder())
+    [(state, panel)] = await contexts(in_memory, "I miss my sister", embedder=SpellingEmbedder())
 
     assert panel["route"] == ["therapeutic"]
     assert panel["style"] == [f"{state.response_style}, by rules"]

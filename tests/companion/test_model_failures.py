@@ -14,11 +14,11 @@ from clew.agents.search_provider import Finding
 from clew.core.errors import ModelFailed, StoreUnavailable
 from clew.database.database import Database
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.records.episodes import ENDED
 from clew.runtime.settings import RuntimeConfig, SessionConfig
+from clew.testing.embedder import SpellingEmbedder
 from clew_companion.agent import companion
 from clew_companion.lookup import NOT_FOUND
 from clew_companion.replies import filter as replies_filter
@@ -81,7 +81,7 @@ class Faulty:
         yield Reply(text="That sounds hard.")
 
 
-class FaultyEmbedder(HashingEmbedder):
+class FaultyEmbedder(SpellingEmbedder):
     """An embedder that gives no vectors."""
 
     def __init__(self, does: Does) -> None:

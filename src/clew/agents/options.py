@@ -17,7 +17,7 @@ from clew.runtime.memory.vectors.embedders import EMBEDDER_KINDS, open_embedder
 from clew.runtime.model.protocol import Model
 from clew.runtime.settings import RuntimeConfig
 
-EMBEDDERS = "openai:MODEL, local:MODEL, hashing, none or module:attribute"
+EMBEDDERS = "openai:MODEL, local:MODEL, none or module:attribute"
 EMBEDDER_REFERENCE = ReferenceKind(
     noun="embedder",
     option="--embedder",

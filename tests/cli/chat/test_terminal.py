@@ -16,6 +16,7 @@ from clew.cli.chat.commands import COMMANDS
 from clew.core.values import RecordQuery
 from clew.runtime.records.episodes import EPISODE, episode_of
 from clew.runtime.records.feedback import FEEDBACK
+from tests.support.embedders import SPELLING
 from tests.support.terminal import ROOT, Terminal, terminal
 
 COMMAND = str(Path(sys.executable).with_name("clew"))
@@ -218,7 +219,15 @@ def test_the_panel_shows_what_an_answer_was_made_with(open_chat: Open, width: in
     first = open_chat("--thread-id", "a1", "--user-id", "alice")
     say(first, "My sister is called Ann. Please keep your answers short.")
     say(first, "/end y")
-    chat = open_chat("--thread-id", "a2", "--user-id", "alice", "--embedder", "hashing", width=width)
+    chat = open_chat(
+        "--thread-id",
+        "a2",
+        "--user-id",
+        "alice",
+        "--embedder",
+        SPELLING,
+        width=width,
+    )
     say(chat, "/context on")
     chat.type("How can I help my sister?")
     screen = chat.wait_for("What this answer was made with", f"\n{MARK}", after="How can I help my sister?")

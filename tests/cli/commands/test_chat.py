@@ -25,6 +25,7 @@ from clew.database.database import Database
 from clew.runtime.memory import memory_of
 from clew.runtime.records.episodes import ACTIVE_EPISODE, EPISODE, episode_of
 from clew.runtime.records.feedback import FEEDBACK
+from tests.support.embedders import SPELLING
 
 COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
@@ -539,11 +540,16 @@ def skills(tmp_path: Path) -> str:
 
 @pytest.mark.promise("A-03", "A-10")
 def test_a_chat_is_given_an_embedder_a_search_provider_and_skills(chat: Chat, skills: str) -> None:
-    options = ("--embedder", "hashing", "--search-provider", "searxng:https://search.example.org")
+    options = (
+        "--embedder",
+        SPELLING,
+        "--search-provider",
+        "searxng:https://search.example.org",
+    )
     lines = chat(*ALICE, *options, "--skills", skills, lines=["Hello", "/status", "/skills", "/context"])
     status = only(lines, "status")
 
-    assert (status["embedder"], status["search_provider"]) == ("hashing-512", "searxng:search.example.org")
+    assert (status["embedder"], status["search_provider"]) == ("spelling-512", "searxng:search.example.org")
     assert status["skills"] == only(lines, "skills")["skills"] == ["brief", "sailing"]
     assert only(lines, "context")["context"]["retrieval"] == ["hybrid_rrf"]
     assert only(lines, "context")["context"]["skills"] == ["brief, sailing"]
@@ -553,7 +559,11 @@ def test_a_chat_is_given_an_embedder_a_search_provider_and_skills(chat: Chat, sk
 def test_the_environment_names_what_no_option_does(
     chat: Chat, skills: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {"EMBEDDER": "hashing", "SEARCH_PROVIDER": "searxng:https://s.example", "SKILLS": skills}
+    values = {
+        "EMBEDDER": SPELLING,
+        "SEARCH_PROVIDER": "searxng:https://s.example",
+        "SKILLS": skills,
+    }
     monkeypatch.setenv(f"CLEW_{name}", values[name])
 
     assert only(chat(lines=["/status"]), "status")[name.lower()]

@@ -12,6 +12,7 @@ import clew
 from clew.cli.app import run
 from clew.runtime.memory.memory import Memory
 from tests.runtime.memory.candidates import sister
+from tests.support.embedders import SPELLING
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_role_and_a_time_narrow_it(file: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_an_embedder_can_be_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert value(capsys, file, "train", "--embedder", "hashing")["path"] == "hybrid_rrf"
+    assert value(capsys, file, "train", "--embedder", SPELLING)["path"] == "hybrid_rrf"
     assert value(capsys, file, "train")["path"] == "token_recall"
     assert "no embedder 'magic'" in search_output(capsys, file, "train", "--embedder", "magic", code=1)[1]
 

@@ -34,6 +34,7 @@ from clew.server.process import (
 )
 from clew.server.settings import ServerSettings, as_variables, from_variables
 from tests.server.http.test_sse import up
+from tests.support.embedders import SPELLING
 from tests.support.openai_server import EmbeddingReply, chat_server
 from tests.support.searxng_server import searxng_server
 
@@ -218,7 +219,7 @@ def test_what_the_command_is_not_told_the_environment_says(
         workers=2,
         agent="companion",
         model="c:d",
-        embedder="hashing",
+        embedder=SPELLING,
         search_provider="searxng:https://a.example",
         skills="a",
         cors=("https://a.example",),

@@ -17,7 +17,6 @@ from clew.runtime.execution import queue
 from clew.runtime.execution.start import turn_request
 from clew.runtime.memory.learn.finalizer import Finalizer
 from clew.runtime.memory.memory import Memory
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import embedding_job, run_embedding_jobs
 from clew.runtime.records.episodes import (
     ACTIVE_EPISODE,
@@ -30,6 +29,7 @@ from clew.runtime.records.episodes import (
 from clew.runtime.records.runs import KIND, RUNNING
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig, SessionConfig
+from clew.testing.embedder import SpellingEmbedder
 from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
@@ -153,7 +153,7 @@ async def test_no_vectors_are_made_for_one_of_anothers_words(db: Database) -> No
     await db.create("hers", owner="alice")
     await db.thread("hers").append(items=[clew.user(SECRET)])
     await db.commit([embedding_job("hers", "bob", "forged", ["history"])])
-    await run_embedding_jobs(db, HashingEmbedder())
+    await run_embedding_jobs(db, SpellingEmbedder())
 
     assert await db.records.find(RecordQuery(kind=VECTOR_KIND)) == []
 

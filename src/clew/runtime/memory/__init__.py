@@ -34,7 +34,6 @@ from clew.runtime.memory.values import (
     Rule,
 )
 from clew.runtime.memory.vectors.embedders import LocalEmbedder, RemoteEmbedder, open_embedder
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 
 __all__ = [
@@ -48,7 +47,6 @@ __all__ = [
     "Finalizer",
     "ForgetResult",
     "ForgetTarget",
-    "HashingEmbedder",
     "LearnResult",
     "LocalEmbedder",
     "Memory",

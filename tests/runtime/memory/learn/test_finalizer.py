@@ -14,7 +14,6 @@ from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.render import EpisodicEntry
 from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate, MemorySource
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.protocol import ModelRequest
@@ -22,6 +21,7 @@ from clew.runtime.respond.respond import respond
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import Conversation
 from clew.runtime.turn.draft import Delta
+from clew.testing.embedder import SpellingEmbedder
 from clew.testing.scripted_model import ScriptedModel
 
 SUMMARY = {
@@ -132,7 +132,7 @@ async def test_what_a_turn_held_is_promoted_by_the_same_rules(db: Database) -> N
 
 
 async def test_vectors_are_made_in_the_queue(db: Database) -> None:
-    embedder = HashingEmbedder()
+    embedder = SpellingEmbedder()
     await talk(db, Finalizer(embedder=embedder), "My sister is called Ann")
     before = await db.records.find(RecordQuery(kind=VECTOR_KIND))
     counts = [await run_embedding_jobs(db, embedder), await run_embedding_jobs(db, embedder)]

@@ -13,11 +13,11 @@ from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.recall.retrieval import Retriever
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.runtime.memory.vectors.jobs import run_embedding_jobs
 from clew.runtime.runtime import Runtime
 from clew.runtime.state.schema import State, input
 from clew.runtime.turn.draft import Delta
+from clew.testing.embedder import SpellingEmbedder
 from tests.runtime.memory.candidates import allergic, sister
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -30,7 +30,7 @@ class Chat(State):
     known: int = 0
 
 
-class CountingEmbedder(HashingEmbedder):
+class CountingEmbedder(SpellingEmbedder):
     """Keeps how many texts it was asked for, and fails if it is told to."""
 
     def __init__(self, *, down: bool = False) -> None:
@@ -89,7 +89,7 @@ async def test_the_diagnostics_of_a_turn_name_the_path(
 async def test_a_turn_asks_for_the_vector_of_its_message_and_for_no_other(
     db: Database, memory: Memory
 ) -> None:
-    await run_embedding_jobs(db, HashingEmbedder())
+    await run_embedding_jobs(db, SpellingEmbedder())
     await memory.learn([allergic("milk")])
     embedder = CountingEmbedder()
     await diagnostics_of(db, embedder)

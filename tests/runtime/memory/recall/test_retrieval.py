@@ -18,8 +18,8 @@ from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.recall.render import render_entry
 from clew.runtime.memory.recall.retrieval import RecallLimits, RecallResult, Retriever
 from clew.runtime.memory.values import Arc, Candidate
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
 from clew.testing.clock import Clock
+from clew.testing.embedder import SpellingEmbedder
 from tests.runtime.memory.candidates import allergic, rule, sister
 
 LIKES = Candidate(category="preference", predicate="LIKES", object="hiking", quote="I love hiking in autumn")
@@ -109,7 +109,7 @@ async def test_words_and_vectors_are_fused(memory: Memory) -> None:
 
 
 async def test_the_hashing_embedder_finds_words_that_are_spelled_alike(memory: Memory) -> None:
-    retriever = Retriever(memory, HashingEmbedder())
+    retriever = Retriever(memory, SpellingEmbedder())
     await retriever.embed_missing()
 
     assert objects(await retriever.recall("allergies?"))[:1] == ["peanuts"]
@@ -147,7 +147,7 @@ async def test_a_turn_does_not_wait_for_a_slow_embedder(memory: Memory) -> None:
 
 
 async def test_vectors_are_made_once_and_only_for_what_is_new(memory: Memory) -> None:
-    retriever = Retriever(memory, HashingEmbedder())
+    retriever = Retriever(memory, SpellingEmbedder())
     counts = [await retriever.embed_missing(), await retriever.embed_missing()]
     await memory.learn([sister("Beth")])
 
@@ -155,7 +155,7 @@ async def test_vectors_are_made_once_and_only_for_what_is_new(memory: Memory) ->
 
 
 async def test_what_is_forgotten_leaves_no_vector_and_is_not_found(memory: Memory, db: Database) -> None:
-    retriever = Retriever(memory, HashingEmbedder())
+    retriever = Retriever(memory, SpellingEmbedder())
     await retriever.embed_missing()
     (entry,) = (await retriever.recall("hiking")).entries
     await memory.propose_forgetting([entry.id])
@@ -180,7 +180,7 @@ async def test_what_is_forgotten_while_its_vector_is_made_leaves_none(memory: Me
 
 
 async def test_what_was_superseded_is_not_found(memory: Memory) -> None:
-    retriever = Retriever(memory, HashingEmbedder())
+    retriever = Retriever(memory, SpellingEmbedder())
     await retriever.embed_missing()
     await memory.learn([sister("Beth")])
 
@@ -189,8 +189,8 @@ async def test_what_was_superseded_is_not_found(memory: Memory) -> None:
 
 @pytest.mark.promise("R-16")
 async def test_nobody_finds_what_is_another_users(memory: Memory, db: Database) -> None:
-    bob = Retriever(Memory(db, "bob"), HashingEmbedder())
-    await Retriever(memory, HashingEmbedder()).embed_missing()
+    bob = Retriever(Memory(db, "bob"), SpellingEmbedder())
+    await Retriever(memory, SpellingEmbedder()).embed_missing()
 
     assert objects(await bob.recall("my sister Ann")) == []
     assert await bob.embed_missing() == 0

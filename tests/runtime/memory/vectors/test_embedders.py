@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from clew.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
 from clew.runtime.memory.vectors.embedders import LONGEST_TEXT, LocalEmbedder, RemoteEmbedder, open_embedder
-from clew.runtime.memory.vectors.embedding import HashingEmbedder, embed_texts
+from clew.runtime.memory.vectors.embedding import embed_texts
 from clew.runtime.model.call import RetryPolicy
 from tests.support.openai_server import (
     ChatServer,
@@ -197,20 +198,104 @@ async def test_a_local_model_makes_vectors_beside_the_event_loop() -> None:
     assert (embedder.name, model.sizes) == ("letters", [(2, 8)])
 
 
-async def test_a_local_model_is_loaded_by_its_name_when_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = ModuleType("sentence_transformers")
-    package.SentenceTransformer = Letters  # type: ignore[attr-defined]  # a stand-in for the package
-    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+class KnownModels:
+    """Stands in for the models of fastembed, which knows one of them."""
+
+    folders: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, model_name: str, specific_model_path: str | None = None) -> None:
+        if model_name not in {"small", *self.folders}:
+            raise ValueError(f"Model {model_name} is not supported")
+        self.path = specific_model_path
+
+    @classmethod
+    def list_supported_models(cls) -> list[dict[str, Any]]:
+        return [{"model": "small"}, *({"model": name} for name in cls.folders)]
+
+    @classmethod
+    def add_custom_model(cls, **description: Any) -> None:
+        cls.folders[description["model"]] = description
+
+    def embed(self, documents: list[str], batch_size: int) -> Iterator[list[float]]:
+        return (letters_of(text, 4) for text in documents)
+
+
+@pytest.fixture
+def fastembed(monkeypatch: pytest.MonkeyPatch) -> type[KnownModels]:
+    """Put a stand-in for the package in its place."""
+    package, description = ModuleType("fastembed"), ModuleType("fastembed.common.model_description")
+    package.TextEmbedding = KnownModels  # type: ignore[attr-defined]  # a stand-in for the package
+    description.PoolingType = SimpleNamespace(CLS="CLS", MEAN="MEAN")  # type: ignore[attr-defined]  # the same
+    description.ModelSource = lambda hf: hf  # type: ignore[attr-defined]  # the same
+    monkeypatch.setitem(sys.modules, "fastembed", package)
+    monkeypatch.setitem(sys.modules, "fastembed.common.model_description", description)
+    monkeypatch.setattr(KnownModels, "folders", {})
+    return KnownModels
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """A folder with the files of a model."""
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "1_Pooling").mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "onnx/model.onnx"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "config.json").write_text('{"hidden_size": 4, "model_type": "bert"}')
+    (tmp_path / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
+    return tmp_path
+
+
+async def test_a_local_model_is_loaded_by_its_name_when_first_needed(fastembed: type[KnownModels]) -> None:
     embedder = LocalEmbedder("small")
 
     assert await embedder.embed(["one"]) == [letters_of("one", 4)]
     assert embedder.name == "local:small"
-    with pytest.raises(ModelFailed, match="there is no model unknown"):
-        await LocalEmbedder("unknown").embed(["one"])
+
+
+async def test_a_local_model_is_loaded_from_its_folder(
+    fastembed: type[KnownModels], model_folder: Path
+) -> None:
+    embedder = LocalEmbedder(str(model_folder))
+    vectors = await embedder.embed(["one"])
+
+    ((name, description),) = fastembed.folders.items()
+    assert vectors == [letters_of("one", 4)]
+    assert name == f"folder:{model_folder}"
+    assert (description["pooling"], description["dim"]) == ("CLS", 4)
+    assert description["model_file"] == "onnx/model.onnx"
+
+
+async def test_two_embedders_may_have_one_folder(fastembed: type[KnownModels], model_folder: Path) -> None:
+    first, second = LocalEmbedder(str(model_folder)), LocalEmbedder(str(model_folder))
+
+    assert await first.embed(["one"]) == await second.embed(["one"])
+
+
+async def test_a_model_that_is_not_known_is_told_before_anything_is_served(
+    fastembed: type[KnownModels],
+) -> None:
+    with pytest.raises(ModelFailed, match="Model unknown is not supported"):
+        async with open_embedder("local:unknown", {}):
+            pass
+
+
+def test_a_folder_that_is_not_there_is_refused(fastembed: type[KnownModels], tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="no such folder"):
+        LocalEmbedder(str(tmp_path / "absent"))
+
+
+def test_a_folder_without_a_model_is_refused_with_what_is_missing(
+    fastembed: type[KnownModels], model_folder: Path
+) -> None:
+    (model_folder / "onnx/model.onnx").unlink()
+    (model_folder / "tokenizer.json").unlink()
+
+    with pytest.raises(InvalidArgument, match=r"no model\.onnx, tokenizer\.json"):
+        LocalEmbedder(str(model_folder))
 
 
 def test_without_the_package_a_local_model_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
+    monkeypatch.delitem(sys.modules, "fastembed", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     with pytest.raises(MissingExtra, match=r"\[embeddings\]"):
@@ -235,18 +320,16 @@ async def test_an_embedder_is_made_from_a_setting_and_the_environment() -> None:
     async with (
         chat_server(EmbeddingReply()) as server,
         open_embedder("openai:small", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}) as embedder,
-        open_embedder("hashing", {}) as hashing,
     ):
         assert embedder is not None
         await embedder.embed(["one"])
 
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert isinstance(hashing, HashingEmbedder)
 
 
-@pytest.mark.parametrize("asked_for", ["openai", "openai:", "local:", "word2vec", "hashing:3"])
+@pytest.mark.parametrize("asked_for", ["openai", "openai:", "local:", "word2vec", "hashing"])
 async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str) -> None:
-    with pytest.raises(InvalidArgument, match="hashing or none"):
+    with pytest.raises(InvalidArgument, match="or none"):
         async with open_embedder(asked_for, {}):
             pass
 

@@ -1,20 +1,17 @@
 """Providers of vectors: a server that speaks the OpenAI protocol, or a model on this machine."""
 
 import asyncio
-import importlib
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import ModuleType, TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.errors import InvalidArgument, MissingExtra, ModelFailed
 from clew.runtime.context import EmbeddingProvider
-from clew.runtime.memory.vectors.embedding import HashingEmbedder
+from clew.runtime.memory.vectors.local_models import Encoder, check_local_model, load_local_model
 from clew.runtime.model.call import RetryPolicy, call_with_retries
 from clew.runtime.model.redaction import is_transient, redact
 
@@ -23,8 +20,7 @@ LONGEST_TEXT = 8_000
 """So many letters of a text are sent; models read no more, and some refuse more."""
 
 DEFAULT_URL = "https://api.openai.com/v1"
-LOCAL_PACKAGE = "sentence_transformers"
-EMBEDDER_KINDS = ("openai", "local", "hashing", "none")
+EMBEDDER_KINDS = ("openai", "local", "none")
 """The embedders that can be named: the first two with a model behind a colon."""
 
 
@@ -147,31 +143,27 @@ class RemoteEmbedder:
         )
 
 
-class Encoder(Protocol):
-    """A model of sentence-transformers, as far as it is needed here."""
-
-    def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> Any:
-        """A row of numbers for each text."""
-        ...
-
-
 @check_methods
 class LocalEmbedder:
-    """A model of sentence-transformers on this machine, by its name or folder, or one already made.
+    """A model on this machine, by its name or folder, or one already made.
 
-    It is loaded when first needed, and works in a thread beside the event loop, one call at a time.
+    A name is one that fastembed knows, such as ``BAAI/bge-small-en-v1.5``: it is downloaded once. A folder
+    holds a model in the format ONNX with its tokenizer. A model that is already made is one of
+    sentence-transformers, or anything that encodes as they do. It is loaded when first needed, and works in
+    a thread beside the event loop, one call at a time.
 
     Raises:
-        MissingExtra: sentence-transformers is not installed.
+        InvalidArgument: There is no such model, or its folder lacks something.
+        MissingExtra: fastembed is not installed.
     """
 
     def __init__(self, model: str | Encoder, *, name: str | None = None, batch: int = BATCH_SIZE) -> None:
         if name is None and not isinstance(model, str):
             raise InvalidArgument(problem="A model that is already made needs a name.")
+        if isinstance(model, str):
+            check_local_model(model)
         self.name = name or f"local:{model}"
         self._batch = batch
-        if isinstance(model, str) and not _is_installed(LOCAL_PACKAGE):
-            raise MissingExtra(extra="embeddings", package="sentence-transformers")
         self._model = model
         self._lock = asyncio.Lock()
 
@@ -184,25 +176,43 @@ class LocalEmbedder:
         async with self._lock:
             return await asyncio.to_thread(self._encode, [text[:LONGEST_TEXT] for text in texts])
 
+    async def load(self) -> None:
+        """Load the model now, instead of when it is first needed.
+
+        Raises:
+            ModelFailed: It cannot be loaded.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._loaded_model)
+
+    def _loaded_model(self) -> Encoder:
+        if isinstance(self._model, str):
+            try:
+                self._model = load_local_model(self._model)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise ModelFailed(model=self.name, problem=redact(f"{error}", ())) from error
+        return self._model
+
     def _encode(self, texts: list[str]) -> list[list[float]]:
+        model = self._loaded_model()
         try:
-            if isinstance(self._model, str):
-                self._model = _load_model(self._model)
-            rows = self._model.encode(texts, batch_size=self._batch, show_progress_bar=False)
+            rows = model.encode(texts, batch_size=self._batch, show_progress_bar=False)
+            return [[float(number) for number in row] for row in rows]
         except (OSError, RuntimeError, ValueError) as error:
             raise ModelFailed(model=self.name, problem=redact(f"{error}", ())) from error
-        return [[float(number) for number in row] for row in rows]
 
 
 @check_arguments
 @asynccontextmanager
 async def open_embedder(name: str, environment: Mapping[str, str]) -> AsyncIterator[EmbeddingProvider | None]:
-    """The embedder that a setting names: ``openai:<model>``, ``local:<model>``, ``hashing`` or ``none``.
+    """The embedder that a setting names: ``openai:<model>``, ``local:<model>`` or ``none``.
 
-    The first takes its key from ``OPENAI_API_KEY`` and its server from ``OPENAI_BASE_URL``.
+    The first takes its key from ``OPENAI_API_KEY`` and its server from ``OPENAI_BASE_URL``. The second is
+    loaded before it is used.
 
     Raises:
         InvalidArgument: There is no such embedder.
+        ModelFailed: A local model cannot be loaded.
         MissingExtra: What it needs is not installed.
     """
     kind, _, model = name.partition(":")
@@ -213,24 +223,15 @@ async def open_embedder(name: str, environment: Mapping[str, str]) -> AsyncItera
         ) as embedder:
             yield embedder
     elif kind == "local" and model:
-        yield LocalEmbedder(model)
-    elif name == "hashing":
-        yield HashingEmbedder()
+        local = LocalEmbedder(model)
+        await local.load()
+        yield local
     elif name in ("", "none"):
         yield None
     else:
         raise InvalidArgument(
-            problem=f"There is no embedder {name!r}. Use openai:<model>, local:<model>, hashing or none."
+            problem=f"There is no embedder {name!r}. Use openai:<model>, local:<model> or none."
         )
-
-
-def _is_installed(package: str) -> bool:
-    return package in sys.modules or importlib.util.find_spec(package) is not None
-
-
-def _load_model(model: str) -> Encoder:
-    encoder: Encoder = importlib.import_module(LOCAL_PACKAGE).SentenceTransformer(model)
-    return encoder
 
 
 def import_httpx() -> ModuleType:

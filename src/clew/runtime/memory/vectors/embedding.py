@@ -2,57 +2,20 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b, sha256
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
-from clew.core.arguments import check_methods
 from clew.core.encoding import as_json
 from clew.core.errors import ModelFailed, ThreadNotFound
-from clew.core.log.vectors import VECTOR_KIND, quantize_vector, vector_length
-from clew.core.text.words import text_of, words
+from clew.core.log.vectors import VECTOR_KIND, quantize_vector
+from clew.core.text.words import text_of
 from clew.core.values import Drop, Item, Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
-from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
 from clew.runtime.model.boundary import answer_check, model_boundary
 
 log = logging.getLogger("clew")
 ITEMS_PER_BATCH = 64
-
-
-@check_methods
-class HashingEmbedder:
-    """Words and pieces of words, hashed into a vector. It knows spelling, not meaning.
-
-    Two texts are alike if they share words, or words that are spelled alike ("allergic", "allergies"). It
-    needs no model and no network.
-    """
-
-    def __init__(self, dimensions: int = 512) -> None:
-        self.name = f"hashing-{dimensions}"
-        self._dimensions = dimensions
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text."""
-        return [self._vector(text) for text in texts]
-
-    def _vector(self, text: str) -> list[float]:
-        vector = [0.0] * self._dimensions
-        for piece, weight in _pieces(text):
-            digest = int.from_bytes(blake2b(piece.encode(), digest_size=8).digest())
-            vector[digest % self._dimensions] += weight if digest >> 63 else -weight
-        norm = vector_length(vector) or 1.0
-        return [value / norm for value in vector]
-
-
-def _pieces(text: str) -> Iterator[tuple[str, float]]:
-    """Words and their pieces of three and four letters; all pieces of a word weigh as much as the word."""
-    text_words = words(text)
-    for word in [word for word in text_words if word not in FUNCTION_WORDS] or text_words:
-        yield word, 1.0
-        token = f"<{word}>"
-        pieces = [token[start : start + size] for size in (3, 4) for start in range(len(token) - size + 1)]
-        yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
 
 
 def vector_id(thread: str, id: str) -> str:
