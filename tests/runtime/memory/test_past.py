@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.core.erasure.subject import VECTOR_KIND
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
+from clew.core.log.vectors import VECTOR_KIND
 from clew.core.values import Item, RecordQuery, Scope
 from clew.database.archive import import_threads
 from clew.database.database import Database

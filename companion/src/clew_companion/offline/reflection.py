@@ -162,8 +162,7 @@ def _reflections(last: str, topics: Sequence[Topic], replies: Sequence[str]) -> 
     if len(last.split()) > LONG_MESSAGE_WORDS:
         return [LONG_MESSAGE_REPLY, *_topic_reflection(topics, replies)]
     has_reflected = any(
-        reply.startswith(REFLECTION_STARTS) or FEELING_OPENING in reply
-        for reply in replies[-REFLECT_EVERY:]
+        reply.startswith(REFLECTION_STARTS) or FEELING_OPENING in reply for reply in replies[-REFLECT_EVERY:]
     )
     feeling = "" if has_reflected else feeling_reflection(last)
     if feeling:
