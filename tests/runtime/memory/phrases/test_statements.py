@@ -107,6 +107,7 @@ def test_a_preference_is_found_in_one_statement(text: str, about: str, rule: str
         ("my sister Ann lives in Rome", [("sister", "IS_CALLED Ann")]),
         ("I've got a dog named Rex", [("dog", "IS_CALLED Rex")]),
         ("my therapist is called Dr. Weber.", [("therapist", "IS_CALLED Dr. Weber")]),
+        ("I'm allergic to penicillin, my mum told me", [("User", "IS_ALLERGIC_TO penicillin")]),
         ("I'm allergic to penicillin, by the way", [("User", "IS_ALLERGIC_TO penicillin")]),
         ("I have a peanut allergy", [("User", "IS_ALLERGIC_TO peanut")]),
         ("I don't drink coffee or tea", [("User", "AVOIDS coffee"), ("User", "AVOIDS tea")]),
