@@ -57,7 +57,8 @@ def _score(
     length: int, counts: Mapping[str, int], weights: Mapping[str, float], average_length: float
 ) -> float:
     relative_length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / average_length if average_length else 1.0
-    return sum(term_score(weights[word], count, relative_length) for word, count in counts.items())
+    # The same to the last bit in whatever order a store names the words.
+    return math.fsum(term_score(weights[word], count, relative_length) for word, count in counts.items())
 
 
 def rarest_words(counts: Mapping[str, int], budget: int) -> list[str]:

@@ -1,5 +1,6 @@
 """Ranking of turns: each by its own words, those of the turns around it, and those of its session."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -101,7 +102,8 @@ def _score(
     length = sum(turn.length for turn in window) + (size - len(window)) * average
     relative_length = 1 - length_weight + length_weight * length / (size * average) if average else 1.0
     counts: Mapping[str, int] = window[0].counts if len(window) == 1 else _sum_counts(window)
-    return sum(term_score(weights[word], count, relative_length) for word, count in counts.items())
+    # The same to the last bit in whatever order a store names the words.
+    return math.fsum(term_score(weights[word], count, relative_length) for word, count in counts.items())
 
 
 def _sum_counts(window: Sequence[CountedTurn]) -> dict[str, int]:
