@@ -29,7 +29,7 @@ from clew.core.log.rows import (
 )
 from clew.core.ports import Store
 from clew.core.text import rank
-from clew.core.text.periods import Period
+from clew.core.text.periods import NamedPeriod
 from clew.core.text.turns import SHIPPED, CountedTurn, TurnWeights, turn_scores
 from clew.core.text.words import forms, speaker_of, stem, text_of, words
 from clew.core.values import MEMORY_PREFIX, Item, ItemQuery, LogSize, Scope, SearchHit
@@ -154,7 +154,7 @@ class SearchIndex:
 
 
 async def prefer_period(
-    index: SearchIndex, ranking: Sequence[RankedPlace], period: Period
+    index: SearchIndex, ranking: Sequence[RankedPlace], period: NamedPeriod
 ) -> list[RankedPlace]:
     """A ranking with what was said in a period before what was not, if it is as good otherwise."""
     if not ranking:

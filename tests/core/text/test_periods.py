@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew.core.text.periods import DAY_MS, TOLD_LATER_DAYS, Period, named_period
+from clew.core.text.periods import DAY_MS, TOLD_LATER_DAYS, NamedPeriod, named_period
 
 
 def at(text: str) -> int:
@@ -41,7 +41,7 @@ NOW = at("2024-08-21") + 12 * 3_600_000
 def test_a_question_names_a_period(question: str, first: str, last: str) -> None:
     period = named_period(question, NOW)
 
-    assert period == Period(at(first), at(last) + DAY_MS - 1)
+    assert period == NamedPeriod(at(first), at(last) + DAY_MS - 1)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_question_without_a_period_names_none(question: str) -> None:
 
 @pytest.mark.promise("B-15")
 def test_what_is_told_later_is_still_close() -> None:
-    period = Period(10 * DAY_MS, 20 * DAY_MS)
+    period = NamedPeriod(10 * DAY_MS, 20 * DAY_MS)
     times = (9 * DAY_MS, 15 * DAY_MS, 20 * DAY_MS + TOLD_LATER_DAYS * DAY_MS // 2, 99 * DAY_MS)
 
     assert [period.closeness(time) for time in times] == [0.0, 1.0, 0.5, 0.0]

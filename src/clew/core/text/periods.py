@@ -24,7 +24,7 @@ _YEAR = r"(?:,?\s+(?:of\s+)?(?P<year>(?:19|20)\d\d))"
 _NUMBERS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2}
 
 
-class Period(msgspec.Struct, frozen=True):
+class NamedPeriod(msgspec.Struct, frozen=True):
     """A time from its first to its last millisecond."""
 
     start: int
@@ -37,7 +37,7 @@ class Period(msgspec.Struct, frozen=True):
         return max(0.0, 1 - max(0, time - self.end) / (TOLD_LATER_DAYS * DAY_MS))
 
 
-def named_period(text: str, now: int) -> Period | None:
+def named_period(text: str, now: int) -> NamedPeriod | None:
     """The period that a text names, as seen from a time; None if it names none. Days are those of UTC."""
     today = datetime.fromtimestamp(now / 1000, UTC).date()
     for pattern, days in _PATTERNS:
@@ -46,7 +46,7 @@ def named_period(text: str, now: int) -> Period | None:
                 first, last = days(match, today)
             except (ValueError, OverflowError):  # the thirtieth of February
                 continue
-            return Period(_milliseconds(first), _milliseconds(last + timedelta(days=1)) - 1)
+            return NamedPeriod(_milliseconds(first), _milliseconds(last + timedelta(days=1)) - 1)
     return None
 
 
