@@ -33,7 +33,7 @@ class TurnWeights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SHIPPED = TurnWeights()
-"""Chosen on the conversations of ``bench/retrieval``."""
+"""The three weights put the right turn first most often in the conversations of ``bench/retrieval``."""
 
 
 class CountedTurn(msgspec.Struct, frozen=True, gc=False):
