@@ -317,28 +317,25 @@ def _unindexed_threads(
 
 def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit]:
     hits = []
-    for rows, text in _indexed_texts(tenant, scope, question):
-        text_words = [*words(text.speaker), *words(text.text)]
+    for rows, text, text_words in _indexed_texts(tenant, scope, question):
         matches = [word for word in question.words if word in text_words]
         if len(matches) == len(question.words):
             score = sum(text_words.count(word) for word in matches) / len(text_words)
-            hits.append(
-                SearchHit(
-                    thread=rows.thread.id,
-                    log=text.log,
-                    place=text.place,
-                    version=text.version,
-                    text=text.text,
-                    score=score,
-                )
+            hit = SearchHit(
+                thread=rows.thread.id,
+                log=text.log,
+                place=text.place,
+                version=text.version,
+                text=text.text,
+                score=score,
             )
+            hits.append(hit)
     return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
 
 
 def _term_counts(tenant: TenantRows, scope: Scope, question: AskTermCounts) -> list[TermCounts]:
     texts = []
-    for rows, text in _indexed_texts(tenant, scope, question):
-        text_words = [*words(text.speaker), *words(text.text)]
+    for rows, text, text_words in _indexed_texts(tenant, scope, question):
         counts = {word: number for word in question.words if (number := text_words.count(word))}
         hits = [word in counts for word in question.any]
         if all(hits) if question.all else any(hits):
@@ -349,31 +346,27 @@ def _term_counts(tenant: TenantRows, scope: Scope, question: AskTermCounts) -> l
 
 
 def _text_count(tenant: TenantRows, scope: Scope, question: AskTextCount) -> int:
-    threads = [tenant.rows[key] for key in tenant.ids.values()]
-    owners = [(rows.thread.owner, len(rows.texts)) for rows in threads]
-    total = sum(
-        count for owner, count in owners if scope.user in (None, owner) and question.owner in (None, owner)
-    )
-    return min(total, question.most)
+    rows = [tenant.rows[key] for key in tenant.ids.values()]
+    owners = {scope.user, question.owner} - {None}
+    return min(sum(len(r.texts) for r in rows if owners <= {r.thread.owner}), question.most)
 
 
 def _word_counts(tenant: TenantRows, scope: Scope, question: AskWordCounts) -> list[int]:
-    word_sets = [
-        {*words(text.speaker), *words(text.text)} for _, text in _indexed_texts(tenant, scope, question)
-    ]
+    word_sets = [set(text_words) for _, _, text_words in _indexed_texts(tenant, scope, question)]
     return [min(sum(word in word_set for word_set in word_sets), question.most) for word in question.words]
 
 
 def _indexed_texts(
     tenant: TenantRows, scope: Scope, question: AskHits | AskTermCounts | AskWordCounts
-) -> Iterator[tuple[ThreadRows, SearchText]]:
-    """The indexed texts that a question is about."""
+) -> Iterator[tuple[ThreadRows, SearchText, list[str]]]:
+    """The indexed texts that a question is about, and the words of each."""
+    owners = {scope.user, question.owner} - {None}
     for id, key in tenant.ids.items():
         rows = tenant.rows[key]
-        if scope.user not in (None, rows.thread.owner) or question.owner not in (None, rows.thread.owner):
-            continue
-        if question.thread in (None, id):
-            yield from ((rows, text) for text in rows.texts if question.log in (None, text.log))
+        if owners <= {rows.thread.owner} and question.thread in (None, id):
+            for text in rows.texts:
+                if question.log in (None, text.log):
+                    yield rows, text, [*words(text.speaker), *words(text.text)]
 
 
 _answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
