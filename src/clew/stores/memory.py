@@ -318,16 +318,15 @@ def _unindexed_threads(
 def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit]:
     hits = []
     for rows, text, text_words in _indexed_texts(tenant, scope, question):
-        matches = [word for word in question.words if word in text_words]
-        if len(matches) == len(question.words):
-            score = sum(text_words.count(word) for word in matches) / len(text_words)
+        counts = [text_words.count(word) for word in question.words]
+        if all(counts):
             hit = SearchHit(
                 thread=rows.thread.id,
                 log=text.log,
                 place=text.place,
                 version=text.version,
                 text=text.text,
-                score=score,
+                score=sum(counts) / len(text_words),
             )
             hits.append(hit)
     return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
