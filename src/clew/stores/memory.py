@@ -316,19 +316,18 @@ def _unindexed_threads(
 
 
 def _hits(tenant: TenantRows, scope: Scope, question: AskHits) -> list[SearchHit]:
-    hits = []
-    for rows, text, text_words in _indexed_texts(tenant, scope, question):
-        counts = [text_words.count(word) for word in question.words]
-        if all(counts):
-            hit = SearchHit(
-                thread=rows.thread.id,
-                log=text.log,
-                place=text.place,
-                version=text.version,
-                text=text.text,
-                score=sum(counts) / len(text_words),
-            )
-            hits.append(hit)
+    hits = [
+        SearchHit(
+            thread=rows.thread.id,
+            log=text.log,
+            place=text.place,
+            version=text.version,
+            text=text.text,
+            score=sum(map(text_words.count, question.words)) / len(text_words),
+        )
+        for rows, text, text_words in _indexed_texts(tenant, scope, question)
+        if set(question.words) <= set(text_words)
+    ]
     return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
 
 
