@@ -26,6 +26,7 @@ from tests.stores.sqlite.test_contract import TestSqliteStore as Sqlite
 
 class TestMutant({contract}):
     store_name = "mutant"
+    commits = Sqlite.commits
     opening = Sqlite.opening
     damage = Sqlite.damage
 
