@@ -271,8 +271,7 @@ def _nearest(tenant: TenantRows, scope: Scope, question: AskNearest) -> list[Rec
         if (
             record is not None
             and vector is not None
-            and scope.user in (None, record.owner)
-            and question.owner in (None, record.owner)
+            and {scope.user, question.owner} <= {None, record.owner}
             and question.thread in (None, vector.thread)
             and vector.log in question.logs
             and vector.space == question.space
